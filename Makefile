@@ -133,7 +133,7 @@ IMAGE_TAG ?= $(patsubst v%,%,$(VERSION))
 IMAGE_REGISTRY ?= localhost/csi-sidecars
 # What was built with changes is of no commit.
 REVISION = $(if $(findstring -dirty,$(VERSION)),,$$(git rev-parse HEAD 2>/dev/null || true))
-# URL for the label of that name; none leaves it out.
+# URL for the label of that name, and for the charts' home; none leaves it out.
 IMAGE_SOURCE ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 # Not for compilers: what is compiled from C would be compiled anew for each commit, and everything above it.
@@ -173,7 +173,7 @@ e2e-kind: images ## csi-driver-host-path with our sidecars on kind (needs docker
 
 .PHONY: chart-package
 chart-package: helm ## The chart as a file that names the images of IMAGE_TAG in IMAGE_REGISTRY, into build/chart
-	@charts/package.sh "$$PWD/bin/helm" '$(IMAGE_TAG)' '$(if $(filter file,$(origin IMAGE_REGISTRY)),,$(IMAGE_REGISTRY))' "$$PWD/build/chart"
+	@charts/package.sh "$$PWD/bin/helm" '$(IMAGE_TAG)' '$(if $(filter file,$(origin IMAGE_REGISTRY)),,$(IMAGE_REGISTRY))' "$$PWD/build/chart" '$(IMAGE_SOURCE)'
 
 .PHONY: bundle
 bundle: images chart-package ## Images, SBOMs and chart as one file with checksums, into build/bundle (IMAGE_REGISTRY=, IMAGE_TAG=, IMAGES=)

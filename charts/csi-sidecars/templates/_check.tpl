@@ -69,21 +69,67 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled -}}
+{{- fail "metrics.serviceMonitor and metrics.podMonitor exclude each other: everything would be scraped twice" -}}
+{{- end -}}
 {{- $together := include "csi-sidecars.together" . -}}
-{{- $port := ternary (include "csi-sidecars.together.port" .) .Values.livenessprobe.port (not (empty $together)) -}}
-{{- if and .Values.livenessprobe.enabled (not $port) -}}
+{{- range $place := list "controller" "node" -}}
+{{- if and $.Values.livenessprobe.enabled (not (include "csi-sidecars.healthPort" (list $ $place))) -}}
 {{- fail "livenessprobe.port is required: kubelet asks the livenessprobe there; switch it off with livenessprobe.enabled=false" -}}
 {{- end -}}
+{{- end -}}
+{{- include "csi-sidecars.check.hostPorts" . -}}
 {{- $ports := dict -}}
 {{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" -}}
 {{- range $name := ternary list $listening (not (empty $together)) -}}
 {{- $sidecar := index $.Values $name -}}
 {{- if and $sidecar.enabled $sidecar.port -}}
-{{- $port := toString (int $sidecar.port) -}}
+{{- $own := list (toString (int $sidecar.port)) -}}
+{{- if eq $name "livenessprobe" -}}
+{{- $own = list (include "csi-sidecars.healthPort" (list $ "controller")) (include "csi-sidecars.healthPort" (list $ "node")) | uniq -}}
+{{- end -}}
+{{- range $port := $own -}}
 {{- if hasKey $ports $port -}}
 {{- fail (printf "%s.port and %s.port are both %s: they may share a pod" (get $ports $port) $name $port) -}}
 {{- end -}}
 {{- $_ := set $ports $port $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Ports of the node that a pod takes there with hostNetwork, as a JSON list: dict root, place. */}}
+{{- define "csi-sidecars.hostPorts" -}}
+{{- $it := get .root.Values .place -}}
+{{- $ports := include "csi-sidecars.listening" . | fromJsonArray -}}
+{{- range $container := concat (ternary list (list $it.driver) (empty $it.driver)) $it.extraContainers -}}
+{{- range $port := $container.ports -}}
+{{- $ports = append $ports $port.containerPort -}}
+{{- end -}}
+{{- end -}}
+{{- $numbers := list -}}
+{{- range $port := $ports -}}
+{{- $numbers = append $numbers (int $port) -}}
+{{- end -}}
+{{- toJson $numbers -}}
+{{- end -}}
+
+{{/* The pods of the nodes are on every node: a pod of the controller that wants one of their ports has none to go to. */}}
+{{- define "csi-sidecars.check.hostPorts" -}}
+{{- $controller := .Values.controller -}}
+{{- $node := .Values.node -}}
+{{- if and $controller.create $controller.hostNetwork $node.create $node.hostNetwork (not $node.pools) -}}
+{{- $at := ternary (printf "node.pools[%s]" $node.pool) "node" (not (empty $node.pool)) -}}
+{{- $taken := include "csi-sidecars.hostPorts" (dict "root" . "place" "node") | fromJsonArray -}}
+{{- $health := include "csi-sidecars.healthPort" (list . "controller") -}}
+{{- range $port := include "csi-sidecars.hostPorts" (dict "root" . "place" "controller") | fromJsonArray -}}
+{{- if has $port $taken -}}
+{{- $way := "give one of the two containers another port" -}}
+{{- if eq (toString $port) $health -}}
+{{- $way = "set controller.livenessprobe.port to another one" -}}
+{{- end -}}
+{{- fail (printf "controller.hostNetwork and %s.hostNetwork: both kinds of pods would want port %v of the node, and no controller could be scheduled where a node's pod is; %s" $at $port $way) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -116,7 +162,7 @@
 {{- range $name := $names -}}
 {{- $program := get $programs $name -}}
 {{- $all := hasPrefix "csi-" $program -}}
-{{- if and (has "socket-dir" $mounts) (or (has $program $chosen) (and $all $chosen)) -}}
+{{- if and (has (include "csi-sidecars.named" (list $.root "socket-dir")) $mounts) (or (has $program $chosen) (and $all $chosen)) -}}
 {{- if $all -}}
 {{- fail (printf "%s.%s: %q runs %s beside the sidecars of this chart, in the same pod and for the same driver: both would do the same work; remove it, and let sidecars=together bring it" $.at $list $container.name $name) -}}
 {{- else if include "csi-sidecars.together" $.root -}}

@@ -1,5 +1,5 @@
-{{/* Containers of the sidecars. Public: controller.containers, node.containers, and one template per
-     program; each takes the scope of this chart, see the README. */}}
+{{/* Containers of the sidecars. Public: controller.containers, node.containers, all.containers, controller.livenessProbe,
+     node.livenessProbe, and one template per program; each takes the scope of this chart, see the README. */}}
 
 {{/* The user of a controller that is not root. */}}
 {{- define "csi-sidecars.user" -}}
@@ -38,14 +38,16 @@ runAsGroup: {{ int . }}
 {{/* dict root, sidecar (values), program, name (if it is another), flags (template), place, api (talks to the
      API server), probe, ready, env, mounts */}}
 {{- define "csi-sidecars.container" -}}
-- name: {{ default .program .name }}
-  image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "override" .sidecar.image) | quote }}
-  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-  {{- if and .root.Values.image.multiCall (not .sidecar.image) }}
+{{- $root := include "csi-sidecars.placed" (list .root .place) | fromJson | merge (omit .root "Values") -}}
+{{- $port := include "csi-sidecars.named" (list .root .portName) -}}
+- name: {{ include "csi-sidecars.named" (list .root (default (default .program .name) .sidecar.containerName)) }}
+  image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "sidecar" .sidecar) | quote }}
+  imagePullPolicy: {{ default .root.Values.image.pullPolicy .sidecar.pullPolicy }}
+  {{- if and .root.Values.image.multiCall (not (include "csi-sidecars.image.own" .sidecar)) }}
   command: [{{ printf "/%s" .program | quote }}]
   {{- end }}
   args:
-    {{- include .flags .root | trim | nindent 4 }}
+    {{- include .flags $root | trim | nindent 4 }}
     {{- with .sidecar.port }}
     - {{ printf "--http-endpoint=%s:%d" (include "csi-sidecars.bindAddress" $) (int .) | quote }}
     {{- end }}
@@ -62,20 +64,20 @@ runAsGroup: {{ int . }}
   {{- end }}
   {{- with .sidecar.port }}
   ports:
-    - name: {{ $.portName }}
+    - name: {{ $port }}
       containerPort: {{ int . }}
       protocol: TCP
   {{- end }}
   {{- $host := include "csi-sidecars.probeHost" . }}
   {{- if .probe }}
-  {{- $get := dict "path" .probe "port" .portName }}
+  {{- $get := dict "path" .probe "port" $port }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   livenessProbe:
     {{- toYaml (mergeOverwrite (dict "httpGet" $get "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
   {{- end }}
   {{- $ready := dict }}
   {{- if .ready }}
-  {{- $get := dict "path" .ready "port" .portName }}
+  {{- $get := dict "path" .ready "port" $port }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   {{- $ready = dict "httpGet" $get "periodSeconds" 5 }}
   {{- end }}
@@ -91,8 +93,8 @@ runAsGroup: {{ int . }}
     {{- include "csi-sidecars.securityContext" . | nindent 4 }}
   terminationMessagePolicy: FallbackToLogsOnError
   volumeMounts:
-    - name: socket-dir
-      mountPath: {{ .root.Values.socket.directory }}
+    - name: {{ include "csi-sidecars.named" (list .root "socket-dir") }}
+      mountPath: {{ $root.Values.socket.directory }}
       {{- /* Who connects to a socket writes nothing into its directory. */}}
       readOnly: true
     {{- if .api }}
@@ -167,7 +169,7 @@ runAsGroup: {{ int . }}
 {{- end -}}
 
 {{- define "csi-sidecars.registrar.mount" -}}
-name: registration-dir
+name: {{ include "csi-sidecars.named" (list . "registration-dir") }}
 mountPath: /registration
 {{- end -}}
 
@@ -181,22 +183,33 @@ mountPath: /registration
 
 {{/* dict root, place: a pod of the controller has the controller's user, and each place its own patience. */}}
 {{- define "csi-sidecars.livenessprobe.container" -}}
-{{- $values := deepCopy .root.Values -}}
-{{- $it := include "csi-sidecars.over" (list $values.livenessprobe (index $values .place).livenessprobe) | fromJson -}}
-{{- $root := merge (dict "Values" (set $values "livenessprobe" $it)) (omit .root "Values") -}}
-{{- include "csi-sidecars.container" (dict "root" $root "sidecar" $it "program" "livenessprobe" "flags" "csi-sidecars.flags.livenessprobe" "portName" "healthz" "place" .place) -}}
+{{- $it := (include "csi-sidecars.placed" (list .root .place) | fromJson).Values.livenessprobe -}}
+{{- include "csi-sidecars.container" (dict "root" .root "sidecar" $it "program" "livenessprobe" "flags" "csi-sidecars.flags.livenessprobe" "portName" "healthz" "place" .place) -}}
 {{- end -}}
 
 {{/* What belongs into the driver's container: the livenessprobe sidecar answers for the driver. By
-     number, since kubelet looks a port's name up in the probed container alone. */}}
-{{- define "csi-sidecars.driver.livenessProbe" -}}
+     number, since kubelet looks a port's name up in the probed container alone: list root, place. */}}
+{{- define "csi-sidecars.livenessProbe" -}}
+{{- $root := index . 0 -}}
+{{- $place := index . 1 -}}
 httpGet:
   path: /healthz
-  port: {{ ternary (include "csi-sidecars.together.port" .) (toString .Values.livenessprobe.port) (eq .Values.sidecars "together") | int }}
+  port: {{ include "csi-sidecars.healthPort" (list $root $place) }}
+  {{- with include "csi-sidecars.probeHost" (dict "root" $root "place" $place) }}
+  host: {{ . | quote }}
+  {{- end }}
 initialDelaySeconds: 10
 timeoutSeconds: 5
 periodSeconds: 10
 failureThreshold: 5
+{{- end -}}
+
+{{- define "csi-sidecars.controller.livenessProbe" -}}
+{{- include "csi-sidecars.livenessProbe" (list . "controller") -}}
+{{- end -}}
+
+{{- define "csi-sidecars.node.livenessProbe" -}}
+{{- include "csi-sidecars.livenessProbe" (list . "node") -}}
 {{- end -}}
 
 {{/* All enabled sidecars of a controller's pod. */}}
@@ -244,9 +257,15 @@ failureThreshold: 5
 {{- end }}
 {{- end -}}
 
-{{/* For drivers that have controller and node in one pod: everything, with one livenessprobe. */}}
+{{/* For drivers that have controller and node in one pod: everything, with the livenessprobe and the socket of
+     the nodes' pods. */}}
 {{- define "csi-sidecars.all.containers" -}}
 {{- include "csi-sidecars.check" . -}}
+{{- $values := deepCopy .Values -}}
+{{- range $name := list "socket" "livenessprobe" -}}
+{{- $_ := set $values.controller $name (get $values.node $name) -}}
+{{- end -}}
+{{- with merge (dict "Values" $values) (omit . "Values") -}}
 {{- if include "csi-sidecars.together" . }}
 {{ include "csi-sidecars.together.container" (dict "root" . "place" "node" "pod" "all") }}
 {{- else }}
@@ -264,4 +283,5 @@ failureThreshold: 5
 {{ include "csi-sidecars.snapshotter.container" . }}
 {{- end }}
 {{- end }}
+{{- end -}}
 {{- end -}}

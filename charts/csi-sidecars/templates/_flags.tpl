@@ -93,7 +93,6 @@
 {{- $features := .Values.features -}}
 {{- $gates := dict -}}
 {{- if not $features.topology }}{{ $_ := set $gates "Topology" false }}{{ end -}}
-{{- if not $features.volumeAttributesClass }}{{ $_ := set $gates "VolumeAttributesClass" false }}{{ end -}}
 {{- if $features.crossNamespaceDataSource }}{{ $_ := set $gates "CrossNamespaceVolumeDataSource" true }}{{ end -}}
 {{- $elects := and .Values.controller.leaderElection.enabled (not $features.nodeDeployment) -}}
 {{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" $elects) }}
@@ -132,9 +131,7 @@
 
 {{- define "csi-sidecars.flags.resizer" -}}
 {{- $it := .Values.resizer -}}
-{{- $gates := dict -}}
-{{- if not .Values.features.volumeAttributesClass }}{{ $_ := set $gates "VolumeAttributesClass" false }}{{ end -}}
-{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" .Values.controller.leaderElection.enabled) }}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
 {{- include "csi-sidecars.flags" (list
   (list "workers" $it.workers)
   (list "resync-period" $it.resyncPeriod)

@@ -1,4 +1,4 @@
-{{/* Names, labels and images. Public: controller.labels, node.labels, *.serviceAccountName. */}}
+{{/* Names, labels and images. Public: *.selectorLabels, *.serviceAccountName, *.socket. */}}
 
 {{- define "csi-sidecars.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
@@ -31,16 +31,58 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
+{{/* By which pods are found, also those of other charts, whose selectors have the usual labels with values of their
+     own. One label for each kind of pod and each driver, so that a pod can be of several: list root, place. */}}
+{{- define "csi-sidecars.selectorLabels" -}}
+{{ printf "csi-sidecars/%s.%s" (include "csi-sidecars.name" (index . 0)) (index . 1) }}: {{ (index . 0).Release.Name }}
+{{- end -}}
+
 {{- define "csi-sidecars.controller.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "csi-sidecars.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: controller
+{{- include "csi-sidecars.selectorLabels" (list . "controller") -}}
 {{- end -}}
 
 {{- define "csi-sidecars.node.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "csi-sidecars.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: node
+{{- include "csi-sidecars.selectorLabels" (list . "node") -}}
+{{- end -}}
+
+{{/* Of the pods of this chart: list root, place. */}}
+{{- define "csi-sidecars.podLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "csi-sidecars.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- with (index $root.Values (index . 1)).podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* A name within a pod, which two drivers of one pod must not share: list root, name. */}}
+{{- define "csi-sidecars.named" -}}
+{{- index . 1 }}{{ with (index . 0).Values.nameSuffix }}-{{ . }}{{ end -}}
+{{- end -}}
+
+{{/* The scope of a kind of pod: what "controller" or "node" says of socket and livenessprobe is over what is said of
+     both, and the livenessprobe's port is the one that answers there: list root, place; JSON. */}}
+{{- define "csi-sidecars.placed" -}}
+{{- $values := deepCopy (index . 0).Values -}}
+{{- $it := get $values (index . 1) -}}
+{{- if include "csi-sidecars.together" (index . 0) -}}
+{{- $_ := set $values.livenessprobe "port" (default $values.livenessprobe.port $values.together.port) -}}
+{{- end -}}
+{{- range $name := list "socket" "livenessprobe" -}}
+{{- $_ := set $values $name (include "csi-sidecars.over" (list (get $values $name) (default dict (get $it $name))) | fromJson) -}}
+{{- end -}}
+{{- toJson (dict "Values" $values) -}}
+{{- end -}}
+
+{{/* Where a kind of pod answers for its driver; with "together" all of its HTTP server; empty: nowhere: list root, place. */}}
+{{- define "csi-sidecars.healthPort" -}}
+{{- with (include "csi-sidecars.placed" . | fromJson).Values.livenessprobe.port -}}
+{{- int . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "csi-sidecars.controller.serviceAccountName" -}}
@@ -51,18 +93,27 @@ app.kubernetes.io/component: node
 {{- default (ternary (printf "%s-node" (include "csi-sidecars.fullname" .)) "default" .Values.node.serviceAccount.create) .Values.node.serviceAccount.name -}}
 {{- end -}}
 
-{{/* The image of a program: dict root, program, override. */}}
+{{/* Whether a sidecar has an image of its own, which is not the one of all programs; of its values. */}}
+{{- define "csi-sidecars.image.own" -}}
+{{- or .image .repository -}}
+{{- end -}}
+
+{{/* The image of a program: dict root, program, sidecar (values). */}}
 {{- define "csi-sidecars.image" -}}
 {{- $image := .root.Values.image -}}
 {{- $registry := default $image.registry (default dict .root.Values.global).imageRegistry -}}
-{{- if .override -}}
-{{- .override -}}
+{{- $tag := default (default .root.Chart.AppVersion $image.tag) .sidecar.tag -}}
+{{- if .sidecar.image -}}
+{{- .sidecar.image -}}
+{{- else if .sidecar.repository -}}
+{{- printf "%s:%s" .sidecar.repository $tag -}}
 {{- else if not $registry -}}
 {{- fail "image.registry is required: registry and folder of the sidecars' images, such as registry.example.com/storage; `make images` in the source makes images to push there, see docs/images.md" -}}
 {{- else -}}
 {{- $name := ternary $image.multiCallName .program (or $image.multiCall (eq .program "csi-sidecars")) -}}
-{{- $reference := printf "%s/%s:%s" (trimSuffix "/" $registry) $name (default .root.Chart.AppVersion $image.tag) -}}
-{{- with get $image.digests $name -}}
+{{- $reference := printf "%s/%s:%s" (trimSuffix "/" $registry) $name $tag -}}
+{{- /* They are of the tag of all. */}}
+{{- with ternary "" (get $image.digests $name) (not (empty .sidecar.tag)) -}}
 {{- $reference = printf "%s@%s" $reference . -}}
 {{- end -}}
 {{- $reference -}}
@@ -75,29 +126,21 @@ app.kubernetes.io/component: node
 {{- end }}
 {{- end -}}
 
+{{/* Of the scope of a kind of pod. */}}
 {{- define "csi-sidecars.socket" -}}
 {{- printf "%s/%s" (trimSuffix "/" .Values.socket.directory) .Values.socket.file -}}
 {{- end -}}
 
-{{- define "csi-sidecars.node.socketDirectory" -}}
-{{- default (printf "%s/plugins/%s" .Values.node.kubeletDir .Values.driver.name) .Values.node.socketDirectory -}}
+{{- define "csi-sidecars.controller.socket" -}}
+{{- include "csi-sidecars.placed" (list . "controller") | fromJson | include "csi-sidecars.socket" -}}
 {{- end -}}
 
-{{/* Ports of the controller's pod that the ServiceMonitor scrapes, as a JSON list. */}}
-{{- define "csi-sidecars.scraped" -}}
-{{- $ports := list }}
-{{- if include "csi-sidecars.together" . }}
-{{- if include "csi-sidecars.together.port" . }}
-{{- $ports = list "sidecars" }}
-{{- end }}
-{{- else }}
-{{- range $port, $sidecar := dict "attacher" .Values.attacher "provisioner" .Values.provisioner "resizer" .Values.resizer "snapshotter" .Values.snapshotter "healthz" .Values.livenessprobe }}
-{{- if and $sidecar.enabled $sidecar.port }}
-{{- $ports = append $ports $port }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- toJson $ports }}
+{{- define "csi-sidecars.node.socket" -}}
+{{- include "csi-sidecars.placed" (list . "node") | fromJson | include "csi-sidecars.socket" -}}
+{{- end -}}
+
+{{- define "csi-sidecars.node.socketDirectory" -}}
+{{- default (printf "%s/plugins/%s" .Values.node.kubeletDir .Values.driver.name) .Values.node.socketDirectory -}}
 {{- end -}}
 
 {{/* The page about an alert: list address, name. */}}

@@ -4,7 +4,7 @@
 {{/* What kubelet would mount into every container of the pod: here only those get it that talk to
      the API server. Clients look for these files at this path. */}}
 {{- define "csi-sidecars.apiToken.volume" -}}
-- name: api-token
+- name: {{ include "csi-sidecars.named" (list . "api-token") }}
   projected:
     sources:
       - serviceAccountToken: {expirationSeconds: 3600, path: token}
@@ -16,13 +16,13 @@
 {{- end -}}
 
 {{- define "csi-sidecars.apiToken.mount" -}}
-name: api-token
+name: {{ include "csi-sidecars.named" (list . "api-token") }}
 mountPath: /var/run/secrets/kubernetes.io/serviceaccount
 readOnly: true
 {{- end -}}
 
 {{- define "csi-sidecars.controller.volumes" -}}
-- name: socket-dir
+- name: {{ include "csi-sidecars.named" (list . "socket-dir") }}
   {{- if .Values.controller.hostPath }}
   hostPath:
     path: {{ .Values.controller.hostPath }}
@@ -34,11 +34,11 @@ readOnly: true
 {{- end -}}
 
 {{- define "csi-sidecars.node.directories" -}}
-- name: socket-dir
+- name: {{ include "csi-sidecars.named" (list . "socket-dir") }}
   hostPath:
     path: {{ include "csi-sidecars.node.socketDirectory" . }}
     type: DirectoryOrCreate
-- name: registration-dir
+- name: {{ include "csi-sidecars.named" (list . "registration-dir") }}
   hostPath:
     path: {{ .Values.node.kubeletDir }}/plugins_registry
     type: DirectoryOrCreate
@@ -58,12 +58,12 @@ readOnly: true
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- end -}}
 
-{{/* Containers of a list that tokenFor names get the token: dict containers, names. */}}
+{{/* Containers of a list that tokenFor names get the token: dict root, containers, names. */}}
 {{- define "csi-sidecars.withToken" -}}
 {{- $given := list -}}
 {{- range $container := .containers -}}
 {{- if has $container.name $.names -}}
-{{- $mounts := append (default list $container.volumeMounts) (include "csi-sidecars.apiToken.mount" $ | fromYaml) -}}
+{{- $mounts := append (default list $container.volumeMounts) (include "csi-sidecars.apiToken.mount" $.root | fromYaml) -}}
 {{- $container = merge (dict "volumeMounts" $mounts) $container -}}
 {{- end -}}
 {{- $given = append $given $container -}}
@@ -78,21 +78,43 @@ readOnly: true
 {{- $container := tpl (toYaml .container) $root | fromYaml -}}
 {{- $defaults := dict "name" "driver" "imagePullPolicy" $root.Values.image.pullPolicy -}}
 {{- if $root.Values.livenessprobe.enabled -}}
-{{- $probe := include "csi-sidecars.driver.livenessProbe" $root | fromYaml -}}
-{{- with include "csi-sidecars.probeHost" (dict "root" $root "place" .place) -}}
-{{- $_ := set $probe.httpGet "host" . -}}
-{{- end -}}
-{{- $_ := set $defaults "livenessProbe" $probe -}}
+{{- $_ := set $defaults "livenessProbe" (include "csi-sidecars.livenessProbe" (list $root .place) | fromYaml) -}}
 {{- end -}}
 {{- if .privileged -}}
 {{- $_ := set $defaults "securityContext" (dict "privileged" true "runAsUser" 0 "runAsNonRoot" false) -}}
 {{- end -}}
-{{- $endpoint := dict "name" "CSI_ENDPOINT" "value" (printf "unix://%s" (include "csi-sidecars.socket" $root)) -}}
+{{- $placed := include "csi-sidecars.placed" (list $root .place) | fromJson -}}
+{{- $endpoint := dict "name" "CSI_ENDPOINT" "value" (printf "unix://%s" (include "csi-sidecars.socket" $placed)) -}}
 {{- $node := dict "name" "NODE_NAME" "valueFrom" (dict "fieldRef" (dict "fieldPath" "spec.nodeName")) -}}
 {{- $env := concat (list $endpoint $node) (default list $container.env) -}}
-{{- $mount := dict "name" "socket-dir" "mountPath" $root.Values.socket.directory -}}
+{{- $mount := dict "name" (include "csi-sidecars.named" (list $root "socket-dir")) "mountPath" $placed.Values.socket.directory -}}
 {{- $mounts := concat (list $mount) (default list .mounts) (default list $container.volumeMounts) -}}
-{{- include "csi-sidecars.withToken" (dict "names" (index $root.Values .place).tokenFor "containers" (list (mergeOverwrite $defaults $container (dict "env" $env "volumeMounts" $mounts)))) -}}
+{{- include "csi-sidecars.withToken" (dict "root" $root "names" (index $root.Values .place).tokenFor "containers" (list (mergeOverwrite $defaults $container (dict "env" $env "volumeMounts" $mounts)))) -}}
+{{- end -}}
+
+{{/* Labels, and annotations, of a workload, not of its pods: list root, place. */}}
+{{- define "csi-sidecars.workload.metadata" -}}
+{{- $root := index . 0 -}}
+{{- $place := index $root.Values (index . 1) -}}
+labels:
+  {{- include "csi-sidecars.labels" $root | nindent 2 }}
+  app.kubernetes.io/component: {{ index . 1 }}
+  {{- with $place.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $place.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What both kinds of workloads say of their pods' changes: values of the place. */}}
+{{- define "csi-sidecars.workload.spec" -}}
+{{- range $name := list "revisionHistoryLimit" "minReadySeconds" }}
+{{- if not (kindIs "invalid" (index $ $name)) }}
+{{ $name }}: {{ int (index $ $name) }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Everything of a pod's specification that both kinds of pods have: dict root, place (values),
@@ -135,6 +157,9 @@ schedulerName: {{ . | quote }}
 {{- with $place.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
+{{- if not (kindIs "invalid" $place.enableServiceLinks) }}
+enableServiceLinks: {{ $place.enableServiceLinks }}
+{{- end }}
 terminationGracePeriodSeconds: {{ int $place.terminationGracePeriodSeconds }}
 {{- with $place.nodeSelector }}
 nodeSelector:
@@ -157,7 +182,7 @@ topologySpreadConstraints:
 {{- if or $place.initContainers $native }}
 initContainers:
   {{- with $place.initContainers }}
-  {{- include "csi-sidecars.withToken" (dict "containers" . "names" $place.tokenFor) | nindent 2 }}
+  {{- include "csi-sidecars.withToken" (dict "root" $.root "containers" . "names" $place.tokenFor) | nindent 2 }}
   {{- end }}
   {{- if $native }}
   {{- list (set (.driver | fromYamlArray | first) "restartPolicy" "Always") | toYaml | nindent 2 }}
@@ -169,7 +194,7 @@ containers:
   {{- end }}
   {{- .containers | trim | nindent 2 }}
   {{- with $place.extraContainers }}
-  {{- include "csi-sidecars.withToken" (dict "containers" . "names" $place.tokenFor) | nindent 2 }}
+  {{- include "csi-sidecars.withToken" (dict "root" $.root "containers" . "names" $place.tokenFor) | nindent 2 }}
   {{- end }}
 volumes:
   {{- .volumes | nindent 2 }}

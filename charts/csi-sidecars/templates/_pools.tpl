@@ -77,16 +77,10 @@ kind: DaemonSet
 metadata:
   name: {{ include "csi-sidecars.fullname" . }}-node{{ with $it.pool }}-{{ . }}{{ end }}
   namespace: {{ .Release.Namespace }}
-  labels:
-    {{- include "csi-sidecars.labels" . | nindent 4 }}
-    app.kubernetes.io/component: node
-  {{- with $it.annotations }}
-  annotations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "csi-sidecars.workload.metadata" (list . "node") | nindent 2 }}
 spec:
-  {{- if not (kindIs "invalid" $it.revisionHistoryLimit) }}
-  revisionHistoryLimit: {{ int $it.revisionHistoryLimit }}
+  {{- with include "csi-sidecars.workload.spec" $it | trim }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with $it.updateStrategy }}
   updateStrategy:
@@ -99,12 +93,7 @@ spec:
     metadata:
       labels:
         {{- include "csi-sidecars.pool.selectorLabels" . | nindent 8 }}
-        {{- with .Values.commonLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-        {{- with $it.podLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "csi-sidecars.podLabels" (list . "node") | nindent 8 }}
       {{- with $it.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}

@@ -1,4 +1,4 @@
-{{/* The one container of a pod where sidecars is "together". Public: together.port. */}}
+{{/* The one container of a pod where sidecars is "together". */}}
 
 {{/* Sidecars of a kind of pod, in the order of their containers, as a JSON list: dict root, place (controller,
      node, or all for both in one pod). */}}
@@ -22,13 +22,6 @@
 
 {{- define "csi-sidecars.together" -}}
 {{- ternary "true" "" (eq .Values.sidecars "together") -}}
-{{- end -}}
-
-{{/* The one port; empty: no HTTP server. */}}
-{{- define "csi-sidecars.together.port" -}}
-{{- with default .Values.livenessprobe.port .Values.together.port -}}
-{{- int . -}}
-{{- end -}}
 {{- end -}}
 
 {{/* A sidecar's name in --controllers and in front of its flags. */}}
@@ -79,6 +72,10 @@
 {{- $sidecar := get $.root.Values $name -}}
 {{- range $key, $way := dict
     "image" "there is one image, together.image"
+    "repository" "there is one image, together.repository"
+    "tag" "there is one image, together.tag"
+    "pullPolicy" "there is one image, together.pullPolicy"
+    "containerName" "there is one container, together.containerName"
     "log" "there is one log, say it in log"
     "securityContext" "there is one container, say it in together.securityContext"
     "livenessProbe" "there is one container, say it in together.livenessProbe"
@@ -122,8 +119,7 @@
 {{- define "csi-sidecars.together.container" -}}
 {{- $chosen := include "csi-sidecars.chosen" (dict "root" .root "place" .pod) | fromJsonArray -}}
 {{- if $chosen -}}
-{{- $values := deepCopy .root.Values -}}
-{{- $_ := set $values "livenessprobe" (include "csi-sidecars.over" (list $values.livenessprobe (get $values .place).livenessprobe) | fromJson) -}}
+{{- $values := (include "csi-sidecars.placed" (list .root .place) | fromJson).Values -}}
 {{- $root := merge (dict "Values" $values "together" $chosen) (omit .root "Values") -}}
 {{- include "csi-sidecars.together.check" (dict "root" $root "chosen" $chosen) -}}
 {{- $api := false -}}
@@ -133,8 +129,8 @@
 {{- /* The program of nodes has no client of the API server in it; the image of all programs serves there too. */}}
 {{- $name := ternary "csi-sidecars" "csi-node-sidecars" $api -}}
 {{- $section := ternary $values.together $values.togetherOnNodes $api -}}
-{{- $sidecar := set (deepCopy $section) "port" (include "csi-sidecars.together.port" $root | int) -}}
-{{- $program := ternary "csi-sidecars" $name (and $values.image.multiCall (not $sidecar.image)) -}}
+{{- $sidecar := set (deepCopy $section) "port" $values.livenessprobe.port -}}
+{{- $program := ternary "csi-sidecars" $name (and $values.image.multiCall (not (include "csi-sidecars.image.own" $sidecar))) -}}
 {{- $join := dict "root" $root "chosen" $chosen -}}
 {{- $env := list -}}
 {{- range $name := list "provisioner" "snapshotter" -}}

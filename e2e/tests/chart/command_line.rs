@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::api::text;
+use e2e::chart::Release;
 use e2e::cluster::Cluster;
 use e2e::program;
 use e2e::suite::Verdict;
@@ -51,6 +52,31 @@ fn ask(name: &str, arguments: &[&str]) -> Result<()> {
         said.trim()
     );
     Ok(())
+}
+
+/// a gate that is to go makes its program warn at every start, and fail when it has gone. So no default names one.
+pub(super) fn gateless(_: &Cluster) -> Result<Verdict> {
+    for (chart, set) in [
+        ("csi-sidecars", &["resizer.enabled=true"][..]),
+        (
+            "csi-sidecars",
+            &["resizer.enabled=true", "sidecars=together"],
+        ),
+        ("snapshot-controller", &[]),
+    ] {
+        let release = Release {
+            chart,
+            namespace: "storage",
+            file: "ci/minimal-values.yaml",
+            set,
+        };
+        let rendered = release.yaml()?;
+        ensure!(rendered.contains("args:"), "{chart}: {rendered}");
+        for line in rendered.lines().filter(|it| it.contains("feature-gates")) {
+            bail!("{chart} {set:?}: {}", line.trim());
+        }
+    }
+    Ok(Verdict::Passed)
 }
 
 pub(super) fn understood(_: &Cluster) -> Result<Verdict> {

@@ -178,7 +178,7 @@ pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Definitions of a predecessor whose conversion webhook is gone: what the README says takes it away.
+/// S-12: definitions of a predecessor whose conversion webhook is gone: what the README says takes it away.
 fn without_webhook(cluster: &Cluster, api: &Api, folder: &Path) -> Result<()> {
     let all = ours(cluster)?;
     let names: Vec<_> = all.keys().cloned().collect();
@@ -212,7 +212,7 @@ fn without_webhook(cluster: &Cluster, api: &Api, folder: &Path) -> Result<()> {
     served(api)
 }
 
-/// A release without group snapshots does not take over a cluster that has some, and says so at an upgrade.
+/// S-9: a release without group snapshots does not take over a cluster that has some, and says so at an upgrade.
 pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     snapshots::install(cluster, &api)?;
@@ -226,12 +226,6 @@ pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
         "spec": {"source": {"selector": {"matchLabels": {"app": "x"}}}},
     });
     api.create(&groups, &group)?;
-    let refused = install(cluster).err().context("helm install succeeds")?;
-    let refused = format!("{refused:#}");
-    ensure!(
-        refused.contains("features.groupSnapshots=true"),
-        "{refused}"
-    );
     let on = |verb: &str, on: bool| -> Result<String> {
         let mut helm = helm(cluster, &[verb, RELEASE])?;
         helm.arg(chart::folder("snapshot-controller"));
@@ -239,6 +233,12 @@ pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
         helm.arg(format!("--set={image},features.groupSnapshots={on}"));
         process::output(&mut helm)
     };
+    let refused = { on("install", false).err() }.context("helm install succeeds")?;
+    let refused = format!("{refused:#}");
+    ensure!(
+        refused.contains("features.groupSnapshots=true"),
+        "{refused}"
+    );
     let said = on("install", true)?;
     ensure!(!said.contains("WARNING"), "{said}");
     let said = on("upgrade", false)?;

@@ -7,6 +7,7 @@ mod definitions;
 mod drivers;
 mod fields;
 mod grant;
+mod included;
 mod metrics;
 mod mutation;
 mod package;
@@ -15,6 +16,7 @@ mod pod_security;
 mod refused;
 mod rendered;
 mod rows;
+mod scheduled;
 mod server;
 mod setup;
 mod stage;
@@ -38,6 +40,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_package_names_the_packagers_registry",
         run: package::all,
+    },
+    Scenario {
+        name: "chart_package_says_where_it_is_from",
+        run: package::described,
     },
     Scenario {
         name: "chart_commands_and_values_of_pages_can_be_rendered",
@@ -72,6 +78,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: command_line::understood,
     },
     Scenario {
+        name: "chart_a_7_no_default_command_line_names_a_gate",
+        run: command_line::gateless,
+    },
+    Scenario {
         name: "chart_definitions_of_snapshots_are_as_upstreams",
         run: definitions::as_upstreams,
     },
@@ -88,6 +98,18 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: server::dry_run,
     },
     Scenario {
+        name: "chart_a_2_every_example_is_scheduled",
+        run: scheduled::examples,
+    },
+    Scenario {
+        name: "chart_a_3_included_pods_keep_the_selectors_of_their_chart",
+        run: included::selectors,
+    },
+    Scenario {
+        name: "chart_a_4_sidecars_of_two_drivers_are_in_one_pod",
+        run: included::two_drivers,
+    },
+    Scenario {
         name: "chart_has_every_field_that_the_api_server_knows",
         run: fields::all_there,
     },
@@ -98,6 +120,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_metrics_in_alerts_and_dashboard_exist",
         run: metrics::exist,
+    },
+    Scenario {
+        name: "chart_a_12_dashboard_selects_by_driver_and_is_a_file_of_its_own",
+        run: metrics::dashboard_file,
     },
     Scenario {
         name: "chart_alerts_are_explained_and_in_a_file_of_their_own",

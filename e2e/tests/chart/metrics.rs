@@ -1,11 +1,12 @@
 //! Alerts and dashboard are about metrics that the programs export.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
-use e2e::chart::Release;
+use e2e::chart::{self, Release};
 use e2e::cluster::Cluster;
 use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER};
 use e2e::node::{Seat, free_address, http_get};
@@ -70,6 +71,38 @@ pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
         absent.is_empty(),
         "nobody exports {absent:?}; there are {exported:?}"
     );
+    Ok(Verdict::Passed)
+}
+
+/// the dashboard is a file for those who do not use the chart. It selects by a label that the programs set themselves, has
+/// snapshots in it, and is the chart's.
+pub(super) fn dashboard_file(_: &Cluster) -> Result<Verdict> {
+    let files = chart::folder("csi-sidecars").join("files");
+    let ours = fs::read_to_string(files.join("dashboard.json"))?;
+    let file = program::root().join("docs/dashboard.json");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&file, &ours)?;
+    }
+    ensure!(
+        fs::read_to_string(&file).unwrap_or_default() == ours,
+        "docs/dashboard.json is not the chart's: make chart ONLY=dashboard UPDATE=1"
+    );
+    ensure!(!ours.contains("csi_driver"), "only our monitors set it");
+    let dashboard: Value = serde_json::from_str(&ours)?;
+    let mut snapshots = 0;
+    for panel in items(&dashboard, "/panels") {
+        let title = text(panel, "/title").context("a title")?;
+        ensure!(
+            text(panel, "/description").is_some(),
+            "{title}: says nothing"
+        );
+        snapshots += usize::from(title.contains("napshot"));
+        for target in items(panel, "/targets") {
+            let expr = text(target, "/expr").context("an expression")?;
+            ensure!(expr.contains("driver_name=~\"$driver\""), "{title}: {expr}");
+        }
+    }
+    ensure!(snapshots >= 3, "{snapshots} panels about snapshots");
     Ok(Verdict::Passed)
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::suite::Verdict;
-use e2e::{process, program};
+use e2e::{chart, process, program};
 use oci_archive::{Archive, Image};
 
 use super::rendered::SIDECARS;
@@ -47,6 +47,58 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
     ensure!(rendered.contains(&image), "no {image} in {rendered}");
     let definitions = rendered.matches("kind: CustomResourceDefinition").count();
     ensure!(definitions == 6, "{definitions} definitions");
+    Ok(Verdict::Passed)
+}
+
+/// What Artifact Hub shows of a chart: where it is from, and its licence, changes and definitions.
+pub(super) fn described(cluster: &Cluster) -> Result<Verdict> {
+    const SOURCE: &str = "https://git.example.com/storage";
+    let folder = cluster.dir().join("run").join("described");
+    let package = |source: &str| {
+        let mut script = Command::new(program::root().join("charts/package.sh"));
+        script.arg(program::helm()?).args(["1.2.3", REGISTRY]);
+        process::output(script.arg(&folder).arg(source))
+    };
+    for nothing in ["git.example.com/storage", "https://a b", "https://a]"] {
+        let refusal = package(nothing).map_or_else(|error| format!("{error:#}"), |_| String::new());
+        ensure!(
+            refusal.contains("IMAGE_SOURCE is the address"),
+            "{nothing:?}: {refusal:?}"
+        );
+    }
+    package(SOURCE)?;
+    let shown = |chart: &str| {
+        let mut helm = Command::new(program::helm()?);
+        helm.args(["show", "chart"]);
+        process::output(helm.arg(folder.join(format!("{chart}-1.2.3.tgz"))))
+    };
+    for chart in ["csi-sidecars", "snapshot-controller"] {
+        let shown = shown(chart)?;
+        for line in [
+            "artifacthub.io/category: storage",
+            "artifacthub.io/license: Apache-2.0",
+            "artifacthub.io/changes: |",
+            "home: https://git.example.com/storage",
+            "- https://git.example.com/storage",
+        ] {
+            ensure!(shown.contains(line), "{chart}: no {line:?}: {shown}");
+        }
+    }
+    let shown = shown("snapshot-controller")?;
+    let definitions = chart::folder("snapshot-controller").join("definitions");
+    let mut told = 0;
+    for file in std::fs::read_dir(definitions)? {
+        let file = file?.file_name().to_string_lossy().into_owned();
+        // GROUP_PLURAL.yaml
+        let Some((group, plural)) = file.trim_end_matches(".yaml").split_once('_') else {
+            continue;
+        };
+        let name = format!("name: {plural}.{group},");
+        ensure!(shown.contains(&name), "no {name:?}: {shown}");
+        told += 1;
+    }
+    let listed = shown.matches("displayName: ").count();
+    ensure!(told == listed, "{told} definitions, {listed} are listed");
     Ok(Verdict::Passed)
 }
 

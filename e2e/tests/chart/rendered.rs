@@ -97,11 +97,31 @@ pub(super) fn pods(_: &Cluster) -> Result<Verdict> {
             };
             checked.with_context(|| title(object))?;
         }
+        host_ports(&objects)?;
         let titles: BTreeSet<_> = objects.iter().map(key).collect();
         ensure!(titles.len() == objects.len(), "two objects of one name");
         Ok(())
     })?;
     Ok(Verdict::Passed)
+}
+
+/// no two workloads in the network of the node want one port of it. Pools have nodes of their own.
+fn host_ports(objects: &[Value]) -> Result<()> {
+    let mut taken = BTreeSet::new();
+    for object in objects {
+        let spec = object
+            .pointer("/spec/template/spec")
+            .unwrap_or(&Value::Null);
+        let pool = object.pointer("/spec/selector/matchLabels/csi-sidecars~1pool");
+        if spec.pointer("/hostNetwork") != Some(&json!(true)) || pool.is_some() {
+            continue;
+        }
+        for port in items(spec, "/containers").flat_map(|it| items(it, "/ports")) {
+            let number = port.pointer("/containerPort").and_then(Value::as_u64);
+            ensure!(taken.insert(number), "{}: {number:?}", title(object));
+        }
+    }
+    Ok(())
 }
 
 /// By which an object is told from others.
@@ -259,7 +279,7 @@ fn selected(selector: Option<&Value>, labels: &Value) -> bool {
 }
 
 /// The workloads that a selector finds.
-fn pods_of<'a>(
+pub(super) fn pods_of<'a>(
     objects: &'a [Value],
     selector: Option<&'a Value>,
 ) -> impl Iterator<Item = &'a Value> {
@@ -291,6 +311,18 @@ fn other(object: &Value, objects: &[Value]) -> Result<()> {
                     ports.any(|port| port == endpoint),
                     "no Service has {endpoint}"
                 );
+            }
+            Ok(())
+        }
+        "PodMonitor" => {
+            let selector = object.pointer("/spec/selector/matchLabels");
+            for pod in pods_of(objects, selector) {
+                let containers = items(pod, "/spec/containers");
+                let ports: BTreeSet<_> = containers.flat_map(|it| names(it, "/ports")).collect();
+                for endpoint in items(object, "/spec/podMetricsEndpoints") {
+                    let port = text(endpoint, "/port").unwrap_or_default();
+                    ensure!(ports.contains(port), "no container has port {port}");
+                }
             }
             Ok(())
         }

@@ -40,7 +40,7 @@ pub(super) fn dry_run(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn apply(cluster: &Cluster, list: &Value) -> Result<()> {
+pub(super) fn apply(cluster: &Cluster, list: &Value) -> Result<()> {
     let file = cluster.dir().join("run").join("chart.json");
     std::fs::write(&file, serde_json::to_vec(list)?)?;
     let mut kubectl = cluster.command(&["kubectl"]);

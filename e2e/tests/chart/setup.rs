@@ -149,7 +149,7 @@ pub(super) const SETUPS: &[Setup] = &[
     Setup {
         title: "snapshot-controller",
         driver: "cluster.rbac.test",
-        program: Program::Sidecar(SNAPSHOT_CONTROLLER, &[]),
+        program: Program::Sidecar(SNAPSHOT_CONTROLLER, &["features.groupSnapshots=false"]),
         driver_flags: &[],
         flags: &[
             "--leader-election",
@@ -161,7 +161,10 @@ pub(super) const SETUPS: &[Setup] = &[
         driver: "distributed.rbac.test",
         program: Program::Sidecar(
             SNAPSHOT_CONTROLLER,
-            &["features.distributedSnapshotting=true"],
+            &[
+                "features.groupSnapshots=false",
+                "features.distributedSnapshotting=true",
+            ],
         ),
         driver_flags: &[],
         flags: &[

@@ -236,6 +236,10 @@ fn same(together: &Value, separate: &Value) -> Result<()> {
                 .collect();
             ensure!(names == [(Some("sidecars"), Some("sidecars"))], "{names:?}");
         }
+        "PodMonitor" => {
+            let endpoints: Vec<_> = items(together, "/spec/podMetricsEndpoints").collect();
+            ensure!(endpoints.len() == 1, "{endpoints:?}");
+        }
         "ServiceMonitor" => {
             let endpoints: Vec<_> = items(together, "/spec/endpoints").collect();
             ensure!(endpoints.len() == 1, "{endpoints:?}");

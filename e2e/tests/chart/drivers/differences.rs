@@ -23,7 +23,7 @@ const CEPH: &[&str] = &["ceph-rbd"];
 const DEMOCRATIC: &[&str] = &["democratic"];
 const HARDENED: &str = "sidecars need no capabilities, no writable root file system, and no way to more, whatever the driver's chart says";
 const SMALL: &str = "the driver's chart says none; ours are limited, since they are small";
-const SOCKET: &str = "the chart has one directory and file for the socket in all pods of a driver; CSI_ENDPOINT and --csi-address say it to all";
+const SOCKET: &str = "the containers of a pod have one directory for the socket; CSI_ENDPOINT and --csi-address, a path, say it to all";
 const FLAG: &str = "the flag says it, without a variable";
 const UNASKED: &str = "no program of ours asks it, docs/rbac-mutations.md; a driver that does has it in serviceAccount.rules";
 const CONTROLLERS: &str = "snapshot-controller's, of which a cluster has one, or a user's";
@@ -37,17 +37,16 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     any("+ * livenessprobe: argument --http-endpoint=:9808", "the default of the program, said"),
     of(EBS, "- DaemonSet csi-node-driver-registrar: argument --http-endpoint=0.0.0.0:9809", "the same port of IPv6 too: controller.bindAddress, node.bindAddress"),
     of(EBS, "+ * livenessprobe: argument --v=2", "log.level is for all programs"),
-    of(&["ceph-rbd", "democratic"], "+ Deployment csi-*: argument --feature-gates=VolumeAttributesClass=false", "a driver without such classes needs no permission for them"),
     of(CEPH, "- Deployment csi-provisioner: argument --feature-gates=HonorPVReclaimPolicy=true", "has been so without the gate for long; ours takes it without effect, and warns"),
     of(CEPH, "- Deployment csi-snapshotter: argument --enable-volume-group-snapshots=false", "ours takes it without effect, and warns; the gate says it"),
     any("+ Deployment csi-snapshotter: argument --feature-gates=CSIVolumeGroupSnapshot=false", "a driver without group snapshots needs no permission for them"),
     of(DEMOCRATIC, "- Deployment csi-*: argument --leader-election-namespace=democratic-csi", "the namespace of the pod is the default"),
-    of(EBS, "- Deployment *: argument *=*/var/lib/csi/sockets/pluginproxy/csi.sock", SOCKET),
+    of(EBS, "- Deployment livenessprobe: argument --csi-address=/csi/csi.sock", SOCKET),
+    of(EBS, "+ Deployment livenessprobe: argument --csi-address=/var/lib/csi/sockets/pluginproxy/csi.sock", SOCKET),
     of(CEPH, "- Deployment *: argument *=unix:///csi/csi-provisioner.sock", SOCKET),
     of(EBS, "- DaemonSet ebs-plugin: argument --endpoint=unix:/csi/csi.sock", SOCKET),
-    of(EBS, "+ * ebs-plugin: argument --endpoint=unix:///csi/csi.sock", SOCKET),
-    of(CEPH, "+ Deployment *: argument --endpoint=unix:///csi/csi.sock", SOCKET),
-    of(&["aws-ebs", "ceph-rbd"], "+ Deployment csi-*: argument --csi-address=/csi/csi.sock", SOCKET),
+    of(EBS, "+ DaemonSet ebs-plugin: argument --endpoint=unix:///csi/csi.sock", SOCKET),
+    of(CEPH, "+ Deployment csi-*: argument --csi-address=/csi/csi-provisioner.sock", SOCKET),
 
     // Variables.
     of(&["aws-ebs", "ceph-rbd"], "- * environment ADDRESS *", FLAG),
@@ -63,8 +62,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
 
     // Mounts.
     any("+ * readOnly true", "who connects to a socket writes nothing into its directory"),
-    of(EBS, "- Deployment *: mount /var/lib/csi/sockets/pluginproxy of {\"emptyDir\":{}}", SOCKET),
-    of(EBS, "+ Deployment *: mount /csi of {\"emptyDir\":{}}", SOCKET),
+    of(EBS, "- Deployment livenessprobe: mount /csi of {\"emptyDir\":{}}", SOCKET),
+    of(EBS, "+ Deployment livenessprobe: mount /var/lib/csi/sockets/pluginproxy of {\"emptyDir\":{}}", SOCKET),
     of(&["aws-ebs", "ceph-rbd"], "- DaemonSet csi-node-driver-registrar: mount /registration is a Directory", "kubelet makes it if it is not there yet"),
     of(&["aws-ebs", "ceph-rbd"], "+ DaemonSet csi-node-driver-registrar: mount /registration is a DirectoryOrCreate", "kubelet makes it if it is not there yet"),
     of(EBS, "- DaemonSet csi-node-driver-registrar: mount /var/lib/kubelet/plugins/ebs.csi.aws.com of *", "for a file by which upstream's probe knows the registration; ours answers /registration"),

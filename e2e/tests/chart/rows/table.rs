@@ -17,6 +17,7 @@ const IPV6: &str = "ci/ipv6-values.yaml";
 
 const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
 const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+const NODE_OF_MINE: &str = "DaemonSet/test-mine-node";
 const GENERAL: &str = "DaemonSet/test-csi-sidecars-node-general";
 const FAST: &str = "DaemonSet/test-csi-sidecars-node-fast";
 const SET: &str = "StatefulSet/everything-controller";
@@ -53,6 +54,22 @@ const NOT_LEFT: &[&str] = &[
     "controller.extraContainers[1].image=registry.example.com/csi-resizer:v1",
     "controller.extraContainers[1].volumeMounts[0].name=socket-dir",
     "resizer.enabled=false",
+];
+/// The sidecars of one of several drivers in a pod.
+const SUFFIXED: &[&str] = &[
+    "nameSuffix=fss",
+    "snapshotter.enabled=true",
+    "metrics.service=true",
+];
+const SOCKETS: &[&str] = &[
+    "controller.socket.directory=/sockets",
+    "controller.socket.file=controller.sock",
+    "node.socket.file=node.sock",
+];
+const POD_MONITOR: &[&str] = &["metrics.podMonitor.enabled=true"];
+const DIGEST_AND_TAG: &[&str] = &[
+    "image.digests.csi-attacher=sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "attacher.tag=v4.11.0",
 ];
 const CLOSED: &[&str] = &["networkPolicy.enabled=true"];
 
@@ -103,6 +120,74 @@ pub(super) const TABLE: &[Row] = &[
     row(ON_NODES, ON_NODES_TOGETHER, NODE, under!("csi-sidecars", "/resources/limits"), Is(r#"{"memory": "160Mi"}"#)),
     row(POOLS, &["sidecars=together", "node.pools[1].sidecarResources.togetherOnNodes.limits.memory=64Mi"], FAST, under!("csi-node-sidecars", "/resources/limits"), Is(r#"{"memory": "64Mi"}"#)),
     row(MINIMAL, NOT_LEFT, CONTROLLER, under!("csi-resizer", "/image"), Is(r#""registry.example.com/csi-resizer:v1""#)),
+    // A-2: a port of the livenessprobe for each kind of pod.
+    row(HOST_NETWORK, &[], CONTROLLER, under!("livenessprobe", "/args"), Has("--http-endpoint=127.0.0.1:29705")),
+    row(HOST_NETWORK, &[], CONTROLLER, under!("driver", "/livenessProbe/httpGet/port"), Is("29705")),
+    row(HOST_NETWORK, &[], NODE, under!("livenessprobe", "/args"), Has("--http-endpoint=127.0.0.1:29704")),
+    row(HOST_NETWORK, &[], NODE, under!("driver", "/livenessProbe/httpGet/port"), Is("29704")),
+    row(HOST_NETWORK, &["sidecars=together"], CONTROLLER, under!("csi-sidecars", "/args"), Has("--http-endpoint=127.0.0.1:29705")),
+    row(HOST_NETWORK, &["sidecars=together"], CONTROLLER, under!("driver", "/livenessProbe/httpGet/port"), Is("29705")),
+    row(HOST_NETWORK, &["sidecars=together"], NODE, under!("csi-node-sidecars", "/args"), Has("--http-endpoint=127.0.0.1:29704")),
+    row(HOST_NETWORK, &["sidecars=together", "together.port=8080"], CONTROLLER, under!("csi-sidecars", "/args"), Has("--http-endpoint=127.0.0.1:29705")),
+    row(HOST_NETWORK, &["sidecars=together", "together.port=8080"], NODE, under!("csi-node-sidecars", "/args"), Has("--http-endpoint=127.0.0.1:8080")),
+    row(HOST_NETWORK, &["metrics.service=true"], "Service/test-csi-sidecars-controller", "/spec/ports/[healthz]/port", Is("29705")),
+    row(HOST_NETWORK, &["metrics.service=true"], "Service/test-csi-sidecars-node", "/spec/ports/[healthz]/port", Is("29704")),
+    row(HOST_NETWORK, CLOSED, "NetworkPolicy/test-csi-sidecars-node", "/spec/ingress", Is("[]")),
+    // One replica more than there are nodes with a free port would wait for ever.
+    row(HOST_NETWORK, &[], CONTROLLER, "/spec/strategy", Is(r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#)),
+    row(HOST_NETWORK, &["controller.leaderElection.enabled=false"], CONTROLLER, "/spec/strategy", Is(r#"{"type": "Recreate"}"#)),
+    // A-3: pods are found by labels that no other chart uses; ours have the usual ones as well.
+    row(MINIMAL, &[], CONTROLLER, "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
+    row(MINIMAL, &["nameOverride=mine"], NODE_OF_MINE, "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/mine.node": "test"}"#)),
+    row(MINIMAL, &["controller.podLabels.app=x"], CONTROLLER, "/spec/template/metadata/labels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test", "app.kubernetes.io/name": "csi-sidecars", "app.kubernetes.io/instance": "test", "app.kubernetes.io/component": "controller", "app": "x"}"#)),
+    row(LIBRARY, &["metrics.service=true"], "Service/test-csi-sidecars-controller", "/spec/selector", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
+    // A-4: names that two drivers of one pod do not share, and a socket for each kind of pod.
+    row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/ports/0/name"), Is(r#""attacher-fss""#)),
+    row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/livenessProbe/httpGet/port"), Is(r#""attacher-fss""#)),
+    row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/volumeMounts/[api-token-fss]/readOnly"), Is("true")),
+    row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/volumeMounts/[socket-dir-fss]/mountPath"), Is(r#""/csi""#)),
+    row(MINIMAL, SUFFIXED, CONTROLLER, "/spec/template/spec/volumes/[socket-dir-fss]/emptyDir", Is("{}")),
+    row(MINIMAL, SUFFIXED, CONTROLLER, "/spec/template/spec/volumes/[socket-dir]", Absent),
+    row(MINIMAL, SUFFIXED, CONTROLLER, under!("driver", "/volumeMounts/[socket-dir-fss]/mountPath"), Is(r#""/csi""#)),
+    row(MINIMAL, SUFFIXED, NODE, under!("csi-node-driver-registrar-fss", "/volumeMounts/[registration-dir-fss]/mountPath"), Is(r#""/registration""#)),
+    row(MINIMAL, SUFFIXED, "Service/test-csi-sidecars-controller", "/spec/ports/[snapshotter-fss]/targetPort", Is(r#""snapshotter-fss""#)),
+    row(TOGETHER, &["nameSuffix=fss"], CONTROLLER, under!("csi-sidecars-fss", "/ports/0/name"), Is(r#""sidecars-fss""#)),
+    row(MINIMAL, SOCKETS, CONTROLLER, under!("csi-attacher", "/args"), Has("--csi-address=/sockets/controller.sock")),
+    row(MINIMAL, SOCKETS, CONTROLLER, under!("csi-attacher", "/volumeMounts/[socket-dir]/mountPath"), Is(r#""/sockets""#)),
+    row(MINIMAL, SOCKETS, CONTROLLER, under!("driver", "/env/[CSI_ENDPOINT]/value"), Is(r#""unix:///sockets/controller.sock""#)),
+    row(MINIMAL, SOCKETS, CONTROLLER, under!("livenessprobe", "/args"), Has("--csi-address=/sockets/controller.sock")),
+    row(MINIMAL, SOCKETS, NODE, under!("livenessprobe", "/args"), Has("--csi-address=/csi/node.sock")),
+    row(MINIMAL, SOCKETS, NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/minimal.example.com/node.sock")),
+    row(TOGETHER, SOCKETS, CONTROLLER, under!("csi-sidecars", "/args"), Has("--csi-address=/sockets/controller.sock")),
+    row(TOGETHER, SOCKETS, NODE, under!("csi-node-sidecars", "/args"), Has("--csi-address=/csi/node.sock")),
+    // A-10: what charts of drivers have.
+    row(MINIMAL, &["metrics.service=true", "metrics.serviceAnnotations.example\\.com/scrape=yes"], "Service/test-csi-sidecars-node", "/metadata/annotations", Is(r#"{"example.com/scrape": "yes"}"#)),
+    row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-node", "", Absent),
+    row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-controller", "/spec/clusterIP", Is(r#""None""#)),
+    row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
+    row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/podMetricsEndpoints/0/port", Is(r#""attacher""#)),
+    row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/podMetricsEndpoints/0/relabelings/0/replacement", Is(r#""minimal.example.com""#)),
+    row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-node", "/spec/podMetricsEndpoints/0/port", Is(r#""healthz""#)),
+    row(MINIMAL, POD_MONITOR, "Service/test-csi-sidecars-controller", "", Absent),
+    row(MINIMAL, &["metrics.podMonitor.enabled=true", "metrics.nodes=false"], "PodMonitor/test-csi-sidecars-node", "", Absent),
+    row(MINIMAL, &["controller.minReadySeconds=5", "node.minReadySeconds=7"], CONTROLLER, "/spec/minReadySeconds", Is("5")),
+    row(MINIMAL, &["controller.minReadySeconds=5", "node.minReadySeconds=7"], NODE, "/spec/minReadySeconds", Is("7")),
+    row(MINIMAL, &[], CONTROLLER, "/spec/minReadySeconds", Absent),
+    row(MINIMAL, &["controller.enableServiceLinks=false"], CONTROLLER, "/spec/template/spec/enableServiceLinks", Is("false")),
+    row(MINIMAL, &["controller.enableServiceLinks=false"], NODE, "/spec/template/spec/enableServiceLinks", Absent),
+    row(MINIMAL, &["controller.labels.tier=storage"], CONTROLLER, "/metadata/labels/tier", Is(r#""storage""#)),
+    row(MINIMAL, &["controller.labels.tier=storage"], CONTROLLER, "/spec/template/metadata/labels/tier", Absent),
+    row(POOLS, &["node.labels.tier=storage"], FAST, "/metadata/labels/tier", Is(r#""storage""#)),
+    row(MINIMAL, &["attacher.repository=mirror.example.com/k8s/csi-attacher", "attacher.tag=v4.11.0"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""mirror.example.com/k8s/csi-attacher:v4.11.0""#)),
+    row(MINIMAL, &["attacher.tag=v4.11.0"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""registry.example.com/storage/csi-attacher:v4.11.0""#)),
+    row(MINIMAL, DIGEST_AND_TAG, CONTROLLER, under!("csi-attacher", "/image"), Is(r#""registry.example.com/storage/csi-attacher:v4.11.0""#)),
+    row(MINIMAL, &["attacher.pullPolicy=Never"], CONTROLLER, under!("csi-attacher", "/imagePullPolicy"), Is(r#""Never""#)),
+    row(MINIMAL, &["attacher.pullPolicy=Never"], CONTROLLER, under!("csi-provisioner", "/imagePullPolicy"), Is(r#""IfNotPresent""#)),
+    row(ONE_IMAGE, &["attacher.repository=mirror.example.com/csi-attacher"], CONTROLLER, under!("csi-attacher", "/command"), Absent),
+    row(ONE_IMAGE, &["attacher.tag=v2"], CONTROLLER, under!("csi-attacher", "/command"), Is(r#"["/csi-attacher"]"#)),
+    row(MINIMAL, &["livenessprobe.containerName=liveness-probe"], CONTROLLER, under!("liveness-probe", "/ports/0/name"), Is(r#""healthz""#)),
+    row(MINIMAL, &["livenessprobe.containerName=liveness-probe"], NODE, under!("livenessprobe", ""), Absent),
+    row(TOGETHER, &["together.containerName=sidecars", "together.tag=v2"], CONTROLLER, under!("sidecars", "/image"), Is(r#""registry.example.com/storage/csi-sidecars:v2""#)),
     // A-81: the driver outlives the sidecars.
     row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/0/name", Is(r#""wait""#)),
     row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/[driver]/restartPolicy", Is(r#""Always""#)),
@@ -264,10 +349,10 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/affinity", Absent),
     row(MINIMAL, &["controller.replicas=2"], CONTROLLER, "/spec/template/spec/affinity/podAntiAffinity", Is(r#"{"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": {
         "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "csi-sidecars", "app.kubernetes.io/instance": "test", "app.kubernetes.io/component": "controller"}}}}]}"#)),
+        "labelSelector": {"matchLabels": {"csi-sidecars/csi-sidecars.controller": "test"}}}}]}"#)),
     row(MINIMAL, &["controller.replicas=2", "controller.antiAffinity=required"], CONTROLLER, "/spec/template/spec/affinity/podAntiAffinity", Is(r#"{"requiredDuringSchedulingIgnoredDuringExecution": [{
         "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "csi-sidecars", "app.kubernetes.io/instance": "test", "app.kubernetes.io/component": "controller"}}}]}"#)),
+        "labelSelector": {"matchLabels": {"csi-sidecars/csi-sidecars.controller": "test"}}}]}"#)),
     row(MINIMAL, &["controller.replicas=2", "controller.antiAffinity=required"], CONTROLLER, "/spec/strategy", Is(r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#)),
     row(MINIMAL, &["controller.replicas=2"], CONTROLLER, "/spec/strategy", Absent),
     row(MINIMAL, &["storageClasses[0].name=on"], "StorageClass/on", "/metadata/name", Is(r#""on""#)),
@@ -360,7 +445,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], "NetworkPolicy/test-csi-sidecars-controller", "", Absent),
     row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/ingress", Is("[]")),
     row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/policyTypes", Is(r#"["Ingress"]"#)),
-    row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-node", "/spec/podSelector/matchLabels/app.kubernetes.io~1component", Is(r#""node""#)),
+    row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-node", "/spec/podSelector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.node": "test"}"#)),
     row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/ingress/0/from", Is(r#"[{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]"#)),
     row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/ingress/1", Is(r#"{"ports": [{"port": 9000}]}"#)),
     row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/egress/0", Is(r#"{"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]}"#)),
@@ -389,8 +474,11 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["attacher.livenessProbe.periodSeconds=60"], CONTROLLER, under!("csi-attacher", "/livenessProbe/periodSeconds"), Is("60")),
     row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--workers=5")),
     row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/args"), Has("--handle-volume-inuse-error=false")),
-    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
-    row(MINIMAL, &["features.topology=false"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=Topology=false,VolumeAttributesClass=false")),
+    // A-7: no gate that will go is in a default command line.
+    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Lacks("--feature-gates")),
+    row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/args"), Lacks("--feature-gates")),
+    row(MINIMAL, &["resizer.enabled=true", "resizer.featureGates.VolumeAttributesClass=false"], CONTROLLER, under!("csi-resizer", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
+    row(MINIMAL, &["features.topology=false"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=Topology=false")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--feature-gates=CrossNamespaceVolumeDataSource=true")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--volume-name-uuid-length=16")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--immediate-topology=false")),

@@ -1,0 +1,82 @@
+{{/* What is scraped, and how. */}}
+
+{{/* Ports of a kind of pod with metrics, as a JSON list of name and port: dict root, place. */}}
+{{- define "csi-sidecars.ports" -}}
+{{- $root := .root -}}
+{{- $place := .place -}}
+{{- $onNodes := .root.Values.features.nodeDeployment -}}
+{{- $health := include "csi-sidecars.healthPort" (list .root .place) -}}
+{{- $ports := list -}}
+{{- if include "csi-sidecars.together" .root -}}
+{{- if and $health (include "csi-sidecars.chosen" (dict "root" .root "place" .place) | fromJsonArray) -}}
+{{- $ports = list (dict "name" "sidecars" "port" (int $health)) -}}
+{{- end -}}
+{{- else -}}
+{{- $sidecars := ternary (list "attacher" "resizer") list (eq .place "controller") -}}
+{{- if eq .place (ternary "node" "controller" $onNodes) -}}
+{{- $sidecars = concat $sidecars (list "provisioner" "snapshotter") -}}
+{{- end -}}
+{{- range $name := $sidecars -}}
+{{- $it := index $root.Values $name -}}
+{{- if and $it.enabled $it.port -}}
+{{- $ports = append $ports (dict "name" $name "port" (int $it.port)) -}}
+{{- end -}}
+{{- end -}}
+{{- if .root.Values.livenessprobe.enabled -}}
+{{- $ports = append $ports (dict "name" "healthz" "port" (int $health)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $port := $ports -}}
+{{- $_ := set $port "name" (include "csi-sidecars.named" (list $root $port.name)) -}}
+{{- end -}}
+{{- toJson $ports -}}
+{{- end -}}
+
+{{/* Numbers of all ports of a kind of pod: the registrar has no metrics that matter; JSON: dict root, place. */}}
+{{- define "csi-sidecars.listening" -}}
+{{- $numbers := list -}}
+{{- range $port := include "csi-sidecars.ports" . | fromJsonArray -}}
+{{- $numbers = append $numbers (int $port.port) -}}
+{{- end -}}
+{{- $registrar := .root.Values.registrar -}}
+{{- if and (eq .place "node") (not (include "csi-sidecars.together" .root)) $registrar.enabled $registrar.port -}}
+{{- $numbers = append $numbers (int $registrar.port) -}}
+{{- end -}}
+{{- toJson $numbers -}}
+{{- end -}}
+
+{{/* Kinds of pods that are scraped, as a JSON list. */}}
+{{- define "csi-sidecars.scraped.places" -}}
+{{- toJson (ternary (list "controller" "node") (list "controller") .Values.metrics.nodes) -}}
+{{- end -}}
+
+{{/* Names of all ports that are scraped, as a JSON list. */}}
+{{- define "csi-sidecars.scraped" -}}
+{{- $names := list -}}
+{{- range $place := include "csi-sidecars.scraped.places" . | fromJsonArray -}}
+{{- range $port := include "csi-sidecars.ports" (dict "root" $ "place" $place) | fromJsonArray -}}
+{{- $names = append $names $port.name -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (uniq $names | sortAlpha) -}}
+{{- end -}}
+
+{{/* An endpoint of a ServiceMonitor or PodMonitor: dict root, it (values of the monitor), port (its name). */}}
+{{- define "csi-sidecars.endpoint" -}}
+- port: {{ .port }}
+  path: /metrics
+  interval: {{ .it.interval }}
+  {{- with .it.scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  relabelings:
+    - targetLabel: csi_driver
+      replacement: {{ .root.Values.driver.name | quote }}
+    {{- with .it.relabelings }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .it.metricRelabelings }}
+  metricRelabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
