@@ -156,6 +156,7 @@ impl Server {
             };
         }
         if query.contains("watch=true") {
+            // The server's watch lasts this long.
             tokio::time::sleep(Duration::from_secs(60)).await;
             let gone = r#"{"type":"ERROR","object":{"code":410,"reason":"Expired"}}"#;
             return whole(200, format!("{gone}\n"));
@@ -195,6 +196,7 @@ impl Server {
         let end = r#"{"metadata":{"resourceVersion":"90000","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
         let objects = (0..VOLUMES).map(move |number| line("ADDED", &volume(number, number + 1)));
         let gone = stream::once(async move {
+            // The server's watch lasts this long.
             tokio::time::sleep(Duration::from_secs(60)).await;
             line("ERROR", r#"{"code":410,"reason":"Expired"}"#)
         });

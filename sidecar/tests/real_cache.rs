@@ -151,6 +151,7 @@ impl World {
                 .last()
                 .is_some_and(|told| told == last)
             {
+                // What must not be told would have come by then.
                 sleep(SECOND).await;
                 return std::mem::take(&mut *self.told.lock().unwrap());
             }
@@ -159,6 +160,7 @@ impl World {
                 Instant::now() < deadline,
                 "{last} was not told, but {told:?}"
             );
+            // Asked again after this time.
             sleep(SECOND / 50).await;
         }
     }
@@ -249,6 +251,7 @@ async fn many_objects_are_listed_completely() {
         if lister.cache.is_empty() && maker.cache.is_empty() {
             return;
         }
+        // Asked again after this time.
         sleep(SECOND / 10).await;
     }
     assert_eq!((lister.cache.len(), maker.cache.len()), (0, 0));

@@ -88,6 +88,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
+            // Asked again after this time.
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("the process goes on");
@@ -149,6 +150,7 @@ fn other_signals_kill_as_ever() {
 fn a_second_signal_ends_a_program_that_hangs() {
     let mut process = Process::start("deaf");
     process.signal("TERM");
+    // It must not end meanwhile.
     std::thread::sleep(Duration::from_millis(300));
     assert!(process.child.try_wait().unwrap().is_none());
     process.signal("INT");

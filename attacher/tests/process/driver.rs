@@ -121,6 +121,7 @@ async fn a_leader_without_driver_makes_room_after_a_minute() {
     let attacher = stage.start(&arguments);
     attacher.logs("Starting CSI attacher").await;
     stage.driver.stop();
+    // It has a minute to find the driver again, and leads as long.
     sleep(Duration::from_secs(55)).await;
     let lease = || {
         let name = "ns/external-attacher-leader-test-csi-driver";

@@ -35,6 +35,7 @@ async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_t
     stage.until_written("PATCH", "*", 1).await;
     let since = Instant::now();
     let _none_yet = stood_still(since.into_std(), since.into_std());
+    // Renewals are counted over this time.
     sleep(Duration::from_secs(12)).await;
     let writes = stage.api.requests_to("PATCH", "*");
     assert!(writes.len() <= 5, "one in five seconds: {}", writes.len());

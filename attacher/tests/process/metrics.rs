@@ -60,8 +60,10 @@ async fn a_waiting_backlog_is_visible() {
     ]);
     attacher.logs("Starting CSI attacher").await;
     stage.until_calls("ControllerPublishVolume", 2).await;
-    sleep(Duration::from_millis(400)).await;
     let waits = r#"workqueue_depth{name="csi-attacher-va"} 4"#;
+    until_metrics(&address, waits).await;
+    // What waits is to be older than this.
+    sleep(Duration::from_millis(400)).await;
     let text = until_metrics(&address, waits).await;
     let value = |name: &str| -> f64 {
         let start = format!(r#"{name}{{lane="attach",name="csi-attacher-va"}} "#);

@@ -81,6 +81,7 @@ async fn fs_20_what_an_attachment_left_is_not_detached_under_the_next_one() {
     settle().await;
     gate.open();
     stage.until_attached("va1").await;
+    // Nothing may happen meanwhile.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(
         stage.driver.calls_to(UNPUBLISH).is_empty(),

@@ -227,6 +227,7 @@ async fn an_attach_under_way_is_no_difference() {
     attacher.logs("Starting CSI attacher").await;
     for index in 0..5 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+        // So that they come between two rounds, and not all before the same one.
         sleep(Duration::from_millis(60)).await;
     }
     for index in 0..5 {
@@ -243,6 +244,7 @@ async fn without_a_list_no_pause_is_no_busy_loop() {
     let attacher = stage.start(&["--reconcile-sync=0"]);
     attacher.logs("Starting CSI attacher").await;
     let before = attacher.busy();
+    // Processor time is counted over this time.
     sleep(Duration::from_secs(3)).await;
     let used = attacher.busy() - before;
     assert!(used < Duration::from_millis(250), "{used:?}");

@@ -57,6 +57,7 @@ async fn rows_74_76_77_79_errors_on_the_object() {
     );
     assert_eq!(error["errorCode"], 8, "row 74");
     assert!(!object["metadata"]["finalizers"].is_null(), "row 74");
+    // No second call may come meanwhile.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(
         starts(&stage, PUBLISH).len(),
@@ -381,6 +382,7 @@ async fn lasting_failures_are_events_on_the_volume() {
         message.contains("node1") && message.contains("boom"),
         "{message}"
     );
+    // Further events would come meanwhile.
     sleep(Duration::from_secs(2)).await;
     let posts = stage.api.requests_to("POST", "*/events").len();
     assert!(posts <= 2, "{posts} events for one failure");

@@ -89,6 +89,7 @@ async fn row_29_without_permission_to_list_volumes() {
         .fault(Fault::on("GET", "/api/v1/persistentvolumes*").answer(403));
     let mut attacher = stage.start(&[]);
     stage.attach("va1", "pv1");
+    // Nothing may happen meanwhile.
     sleep(Duration::from_secs(2)).await;
     assert!(
         attacher.is_running() && stage.trace().is_empty(),

@@ -184,6 +184,7 @@ async fn a_volume_goes_after_its_last_detach() {
     stage.attached("va1", "pv1");
     let _attacher = stage.start(&[]);
     stage.api.delete("persistentvolumes", "pv1");
+    // The cache hears of it, or does not: the outcome is the same.
     tokio::time::sleep(Duration::from_millis(300)).await;
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;

@@ -100,6 +100,7 @@ async fn a_driver_that_comes_back_in_time_is_waited_for() {
     let serving = Serving::beside(&driver, &["--probe-timeout=15s"]).await;
     driver.stop();
     let back = async {
+        // Within the probe's 15 seconds.
         tokio::time::sleep(Duration::from_secs(1)).await;
         driver.start();
     };

@@ -126,6 +126,7 @@ async fn texts_of_any_kind() {
         let body = format!("rpc error: code = Internal desc = {text}");
         Serving::must_be(&answer, 500, &body);
     }
+    // A line that must not be there would have come by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     if !is_foreign() {
         // Whatever the driver says stays within its line.

@@ -17,10 +17,10 @@ async fn l_10_a_driver_that_comes_late() {
         process.must_run();
         let refused = std::net::TcpStream::connect(&address).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        // Nothing may be served meanwhile.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let log = process.log();
-    assert!(log.contains("Still connecting"), "{log}");
+    process.says("Still connecting").await;
     driver.start();
     listening(&mut process, &address).await;
     let serving = Serving { process, address };

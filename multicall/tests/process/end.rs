@@ -54,6 +54,7 @@ async fn a_62_what_is_under_way_ends_and_is_recorded() {
     }
     running.terminate();
     let told = Instant::now();
+    // Nothing ends before its calls have.
     sleep(Duration::from_millis(500)).await;
     // The attacher is done first, and its lease is free while the others go on.
     gates[1].open();

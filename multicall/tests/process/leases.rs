@@ -142,6 +142,7 @@ async fn a_40_one_that_was_frozen_does_nothing_when_it_goes_on() {
     let writes = stage.api.writes().len();
     frozen.signal(Signal::CONT);
     frozen.logs("Stopped leading").await;
+    // No further call may come meanwhile.
     sleep(Duration::from_secs(1)).await;
     assert_eq!(stage.driver.calls_to("CreateVolume").len(), 2);
     assert!(stage.driver.overlaps().is_empty());

@@ -370,6 +370,7 @@ impl Stage {
                 self.driver.calls(),
                 self.api.objects("events"),
             );
+            // Asked again after this time.
             sleep(STEP).await;
         }
     }

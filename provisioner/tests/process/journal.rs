@@ -129,6 +129,7 @@ async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
     stage.until_volume(PV).await;
     stage.until_settled().await;
     let calls = stage.calls(CREATE);
+    // Longer than the lease of the frozen one.
     tokio::time::sleep(Duration::from_secs(4)).await;
     frozen.signal(Signal::CONT);
     let ended = frozen.end().await;

@@ -160,6 +160,7 @@ async fn rows_275_and_277_somebody_else_was_faster_or_the_claim_is_gone() {
         claim["metadata"]["annotations"][SELECTED] = "bar".into();
     });
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
+    // Nothing may happen meanwhile.
     sleep(Duration::from_millis(2500)).await;
     assert_eq!(updates(&stage), 0);
     assert_eq!(stage.calls("GetCapacity"), 0);

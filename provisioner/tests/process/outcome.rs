@@ -91,6 +91,7 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     settle().await;
     let calls = stage.calls(CREATE);
+    // No further call may come meanwhile.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.calls(CREATE), calls, "row 182");
     assert!(stage.volume(PV).is_null(), "row 182");
@@ -196,6 +197,7 @@ async fn fp_6_a_node_that_was_taken_off_unnoticed_is_not_asked_for_again_and_aga
     stage.api.hold_watches("persistentvolumeclaims");
     let program = stage.start(&[QUICK]);
     stage.until_calls(CREATE, 2).await;
+    // No further call may come meanwhile.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(stage.calls(CREATE), 2, "{}", program.log());
     stage.api.release_watches("persistentvolumeclaims");
@@ -248,6 +250,7 @@ pub(crate) async fn row_186_an_impossible_request_waits_for_another_class() {
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
+    // No further call may come meanwhile.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.calls(CREATE), 1, "not asked again");
     assert_eq!(

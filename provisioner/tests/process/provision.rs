@@ -247,6 +247,7 @@ async fn late_attributes_class((row, before): (&str, Option<&str>)) {
     stage.until_volume(PV).await;
     settle().await;
     let seen = looks(&stage);
+    // Nobody may look meanwhile.
     sleep(Duration::from_secs(2)).await;
     assert_eq!(looks(&stage), seen, "row {row}: nobody waits any more");
 }

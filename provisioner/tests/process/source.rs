@@ -150,6 +150,7 @@ async fn rows_117_and_234_the_sweep_takes_what_nobody_needs() {
     ]);
     stage.api.insert(restoring());
     stage.until_events("ProvisioningFailed", 1).await;
+    // The finalizer must stay meanwhile.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(
         snapshot_finalizers(&stage),
@@ -197,6 +198,7 @@ async fn rows_235_and_236_which_claims_count() {
     stage
         .until("row 236", |stage| held(stage, "ns1/r236") == json!([]))
         .await;
+    // The other finalizer must stay meanwhile.
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(held(&stage, "ns1/r235"), json!([RESTORED]), "row 235");
 }

@@ -78,6 +78,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
+            // Asked again after this time.
             sleep(Duration::from_millis(10)).await;
         }
         panic!("it does not end: {}", self.log());

@@ -379,6 +379,7 @@ async fn k_38_a_registrar_that_dies_of_each_refusal_is_slowed_down() {
     for _ in 0..7 {
         registrar.refused().await;
         attempts.extend(registrar.infos());
+        // A pause between two registrations, as a restarting container has.
         sleep(Duration::from_millis(100)).await;
         registrar = registrar.reborn();
     }

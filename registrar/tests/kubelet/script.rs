@@ -308,6 +308,7 @@ async fn perform(answer: Answer) -> Result<(), Status> {
         Answer::Good => Ok(()),
         Answer::Fail(status) => Err(status),
         Answer::After(time) => {
+            // The scripted time of the answer.
             sleep(time).await;
             Ok(())
         }

@@ -129,6 +129,7 @@ impl Identity for Answer {
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         *self.calls.lock().unwrap() += 1;
+        // The time that its answers take.
         tokio::time::sleep(self.delay).await;
         let name = self.name.clone();
         Ok(Response::new(GetPluginInfoResponse {
@@ -182,6 +183,7 @@ struct Pretence {
 #[tonic::async_trait]
 impl Registration for Pretence {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        // The time that its answers take.
         tokio::time::sleep(self.delay).await;
         Ok(Response::new(PluginInfo {
             name: self.name.clone(),

@@ -77,6 +77,7 @@ async fn fr_12_a_driver_that_drops_every_connection_is_asked_once_a_second() {
     })
     .await;
     let before = driver.calls();
+    // Calls are counted over this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let calls = driver.calls() - before;
     assert!(calls <= 6, "{calls} calls in 5 s");
@@ -145,6 +146,7 @@ async fn r_39_while_it_is_away_health_says_so() {
     for _ in 0..3 {
         let gone = (404, "registration socket does not exist");
         assert_eq!(http::get(&address, "/healthz").await.head_and_body(), gone);
+        // Longer than one round of its own checks.
         tokio::time::sleep(Duration::from_millis(600)).await;
     }
     process.says("cannot be created again").await;

@@ -45,6 +45,7 @@ async fn r_16_r_54_no_driver_for_thirty_seconds() {
 async fn r_17_a_driver_that_comes_late() {
     let seat = Seat::new();
     let mut process = seat.start(&[]);
+    // It must wait meanwhile, and leave nothing behind.
     tokio::time::sleep(Duration::from_secs(5)).await;
     process.must_run();
     assert!(seat.is_clean());
@@ -62,6 +63,7 @@ async fn r_17_is_seen_within_two_seconds() {
     let address = path.to_str().unwrap();
     let connecting = registrar::driver::Driver::connect(address, Duration::from_secs(1));
     let coming = async {
+        // On a paused clock.
         tokio::time::sleep(Duration::from_secs(5)).await;
         (Driver::start(&path), tokio::time::Instant::now())
     };
@@ -155,6 +157,7 @@ async fn the_driver_is_asked_its_name_once() {
     let seat = Seat::new();
     let (driver, mut process) = seat.running(&[]).await;
     assert_eq!(driver.calls(), 1);
+    // No further call may come meanwhile.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     process.must_run();
     assert_eq!(driver.calls(), 1);

@@ -31,6 +31,7 @@ async fn memory_idle_and_with_50000_volumes() {
     let election = ["--leader-election", "--leader-election-namespace=ns"];
     let stage = Stage::modifying().await;
     let program = stage.started(&election).await;
+    // What the start took is given back by then.
     sleep(Duration::from_secs(10)).await;
     let (idle, anonymous) = resident(&program);
     println!("idle: {idle:.1} MB resident, {anonymous:.1} MB anonymous");
@@ -57,6 +58,7 @@ async fn memory_idle_and_with_50000_volumes() {
     let program = stage
         .started(&["--leader-election", "--leader-election-namespace=ns2"])
         .await;
+    // What the start took is given back by then.
     sleep(Duration::from_secs(10)).await;
     let (full, anonymous) = resident(&program);
     println!("50,000 volumes and claims: {full:.1} MB resident, {anonymous:.1} MB anonymous");

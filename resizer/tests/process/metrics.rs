@@ -1,6 +1,7 @@
 //! Z-123 and Z-124: what is scraped, and what an idle process weighs.
 
 use sidecar_testkit::CallFault;
+use sidecar_testkit::controller::until_metrics;
 use tokio::time::sleep;
 
 use super::stage::{EXPAND, PATIENCE, Stage, claim, free_address, get, settle, volume};
@@ -59,12 +60,11 @@ async fn a_waiting_backlog_is_visible() {
         .started(&[&endpoint, "--workers=2", "--timeout=5m"])
         .await;
     stage.until_calls(EXPAND, 2).await;
+    let depth = r#"workqueue_depth{name="test.csi.driver-pvc"} 4"#;
+    until_metrics(&address, depth).await;
+    // What waits is to be older than this.
     sleep(std::time::Duration::from_millis(400)).await;
-    let (_, text) = get(&address, "/metrics").await;
-    assert!(
-        text.contains(r#"workqueue_depth{name="test.csi.driver-pvc"} 4"#),
-        "{text}"
-    );
+    let text = until_metrics(&address, depth).await;
     let start = "csi_sidecar_workqueue_lane_oldest_wait_seconds{";
     let line = text.lines().find(|line| line.starts_with(start));
     let wait: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();

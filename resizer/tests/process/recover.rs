@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::json;
 use sidecar_testkit::controller::contract::election::events_forbidden;
 use sidecar_testkit::{CallFault, Fault};
-use tokio::time::sleep;
 use tonic::Code;
 
 use super::stage::{EXPAND, GI, NEVER_AGAIN, QUICK, Stage, condition, settle};
@@ -18,14 +17,12 @@ async fn z_73_what_is_impossible_is_asked_again_seldom() {
         .fault(CallFault::on(EXPAND).fail(Code::InvalidArgument, "too big"));
     let _program = stage.started(&["--retry-interval-max=3s", QUICK]).await;
     stage.grow("4Gi");
-    stage.until_calls(EXPAND, 1).await;
-    sleep(Duration::from_secs(8)).await;
+    stage.until_calls(EXPAND, 3).await;
     let calls = stage.driver.calls_to(EXPAND);
     let gaps: Vec<f64> = { calls.windows(2) }
         .map(|pair| (pair[1].started - pair[0].started).as_secs_f64())
         .collect();
-    assert!((1..=2).contains(&gaps.len()), "{gaps:?}");
-    assert!(gaps.iter().all(|gap| (2.9..9.0).contains(gap)), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= 2.9), "{gaps:?}");
 }
 
 #[tokio::test]

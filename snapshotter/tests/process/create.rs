@@ -147,6 +147,7 @@ async fn s_45_s_52_what_is_left_alone() {
         content["metadata"]["labels"] = json!({"a": "b"});
         content["metadata"]["annotations"]["foreign"] = "x".into();
     });
+    // Nothing may happen meanwhile.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(
         stage.trace(),

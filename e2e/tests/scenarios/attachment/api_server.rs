@@ -90,6 +90,7 @@ pub(super) fn watches_cut_and_gone(cluster: &Cluster) -> Result<Verdict> {
             attacher.until_attached(&[older])?;
             scene.detach(older)?;
         }
+        // A pace at which every fault finds something under way.
         sleep(Duration::from_millis(100));
     }
     attacher.until("all faults have happened", || {

@@ -97,6 +97,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
             foreign.extend(next.ids());
         }
         if let Some((before, old)) = running.take() {
+            // Both run side by side for this long.
             thread::sleep(ALONE);
             old.stop()?;
             scene.until_leads(&mut next, &name)?;
@@ -107,6 +108,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
         } else {
             scene.until_leads(&mut next, &name)?;
         }
+        // The new one works alone for this long.
         thread::sleep(ALONE);
         next.must_run()?;
         running = Some((kind, next));
