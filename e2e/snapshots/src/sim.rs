@@ -8,7 +8,8 @@
 //! when nobody waits any more; calls fail with or without effect, outlive their caller, or find the
 //! driver away; snapshots become ready some time after they are cut; and either program stops at any
 //! point and starts anew with empty caches, or stands still while another one leads, and then goes on.
-//! Then the faults end and everything must come to rest; what is left is deleted, and must go.
+//! Then the faults end, but for a few of the driver about groups, and everything must come to rest; what is
+//! left is deleted, and must go.
 //!
 //! What is held, in every run:
 //!

@@ -254,7 +254,7 @@ impl World {
         self.did::<S>(content, Effect::Takes);
         if self.groups.is_group(&handle) {
             let mut group = self.group(&handle);
-            if self.is_faulty() && self.dice.one_in(3) {
+            if self.slips(3) {
                 self.misreport(content, &mut group);
             }
             let group_snapshot = Some(group);

@@ -10,12 +10,15 @@ use super::groups::{is_member, owner_of};
 use super::kind::Kind;
 use super::process::Program;
 use super::window::Windows;
-use super::world::World;
+use super::world::{Faults, World};
 
 /// More than any run takes to come to rest.
 const MOST: usize = 20_000;
 /// Back-offs that pass in vain before what fails counts as failing for ever.
 const RETRIES: usize = 40;
+/// How often the driver is still wrong about groups. Most of them are cut, asked about and deleted only
+/// now: before, they wait for everything else that fails.
+const SLIPS: usize = 3;
 
 impl World {
     pub(super) fn rest(mut self) -> Result<Windows, String> {
@@ -62,6 +65,7 @@ impl World {
     /// Runs until nothing happens any more.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.retried = 0;
+        self.slips = if self.faults == Faults::All { SLIPS } else { 0 };
         for _ in 0..MOST {
             self.check();
             self.verdict()?;

@@ -343,7 +343,11 @@ impl<S: Sort> Program for Snapshotter<S> {
 
     fn call(world: &mut World, request: &Decided, id: u64) -> Answer {
         let name = &request.content;
-        let fails = world.is_faulty() && world.dice.one_in(4);
+        let fails = if S::CONTENT == Kind::GroupContent {
+            world.slips(4)
+        } else {
+            world.is_faulty() && world.dice.one_in(4)
+        };
         if fails {
             return Answer::Failed(rpc(world.fail::<S>(name, id)));
         }

@@ -72,6 +72,8 @@ pub(super) struct World {
     spins: usize,
     /// How often back-offs have passed since faults ended.
     pub(super) retried: usize,
+    /// How often the driver is still wrong about groups since then.
+    pub(super) slips: usize,
     pub(super) windows: Windows,
     pub(super) seen: Seen,
     violation: Option<String>,
@@ -142,6 +144,7 @@ impl World {
             uids: 0,
             spins: 0,
             retried: 0,
+            slips: 0,
             windows: Windows::default(),
             seen: Seen::default(),
             violation: None,
@@ -179,6 +182,16 @@ impl World {
     /// Whether requests and calls may fail.
     pub(super) fn is_faulty(&self) -> bool {
         !self.settling && self.faults == Faults::All
+    }
+
+    /// Whether a call about a group goes wrong, which one in so many does.
+    pub(super) fn slips(&mut self, one_in: usize) -> bool {
+        let may = self.is_faulty() || self.slips > 0;
+        let slips = may && self.dice.one_in(one_in);
+        if slips && self.settling {
+            self.slips -= 1;
+        }
+        slips
     }
 
     fn tick(&mut self) {
