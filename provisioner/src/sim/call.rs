@@ -267,7 +267,7 @@ impl World {
     }
 
     /// No claim has two volumes, but for those that a driver has refused to know of, and those that the
-    /// provisioner of a node owes that is no longer selected.
+    /// provisioner of a node owes that has taken its selection back.
     pub(super) fn check_doubles(&mut self) {
         let doubled = self.names.iter().find(|(uid, names)| {
             let exist = |name: &String| {
@@ -289,11 +289,16 @@ impl World {
         }
     }
 
-    /// Whether the journal of this site's node holds an intent for a claim for which another node is selected.
+    /// Whether the provisioner of this site's node has given up the claim, for which another node may be selected
+    /// now, and its journal holds an intent for it.
     fn is_owed_elsewhere(&self, site: usize, uid: &str) -> bool {
         let Some(node) = self.case.scene.node(site) else {
             return false;
         };
+        let nodes = self.server.unselected.get(uid);
+        if !nodes.is_some_and(|nodes| nodes.contains(&node.name)) {
+            return false;
+        }
         let mut claims = self.server.claims.values();
         let selected = claims.find(|(_, claim)| *claim.uid == *uid);
         selected.is_some_and(|(_, claim)| claim.selected_node() != &*node.name)

@@ -83,8 +83,13 @@ impl World {
 
     /// What is known of attachments is up to date: see the assumptions.
     pub(super) fn observe_attachments(&mut self) {
-        while let Some(at) = self.next(2) {
-            self.observe(at, 2);
+        self.observe_all(2);
+    }
+
+    /// This watch brings all that there is.
+    pub(super) fn observe_all(&mut self, kind: usize) {
+        while let Some(at) = self.next(kind) {
+            self.observe(at, kind);
         }
     }
 

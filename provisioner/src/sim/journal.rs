@@ -3,11 +3,14 @@
 
 use super::driver::{ModelDriver, is_same};
 use super::mutant::Mutant;
+use super::process::{State, Waiting};
 use super::run::{World, lost, refused};
 use super::server::{Server, refusal};
 use super::volume::handle;
-use crate::plan::journal::{Answer, Found, HEADER, INTENT, Lost, Request, Write};
+use crate::plan::claim as claims;
+use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Request, Ticket, Write};
 use crate::plan::outcome::Refusal;
+use crate::plan::reactor::{self, Step};
 use crate::plan::settings::Protection;
 use sidecar_testkit::sim::fate::Fate;
 
@@ -141,6 +144,44 @@ impl World {
             Err(Lost::Fenced(..)) => process.fenced = true,
             Err(other) => self.complain(other.to_string()),
         }
+    }
+
+    /// The journal is to have this before the driver is asked.
+    pub(super) fn intend(&mut self, index: usize, step: Step, intent: Option<Intent>) {
+        let clock = self.clock;
+        let Some(intent) = intent else {
+            return self.answer(index, step, reactor::Answer::Claim(claims::Answer::Done));
+        };
+        let state = match self.process.journal().intend(intent, clock) {
+            Ok(_) if self.mutant == Mutant::CallsEarly => {
+                State::Answered(step, reactor::Answer::Claim(claims::Answer::Done), None)
+            }
+            Ok(ticket) => State::Waiting(step, Waiting::Journal(ticket)),
+            Err(error) => {
+                let answer = claims::Answer::Unwritable(error);
+                State::Answered(step, reactor::Answer::Claim(answer), None)
+            }
+        };
+        self.process.attempts.enter(index, state);
+    }
+
+    /// The call waits until the journal has its intent.
+    pub(super) fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
+        let clock = self.clock;
+        let leads = self.leads();
+        let answer = match self.process.journal().state(ticket, clock, leads) {
+            Some(Ok(())) => Some(claims::Answer::Done),
+            Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
+            None => None,
+        };
+        match answer {
+            Some(answer) => self.answer(index, step, reactor::Answer::Claim(answer)),
+            None => {
+                let state = State::Waiting(step, Waiting::Journal(ticket));
+                self.process.attempts.enter(index, state);
+            }
+        }
+        self.advance_journal();
     }
 
     fn apply_journal(&mut self, request: &Request) -> Answer {

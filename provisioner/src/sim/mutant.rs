@@ -271,7 +271,9 @@ impl Mutant {
                     uid: volume.uid.clone(),
                 }
             }
-            (Self::ReleasesFirst, delete::Step::Delete(..), _) => {
+            (Self::ReleasesFirst, delete::Step::Delete(..), Some(Volume::Deletable(volume)))
+                if volume.is_protected() =>
+            {
                 delete::Step::Release(delete::removing())
             }
             (_, step, _) => step,

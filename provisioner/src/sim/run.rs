@@ -198,6 +198,16 @@ impl World {
         }
     }
 
+    /// The other provisioner does much before it hears of anything.
+    pub(super) fn race(&mut self) {
+        self.turn();
+        for _ in 0..2 {
+            self.retry();
+            self.hurry();
+        }
+        self.turn();
+    }
+
     /// Where what a claim asks for changes with classes and nodes, and no journal remembers what was asked: there
     /// a process that forgets what it has read asks for something else under the same name.
     fn may_stall(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The model API server: objects, resource versions, finalizers, and the log that watches replay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sidecar_testkit::sim::watch::Versioned;
@@ -39,6 +39,8 @@ pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub(super) struct Server {
     pub(super) version: u64,
     pub(super) claims: BTreeMap<Text, Versioned<Claim>>,
+    /// Nodes that were selected until their provisioner took that back, by UID of the claim.
+    pub(super) unselected: BTreeMap<Text, BTreeSet<Text>>,
     pub(super) volumes: BTreeMap<Text, Versioned<VolumeDetail>>,
     pub(super) attachments: BTreeMap<Text, Versioned<Attachment>>,
     pub(super) classes: BTreeMap<Text, Versioned<Class>>,
@@ -234,6 +236,11 @@ impl Server {
         };
         if object == *before {
             return Ok((*version, object));
+        }
+        let node = before.selected_node();
+        if object.selected_node() != node {
+            let nodes = self.unselected.entry(object.uid.clone()).or_default();
+            nodes.insert(node.into());
         }
         Ok(self.put_claim(object))
     }

@@ -16,10 +16,9 @@ use super::server::refusal;
 use crate::plan::claim as claims;
 use crate::plan::delete;
 use crate::plan::edit::{Edit, Kind};
-use crate::plan::journal::{Intent, Ticket};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answer, Attempt, Step};
-use crate::plan::request::PinnedRequest;
+use crate::plan::request::{ContentSource, PinnedRequest};
 
 impl World {
     /// Something in the process advances.
@@ -114,6 +113,10 @@ impl World {
             let name = snapshot.name.clone();
             self.check_freed(&name);
         }
+        // What is known of attachments is older than the answer to this one.
+        if self.faulty() && is_upkeep(&step) && self.dice.one_in(4) {
+            self.attach_and_leave();
+        }
         let (answer, written) = match self.fate() {
             Fate::Applied => self.apply(&step),
             Fate::Unheard => {
@@ -123,9 +126,13 @@ impl World {
             Fate::Lost | Fate::Late => (not_done(&step, lost()), None),
             Fate::Refused => (not_done(&step, refused()), None),
         };
+        let taken = matches!(step, Step::Take(..));
         self.process
             .attempts
             .enter(index, State::Answered(step, answer, written));
+        if taken && self.faulty() && self.dice.one_in(4) {
+            self.race();
+        }
     }
 
     /// The server applies what `step` asks for, or answers it.
@@ -247,9 +254,14 @@ impl World {
                 let (request, claim) = (request.clone(), Arc::clone(claim));
                 self.begin_create_call(index, step, &claim, &request);
             }
-            claims::Step::Intend(_) => {
+            claims::Step::Intend(prepared) => {
+                let copies = matches!(prepared.source, Some(ContentSource::Volume(_)));
                 let intent = intent.clone();
                 self.intend(index, step, intent);
+                // Whether the source is still needed is looked at while the call is about to be made.
+                if copies && self.faulty() && self.dice.one_in(4) {
+                    self.give_up_source();
+                }
             }
             claims::Step::Discard(_, Migrated(true)) if self.mutant == Mutant::LeavesUnsayable => {
                 self.answer(index, step, Answer::Claim(claims::Answer::Done));
@@ -285,42 +297,6 @@ impl World {
             .enter(index, State::Answered(step, answer, None));
     }
 
-    fn intend(&mut self, index: usize, step: Step, intent: Option<Intent>) {
-        let clock = self.clock;
-        let Some(intent) = intent else {
-            return self.answer(index, step, Answer::Claim(claims::Answer::Done));
-        };
-        let state = match self.process.journal().intend(intent, clock) {
-            Ok(_) if self.mutant == Mutant::CallsEarly => {
-                State::Answered(step, Answer::Claim(claims::Answer::Done), None)
-            }
-            Ok(ticket) => State::Waiting(step, Waiting::Journal(ticket)),
-            Err(error) => {
-                let answer = claims::Answer::Unwritable(error);
-                State::Answered(step, Answer::Claim(answer), None)
-            }
-        };
-        self.process.attempts.enter(index, state);
-    }
-
-    fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
-        let clock = self.clock;
-        let leads = self.leads();
-        let answer = match self.process.journal().state(ticket, clock, leads) {
-            Some(Ok(())) => Some(claims::Answer::Done),
-            Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
-            None => None,
-        };
-        match answer {
-            Some(answer) => self.answer(index, step, Answer::Claim(answer)),
-            None => {
-                let state = State::Waiting(step, Waiting::Journal(ticket));
-                self.process.attempts.enter(index, state);
-            }
-        }
-        self.advance_journal();
-    }
-
     /// The driver answers, or the deadline expires.
     pub(super) fn end_call(&mut self, index: usize, step: Step, id: u64) {
         match matches!(step, Step::Volume { .. }) {
@@ -343,6 +319,15 @@ pub(super) fn edit_of(step: &Step) -> Option<&Edit> {
         }
     };
     (edit.kind == Kind::Claim).then_some(edit)
+}
+
+/// Whether the step adds or removes the finalizer of a volume that stays.
+fn is_upkeep(step: &Step) -> bool {
+    let asked = match step {
+        Step::Volume { step, .. } => Some(step),
+        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Release(_) => None,
+    };
+    matches!(asked, Some(delete::Step::FinalizerAction(_)))
 }
 
 /// The snapshot that the step frees.

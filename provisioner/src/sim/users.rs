@@ -129,6 +129,14 @@ impl World {
         self.control_all();
     }
 
+    /// Somebody deletes the claim that volumes are made from, and the process hears of it.
+    pub(super) fn give_up_source(&mut self) {
+        self.server.delete_claim(&format!("ns/{SOURCE}").into());
+        self.control_all();
+        self.asked.clear();
+        self.observe_all(0);
+    }
+
     fn data_source(&mut self) -> Option<DataSource> {
         match self.dice.below(5) {
             0 => None,

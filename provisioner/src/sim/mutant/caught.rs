@@ -34,16 +34,16 @@ impl Mutant {
             "stays behind",
         ];
         const FREED: &[&str] = &["freed while"];
-        const STAYS: &[&str] = &["does not"];
-        const RETRY: &[&str] = &["does not", "left over", "the finalizer of", "stays behind"];
-        const BOOKS: &[&str] = &["not empty"];
-        // Two provisioners make a volume for one claim, one of which has the PersistentVolume.
-        const CONTESTED: &[&str] = &[
-            "two volumes",
-            "before its volume",
-            "forgotten while",
+        const STAYS: &[&str] = &["does not go"];
+        const RETRY: &[&str] = &[
+            "does not get",
+            "does not go",
+            "left over",
+            "the finalizer of",
             "stays behind",
         ];
+        const BOOKS: &[&str] = &["not empty"];
+        const TWO: &[&str] = &["two volumes"];
         const UNFENCED: &[&str] = &[
             "is not in the journal",
             "forgotten while",
@@ -53,7 +53,11 @@ impl Mutant {
             "two CreateVolume calls",
         ];
         [
-            (Self::WaitsForJournal, case(All, Journal, Plain), STAYS),
+            (
+                Self::WaitsForJournal,
+                case(All, Journal, Plain),
+                &["does not go", "the work does not end"],
+            ),
             (Self::OverlooksObjects, case(All, Journal, Plain), LOST),
             (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
             (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
@@ -170,7 +174,12 @@ impl Mutant {
                 case(None, Journal, Plain),
                 &["without its Secret"],
             ),
-            (Self::KeepsNode, case(All, Journal, TopologyIndex), STAYS),
+            (
+                Self::KeepsNode,
+                case(All, Journal, TopologyIndex),
+                // Its node is asked again and again.
+                &["does not get its volume", "does not come to rest"],
+            ),
             (
                 Self::MovesJournal,
                 case(Stops, Journal, TopologyIndex),
@@ -183,15 +192,15 @@ impl Mutant {
             (
                 Self::KeepsSnapshots,
                 case(None, Journal, Sources),
-                &["keeps the finalizer", "does not"],
+                &["keeps the finalizer", "does not go"],
             ),
             (
                 Self::TakesEverything,
                 case(All, Journal, Nodes),
                 &["two volumes", "moved while it may be made"],
             ),
-            (Self::IgnoresNodes, case(None, Journal, Nodes), CONTESTED),
-            (Self::IgnoresNodes, case(None, Journal, Apart), CONTESTED),
+            (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
             (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
             (
                 Self::LeavesSaved,
