@@ -168,7 +168,7 @@ reproduce: images ## Builds the images again, elsewhere, and fails unless every 
 	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' images/reproduce.sh $(IMAGES)
 
 .PHONY: e2e-kind
-e2e-kind: images ## csi-driver-host-path with our sidecars on kind (needs docker, kind, kubectl and the internet)
+e2e-kind: images helm ## csi-driver-host-path with our images on kind (needs docker, kind, kubectl, Go and the internet; never run yet)
 	@e2e/kind/run.sh build/images '$(IMAGE_REGISTRY)' '$(IMAGE_TAG)'
 
 .PHONY: chart-package

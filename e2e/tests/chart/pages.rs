@@ -10,7 +10,8 @@ use e2e::{process, program};
 
 pub(super) const README: &str = "charts/csi-sidecars/README.md";
 
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 6] = [
+    "README.md",
     README,
     "charts/snapshot-controller/README.md",
     "docs/driver-authors.md",
