@@ -13,6 +13,7 @@ use sidecar::slow_set::{self, SlowSet};
 use super::outcome::RequeueTrigger;
 use crate::model::{Claim, ClaimPhase, Text};
 
+mod others;
 mod pending_create;
 
 pub use pending_create::{Outcome, PendingCreate, Start, Unsaved};
@@ -66,6 +67,9 @@ pub struct InFlightState<P> {
     hindered: HashSet<ClaimKey>,
     /// What somebody took out of the journal while a call for the claim was running.
     revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
+    /// What another process asked and came to light since an attempt for the claim began last: it knows nothing
+    /// of it.
+    adopted: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// What would cure the last failure of a claim, and the claims by it.
     waits: HashMap<ClaimKey, RequeueTrigger>,
     cures: HashMap<RequeueTrigger, HashSet<ClaimKey>>,
@@ -85,6 +89,7 @@ impl<P: Asked> InFlightState<P> {
             told: HashMap::new(),
             hindered: HashSet::new(),
             revoked: HashMap::new(),
+            adopted: HashMap::new(),
             slow: SlowSet::new(retention),
             waits: HashMap::new(),
             cures: HashMap::new(),
@@ -93,9 +98,15 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// What an attempt begins with.
+    /// An attempt begins, with all that is known.
+    pub fn begin(&mut self, key: &ClaimKey) -> Start<P> {
+        self.adopted.remove(key);
+        self.known(key)
+    }
+
+    /// What an attempt would begin with.
     #[must_use]
-    pub fn begin(&self, key: &ClaimKey) -> Start<P> {
+    pub fn known(&self, key: &ClaimKey) -> Start<P> {
         Start {
             doubt: self.doubts.get(key).map(|doubt| PendingCreate {
                 claim: Arc::clone(&doubt.claim),
@@ -152,10 +163,7 @@ impl<P: Asked> InFlightState<P> {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
         self.wait_no_more(&key);
-        if let Some(revoked) = self.revoked.remove(&key) {
-            self.forget(&key.uid, &revoked);
-            owed.retain(|owed| !is_among(owed, &revoked));
-        }
+        self.add_others(&key, outcome.asked(), &mut owed);
         let recalled = matches!(outcome, Outcome::Recalled(_));
         let keeps_object = matches!(outcome, Outcome::Unsaved(..));
         let pinned = match outcome {
@@ -201,26 +209,6 @@ impl<P: Asked> InFlightState<P> {
         self.remember(key, doubt);
     }
 
-    /// What another process asked is in doubt from the start.
-    pub fn inherit(
-        &mut self,
-        claim: &Arc<Claim>,
-        pinned: Option<Arc<P>>,
-        owed: Vec<Arc<P>>,
-        now: Instant,
-    ) {
-        let inherited = pinned.iter().chain(&owed).cloned().collect();
-        let doubt = PendingCreate {
-            claim: Arc::clone(claim),
-            pinned,
-            owed,
-            since: now,
-            inherited,
-            recalled: false,
-        };
-        self.remember(ClaimKey::of(claim), doubt);
-    }
-
     fn remember(&mut self, key: ClaimKey, doubt: PendingCreate<P>) {
         if doubt.requests().next().is_none() {
             return self.settle(&key);
@@ -242,6 +230,7 @@ impl<P: Asked> InFlightState<P> {
         self.unsaved.remove(key);
         self.told.remove(key);
         self.hindered.remove(key);
+        self.adopted.remove(key);
     }
 
     /// An attempt has failed; `may` says whether with what may pass by itself. Whether it is the first of them
@@ -280,25 +269,6 @@ impl<P: Asked> InFlightState<P> {
     #[must_use]
     pub fn owes(&self, uid: &str) -> bool {
         self.doubts.keys().any(|key| *key.uid == *uid)
-    }
-
-    /// Nobody is to find out what came of these: somebody took them out of the journal. What a call that is
-    /// running says is waited for: only if it has no answer it is in doubt anew.
-    pub fn forget(&mut self, uid: &str, requests: &[Arc<P>]) {
-        let Some(key) = self.doubts.keys().find(|key| *key.uid == *uid).cloned() else {
-            return;
-        };
-        if self.calls.contains_key(&key) {
-            let revoked = self.revoked.entry(key).or_default();
-            return revoked.extend_from_slice(requests);
-        }
-        if let Some(doubt) = self.doubts.get_mut(&key) {
-            doubt.pinned.take_if(|asked| is_among(asked, requests));
-            doubt.owed.retain(|owed| !is_among(owed, requests));
-            if doubt.requests().next().is_none() {
-                self.settle(&key);
-            }
-        }
     }
 
     /// What is in doubt.

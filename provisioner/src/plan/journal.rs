@@ -13,6 +13,8 @@
 //!   written again; its header says which changes it has.
 //! * **Backups.** The header has the UID of its object. Intents of an object that was made from a copy
 //!   are set apart: what they ask for may be in use in the cluster that they come from.
+//! * **Late finds.** What comes to light when the journal is open, in an object that none named, is owed beside
+//!   what is asked for the same claim by then, and outlives the attempt that does not know of it.
 //! * **Others' edits.** An intent that somebody took out is forgotten. What cannot be read is kept
 //!   as it is. An object that was deleted is made anew.
 //!
@@ -107,7 +109,10 @@ pub struct Journal {
     most: usize,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
+    /// Claims of which earlier processes' intents were there when it was opened.
     adopted: Vec<Text>,
+    /// What has come to light of them since.
+    late: Vec<Arc<Intent>>,
     forgotten: Vec<Forgotten>,
     broken: Vec<String>,
 }
@@ -133,6 +138,7 @@ impl Journal {
             most: MOST_OBJECTS,
             calls: HashMap::new(),
             adopted: Vec::new(),
+            late: Vec::new(),
             forgotten: Vec::new(),
             broken: Vec::new(),
         }
@@ -169,8 +175,10 @@ impl Journal {
     /// Intents of earlier processes that have come to light since this was asked last.
     pub fn adopted(&mut self) -> Vec<Arc<Intent>> {
         let uids: BTreeSet<Text> = std::mem::take(&mut self.adopted).into_iter().collect();
+        let late = std::mem::take(&mut self.late);
         { uids.iter() }
             .filter_map(|uid| self.whole(&intent::name_of(uid)))
+            .chain(late)
             .collect()
     }
 

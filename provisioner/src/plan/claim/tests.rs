@@ -193,7 +193,7 @@ impl World {
         let claim = Arc::new(self.claim.clone());
         let (outcome, owed) = attempt.outcome(over);
         self.in_flight.end(&claim, outcome, owed, Instant::now());
-        let doubt = self.in_flight.begin(&self.key()).doubt;
+        let doubt = self.in_flight.known(&self.key()).doubt;
         self.journal = { doubt.filter(|_| self.settings.protection == Protection::Journal) }
             .map(|doubt| Intent::owing(&doubt.claim, doubt.pinned, doubt.owed));
     }

@@ -69,6 +69,19 @@ pub enum Outcome<P> {
     Unchanged,
 }
 
+impl<P> Outcome<P> {
+    /// What was asked last and may have made a volume.
+    pub(super) fn asked(&self) -> Option<&Arc<P>> {
+        match self {
+            Self::Owed(asked)
+            | Self::InDoubt(asked)
+            | Self::Recalled(asked)
+            | Self::Unsaved(asked, _) => Some(asked),
+            Self::Over | Self::Final { .. } | Self::Unchanged => None,
+        }
+    }
+}
+
 /// What an attempt begins with.
 #[derive(Clone, Debug)]
 pub struct Start<P> {

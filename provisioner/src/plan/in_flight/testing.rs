@@ -21,6 +21,7 @@ impl<P: Asked> InFlightState<P> {
             ("told", self.told.len()),
             ("hindered", self.hindered.len()),
             ("revoked", self.revoked.len()),
+            ("adopted", self.adopted.len()),
             ("waits", self.waits.len()),
             ("cures", self.cures.len()),
             ("calls", self.calls.len()),

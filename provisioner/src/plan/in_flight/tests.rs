@@ -327,3 +327,52 @@ fn j_9_what_is_taken_out_is_known_by_its_words() {
     books.forget("u1", &taken_out("before"));
     assert!(!books.owes("u1"));
 }
+
+#[test]
+fn j_22_what_comes_to_light_during_an_attempt_outlives_it() {
+    let now = Instant::now();
+    let [own, other] = ["own", "other"].map(Arc::new);
+    let left = |outcome: Outcome<&'static str>| {
+        let mut books = books();
+        assert!(books.begin(&key()).doubt.is_none());
+        books.inherit(&claim(), Some(Arc::clone(&other)), Vec::new(), now);
+        books.end(&claim(), outcome, Vec::new(), now);
+        let doubt = books.begin(&key()).doubt.unwrap();
+        // The next attempt knows of it, and may settle it.
+        books.end(&claim(), Outcome::Over, Vec::new(), now);
+        assert_eq!(books.left(), [""; 0]);
+        (doubt.pinned, doubt.owed)
+    };
+    let owed = || vec![Arc::clone(&other)];
+    assert_eq!(left(Outcome::Over), (None, owed()));
+    assert_eq!(left(Outcome::Final { infeasible: None }), (None, owed()));
+    let in_doubt = left(Outcome::InDoubt(Arc::clone(&own)));
+    assert_eq!(in_doubt, (Some(Arc::clone(&own)), owed()));
+    let same = left(Outcome::InDoubt(Arc::clone(&other)));
+    assert_eq!(same, (Some(Arc::clone(&other)), Vec::new()), "once");
+    let unchanged = left(Outcome::Unchanged);
+    assert_eq!(unchanged, (Some(Arc::clone(&other)), Vec::new()));
+}
+
+#[test]
+fn j_22_what_comes_to_light_is_beside_what_is_in_doubt() {
+    let (mut books, now) = (books(), Instant::now());
+    let [own, other] = ["own", "other"].map(Arc::new);
+    books.end(
+        &claim(),
+        Outcome::InDoubt(Arc::clone(&own)),
+        Vec::new(),
+        now,
+    );
+    let later = now + Duration::from_secs(9);
+    let owed = vec![Arc::clone(&own)];
+    books.inherit(&claim(), Some(Arc::clone(&other)), owed, later);
+    let doubt = books.begin(&key()).doubt.unwrap();
+    assert_eq!((doubt.pinned, doubt.since), (Some(own), now));
+    assert_eq!(doubt.owed, [Arc::clone(&other)]);
+    // Somebody takes it out of the journal.
+    books.inherit(&claim(), None, vec![Arc::clone(&other)], later);
+    books.forget("u1", &[other]);
+    books.end(&claim(), Outcome::Over, Vec::new(), later);
+    assert_eq!(books.left(), [""; 0]);
+}

@@ -98,7 +98,7 @@ impl Journal {
                 let (adopted, broken) = object.adopt(found, change);
                 self.broken.extend(broken);
                 if !opening {
-                    self.adopted.extend(adopted);
+                    self.late.extend(adopted);
                 }
             }
             (found, _) => object.make_anew(found, change),

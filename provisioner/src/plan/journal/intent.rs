@@ -193,6 +193,17 @@ impl Intent {
         self.requests().any(|held| held == asked)
     }
 
+    /// The same with all of `other` owed as well.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for asked in other.requests() {
+            if !both.has(asked) {
+                both.owed.push(Arc::clone(asked));
+            }
+        }
+        both
+    }
+
     /// How it is stored. Of several entries of a claim the one with the greatest `order` says what is
     /// asked now.
     pub(super) fn encode(&self, order: u64) -> Encoded {

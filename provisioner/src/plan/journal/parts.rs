@@ -108,12 +108,9 @@ impl Journal {
         if others.peek().is_none() {
             return Some(Arc::clone(&current.intent));
         }
-        let mut whole = (*current.intent).clone();
-        for asked in others.flat_map(|(_, other)| other.intent.requests()) {
-            if !whole.has(asked) {
-                whole.owed.push(Arc::clone(asked));
-            }
-        }
+        let whole = others.fold((*current.intent).clone(), |whole, (_, other)| {
+            whole.and(&other.intent)
+        });
         Some(Arc::new(whole))
     }
 

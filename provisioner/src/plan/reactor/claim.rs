@@ -85,7 +85,7 @@ impl Provisioner {
         reason: Unwritable,
     ) -> Run {
         let needed = claim.volume.is_empty();
-        let attempt = claim::Attempt::new(self.in_flight.begin(key), needed);
+        let attempt = claim::Attempt::new(self.in_flight.known(key), needed);
         let look = |view: &View<'_>| attempt.decide(view);
         let step = self.look(&attempt, (&claim, false), informers, look);
         let failure = if let claim::Step::Done(end) = step {

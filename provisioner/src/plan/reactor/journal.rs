@@ -31,7 +31,7 @@ impl Provisioner {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        match self.in_flight.begin(key).doubt {
+        match self.in_flight.known(key).doubt {
             Some(doubt) => {
                 let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
                 journal.amend(&intent);
@@ -78,7 +78,11 @@ impl Provisioner {
         for intent in journal.adopted() {
             let exists = informers.volume(intent.name()).is_some();
             let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
-            let asked = match intent.recovery(exists, self.settings.node.is_none()) {
+            let claim = intent.claim();
+            let key = ClaimKey::of(&claim);
+            // What this process asks for the claim may have made the PersistentVolume.
+            let alone = self.settings.node.is_none() && !self.in_flight.is_busy(&key);
+            let asked = match intent.recovery(exists, alone) {
                 Recovery::Settled => {
                     journal.settle(intent.uid());
                     continue;
@@ -89,8 +93,6 @@ impl Provisioner {
                 }
                 Recovery::Resumed => asked,
             };
-            let claim = intent.claim();
-            let key = ClaimKey::of(&claim);
             let cached = informers.claim(&key.name);
             let cached = cached.filter(|cached| cached.uid == key.uid);
             let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));

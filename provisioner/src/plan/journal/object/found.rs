@@ -59,7 +59,7 @@ impl Object {
         &mut self,
         found: Option<Found>,
         change: u64,
-    ) -> (Vec<Text>, Vec<String>) {
+    ) -> (Vec<Arc<Intent>>, Vec<String>) {
         let (mut adopted, mut broken) = (Vec::new(), Vec::new());
         self.make_anew(None, change);
         let Some(mut found) = found else {
@@ -70,18 +70,35 @@ impl Object {
         }
         for (name, text) in intents_of(&found) {
             match read(&found, name, text) {
-                // What this process wants is newer.
-                Ok(_) if self.entries.contains_key(name) => {}
+                Ok((intent, _)) if self.has_settled(&intent) => {}
                 Ok((intent, order)) => {
-                    let encoded = intent.encode(order);
-                    adopted.push(intent.uid().into());
-                    self.put(Arc::new(intent), encoded, order, change);
+                    let intent = Arc::new(intent);
+                    adopted.push(Arc::clone(&intent));
+                    self.put_beside(intent, order, change);
                 }
                 Err(error) => broken.push(format!("{name}: {error}")),
             }
         }
         self.keep(found);
         (adopted, broken)
+    }
+
+    /// Whether this process has found out what came of all that the intent says, and not written it yet.
+    fn has_settled(&self, intent: &Intent) -> bool {
+        let entry = self.entries.get(&intent.annotation());
+        let settled = entry.filter(|entry| entry.settled);
+        settled.is_some_and(|entry| intent.requests().all(|asked| entry.intent.has(asked)))
+    }
+
+    /// Takes in what another process has left of a claim, which is owed beside what this process is about to ask.
+    /// Should both be too large, that is not asked, and leaves.
+    fn put_beside(&mut self, left: Arc<Intent>, order: u64, change: u64) {
+        let (intent, order) = match self.open(&left.annotation()) {
+            None => (left, order),
+            Some(wanted) => (Arc::new(wanted.intent.and(&left)), wanted.order),
+        };
+        let encoded = intent.encode(order);
+        self.put(intent, encoded, order, change);
     }
 
     /// Nothing of what this process wrote is there any more.

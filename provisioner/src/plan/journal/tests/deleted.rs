@@ -94,32 +94,59 @@ fn j_22_objects_are_looked_for_only_without_the_first_one() {
     assert_eq!(reads(&mut server, "three"), MOST_OBJECTS);
 }
 
-/// One that somebody brings back while the journal is open ends the process once, and not for each epoch.
-#[test]
-fn j_22_an_object_that_comes_back_is_taken_over_by_the_next_process() {
-    let mut server = Server::default();
-    let mut before = open(&mut server, "before").crowded();
+/// A journal that does not know of a third object, with an intent for the claim c, that came back.
+fn overlooking(server: &mut Server) -> Journal {
+    let mut before = open(server, "before").crowded();
     for (number, uid) in ALL.into_iter().enumerate() {
-        before = open(&mut server, &format!("before-{number}")).crowded();
+        before = open(server, &format!("before-{number}")).crowded();
         intend(&mut before, uid);
-        run(&mut before, &mut server, false).unwrap();
+        run(&mut before, server, false).unwrap();
     }
     assert_eq!(before.epoch, 4);
     let back = server.objects.split_off("d-journal-1");
     server.objects.clear();
-    let mut one = open(&mut server, "one").crowded();
+    let mut one = open(server, "one").crowded();
     server.objects.extend(back);
     intend(&mut one, "d");
     intend(&mut one, "e");
-    assert!(matches!(
-        run(&mut one, &mut server, false),
-        Err(Lost::Fenced(..))
-    ));
-    let mut two = open(&mut server, "two").crowded();
+    let fenced = run(&mut one, server, false);
+    assert!(matches!(fenced, Err(Lost::Fenced(..))));
+    open(server, "two").crowded()
+}
+
+/// One that somebody brings back while the journal is open ends the process once, and not for each epoch.
+#[test]
+fn j_22_an_object_that_comes_back_is_taken_over_by_the_next_process() {
+    let mut server = Server::default();
+    let mut two = overlooking(&mut server);
     assert!(two.epoch > 4);
     assert_eq!(uids(&two.adopted()), ["b", "d"]);
     // The third one, which no other object names, is found when a third one is needed.
     intend(&mut two, "e");
     run(&mut two, &mut server, false).unwrap();
     assert_eq!(uids(&two.adopted()), ["c"]);
+}
+
+/// What its claim is asked for by now, in the same object, does not take its place.
+#[test]
+fn j_22_what_comes_to_light_is_owed_beside_what_is_asked_since() {
+    let mut server = Server::default();
+    let mut two = overlooking(&mut server);
+    two.adopted();
+    let before = Arc::new(request("c"));
+    let since = Arc::new(PinnedRequest {
+        parameters: [("since".to_owned(), "b".to_owned())].into(),
+        ..request("c")
+    });
+    let asked = Intent::new(&Claim::default(), &since);
+    let ticket = two.intend(asked, start()).unwrap();
+    run(&mut two, &mut server, false).unwrap();
+    assert_eq!(two.state(ticket, start(), false), Some(Ok(())));
+    let found = two.adopted();
+    assert_eq!(uids(&found), ["c"]);
+    assert_eq!(found[0].asked.as_ref(), Some(&before));
+    let mut three = open(&mut server, "three").adopted();
+    three.retain(|intent| intent.uid() == "c");
+    assert_eq!(three[0].asked.as_ref(), Some(&since));
+    assert_eq!(three[0].owed, [before]);
 }
