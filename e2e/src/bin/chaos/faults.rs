@@ -307,17 +307,20 @@ impl<'s, 'a> Faults<'s, 'a> {
             return Ok(false);
         }
         self.join_api_server()?;
-        let [mut down, mut up] = verbs.map(|verb| self.component(verb));
+        let [mut down, mut up] = verbs.map(|verb| self.component(verb, "kube-apiserver"));
+        // It would look away for up to a minute after a failed watch, and nobody would have anything to do meanwhile.
+        let mut manager = self.component("restart", "kube-controller-manager");
         self.api_server = Some(thread::spawn(move || {
             process::output(&mut down)?;
             thread::sleep(Duration::from_millis(ms));
-            process::output(&mut up).map(drop)
+            process::output(&mut up)?;
+            process::output(&mut manager).map(drop)
         }));
         Ok(true)
     }
 
-    fn component(&self, verb: &str) -> Command {
-        self.stage.cluster.command(&["ctl", verb, "kube-apiserver"])
+    fn component(&self, verb: &str, name: &str) -> Command {
+        self.stage.cluster.command(&["ctl", verb, name])
     }
 
     fn join_api_server(&mut self) -> Result<()> {
