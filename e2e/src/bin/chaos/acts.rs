@@ -1,5 +1,8 @@
 //! Does what users do, at its time, whatever the API server is like just then.
 
+pub(crate) mod keeper;
+pub(crate) mod ledger;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,22 +34,73 @@ pub(crate) struct Done {
     pub(crate) detached: AtomicU64,
     pub(crate) deleted: AtomicU64,
     pub(crate) namespaces: AtomicU64,
+    /// VolumeSnapshots of claims.
+    pub(crate) taken: AtomicU64,
+    /// VolumeSnapshots deleted.
+    pub(crate) dropped: AtomicU64,
+    /// Contents for snapshots that were made by hand.
+    pub(crate) brought: AtomicU64,
+    /// Contents that were told to stay.
+    pub(crate) retained: AtomicU64,
+    /// Contents that lost their finalizers to somebody.
+    pub(crate) cut_loose: AtomicU64,
+    /// Contents deleted.
+    pub(crate) removed: AtomicU64,
+    /// Contents that came again from a backup.
+    pub(crate) again: AtomicU64,
+    /// PersistentVolumes for volumes that were made by hand.
+    pub(crate) made: AtomicU64,
     /// The claim was gone, or had no volume yet.
     pub(crate) left_out: AtomicU64,
 }
 
 impl Done {
+    /// What users did, for the table.
+    pub(crate) fn told(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("claims created", count(&self.created)),
+            ("of them clones of claims", count(&self.clones)),
+            ("of them restored from snapshots", count(&self.restores)),
+            ("claims deleted by their owners", count(&self.deleted)),
+            (
+                "namespaces deleted with all their claims",
+                count(&self.namespaces),
+            ),
+            ("claims made larger", count(&self.grown)),
+            ("volumes attached", count(&self.attached)),
+            ("volumes detached", count(&self.detached)),
+            ("VolumeSnapshots of claims", count(&self.taken)),
+            ("VolumeSnapshots deleted", count(&self.dropped)),
+            ("contents for snapshots made by hand", count(&self.brought)),
+            ("contents told to stay", count(&self.retained)),
+            ("contents cut loose of finalizers", count(&self.cut_loose)),
+            ("contents deleted", count(&self.removed)),
+            ("contents made again from a backup", count(&self.again)),
+            (
+                "PersistentVolumes for volumes made by hand",
+                count(&self.made),
+            ),
+            (
+                "left out, their claim being gone or without volume",
+                count(&self.left_out),
+            ),
+        ]
+    }
+
     pub(crate) fn line(&self) -> String {
-        let [created, grown, attached, detached, deleted] = [
+        let [created, grown, attached, detached, deleted, taken, brought] = [
             &self.created,
             &self.grown,
             &self.attached,
             &self.detached,
             &self.deleted,
+            &self.taken,
+            &self.brought,
         ]
         .map(count);
         format!(
-            "{created} claims created, {deleted} deleted, {attached} attached, {detached} detached, {grown} grown"
+            "{created} claims created, {deleted} deleted, {attached} attached, {detached} detached, {grown} grown, \
+             {taken} snapshots taken, {brought} made by hand"
         )
     }
 }
@@ -54,6 +108,11 @@ impl Done {
 /// A counter's value.
 pub(crate) fn count(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
+}
+
+/// One more.
+fn count_one(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Users at work.
@@ -86,7 +145,7 @@ impl Users<'_> {
 
     /// Does something when its time has come, again and again while the API server has trouble.
     /// Nothing if the object is in a state in which it cannot be done.
-    fn insist<T>(&self, at_ms: u64, act: impl Fn() -> Result<T>) -> Option<T> {
+    fn insist<T>(&self, at_ms: u64, mut act: impl FnMut() -> Result<T>) -> Option<T> {
         let due = self.began + Duration::from_millis(at_ms);
         while Instant::now() < due {
             if self.stop.load(Ordering::Relaxed) {
@@ -192,7 +251,7 @@ fn is_final(error: &anyhow::Error) -> bool {
 }
 
 /// The status of an answer that is an error.
-fn status(error: &anyhow::Error) -> Option<u16> {
+pub(crate) fn status(error: &anyhow::Error) -> Option<u16> {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
     causes.find_map(|cause: &kube::Error| {
         let kube::Error::Api(status) = cause else {

@@ -1,80 +1,17 @@
 //! What is wrong with a cluster and a storage system, seen from outside. Pure: from what both list.
 
+mod snapshots;
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A claim.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Claim {
-    /// `namespace/name`.
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) bound: bool,
-    pub(crate) terminating: bool,
-    /// `namespace/name` of the claim it is cloned from.
-    pub(crate) source: Option<String>,
-    /// Bytes asked for.
-    pub(crate) requested: i64,
-    /// Bytes it has by its status.
-    pub(crate) capacity: i64,
-    /// An expansion is under way by its status.
-    pub(crate) growing: bool,
-}
+#[cfg(test)]
+use crate::acts::ledger::Known;
 
-/// A PersistentVolume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Volume {
-    pub(crate) name: String,
-    pub(crate) handle: String,
-    /// UID of its claim.
-    pub(crate) claim: String,
-    /// `namespace/name` of its claim.
-    pub(crate) claim_name: String,
-    pub(crate) capacity: i64,
-    pub(crate) terminating: bool,
-}
-
-/// A VolumeAttachment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Attachment {
-    pub(crate) name: String,
-    /// Name of its PersistentVolume.
-    pub(crate) volume: String,
-    /// The driver's id of the node.
-    pub(crate) node: String,
-    pub(crate) attached: bool,
-    pub(crate) terminating: bool,
-}
-
-/// A namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Namespace {
-    pub(crate) name: String,
-    pub(crate) terminating: bool,
-}
-
-/// A volume in the storage.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) handle: String,
-    /// Name it was created by.
-    pub(crate) name: String,
-    /// `namespace/name` of the claim it was created for, as the driver was told.
-    pub(crate) claim: String,
-    pub(crate) capacity: i64,
-    /// Nodes it is attached to.
-    pub(crate) nodes: Vec<String>,
-}
-
-/// Everything at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) namespaces: Vec<Namespace>,
-    pub(crate) claims: Vec<Claim>,
-    pub(crate) volumes: Vec<Volume>,
-    pub(crate) attachments: Vec<Attachment>,
-    pub(crate) stored: Vec<Stored>,
-}
+pub(crate) use state::{
+    Attachment, Claim, Content, Namespace, Origin, Snapshot, State, Stored, Taken, Volume,
+};
 
 /// What the cluster should be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,16 +49,34 @@ pub(crate) enum Damage {
     NamespaceStays,
     /// Claim, PersistentVolume and storage disagree about a size, or it is too small.
     Size,
+    /// A snapshot that nobody will ever delete.
+    SnapshotWithoutContent,
+    /// A snapshot that is gone.
+    ContentWithoutSnapshot,
+    /// A volume or snapshot that somebody was told would stay.
+    KeptGone,
+    /// Two contents for one VolumeSnapshot.
+    TwoContents,
+    /// Still not ready.
+    SnapshotPending,
+    /// A VolumeSnapshot or content that stays although it was deleted.
+    SnapshotStays,
+    /// A process that neither leads when it could, nor ends when it is asked to.
+    Hangs,
     /// A call of a leader that was frozen or cut off, after another one had taken its place.
     StaleCall,
 }
 
 impl Damage {
     /// All kinds, in the order of their weight.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::VolumeWithoutPv,
         Self::PvWithoutVolume,
         Self::TwoVolumes,
+        Self::SnapshotWithoutContent,
+        Self::ContentWithoutSnapshot,
+        Self::TwoContents,
+        Self::KeptGone,
         Self::AttachedWithoutObject,
         Self::ObjectWithoutAttached,
         Self::StaleCall,
@@ -131,6 +86,9 @@ impl Damage {
         Self::ClaimStays,
         Self::PvStays,
         Self::NamespaceStays,
+        Self::SnapshotPending,
+        Self::SnapshotStays,
+        Self::Hangs,
         Self::Size,
     ];
 }
@@ -141,6 +99,17 @@ impl fmt::Display for Damage {
             Self::VolumeWithoutPv => "volumes in the storage without PersistentVolume (leaked)",
             Self::PvWithoutVolume => "PersistentVolumes without volume in the storage (lost)",
             Self::TwoVolumes => "claims with two volumes",
+            Self::SnapshotWithoutContent => {
+                "snapshots in the storage without VolumeSnapshotContent (leaked)"
+            }
+            Self::ContentWithoutSnapshot => {
+                "VolumeSnapshotContents without snapshot in the storage (lost)"
+            }
+            Self::TwoContents => "VolumeSnapshots with two contents",
+            Self::KeptGone => "volumes and snapshots that were to stay, and are gone",
+            Self::SnapshotPending => "VolumeSnapshots and contents that do not get ready",
+            Self::SnapshotStays => "deleted VolumeSnapshots and contents that stay",
+            Self::Hangs => "processes that neither take over nor end",
             Self::AttachedWithoutObject => "attachments in the storage without VolumeAttachment",
             Self::ObjectWithoutAttached => "VolumeAttachments `attached` that are not",
             Self::NotAttached => "VolumeAttachments that do not get attached",
@@ -163,7 +132,8 @@ pub(crate) struct Finding {
     pub(crate) object: String,
 }
 
-fn finding(damage: Damage, object: impl Into<String>) -> Finding {
+/// Damage to an object.
+pub(crate) fn finding(damage: Damage, object: impl Into<String>) -> Finding {
     let object = object.into();
     Finding { damage, object }
 }
@@ -172,10 +142,17 @@ fn finding(damage: Damage, object: impl Into<String>) -> Finding {
 pub(crate) fn audit(state: &State, expected: Expected) -> Vec<Finding> {
     let mut found = storage(state);
     found.extend(attachments(state));
-    found.extend(match expected {
-        Expected::Settled => settled(state),
-        Expected::Empty => left(state),
-    });
+    found.extend(snapshots::storage(state));
+    match expected {
+        Expected::Settled => {
+            found.extend(settled(state));
+            found.extend(snapshots::settled(state));
+        }
+        Expected::Empty => {
+            found.extend(left(state));
+            found.extend(snapshots::left(state));
+        }
+    }
     found.sort();
     found
 }
@@ -187,7 +164,7 @@ fn storage(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut of_claim: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for volume in &state.stored {
-        if !handles.contains(volume.handle.as_str()) {
+        if !handles.contains(volume.handle.as_str()) && !is_nobodys(state, volume) {
             let object = format!("{} ({}, for {})", volume.handle, volume.name, volume.claim);
             found.push(finding(Damage::VolumeWithoutPv, object));
         }
@@ -203,10 +180,10 @@ fn storage(state: &State) -> Vec<Finding> {
             let object = format!("{} ({})", volume.name, volume.handle);
             found.push(finding(Damage::PvWithoutVolume, object));
         }
-        of_claim
-            .entry(&volume.claim_name)
-            .or_default()
-            .insert(&volume.handle);
+        if !volume.claim_name.is_empty() {
+            let volumes = of_claim.entry(&volume.claim_name).or_default();
+            volumes.insert(&volume.handle);
+        }
     }
     for (claim, volumes) in of_claim {
         if volumes.len() > 1 {
@@ -215,6 +192,15 @@ fn storage(state: &State) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether people have left it there, or given up what would say so.
+fn is_nobodys(state: &State, volume: &Stored) -> bool {
+    let known = &state.known;
+    let claim = volume.name.strip_prefix("pvc-");
+    known.free.contains(&volume.handle)
+        || known.kept.contains(&volume.handle)
+        || claim.is_some_and(|uid| known.given_up.contains(uid))
 }
 
 /// Attachments on both sides.
@@ -249,26 +235,23 @@ fn attachments(state: &State) -> Vec<Finding> {
 /// What is under way although nothing should be.
 fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
-    let claims: BTreeMap<_, _> = state
-        .claims
-        .iter()
-        .map(|it| (it.name.as_str(), it))
-        .collect();
     for claim in &state.claims {
         if claim.terminating {
-            found.push(finding(Damage::ClaimStays, &claim.name));
+            if !snapshots::hold(state, claim) {
+                found.push(finding(Damage::ClaimStays, &claim.name));
+            }
             continue;
         }
-        // Nobody can make a copy of what is not there.
-        let source = claim.source.as_ref().map(|it| claims.get(it.as_str()));
-        let hopeless = source.is_some_and(|source| source.is_none_or(|it| !it.bound));
+        let hopeless = { claim.source.as_ref() }.is_some_and(|it| !is_there(state, it));
         if !claim.bound && !hopeless {
             found.push(finding(Damage::ClaimPending, &claim.name));
         }
     }
     for volume in &state.volumes {
         let claim = state.claims.iter().find(|it| it.uid == volume.claim);
-        if volume.terminating || claim.is_none() {
+        // What somebody made may wait for its claim, or outlive it.
+        let alone = claim.is_none() && !volume.retained && !volume.claim.is_empty();
+        if volume.terminating || alone {
             found.push(finding(Damage::PvStays, &volume.name));
         }
         found.extend(claim.and_then(|claim| size(state, claim, volume)));
@@ -283,6 +266,20 @@ fn settled(state: &State) -> Vec<Finding> {
     let going = state.namespaces.iter().filter(|it| it.terminating);
     found.extend(going.map(|it| finding(Damage::NamespaceStays, &it.name)));
     found
+}
+
+/// Nobody can make a copy of what is not there.
+fn is_there(state: &State, origin: &Origin) -> bool {
+    match origin {
+        Origin::Claim(name) => {
+            let claim = state.claims.iter().find(|it| it.name == *name);
+            claim.is_some_and(|it| it.bound)
+        }
+        Origin::Snapshot(name) => {
+            let snapshot = state.snapshots.iter().find(|it| it.name == *name);
+            snapshot.is_some_and(|it| it.ready && !it.terminating)
+        }
+    }
 }
 
 /// Whether everybody means the same size.

@@ -19,12 +19,11 @@ const PAUSE: Duration = Duration::from_millis(1000);
 
 /// Of all controllers. Leases are short, so that many change hands in one run; back-off is, so that
 /// what stays undone at the end is not only waiting for its next try.
-const FLAGS: [&str; 10] = [
+const FLAGS: [&str; 9] = [
     "--leader-election=true",
     "--leader-election-lease-duration=8s",
     "--leader-election-renew-deadline=6s",
     "--leader-election-retry-period=1s",
-    "--timeout=5s",
     "--retry-interval-start=500ms",
     "--retry-interval-max=10s",
     "--kube-api-qps=100",
@@ -46,6 +45,8 @@ pub(crate) struct Replica<'s, 'a> {
     due: Instant,
     /// Whoever ended it was not we.
     expected: bool,
+    /// It is not started before, once it has ended.
+    away: Instant,
     pub(crate) starts: u64,
     /// How often it ended without having been killed or terminated.
     pub(crate) ended_itself: u64,
@@ -97,6 +98,7 @@ impl<'s, 'a> Cast<'s, 'a> {
                     process: None,
                     due: Instant::now(),
                     expected: false,
+                    away: Instant::now(),
                     starts: 0,
                     ended_itself: 0,
                 });
@@ -121,16 +123,19 @@ impl<'s, 'a> Cast<'s, 'a> {
                 && process.ended()?.is_some()
             {
                 replica.process = None;
-                replica.due = now + PAUSE;
+                replica.due = replica.away.max(now + PAUSE);
                 replica.ended_itself += u64::from(!replica.expected);
             }
             if replica.process.is_none() && now >= replica.due {
                 let mut flags = FLAGS.to_vec();
+                if !replica.serves.contains(&Who::SnapshotController) {
+                    flags.push("--timeout=5s");
+                }
                 if replica.serves.contains(&Who::Provisioner) {
                     flags.push("--extra-create-metadata=true");
                 }
                 if replica.serves.len() > 1 {
-                    flags.push("--controllers=provisioner,attacher,resizer");
+                    flags.push("--controllers=provisioner,attacher,resizer,snapshotter");
                 }
                 let controller = replica.controller;
                 let started =
@@ -167,6 +172,22 @@ impl<'s, 'a> Cast<'s, 'a> {
                 && holder.contains(it.identity.as_str())
         };
         self.replicas.iter().position(leads)
+    }
+
+    /// Terminates a replica, which is not started again before. Its process id, if it runs.
+    pub(crate) fn send_away(&mut self, index: usize, until: Instant) -> Option<u32> {
+        let replica = self.replicas.get_mut(index)?;
+        let pid = replica.pid()?;
+        replica.away = until;
+        replica.signal(Signal::TERM).then_some(pid)
+    }
+
+    /// Lets everybody come back.
+    pub(crate) fn call_back(&mut self) {
+        for replica in &mut self.replicas {
+            replica.away = Instant::now();
+            replica.due = replica.due.min(replica.away);
+        }
     }
 
     /// Lets everybody go on and reach the API server.

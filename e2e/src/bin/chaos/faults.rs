@@ -1,7 +1,10 @@
 //! Makes things go wrong, and right again.
 
+mod administrator;
+
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,11 +16,14 @@ use e2e::suite::say;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::acts::ledger::Ledger;
 use crate::cast::{Cast, now_ns};
 use crate::leases::Leases;
 use crate::schedule::{Fault, Kind, Who};
 use crate::stage::Stage;
 use crate::stale::Silenced;
+
+use administrator::{Administrators, Job};
 
 /// How long a fault waits for somebody whom it can happen to.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -43,6 +49,7 @@ pub(crate) struct Faults<'s, 'a> {
     next: Option<Fault>,
     later: Vec<(Instant, Later)>,
     api_server: Option<JoinHandle<Result<()>>>,
+    administrators: Administrators,
     rules: u64,
     /// Leaders that could not renew.
     pub(crate) silenced: Vec<Silenced>,
@@ -59,6 +66,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         leases: &'s Leases,
         faults: &[Fault],
         began: Instant,
+        ledger: &Arc<Ledger>,
     ) -> Result<Self> {
         let mut ahead = Vec::from(faults).into_iter();
         Ok(Self {
@@ -71,6 +79,7 @@ impl<'s, 'a> Faults<'s, 'a> {
             ahead,
             later: Vec::new(),
             api_server: None,
+            administrators: Administrators::new(Arc::clone(ledger)),
             rules: 0,
             silenced: Vec::new(),
             counts: BTreeMap::new(),
@@ -80,6 +89,8 @@ impl<'s, 'a> Faults<'s, 'a> {
 
     /// Does what is due.
     pub(crate) fn proceed(&mut self, cast: &mut Cast<'_, '_>) -> Result<()> {
+        let done = self.administrators.finished()?;
+        self.count(done);
         let now = Instant::now();
         let (due, later) = std::mem::take(&mut self.later)
             .into_iter()
@@ -98,6 +109,18 @@ impl<'s, 'a> Faults<'s, 'a> {
             self.happen(cast, fault.kind, now + PATIENCE)?;
         }
         Ok(())
+    }
+
+    /// Whether it could be done is known when an administrator is ready.
+    fn count(&mut self, done: Vec<(Kind, bool)>) {
+        for (kind, _) in done.into_iter().filter(|(_, could)| !could) {
+            if let Some(count) = self.counts.get_mut(kind.name()) {
+                *count -= 1;
+            }
+            self.missed += 1;
+            say(&format!("{}  could not be done: {kind}", self.clock()));
+        }
+        self.counts.retain(|_, count| *count > 0);
     }
 
     fn resume(&mut self, cast: &mut Cast<'_, '_>, what: Later) -> Result<()> {
@@ -190,7 +213,20 @@ impl<'s, 'a> Faults<'s, 'a> {
                 self.driver_rule(method, 1, json!({ "at": "after", "outcome": "crash" }))
             }
             Kind::Slow { mean_ms, ms } => self.slow(*mean_ms, *ms),
+            &Kind::Reject { what, by, ms } => {
+                self.administer(kind, Job::Reject { what, by, ms })?
+            }
+            &Kind::DeleteElection { of, quota_ms } => {
+                self.administer(kind, Job::DeleteElection { of, quota_ms })?
+            }
+            &Kind::DeleteJournal { quota_ms } => {
+                self.administer(kind, Job::DeleteJournal { quota_ms })?
+            }
         })
+    }
+
+    fn administer(&mut self, kind: &Kind, job: Job) -> Result<bool> {
+        self.administrators.begin(self.stage, kind, job)
     }
 
     fn leader(&self, cast: &Cast<'_, '_>, of: Who) -> Option<usize> {
@@ -271,17 +307,20 @@ impl<'s, 'a> Faults<'s, 'a> {
             return Ok(false);
         }
         self.join_api_server()?;
-        let [mut down, mut up] = verbs.map(|verb| self.component(verb));
+        let [mut down, mut up] = verbs.map(|verb| self.component(verb, "kube-apiserver"));
+        // It would look away for up to a minute after a failed watch, and nobody would have anything to do meanwhile.
+        let mut manager = self.component("restart", "kube-controller-manager");
         self.api_server = Some(thread::spawn(move || {
             process::output(&mut down)?;
             thread::sleep(Duration::from_millis(ms));
-            process::output(&mut up).map(drop)
+            process::output(&mut up)?;
+            process::output(&mut manager).map(drop)
         }));
         Ok(true)
     }
 
-    fn component(&self, verb: &str) -> Command {
-        self.stage.cluster.command(&["ctl", verb, "kube-apiserver"])
+    fn component(&self, verb: &str, name: &str) -> Command {
+        self.stage.cluster.command(&["ctl", verb, name])
     }
 
     fn join_api_server(&mut self) -> Result<()> {
@@ -329,7 +368,10 @@ impl<'s, 'a> Faults<'s, 'a> {
         // A driver that has died since has no rules.
         let _ = self.driver.clear_rules();
         self.join_api_server()?;
-        self.stage.until_served()
+        self.stage.until_served()?;
+        let done = self.administrators.end()?;
+        self.count(done);
+        Ok(())
     }
 }
 

@@ -67,15 +67,25 @@ impl Leases {
     }
 }
 
-fn holder(api: &Api, namespace: &str, of: Who) -> Result<Option<String>> {
+/// Name of the Lease.
+pub(crate) fn name(of: Who) -> String {
     let driver = DRIVER.replace('.', "-");
-    let name = match of {
+    match of {
         Who::Provisioner => driver,
         Who::Attacher => format!("external-attacher-leader-{driver}"),
         Who::Resizer => format!("external-resizer-{driver}"),
-    };
-    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-    let lease: Option<Value> = api.find(&format!("{leases}/{name}"))?;
+        Who::Snapshotter => format!("external-snapshotter-leader-{driver}"),
+        Who::SnapshotController => "snapshot-controller-leader".to_owned(),
+    }
+}
+
+/// Path of the Leases of a namespace.
+pub(crate) fn path(namespace: &str) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+}
+
+fn holder(api: &Api, namespace: &str, of: Who) -> Result<Option<String>> {
+    let lease: Option<Value> = api.find(&format!("{}/{}", path(namespace), name(of)))?;
     let holder = |lease: Value| {
         text(&lease, "/spec/holderIdentity")
             .unwrap_or_default()

@@ -4,10 +4,11 @@
 //! `schedule` and `users` decide beforehand what happens when, from a seed (`dice`); `stage` is what
 //! does not change, `cast` the processes, each with a [`link`](e2e::link) to the API server of its own; `acts`
 //! does what users do and `faults` what goes wrong, `leases` notes who leads; `observe` reads both
-//! sides, `audit` and `stale` judge what was read, `report` tells it; `run` is the order of all that.
+//! sides, `audit` and `stale` judge what was read, `relay` looks for processes that do nothing, `report` tells it; `run` is
+//! the order of all that.
 //!
-//! `PROVISIONER`, `ATTACHER` and `RESIZER` name other programs to do this to; with `SIDECARS=together` it is done to two
-//! replicas of one process that holds them all.
+//! `PROVISIONER`, `ATTACHER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to do this to; with
+//! `SIDECARS=together` it is done to two replicas of one process that holds all of a driver's.
 
 mod acts;
 mod audit;
@@ -18,6 +19,7 @@ mod leases;
 #[cfg(test)]
 mod links;
 mod observe;
+mod relay;
 mod report;
 mod run;
 mod schedule;
@@ -37,7 +39,7 @@ use e2e::{interrupt, program};
 use crate::run::Break;
 use crate::schedule::Schedule;
 
-const USAGE: &str = "usage: chaos [--seed N] [--minutes N] [--claims N] [--schedule FILE] [--break volume|forget|attachment] [--quiet SECONDS]";
+const USAGE: &str = "usage: chaos [--seed N] [--minutes N] [--claims N] [--schedule FILE] [--break volume|forget|attachment|snapshot] [--quiet SECONDS]";
 
 /// What a run is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +82,8 @@ fn wanted(arguments: impl Iterator<Item = String>) -> Result<Wanted> {
                     "volume" => Break::Volume,
                     "forget" => Break::Forget,
                     "attachment" => Break::Attachment,
-                    _ => bail!("--break {value}: none of volume, forget and attachment"),
+                    "snapshot" => Break::Snapshot,
+                    _ => bail!("--break {value}: none of volume, forget, attachment and snapshot"),
                 });
             }
             _ => bail!("{flag} is not known\n{USAGE}"),
@@ -117,9 +120,14 @@ fn chaos(wanted: &Wanted) -> Result<bool> {
     let options = run::Options {
         broken: wanted.broken,
         quiet: Duration::from_secs(wanted.quiet),
+        logs: file.with_extension("logs"),
     };
     let report = run::run(&schedule, &options)?;
     say(&report.text());
+    say(&format!(
+        "  logs and the driver's record: {}",
+        options.logs.display()
+    ));
     let verdict = if report.is_clean() {
         "nothing lost, nothing leaked, nothing left".to_owned()
     } else {

@@ -1,13 +1,18 @@
 //! Reads what the cluster and the storage list.
 
+mod snapshots;
+
 use anyhow::{Context, Result};
 use csi_test_driver::control::client::Client;
 use csi_test_driver::size;
 use e2e::api::{Api, text};
 use serde_json::Value;
 
-use crate::audit::{Attachment, Claim, Namespace, State, Stored, Volume};
+use crate::acts::ledger::Ledger;
+use crate::audit::{Attachment, Claim, Namespace, Origin, State, Stored, Volume};
 use crate::stage::{DRIVER, node_id};
+
+pub(crate) use snapshots::{CONTENTS, contents_as_they_are};
 
 /// Claims of all namespaces.
 pub(crate) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
@@ -19,7 +24,8 @@ pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments"
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 
 /// Everything at about this moment, but for the volume `aside`, which is nobody's.
-pub(crate) fn state(api: &Api, driver: &Client, aside: &str) -> Result<State> {
+pub(crate) fn state(api: &Api, driver: &Client, aside: &str, ledger: &Ledger) -> Result<State> {
+    let storage = driver.state()?;
     let ours = |it: &Value| text(it, "/spec/csi/driver") == Some(DRIVER);
     let attachments = list(api, ATTACHMENTS)?.into_iter();
     let namespaces = list(api, NAMESPACES)?.into_iter();
@@ -39,7 +45,11 @@ pub(crate) fn state(api: &Api, driver: &Client, aside: &str) -> Result<State> {
             .filter(|it| text(it, "/spec/attacher") == Some(DRIVER))
             .map(|it| attachment(&it))
             .collect(),
-        stored: stored(&driver.state()?, aside),
+        snapshots: snapshots::snapshots(api)?,
+        contents: snapshots::contents(api)?,
+        stored: stored(&storage, aside),
+        taken: snapshots::taken(&storage),
+        known: ledger.known(),
     })
 }
 
@@ -66,15 +76,21 @@ fn bytes(object: &Value, pointer: &str) -> i64 {
 
 fn claim(object: &Value) -> Claim {
     let namespace = string(object, "/metadata/namespace");
-    let cloned = text(object, "/spec/dataSource/kind") == Some("PersistentVolumeClaim");
-    let source = text(object, "/spec/dataSource/name").filter(|_| cloned);
+    let source = text(object, "/spec/dataSource/name").map(|name| {
+        let name = format!("{namespace}/{name}");
+        if text(object, "/spec/dataSource/kind") == Some("VolumeSnapshot") {
+            Origin::Snapshot(name)
+        } else {
+            Origin::Claim(name)
+        }
+    });
     let growing = object.pointer("/status/allocatedResourceStatuses/storage");
     Claim {
         name: format!("{namespace}/{}", string(object, "/metadata/name")),
         uid: string(object, "/metadata/uid"),
         bound: text(object, "/status/phase") == Some("Bound"),
         terminating: terminating(object),
-        source: source.map(|source| format!("{namespace}/{source}")),
+        source,
         requested: bytes(object, "/spec/resources/requests/storage"),
         capacity: bytes(object, "/status/capacity/storage"),
         growing: growing.is_some(),
@@ -82,13 +98,15 @@ fn claim(object: &Value) -> Claim {
 }
 
 fn volume(object: &Value) -> Volume {
-    let namespace = string(object, "/spec/claimRef/namespace");
+    let namespace = text(object, "/spec/claimRef/namespace");
+    let claim = string(object, "/spec/claimRef/name");
     Volume {
         name: string(object, "/metadata/name"),
         handle: string(object, "/spec/csi/volumeHandle"),
         claim: string(object, "/spec/claimRef/uid"),
-        claim_name: format!("{namespace}/{}", string(object, "/spec/claimRef/name")),
+        claim_name: namespace.map_or_else(String::new, |it| format!("{it}/{claim}")),
         capacity: bytes(object, "/spec/capacity/storage"),
+        retained: text(object, "/spec/persistentVolumeReclaimPolicy") == Some("Retain"),
         terminating: terminating(object),
     }
 }

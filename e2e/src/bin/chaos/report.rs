@@ -127,18 +127,21 @@ impl Report {
 
 /// What runs, and whose it is.
 pub(crate) fn programs() -> Result<Vec<(String, String)>> {
-    let named = if program::are_together()? {
+    let mut named = if program::are_together()? {
         vec![("csi-sidecars", program::all_in_one()?)]
     } else {
         let paths = [
             program::provisioner()?,
             program::attacher()?,
             program::resizer()?,
+            program::snapshotter()?,
         ];
-        { Who::ALL.into_iter().zip(paths) }
+        { Who::OF_DRIVER.into_iter().zip(paths) }
             .map(|(who, path)| (who.program(), path))
             .collect()
     };
+    let controller = program::snapshot_controller()?;
+    named.push((Who::SnapshotController.program(), controller));
     { named.into_iter() }
         .map(|(name, path)| {
             let whose = if program::is_foreign(&path)? {

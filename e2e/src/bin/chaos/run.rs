@@ -1,11 +1,16 @@
 //! One run: users and faults, then quiet, then the audits.
 
+mod ending;
+
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use csi_test_driver::control::client::Client;
 use csi_test_driver::invariants;
 use e2e::api::Api;
@@ -13,18 +18,21 @@ use e2e::calls::Calls;
 use e2e::cluster::Cluster;
 use e2e::interrupt;
 use e2e::suite::say;
-use serde_json::json;
 
-use crate::acts::{Done, USERS, Users, count};
-use crate::audit::{Expected, Finding, State, Volume, audit};
+use crate::acts::keeper::{KEEPERS, Keeper};
+use crate::acts::ledger::Ledger;
+use crate::acts::{Done, USERS, Users};
+use crate::audit::{Expected, Finding, State, audit};
 use crate::cast::Cast;
 use crate::faults::Faults;
 use crate::leases::Leases;
 use crate::observe;
+use crate::relay::relay;
 use crate::report::{Report, programs, story};
-use crate::schedule::{METHODS, Schedule, Who};
-use crate::stage::{DRIVER, Stage, node, node_id};
+use crate::schedule::{METHODS, SNAPSHOT_METHODS, Schedule, Who};
+use crate::stage::{Aside, Stage};
 use crate::stale::stale_calls;
+use crate::users::lives::lives;
 use crate::users::{Step, leaving, steps};
 
 /// How often processes are looked after and faults are looked for.
@@ -45,15 +53,19 @@ pub(crate) enum Break {
     Forget,
     /// A volume is attached at the driver.
     Attachment,
+    /// A snapshot is taken at the driver.
+    Snapshot,
 }
 
 /// What is not part of the schedule.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Damage to be found.
     pub(crate) broken: Option<Break>,
     /// How long everything may take to settle, and to go.
     pub(crate) quiet: Duration,
+    /// Where logs and the driver's record are kept.
+    pub(crate) logs: PathBuf,
 }
 
 /// Everything that a run needs while it lasts.
@@ -61,8 +73,8 @@ struct Run<'s, 'a> {
     stage: &'s Stage<'a>,
     cast: Cast<'s, 'a>,
     driver: Client,
-    /// The volume that belongs to no claim.
-    aside: String,
+    aside: Aside,
+    ledger: Arc<Ledger>,
     options: Options,
 }
 
@@ -82,12 +94,15 @@ fn on(cluster: &Cluster, schedule: &Schedule, options: &Options) -> Result<Repor
     let stage = Stage::build(cluster)?;
     let driver = stage.start_driver()?;
     let aside = stage.furnish()?;
+    let ledger = Arc::new(Ledger::default());
+    ledger.keep(&aside.snapshot);
     let mut run = Run {
         stage: &stage,
         cast: Cast::start(&stage, driver)?,
         driver: stage.deployment.controller.control(),
         aside,
-        options: *options,
+        ledger,
+        options: options.clone(),
     };
     let mut report = Report {
         programs: programs()?,
@@ -102,7 +117,24 @@ fn on(cluster: &Cluster, schedule: &Schedule, options: &Options) -> Result<Repor
         stop.store(true, Ordering::Relaxed);
         done
     })?;
+    keep_logs(&stage.deployment.controller.dir, &options.logs)?;
     Ok(report)
+}
+
+/// Copies what the programs and the driver have written, in place of what an earlier run has left.
+fn keep_logs(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let kept = { path.extension() }.is_some_and(|it| it == "log" || it == "jsonl");
+        if let Some(name) = path.file_name().filter(|_| kept) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 impl Run<'_, '_> {
@@ -120,11 +152,15 @@ impl Run<'_, '_> {
         ));
         let began = Instant::now();
         let done = Done::default();
-        let mut faults = Faults::new(self.stage, leases, &schedule.faults, began)?;
+        let mut faults = Faults::new(self.stage, leases, &schedule.faults, began, &self.ledger)?;
         self.disturb(&mut faults, schedule, &done)?;
         say(&format!("{}  no more faults", faults.clock()));
         faults.end(&mut self.cast)?;
-        report.users = told(&done);
+        report.users = done.told();
+        let given_up = self.ledger.known().given_up.len();
+        report
+            .users
+            .push(("calls open in journals that were deleted", given_up as u64));
         report.faults.clone_from(&faults.counts);
         report.missed = faults.missed;
 
@@ -134,6 +170,7 @@ impl Run<'_, '_> {
         self.detach_for_the_gone()?;
         let (found, took) = self.until_clean(Expected::Settled)?;
         (report.after_faults, report.settled) = (found, took);
+        report.after_faults.extend(relay(&mut self.cast, leases)?);
         say(&format!(
             "{}  settled; everything is deleted",
             faults.clock()
@@ -151,7 +188,7 @@ impl Run<'_, '_> {
             let story = story(&all, &violation);
             report.broken_rules.entry(rule).or_default().push(story);
         }
-        report.calls = { METHODS.into_iter() }
+        report.calls = { METHODS.into_iter().chain(SNAPSHOT_METHODS) }
             .map(|method| {
                 let calls = calls.of(method);
                 let ok = calls
@@ -184,12 +221,29 @@ impl Run<'_, '_> {
             .map(|_| self.stage.cluster.api())
             .collect::<Result<_>>()?;
         let another = self.stage.cluster.api()?;
+        let (seed, seconds) = (schedule.seed, schedule.seconds);
+        let lives = lives(seed, seconds, schedule.claims, schedule.lives);
+        let theirs: Vec<Api> = (0..KEEPERS)
+            .map(|_| self.stage.cluster.api())
+            .collect::<Result<_>>()?;
+        let (ledger, aside) = (&*self.ledger, self.aside.volume.as_str());
         let leaving = leaving(schedule.seconds);
         thread::scope(|scope| {
             let mut at_work = Vec::new();
             for (user, api) in (0..USERS).zip(&apis) {
                 let users = &users;
                 at_work.push(scope.spawn(move || users.work(api, steps, user)));
+            }
+            for (number, api) in (0..KEEPERS).zip(&theirs) {
+                let keeper = Keeper {
+                    users: &users,
+                    api,
+                    driver: self.stage.deployment.controller.control(),
+                    ledger,
+                    aside,
+                };
+                let lives = &lives;
+                at_work.push(scope.spawn(move || keeper.work(lives, number)));
             }
             at_work.push(scope.spawn(|| users.leave(&another, &leaving)));
             let end = began + Duration::from_secs(schedule.seconds);
@@ -252,7 +306,12 @@ impl Run<'_, '_> {
     }
 
     fn look(&self) -> Result<State> {
-        observe::state(&self.stage.api, &self.driver, &self.aside)
+        observe::state(
+            &self.stage.api,
+            &self.driver,
+            &self.aside.volume,
+            &self.ledger,
+        )
     }
 
     /// What is still wrong when it has been given time, and when nothing was wrong any more.
@@ -282,66 +341,6 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What the attach-detach controller does when there is no pod any more.
-    fn detach_for_the_gone(&mut self) -> Result<()> {
-        let state = self.look().context("a first look")?;
-        for object in &state.attachments {
-            let volume = state.volumes.iter().find(|it| it.name == object.volume);
-            let used = volume.is_some_and(|volume| {
-                let mut claims = state.claims.iter();
-                claims.any(|it| it.uid == volume.claim && !it.terminating)
-            });
-            if !used {
-                let path = format!("{}/{}", observe::ATTACHMENTS, object.name);
-                self.stage.api.delete(&path)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn delete_all(&mut self) -> Result<()> {
-        let state = self.look()?;
-        let api = &self.stage.api;
-        for object in &state.attachments {
-            api.delete(&format!("{}/{}", observe::ATTACHMENTS, object.name))?;
-        }
-        for namespace in &state.namespaces {
-            api.delete(&format!("{}/{}", observe::NAMESPACES, namespace.name))?;
-        }
-        Ok(())
-    }
-
-    /// Damage on purpose.
-    fn damage(&self, broken: Break) -> Result<()> {
-        let state = self.look()?;
-        // One that is in use: what is deleted anyway, nobody misses.
-        let used = |volume: &&Volume| {
-            let mut claims = state.claims.iter();
-            claims.any(|it| it.uid == volume.claim && it.bound && !it.terminating)
-        };
-        let handle = state.volumes.iter().find(used).map(|it| it.handle.clone());
-        let handle = handle.context("a volume to do damage to")?;
-        match broken {
-            Break::Volume => {
-                let name = "pvc-00000000-made-by-hand".to_owned();
-                self.driver.make_volumes(&[name], 1 << 20)?;
-            }
-            Break::Forget => {
-                let body = json!({ "volumes": [handle] });
-                self.driver.ask("POST", "/forget", Some(&body))?;
-            }
-            Break::Attachment => {
-                let node = node_id(&node(0));
-                let body = json!({ "volume": handle, "node": node, "attached": true });
-                self.driver.ask("POST", "/attachment", Some(&body))?;
-            }
-        }
-        say(&format!(
-            "  damage is done on purpose: {broken:?}, {DRIVER}"
-        ));
-        Ok(())
-    }
-
     fn starts(&self) -> Vec<(String, u64, u64)> {
         let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for replica in &self.cast.replicas {
@@ -353,25 +352,4 @@ impl Run<'_, '_> {
         all.map(|(program, (starts, itself))| (program.to_owned(), starts, itself))
             .collect()
     }
-}
-
-/// What users did, for the table.
-fn told(done: &Done) -> Vec<(&'static str, u64)> {
-    vec![
-        ("claims created", count(&done.created)),
-        ("of them clones of claims", count(&done.clones)),
-        ("of them restored from snapshots", count(&done.restores)),
-        ("claims deleted by their owners", count(&done.deleted)),
-        (
-            "namespaces deleted with all their claims",
-            count(&done.namespaces),
-        ),
-        ("claims made larger", count(&done.grown)),
-        ("volumes attached", count(&done.attached)),
-        ("volumes detached", count(&done.detached)),
-        (
-            "left out, their claim being gone or without volume",
-            count(&done.left_out),
-        ),
-    ]
 }

@@ -1,5 +1,7 @@
 //! What goes wrong and when: made from a seed, kept in a file, so that a run can be repeated.
 
+mod decks;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -10,11 +12,11 @@ use crate::dice::Dice;
 const HEAD_MS: u64 = 5_000;
 const TAIL_MS: u64 = 10_000;
 
-/// Between one fault and the next. Faults that last overlap with those that follow.
-const GAP_MS: (u64, u64) = (2_000, 5_000);
+/// So many claims to one life of snapshots and of static objects.
+const CLAIMS_PER_LIFE: u64 = 2;
 
-/// How long a leader is stopped or cut off: longer than its lease.
-const LONGER_THAN_LEASE_MS: (u64, u64) = (12_000, 20_000);
+/// No outage that is shorter is longer than a lease.
+const OUTAGE_MS: u64 = 15_000;
 
 /// One of the controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,11 +28,32 @@ pub(crate) enum Who {
     Attacher,
     /// csi-resizer.
     Resizer,
+    /// csi-snapshotter.
+    Snapshotter,
+    /// snapshot-controller, which stands beside no driver.
+    SnapshotController,
 }
 
 impl Who {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Provisioner, Self::Attacher, Self::Resizer];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Provisioner,
+        Self::Attacher,
+        Self::Resizer,
+        Self::Snapshotter,
+        Self::SnapshotController,
+    ];
+
+    /// Those that stand beside a driver.
+    pub(crate) const OF_DRIVER: [Self; 4] = [
+        Self::Provisioner,
+        Self::Attacher,
+        Self::Resizer,
+        Self::Snapshotter,
+    ];
+
+    /// Those that do nothing about snapshots.
+    pub(crate) const OF_VOLUMES: [Self; 3] = [Self::Provisioner, Self::Attacher, Self::Resizer];
 
     /// Name of the program.
     pub(crate) fn program(self) -> &'static str {
@@ -38,8 +61,73 @@ impl Who {
             Self::Provisioner => "csi-provisioner",
             Self::Attacher => "csi-attacher",
             Self::Resizer => "csi-resizer",
+            Self::Snapshotter => "csi-snapshotter",
+            Self::SnapshotController => "snapshot-controller",
         }
     }
+}
+
+/// What the API server refuses to take from the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rejected {
+    /// Leases, of elections and of the journal.
+    Leases,
+    /// PersistentVolumes.
+    Volumes,
+    /// Claims and their statuses.
+    Claims,
+    /// VolumeAttachments and their statuses.
+    Attachments,
+    /// VolumeSnapshots and their statuses.
+    Snapshots,
+    /// VolumeSnapshotContents and their statuses.
+    Contents,
+    /// Events.
+    Events,
+}
+
+impl Rejected {
+    /// All of them.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Leases,
+        Self::Volumes,
+        Self::Claims,
+        Self::Attachments,
+        Self::Snapshots,
+        Self::Contents,
+        Self::Events,
+    ];
+
+    /// API group and resource.
+    pub(crate) fn resource(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Leases => ("coordination.k8s.io", "leases"),
+            Self::Volumes => ("", "persistentvolumes"),
+            Self::Claims => ("", "persistentvolumeclaims"),
+            Self::Attachments => ("storage.k8s.io", "volumeattachments"),
+            Self::Snapshots => ("snapshot.storage.k8s.io", "volumesnapshots"),
+            Self::Contents => ("snapshot.storage.k8s.io", "volumesnapshotcontents"),
+            Self::Events => ("", "events"),
+        }
+    }
+}
+
+/// Who refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum By {
+    /// A ValidatingAdmissionPolicy, with 403.
+    Forbidden,
+    /// A ValidatingAdmissionPolicy, with 422.
+    Invalid,
+    /// A webhook that nobody answers at: 500.
+    Webhook,
+}
+
+impl By {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Forbidden, Self::Invalid, Self::Webhook];
 }
 
 /// Something that goes wrong.
@@ -91,6 +179,12 @@ pub(crate) enum Kind {
     CrashAfter { method: String },
     /// All calls take longer for a while.
     Slow { mean_ms: u64, ms: u64 },
+    /// The API server refuses all that the programs write to objects of a kind, for a while.
+    Reject { what: Rejected, by: By, ms: u64 },
+    /// The Lease of an election is deleted; a quota keeps everybody from making it anew for a while.
+    DeleteElection { of: Who, quota_ms: u64 },
+    /// The Leases of the provisioner's journal are deleted, in the same way.
+    DeleteJournal { quota_ms: u64 },
 }
 
 impl Kind {
@@ -105,7 +199,13 @@ impl Kind {
             Self::LoseReplies { .. } => "replies of the API server lost after the write",
             Self::RefuseRequests { .. } => "requests refused by the API server",
             Self::CutWatches { .. } => "all watches cut",
+            Self::KillApiServer { ms } if *ms > OUTAGE_MS => {
+                "API server killed, and away for longer than the leases"
+            }
             Self::KillApiServer { .. } => "API server killed",
+            Self::PauseApiServer { ms } if *ms > OUTAGE_MS => {
+                "API server paused for longer than the leases"
+            }
             Self::PauseApiServer { .. } => "API server paused",
             Self::KillDriver { .. } => "driver killed",
             Self::DisconnectDriver => "driver's connections closed",
@@ -115,6 +215,14 @@ impl Kind {
             Self::Refuse { .. } => "calls refused by the driver",
             Self::CrashAfter { .. } => "driver crashes after the work",
             Self::Slow { .. } => "driver slow",
+            Self::Reject { by, .. } if *by == By::Webhook => {
+                "writes refused since a webhook does not answer"
+            }
+            Self::Reject { .. } => "writes refused by an admission policy",
+            Self::DeleteElection { quota_ms: 0, .. } => "Lease of an election deleted",
+            Self::DeleteElection { .. } => "Lease of an election deleted under a quota of none",
+            Self::DeleteJournal { quota_ms: 0 } => "Leases of the journal deleted",
+            Self::DeleteJournal { .. } => "Leases of the journal deleted under a quota of none",
         }
     }
 }
@@ -151,104 +259,59 @@ pub(crate) struct Schedule {
     pub(crate) seconds: u64,
     /// How many claims.
     pub(crate) claims: u64,
+    /// How many lives of snapshots, and of volumes and snapshots that administrators make; none in files from before there
+    /// were any.
+    #[serde(default)]
+    pub(crate) lives: u64,
     /// By time.
     pub(crate) faults: Vec<Fault>,
 }
 
+/// One sequence of faults beside others: of what, and how long it is from one to the next.
+type Stream = (&'static str, fn(&mut Dice) -> Vec<Kind>, (u64, u64));
+
+/// All of them. Faults that last overlap with those that follow.
+const STREAMS: [Stream; 4] = [
+    ("faults", decks::volumes, (2_000, 5_000)),
+    ("snapshots", decks::snapshots, (3_000, 7_000)),
+    ("administrators", decks::administrators, (5_000, 9_000)),
+    ("outages", decks::outages, (35_000, 55_000)),
+];
+
 impl Schedule {
-    /// The schedule of a seed. Every kind of fault comes once before one of them comes again.
+    /// The schedule of a seed. In each stream every kind of fault comes once before one of them comes again.
     pub(crate) fn new(seed: u64, seconds: u64, claims: u64) -> Self {
-        let mut dice = Dice::new(seed, "faults");
-        let mut faults = Vec::new();
-        let mut deck = Vec::new();
-        let mut at_ms = HEAD_MS;
-        while at_ms + TAIL_MS < seconds * 1000 {
-            if deck.is_empty() {
-                let all = kinds(&mut dice);
-                deck = dice.shuffle(all);
-            }
-            if let Some(kind) = deck.pop() {
-                faults.push(Fault { at_ms, kind });
-            }
-            at_ms += dice.between(GAP_MS.0, GAP_MS.1);
-        }
+        let mut faults: Vec<_> = { STREAMS.iter() }
+            .flat_map(|stream| faults(stream, seed, seconds))
+            .collect();
+        faults.sort_by_key(|fault| fault.at_ms);
         Self {
             seed,
             seconds,
             claims,
+            lives: claims / CLAIMS_PER_LIFE,
             faults,
         }
     }
 }
 
-/// One of each, with details that differ from one time to the next.
-fn kinds(dice: &mut Dice) -> Vec<Kind> {
-    let (low, high) = LONGER_THAN_LEASE_MS;
-    let mut all = Vec::new();
-    for of in Who::ALL {
-        all.push(Kind::KillLeader { of });
-        all.push(Kind::KillBoth { of });
-        all.push(Kind::TerminateLeader { of });
-        let ms = dice.between(low, high);
-        all.push(Kind::FreezeLeader { of, ms });
-        let ms = dice.between(low, high);
-        all.push(Kind::BlackHoleLeader { of, ms });
-        let times = dice.between(1, 6);
-        all.push(Kind::LoseReplies { of, times });
-        let code = dice.pick(&[409, 429, 500, 503]).unwrap_or(500);
-        let times = dice.between(2, 12);
-        all.push(Kind::RefuseRequests { of, code, times });
+fn faults((purpose, kinds, gap): &Stream, seed: u64, seconds: u64) -> Vec<Fault> {
+    let mut dice = Dice::new(seed, purpose);
+    let mut faults = Vec::new();
+    let mut deck = Vec::new();
+    // What comes seldom does not have to come at the beginning.
+    let mut at_ms = HEAD_MS.max(gap.0 / 2);
+    while at_ms + TAIL_MS < seconds * 1000 {
+        if deck.is_empty() {
+            let all = kinds(&mut dice);
+            deck = dice.shuffle(all);
+        }
+        if let Some(kind) = deck.pop() {
+            faults.push(Fault { at_ms, kind });
+        }
+        at_ms += dice.between(gap.0, gap.1);
     }
-    let gone = dice.percent(50);
-    all.push(Kind::CutWatches { gone });
-    let ms = dice.between(500, 5_000);
-    all.push(Kind::KillApiServer { ms });
-    let ms = dice.between(4_000, 12_000);
-    all.push(Kind::PauseApiServer { ms });
-    let ms = dice.between(500, 4_000);
-    all.push(Kind::KillDriver { ms });
-    all.push(Kind::DisconnectDriver);
-    for method in METHODS {
-        all.extend(answers(dice, method));
-    }
-    let mean_ms = dice.between(100, 800);
-    let ms = dice.between(5_000, 15_000);
-    all.push(Kind::Slow { mean_ms, ms });
-    all
-}
-
-/// What a driver can do to calls of a method.
-fn answers(dice: &mut Dice, method: &str) -> Vec<Kind> {
-    let method = method.to_owned();
-    let mut all = Vec::new();
-    let times = dice.between(1, 5);
-    all.push(Kind::LoseAnswers {
-        method: method.clone(),
-        times,
-    });
-    let times = dice.between(1, 5);
-    all.push(Kind::Hang {
-        method: method.clone(),
-        times,
-    });
-    let codes = ["DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
-    let code = dice.pick(&codes).unwrap_or("UNAVAILABLE").to_owned();
-    let times = dice.between(1, 8);
-    all.push(Kind::Doubt {
-        method: method.clone(),
-        code,
-        times,
-    });
-    let codes = ["RESOURCE_EXHAUSTED", "INTERNAL", "UNKNOWN", "ABORTED"];
-    let code = dice.pick(&codes).unwrap_or("INTERNAL").to_owned();
-    let times = dice.between(1, 8);
-    all.push(Kind::Refuse {
-        method: method.clone(),
-        code,
-        times,
-    });
-    all.push(Kind::CrashAfter { method });
-    all
+    faults
 }
 
 /// What the controllers have the driver do.
@@ -259,6 +322,10 @@ pub(crate) const METHODS: [&str; 5] = [
     "ControllerUnpublishVolume",
     "ControllerExpandVolume",
 ];
+
+/// The same of snapshots.
+pub(crate) const SNAPSHOT_METHODS: [&str; 3] =
+    ["CreateSnapshot", "DeleteSnapshot", "ListSnapshots"];
 
 #[cfg(test)]
 mod tests {
@@ -287,18 +354,50 @@ mod tests {
     fn eight_minutes_have_every_kind_for_every_controller() {
         let faults = Schedule::new(1, 480, 1000).faults;
         let kinds: BTreeSet<_> = faults.iter().map(|it| it.kind.name()).collect();
-        let all = super::kinds(&mut Dice::new(0, ""));
+        let mut dice = Dice::new(0, "");
+        let all: Vec<_> = { STREAMS.iter() }
+            .flat_map(|(_, kinds, _)| kinds(&mut dice))
+            .collect();
         let all: BTreeSet<_> = all.iter().map(Kind::name).collect();
         assert_eq!(kinds, all);
         for seed in 0..20 {
             let faults = Schedule::new(seed, 480, 1000).faults;
-            for of in Who::ALL {
+            for of in Who::OF_VOLUMES {
                 let killed = |fault: &Fault| fault.kind == Kind::KillBoth { of };
                 let frozen = |fault: &Fault| matches!(&fault.kind, Kind::FreezeLeader { of: it, ms } if *it == of && *ms > 8_000);
                 assert!(faults.iter().any(killed), "seed {seed}, {of:?}");
                 assert!(faults.iter().any(frozen), "seed {seed}, {of:?}");
             }
         }
+    }
+
+    #[test]
+    fn two_minutes_have_outages_longer_than_the_leases_and_what_administrators_do() {
+        for seed in 0..20 {
+            let faults = Schedule::new(seed, 120, 100).faults;
+            let count = |chosen: fn(&Kind) -> bool| {
+                faults.iter().filter(|fault| chosen(&fault.kind)).count()
+            };
+            let outages = count(
+                |it| matches!(it, Kind::KillApiServer { ms } | Kind::PauseApiServer { ms } if *ms >= 17_000),
+            );
+            assert!(outages >= 2, "seed {seed}: {outages}");
+            assert!(count(|it| matches!(it, Kind::Reject { .. })) >= 3);
+            let deleted =
+                |it: &Kind| matches!(it, Kind::DeleteElection { .. } | Kind::DeleteJournal { .. });
+            assert!(count(deleted) >= 3, "seed {seed}");
+        }
+    }
+
+    /// What is added comes beside what there was: the faults of a seed from before are there at their times.
+    #[test]
+    fn a_file_from_before_snapshots_is_read_and_a_seed_has_its_faults_still() {
+        let file = include_str!("schedule/seed-7-30s-10.json");
+        let before: Schedule = serde_json::from_str(file).unwrap();
+        assert_eq!(before.lives, 0);
+        let now = Schedule::new(7, 30, 10);
+        assert!(before.faults.len() > 4);
+        assert!(before.faults.iter().all(|fault| now.faults.contains(fault)));
     }
 
     #[test]

@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route, Sidecar, TOGETHER};
+use e2e::controller::{
+    ATTACHER, Controller, PROVISIONER, RESIZER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar,
+    TOGETHER,
+};
 use e2e::deployment::Deployment;
 use e2e::link::Link;
 use e2e::object::{self, Binding};
@@ -24,11 +27,23 @@ pub(crate) const DRIVER: &str = "chaos.csi.test";
 /// Name of the StorageClass.
 pub(crate) const CLASS: &str = "chaos";
 
+/// Names and policies of the VolumeSnapshotClasses.
+pub(crate) const SNAPSHOT_CLASSES: [(&str, &str); 2] =
+    [("chaos-delete", "Delete"), ("chaos-retain", "Retain")];
+
 /// Name of the VolumeSnapshot in each namespace.
 pub(crate) const SNAPSHOT: &str = "taken";
 
 /// Bytes of that snapshot.
 const SNAPSHOT_BYTES: i64 = 1 << 20;
+
+/// What each namespace has of the storage before anything happens.
+pub(crate) struct Aside {
+    /// Handle of the volume that belongs to no claim.
+    pub(crate) volume: String,
+    /// Handle of the snapshot of it.
+    pub(crate) snapshot: String,
+}
 
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 
@@ -68,6 +83,7 @@ impl<'a> Stage<'a> {
             "--sync=false",
         ];
         let deployment = Deployment::new(cluster, &api, DRIVER, &flags)?;
+        snapshots::install(cluster, &api)?;
         let mut programs = Vec::new();
         for (serves, sidecar) in kinds()? {
             let controller = Controller::install(cluster, sidecar, &deployment.controller)?;
@@ -80,10 +96,17 @@ impl<'a> Stage<'a> {
                 }]);
                 controller.allow(&api, &classes)?;
             }
+            if serves.contains(&Who::SnapshotController) && controller.is_under_upstreams_rules()? {
+                // Without them upstream's waits half a minute for kinds that it cannot list.
+                controller.allow(&api, &snapshots::group_rules())?;
+            }
             controller.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
             programs.push((serves, controller));
         }
-        snapshots::install(cluster, &api)?;
+        for (name, policy) in SNAPSHOT_CLASSES {
+            let classes = format!("{}/volumesnapshotclasses", snapshots::GROUP);
+            api.create(&classes, &object::snapshot_class(name, DRIVER, policy))?;
+        }
         let class = object::storage_class(CLASS, DRIVER, Binding::Immediate);
         api.create(&format!("{STORAGE}/storageclasses"), &class)?;
         for number in 0..NODES {
@@ -106,8 +129,8 @@ impl<'a> Stage<'a> {
             .start_controller(&["--accept-any-node=true"])
     }
 
-    /// Creates the namespaces, each with a snapshot; the handle of the volume it was taken of.
-    pub(crate) fn furnish(&self) -> Result<String> {
+    /// Creates the namespaces, each with a snapshot.
+    pub(crate) fn furnish(&self) -> Result<Aside> {
         let control = self.deployment.controller.control();
         let volumes = control.make_volumes(&["original".to_owned()], SNAPSHOT_BYTES)?;
         let volume = volumes.into_iter().next().context("a volume")?;
@@ -123,7 +146,10 @@ impl<'a> Stage<'a> {
             rename(&mut snapshot);
             snapshots::store(&self.api, &snapshot)?;
         }
-        Ok(volume)
+        Ok(Aside {
+            volume,
+            snapshot: taken,
+        })
     }
 
     /// The namespace of accounts and leases.
@@ -161,12 +187,17 @@ impl<'a> Stage<'a> {
 /// The programs that are tried, and what each serves.
 fn kinds() -> Result<Vec<(&'static [Who], Sidecar)>> {
     if program::are_together()? {
-        return Ok(vec![(&Who::ALL, TOGETHER)]);
+        return Ok(vec![
+            (&Who::OF_DRIVER, TOGETHER),
+            (&[Who::SnapshotController], SNAPSHOT_CONTROLLER),
+        ]);
     }
     Ok(vec![
         (&[Who::Provisioner], PROVISIONER),
         (&[Who::Attacher], ATTACHER),
         (&[Who::Resizer], RESIZER),
+        (&[Who::Snapshotter], SNAPSHOTTER),
+        (&[Who::SnapshotController], SNAPSHOT_CONTROLLER),
     ])
 }
 

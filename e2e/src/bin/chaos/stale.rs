@@ -4,7 +4,7 @@
 use csi_test_driver::instrument::record::Call;
 
 use crate::audit::{Damage, Finding};
-use crate::schedule::{METHODS, Who};
+use crate::schedule::{METHODS, SNAPSHOT_METHODS, Who};
 
 /// The lease had another holder from then on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) fn stale_calls(calls: &[Call], silenced: &[Silenced], held: &[Held]) 
         let after = calls.iter().filter(|call| {
             call.caller == Some(replica.pid)
                 && call.start_ns > replica.since_ns
-                && METHODS.contains(&call.method.as_str())
+                && has_effect(&call.method)
         });
         for call in after.filter(|call| is_anothers(held, replica, call.start_ns)) {
             let later_ms = (call.start_ns - replica.since_ns) / 1_000_000;
@@ -59,6 +59,13 @@ pub(crate) fn stale_calls(calls: &[Call], silenced: &[Silenced], held: &[Held]) 
     found.sort();
     found.dedup();
     found
+}
+
+fn has_effect(method: &str) -> bool {
+    let methods = METHODS.iter().chain(&SNAPSHOT_METHODS);
+    methods
+        .filter(|it| !it.starts_with("List"))
+        .any(|it| *it == method)
 }
 
 fn is_anothers(held: &[Held], replica: &Silenced, at_ns: u64) -> bool {

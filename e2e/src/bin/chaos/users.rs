@@ -1,6 +1,8 @@
 //! What users do, decided beforehand: which claims they create when, what becomes of their volumes,
 //! and when they delete them. Pure: the same for the same seed.
 
+pub(crate) mod lives;
+
 use crate::dice::Dice;
 
 /// Namespaces that claims are spread over.

@@ -24,6 +24,7 @@ fn sound() -> State {
             claim_name: "a/data".to_owned(),
             capacity: 4 << 20,
             terminating: false,
+            retained: false,
         }],
         attachments: vec![Attachment {
             name: "va".to_owned(),
@@ -39,6 +40,25 @@ fn sound() -> State {
             capacity: 4 << 20,
             nodes: vec!["n1".to_owned()],
         }],
+        snapshots: vec![Snapshot {
+            name: "a/snap".to_owned(),
+            uid: "u5".to_owned(),
+            source: Origin::Claim("a/data".to_owned()),
+            ready: true,
+            terminating: false,
+        }],
+        contents: vec![Content {
+            name: "snapcontent-u5".to_owned(),
+            snapshot_uid: "u5".to_owned(),
+            handle: Some("s1".to_owned()),
+            ready: true,
+            ..Content::default()
+        }],
+        taken: vec![Taken {
+            handle: "s1".to_owned(),
+            name: "snapshot-u5".to_owned(),
+        }],
+        known: Known::default(),
     }
 }
 
@@ -118,7 +138,7 @@ fn attachments_that_do_not_come_or_go_are_seen() {
 fn a_pending_claim_is_seen_unless_its_source_cannot_be_copied() {
     let open = |source: Option<&str>| Claim {
         name: "a/new".to_owned(),
-        source: source.map(str::to_owned),
+        source: source.map(|it| Origin::Claim(it.to_owned())),
         ..Claim::default()
     };
     for (source, damage) in [
@@ -164,6 +184,182 @@ fn all_that_is_left_is_seen() {
         Damage::ClaimStays,
         Damage::PvStays,
         Damage::NamespaceStays,
+        Damage::SnapshotStays,
+        Damage::SnapshotStays,
     ];
     assert_eq!(all, kinds);
+}
+
+#[test]
+fn a_retained_volume_may_wait_for_its_claim_and_outlive_it() {
+    let released = settled(|it| {
+        it.claims[0].uid = "u9".to_owned();
+        it.volumes[0].retained = true;
+    });
+    assert_eq!(released, []);
+    let unclaimed = settled(|it| {
+        it.claims.clear();
+        it.volumes[0].claim.clear();
+        it.volumes[0].claim_name.clear();
+        let other = Volume {
+            name: "made-2".to_owned(),
+            handle: "h2".to_owned(),
+            ..Volume::default()
+        };
+        it.volumes.push(other);
+        let stored = Stored {
+            handle: "h2".to_owned(),
+            ..Stored::default()
+        };
+        it.stored.push(stored);
+    });
+    assert_eq!(unclaimed, []);
+    let going = settled(|it| {
+        it.volumes[0].retained = true;
+        it.volumes[0].terminating = true;
+    });
+    assert_eq!(going, [Damage::PvStays]);
+}
+
+#[test]
+fn what_was_given_up_or_freed_is_not_leaked_and_what_was_kept_has_to_be_there() {
+    let open = |it: &mut State| {
+        it.stored.push(Stored {
+            handle: "h2".to_owned(),
+            name: "pvc-u2".to_owned(),
+            ..Stored::default()
+        });
+        it.taken.push(Taken {
+            handle: "s2".to_owned(),
+            name: "made-2".to_owned(),
+        });
+    };
+    let both = [Damage::VolumeWithoutPv, Damage::SnapshotWithoutContent];
+    assert_eq!(settled(open), both);
+    let known = |change: fn(&mut Known)| {
+        settled(|it| {
+            open(it);
+            change(&mut it.known);
+        })
+    };
+    let given_up = known(|it| it.given_up.extend(["u2".to_owned()]));
+    assert_eq!(given_up, [Damage::SnapshotWithoutContent]);
+    let free = known(|it| it.free.extend(["h2".to_owned(), "s2".to_owned()]));
+    assert_eq!(free, []);
+    let kept = known(|it| it.kept.extend(["h2".to_owned(), "s2".to_owned()]));
+    assert_eq!(kept, []);
+    for gone in ["h3", "s3"] {
+        let gone = settled(|it| it.known.kept.extend([gone.to_owned()]));
+        assert_eq!(gone, [Damage::KeptGone]);
+    }
+}
+
+#[test]
+fn snapshots_of_one_side_only_are_seen() {
+    let leaked = settled(|it| {
+        it.snapshots.clear();
+        it.contents.clear();
+    });
+    assert_eq!(leaked, [Damage::SnapshotWithoutContent]);
+    assert_eq!(
+        settled(|it| it.taken.clear()),
+        [Damage::ContentWithoutSnapshot]
+    );
+    // The driver was asked, and its answer has not been written.
+    let asked = settled(|it| {
+        it.contents[0].handle = None;
+        it.contents[0].retained = true;
+        it.snapshots.clear();
+    });
+    assert_eq!(asked, []);
+    let second = settled(|it| {
+        let mut second = it.contents[0].clone();
+        second.name = "content-2".to_owned();
+        it.contents.push(second);
+    });
+    assert_eq!(second, [Damage::TwoContents]);
+}
+
+#[test]
+fn a_snapshot_that_is_not_ready_is_seen_unless_its_source_is_gone() {
+    let waits = |change: fn(&mut State)| {
+        settled(|it| {
+            it.snapshots[0].ready = false;
+            change(it);
+        })
+    };
+    assert_eq!(waits(|_| {}), [Damage::SnapshotPending]);
+    let of = |name: &str| Origin::Claim(name.to_owned());
+    assert_eq!(
+        waits(|it| it.snapshots[0].source = Origin::Claim("a/gone".to_owned())),
+        []
+    );
+    assert_eq!(of("a/data"), sound().snapshots[0].source);
+    let by_hand = |it: &mut State| {
+        it.snapshots[0].source = Origin::Snapshot("snapcontent-u5".to_owned());
+        it.contents[0].made_by_hand = true;
+    };
+    let shown = settled(|it| {
+        by_hand(it);
+        it.snapshots[0].ready = false;
+    });
+    assert_eq!(shown, [Damage::SnapshotPending]);
+    // Nor is one that nobody has shown to anybody.
+    let alone = settled(|it| {
+        by_hand(it);
+        it.snapshots.clear();
+        it.contents[0].snapshot_uid.clear();
+        it.contents[0].ready = false;
+    });
+    assert_eq!(alone, [Damage::SnapshotPending]);
+}
+
+#[test]
+fn snapshots_that_do_not_go_are_seen() {
+    let snapshot = settled(|it| it.snapshots[0].terminating = true);
+    assert_eq!(snapshot, [Damage::SnapshotStays]);
+    let content = settled(|it| {
+        it.snapshots.clear();
+        it.contents[0].terminating = true;
+    });
+    assert_eq!(content, [Damage::SnapshotStays]);
+    let orphan = settled(|it| it.snapshots.clear());
+    assert_eq!(orphan, [Damage::SnapshotStays]);
+    let retained = settled(|it| {
+        it.snapshots.clear();
+        it.contents[0].retained = true;
+    });
+    assert_eq!(retained, []);
+    // A claim that waits for what cannot be used any more holds it.
+    let awaited = settled(|it| {
+        it.snapshots[0].terminating = true;
+        it.claims.push(Claim {
+            name: "a/restored".to_owned(),
+            source: Some(Origin::Snapshot("a/snap".to_owned())),
+            ..Claim::default()
+        });
+    });
+    assert_eq!(awaited, []);
+}
+
+#[test]
+fn a_claim_may_stay_for_a_snapshot_that_another_claim_waits_for() {
+    let held = |change: fn(&mut State)| {
+        settled(|it| {
+            it.claims[0].terminating = true;
+            it.snapshots[0].terminating = true;
+            it.snapshots[0].ready = false;
+            it.claims.push(Claim {
+                name: "a/restored".to_owned(),
+                source: Some(Origin::Snapshot("a/snap".to_owned())),
+                ..Claim::default()
+            });
+            change(it);
+        })
+    };
+    assert_eq!(held(|_| {}), []);
+    let ready = held(|it| it.snapshots[0].ready = true);
+    assert_eq!(ready, [Damage::ClaimStays]);
+    let nobody_waits = held(|it| it.claims.truncate(1));
+    assert_eq!(nobody_waits, [Damage::ClaimStays, Damage::SnapshotStays]);
 }

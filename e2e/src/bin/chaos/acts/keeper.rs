@@ -1,0 +1,397 @@
+//! What users do with snapshots, and what administrators and backup tools do with volumes and snapshots that they make by hand.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use csi_test_driver::control::client::Client;
+use e2e::api::{Api, text};
+use e2e::object;
+use e2e::snapshots::GROUP;
+use serde_json::{Map, Value, json};
+
+use super::ledger::Ledger;
+use super::{Users, count_one, create};
+use crate::observe::{CONTENTS, VOLUMES};
+use crate::stage::{CLASS, DRIVER, SNAPSHOT_CLASSES, namespace};
+use crate::users::lives::{Deed, LifeStep, mark};
+use crate::users::namespace_of;
+
+/// How many of them there are. What concerns one life is done by one of them.
+pub(crate) const KEEPERS: u64 = 4;
+
+const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+const BYTES: i64 = 1 << 20;
+
+/// What the marks of a content are called.
+const ANNOTATIONS: [(u8, &str); 3] = [
+    (
+        mark::BEING_CREATED,
+        "snapshot.storage.kubernetes.io/volumesnapshot-being-created",
+    ),
+    (
+        mark::BEING_DELETED,
+        "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted",
+    ),
+    (
+        mark::MEMBER,
+        "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle",
+    ),
+];
+
+/// What somebody remembers of a life.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Handle of the volume or snapshot that was made by hand.
+    handle: Option<String>,
+    /// The content, as it was when it was told to stay.
+    content: Option<Value>,
+}
+
+/// One of them.
+pub(crate) struct Keeper<'r> {
+    pub(crate) users: &'r Users<'r>,
+    pub(crate) api: &'r Api,
+    pub(crate) driver: Client,
+    pub(crate) ledger: &'r Ledger,
+    /// The volume that snapshots are taken of by hand.
+    pub(crate) aside: &'r str,
+}
+
+/// Names and paths of one life.
+struct Life {
+    number: u64,
+    home: String,
+}
+
+impl Life {
+    fn of(number: u64) -> Self {
+        let home = namespace(namespace_of(number));
+        Self { number, home }
+    }
+
+    /// What is made by hand, and its objects.
+    fn made(&self) -> String {
+        format!("made-{}", self.number)
+    }
+
+    fn name(&self) -> String {
+        format!("snap-{}", self.number)
+    }
+
+    fn snapshots(&self) -> String {
+        format!("{GROUP}/namespaces/{}/volumesnapshots", self.home)
+    }
+
+    fn snapshot(&self) -> String {
+        format!("{}/{}", self.snapshots(), self.name())
+    }
+
+    fn claims(&self) -> String {
+        format!("/api/v1/namespaces/{}/persistentvolumeclaims", self.home)
+    }
+
+    fn claim(&self) -> String {
+        format!("{}/{}", self.claims(), self.made())
+    }
+
+    fn volume(&self) -> String {
+        format!("{VOLUMES}/{}", self.made())
+    }
+}
+
+impl Keeper<'_> {
+    /// Does the steps of one of them.
+    pub(crate) fn work(&self, steps: &[LifeStep], keeper: u64) {
+        let mut memory: BTreeMap<u64, Memory> = BTreeMap::new();
+        for step in steps.iter().filter(|it| it.life % KEEPERS == keeper) {
+            let memory = memory.entry(step.life).or_default();
+            let life = Life::of(step.life);
+            self.users
+                .insist(step.at_ms, || self.perform(&life, step.deed, memory));
+        }
+    }
+
+    fn perform(&self, life: &Life, deed: Deed, memory: &mut Memory) -> Result<()> {
+        let done = self.users.done;
+        let did = match deed {
+            Deed::Take { claim, retain } => {
+                let [deleting, retaining] = SNAPSHOT_CLASSES.map(|(name, _)| name);
+                let class = if retain { retaining } else { deleting };
+                let source = format!("data-{claim}");
+                let object = object::snapshot_of(&life.name(), class, &source);
+                let home = json!({ "metadata": { "namespace": life.home } });
+                let object = object::with(object, &home);
+                create(self.api, &life.snapshots(), &object)?;
+                count_one(&done.taken);
+                true
+            }
+            Deed::Restore => {
+                let (name, source) = (format!("restored-{}", life.number), life.name());
+                let kind = "VolumeSnapshot";
+                let object = object::claim_from(&name, CLASS, "1Mi", kind, &source);
+                create(self.api, &life.claims(), &object)?;
+                count_one(&done.restores);
+                true
+            }
+            Deed::Bring { retain, marks } => self.bring(life, retain, marks, memory)?,
+            Deed::Show => {
+                create(self.api, &life.snapshots(), &shown(life, &life.made()))?;
+                true
+            }
+            Deed::Drop => {
+                self.api.delete(&life.snapshot())?;
+                count_one(&done.dropped);
+                true
+            }
+            Deed::Retain => self.retain(life, memory)?,
+            Deed::CutLoose => self.cut_loose(life)?,
+            Deed::Remove => self.remove(life, memory)?,
+            Deed::Again => self.again(life, memory)?,
+            Deed::Make { retain } => self.make(life, retain, memory)?,
+            Deed::Claim => {
+                self.must_not_go(&life.claim())?;
+                let object = object::claim_of(&life.made(), &life.made());
+                create(self.api, &life.claims(), &object)?;
+                true
+            }
+            Deed::Unclaim => self.api.delete(&life.claim()).map(|()| true)?,
+            Deed::RemoveVolume => self.api.delete(&life.volume()).map(|()| true)?,
+            Deed::MakeAgain => {
+                self.must_not_go(&life.volume())?;
+                self.make(life, true, memory)?
+            }
+        };
+        if !did {
+            count_one(&done.left_out);
+        }
+        Ok(())
+    }
+
+    /// What is still going cannot be made again: this is tried once more.
+    fn must_not_go(&self, path: &str) -> Result<()> {
+        let object = self.api.find(path)?;
+        let going = object.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some());
+        anyhow::ensure!(!going, "{path} is still going");
+        Ok(())
+    }
+
+    fn bring(&self, life: &Life, retain: bool, marks: u8, memory: &mut Memory) -> Result<bool> {
+        let handle = match &memory.handle {
+            Some(handle) => handle.clone(),
+            None => {
+                let handle = self.driver.take_snapshot(&life.made(), self.aside)?;
+                self.ledger.free(&handle);
+                memory.handle.insert(handle).clone()
+            }
+        };
+        let annotations = ANNOTATIONS
+            .into_iter()
+            .filter(|(bit, _)| marks & bit != 0)
+            .map(|(_, name)| (name.to_owned(), json!("yes")));
+        let annotations = annotations.collect();
+        let protected = marks & mark::PROTECTED != 0;
+        let policy = if retain { "Retain" } else { "Delete" };
+        let content = content(life, &life.made(), &handle, policy, annotations, protected);
+        create(self.api, CONTENTS, &content)?;
+        if retain {
+            self.ledger.keep(&handle);
+        } else {
+            self.ledger.hold(&handle);
+        }
+        count_one(&self.users.done.brought);
+        Ok(true)
+    }
+
+    /// The content of a life: what was made by hand, or what stands behind the VolumeSnapshot.
+    fn content(&self, life: &Life, memory: &Memory) -> Result<Option<Value>> {
+        let named = { memory.content.as_ref() }.and_then(|it| text(it, "/metadata/name"));
+        let name = match (named, &memory.handle) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(_)) => life.made(),
+            (None, None) => {
+                let snapshot = self.api.find(&life.snapshot())?;
+                let uid = snapshot.as_ref().and_then(|it| text(it, "/metadata/uid"));
+                let Some(uid) = uid else { return Ok(None) };
+                format!("snapcontent-{uid}")
+            }
+        };
+        self.api.find(&format!("{CONTENTS}/{name}"))
+    }
+
+    fn retain(&self, life: &Life, memory: &mut Memory) -> Result<bool> {
+        let Some(content) = self.content(life, memory)? else {
+            return Ok(false);
+        };
+        let patch = json!({ "spec": { "deletionPolicy": "Retain" } });
+        let now = self.api.merge(&path_of(&content)?, &patch)?;
+        let handle = handle_of(&now);
+        let going = now.pointer("/metadata/deletionTimestamp").is_some();
+        // A snapshot that is under way when it is told may come later, and stays then.
+        if let Some(name) = uid_of_taken(&now) {
+            self.ledger.free(&name);
+        }
+        match handle {
+            Some(handle) if going => self.ledger.free(handle),
+            Some(handle) => self.ledger.keep(handle),
+            None => {}
+        }
+        memory.content = Some(now);
+        count_one(&self.users.done.retained);
+        Ok(true)
+    }
+
+    fn cut_loose(&self, life: &Life) -> Result<bool> {
+        let loose = json!({ "metadata": { "finalizers": null } });
+        let mut contents = vec![life.made()];
+        let snapshot = self.api.find(&life.snapshot())?;
+        let uid = snapshot.as_ref().and_then(|it| text(it, "/metadata/uid"));
+        contents.extend(uid.map(|uid| format!("snapcontent-{uid}")));
+        let mut did = false;
+        for name in contents {
+            let path = format!("{CONTENTS}/{name}");
+            let Some(content) = self.api.find(&path)? else {
+                continue;
+            };
+            if text(&content, "/spec/deletionPolicy") != Some("Retain") {
+                // Whether it goes with the content, nobody can say.
+                let names = uid_of_taken(&content);
+                for it in names.iter().map(String::as_str).chain(handle_of(&content)) {
+                    self.ledger.free(it);
+                }
+            }
+            self.api.merge(&path, &loose)?;
+            did = true;
+        }
+        if snapshot.is_some() {
+            self.api.merge(&life.snapshot(), &loose)?;
+        }
+        if did {
+            count_one(&self.users.done.cut_loose);
+        }
+        Ok(did)
+    }
+
+    /// Deletes the content just as it was read, so that it is known what becomes of the snapshot.
+    fn remove(&self, life: &Life, memory: &Memory) -> Result<bool> {
+        let Some(content) = self.content(life, memory)? else {
+            return Ok(false);
+        };
+        remove(self.api, &content, self.ledger)?;
+        count_one(&self.users.done.removed);
+        Ok(true)
+    }
+
+    fn again(&self, life: &Life, memory: &Memory) -> Result<bool> {
+        let Some(old) = &memory.content else {
+            return Ok(false);
+        };
+        let Some(handle) = handle_of(old) else {
+            return Ok(false);
+        };
+        let name = text(old, "/metadata/name").context("a content has a name")?;
+        self.must_not_go(&path_of(old)?)?;
+        self.must_not_go(&life.snapshot())?;
+        let annotations = old.pointer("/metadata/annotations");
+        let annotations = annotations.and_then(Value::as_object).cloned();
+        let annotations = annotations.unwrap_or_default();
+        let content = content(life, name, handle, "Retain", annotations, false);
+        create(self.api, CONTENTS, &content)?;
+        create(self.api, &life.snapshots(), &shown(life, name))?;
+        count_one(&self.users.done.again);
+        Ok(true)
+    }
+
+    fn make(&self, life: &Life, retain: bool, memory: &mut Memory) -> Result<bool> {
+        let handle = match &memory.handle {
+            Some(handle) => handle.clone(),
+            None => {
+                let made = self.driver.make_volumes(&[life.made()], BYTES)?;
+                let handle = made.into_iter().next().context("a volume")?;
+                self.ledger.free(&handle);
+                memory.handle.insert(handle).clone()
+            }
+        };
+        let mut volume = object::persistent_volume(&life.made(), DRIVER, &handle);
+        if !retain {
+            let going = json!({
+                "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": DRIVER } },
+                "spec": { "persistentVolumeReclaimPolicy": "Delete" },
+            });
+            volume = object::with(volume, &going);
+        }
+        create(self.api, VOLUMES, &volume)?;
+        if retain {
+            self.ledger.keep(&handle);
+        } else {
+            self.ledger.hold(&handle);
+        }
+        count_one(&self.users.done.made);
+        Ok(true)
+    }
+}
+
+/// Deletes a content in the state in which it was read.
+pub(crate) fn remove(api: &Api, content: &Value, ledger: &Ledger) -> Result<()> {
+    let handle = handle_of(content);
+    let retained = text(content, "/spec/deletionPolicy") == Some("Retain");
+    let finalizers = content.pointer("/metadata/finalizers");
+    let protected = finalizers.is_some_and(|all| all.to_string().contains(BOUND));
+    let known = text(content, "/status/snapshotHandle").is_some()
+        || text(content, "/spec/volumeSnapshotRef/uid").is_some_and(|uid| !uid.is_empty());
+    match handle {
+        _ if retained => {}
+        Some(handle) if protected && known => ledger.hold(handle),
+        // It may go before anybody has seen it.
+        Some(handle) => ledger.free(handle),
+        None => {}
+    }
+    if let Some(name) = uid_of_taken(content).filter(|_| retained || !protected) {
+        ledger.free(&name);
+    }
+    let version = text(content, "/metadata/resourceVersion");
+    let as_read = json!({ "preconditions": { "resourceVersion": version } });
+    api.delete_with(&path_of(content)?, &as_read)
+}
+
+fn path_of(content: &Value) -> Result<String> {
+    let name = text(content, "/metadata/name").context("a content without name")?;
+    Ok(format!("{CONTENTS}/{name}"))
+}
+
+/// The snapshot that it stands for, if that is known.
+fn handle_of(content: &Value) -> Option<&str> {
+    text(content, "/status/snapshotHandle").or_else(|| text(content, "/spec/source/snapshotHandle"))
+}
+
+/// The name by which a content's snapshot is asked for, if the driver takes it.
+fn uid_of_taken(content: &Value) -> Option<String> {
+    let name = text(content, "/metadata/name")?;
+    Some(format!("snapshot-{}", name.strip_prefix("snapcontent-")?))
+}
+
+fn shown(life: &Life, content: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": { "name": life.name() },
+        "spec": { "source": { "volumeSnapshotContentName": content } },
+    })
+}
+
+fn content(
+    life: &Life,
+    name: &str,
+    handle: &str,
+    policy: &str,
+    annotations: Map<String, Value>,
+    protected: bool,
+) -> Value {
+    let finalizers: &[&str] = if protected { &[BOUND] } else { &[] };
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+        "metadata": { "name": name, "annotations": annotations, "finalizers": finalizers },
+        "spec": {
+            "deletionPolicy": policy, "driver": DRIVER, "source": { "snapshotHandle": handle },
+            "volumeSnapshotRef": { "namespace": life.home, "name": life.name() },
+        },
+    })
+}

@@ -1,0 +1,264 @@
+//! Lives of snapshots, and of volumes and snapshots that administrators and backup tools make: decided beforehand,
+//! as what becomes of claims is. Pure: the same for the same seed.
+
+use super::{Dice, NAMESPACES};
+
+/// One thing that is done in a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// A VolumeSnapshot of the claim of that number is created, of a class that deletes or retains.
+    Take { claim: u64, retain: bool },
+    /// A claim is created that starts from the VolumeSnapshot.
+    Restore,
+    /// A snapshot is taken by hand and gets a VolumeSnapshotContent, which carries what another life has left: `marks`.
+    Bring { retain: bool, marks: u8 },
+    /// A VolumeSnapshot is created that names that content.
+    Show,
+    /// The VolumeSnapshot is deleted.
+    Drop,
+    /// The content shall outlive its VolumeSnapshot.
+    Retain,
+    /// Finalizers are removed of VolumeSnapshot and content.
+    CutLoose,
+    /// The content is deleted.
+    Remove,
+    /// The content is created as it was read, and the VolumeSnapshot.
+    Again,
+    /// A volume is made by hand and gets a PersistentVolume.
+    Make { retain: bool },
+    /// A claim for that volume is created.
+    Claim,
+    /// That claim is deleted.
+    Unclaim,
+    /// The PersistentVolume is deleted.
+    RemoveVolume,
+    /// The PersistentVolume is created as before.
+    MakeAgain,
+}
+
+/// Marks of a content that was made by hand.
+pub(crate) mod mark {
+    /// The annotation that a call may have had an effect.
+    pub(crate) const BEING_CREATED: u8 = 1;
+    /// The annotation that its VolumeSnapshot is going.
+    pub(crate) const BEING_DELETED: u8 = 2;
+    /// The annotation of a member of a group.
+    pub(crate) const MEMBER: u8 = 4;
+    /// The finalizer of a bound content.
+    pub(crate) const PROTECTED: u8 = 8;
+    /// How many sets of them there are.
+    pub(crate) const SETS: u8 = 16;
+}
+
+/// A deed and its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LifeStep {
+    /// Milliseconds after the beginning of the run.
+    pub(crate) at_ms: u64,
+    /// Number of the life.
+    pub(crate) life: u64,
+    /// What is done.
+    pub(crate) deed: Deed,
+}
+
+/// All that is done, by time; what concerns one life is in its order.
+pub(crate) fn lives(seed: u64, seconds: u64, claims: u64, lives: u64) -> Vec<LifeStep> {
+    let mut dice = Dice::new(seed, "lives");
+    let end = seconds * 1000;
+    let mut all = Vec::new();
+    for life in 0..lives {
+        let born = dice.between(3_000, (end * 85 / 100).max(3_000));
+        let deeds = deeds(&mut dice, source(life, born * claims / end.max(1)), born);
+        let step = |(at_ms, deed)| LifeStep { at_ms, life, deed };
+        all.extend(deeds.into_iter().map(step).filter(|it| it.at_ms < end));
+    }
+    all.sort_by_key(|step| step.at_ms);
+    all
+}
+
+/// A claim of the life's namespace that was created not long ago, if so many are.
+fn source(life: u64, born: u64) -> u64 {
+    let row = (born / NAMESPACES).saturating_sub(1 + life / NAMESPACES % 4);
+    row * NAMESPACES + life % NAMESPACES
+}
+
+fn deeds(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Deed)> {
+    let retain = dice.percent(25);
+    let marks = u8::try_from(dice.between(0, u64::from(mark::SETS) - 1)).unwrap_or(0);
+    let mut story = Story {
+        at: born,
+        deeds: Vec::new(),
+    };
+    match dice.between(1, 100) {
+        1..=35 => {
+            story.then(0, Deed::Take { claim, retain });
+            if dice.percent(30) {
+                story.then(dice.between(1_000, 8_000), Deed::Restore);
+            }
+            if dice.percent(75) {
+                let late = if dice.percent(35) {
+                    (5, 1_500)
+                } else {
+                    (3_000, 60_000)
+                };
+                story.then(dice.between(late.0, late.1), Deed::Drop);
+            }
+        }
+        // A backup tool that only wants to see whether the snapshot is there.
+        36..=47 => {
+            story.then(0, Deed::Bring { retain, marks });
+            story.then(dice.between(300, 3_000), Deed::Remove);
+        }
+        48..=59 => {
+            story.then(0, Deed::Bring { retain, marks });
+            story.then(dice.between(0, 3_000), Deed::Show);
+            if dice.percent(60) {
+                story.then(dice.between(50, 30_000), Deed::Drop);
+            }
+        }
+        60..=71 => {
+            story.first(dice, claim, marks);
+            story.then(dice.between(2_000, 12_000), Deed::Retain);
+            story.then(dice.between(50, 1_000), Deed::Drop);
+            story.then(dice.between(50, 3_000), Deed::Remove);
+            story.then(dice.between(50, 3_000), Deed::Again);
+            if dice.percent(60) {
+                story.then(dice.between(50, 20_000), Deed::Drop);
+            }
+        }
+        72..=81 => {
+            story.first(dice, claim, marks);
+            let wait = dice.between(500, 12_000);
+            if dice.percent(60) {
+                story.then(wait, Deed::Retain);
+            }
+            let order = if dice.percent(50) {
+                [Deed::CutLoose, Deed::Drop]
+            } else {
+                [Deed::Drop, Deed::CutLoose]
+            };
+            for deed in order.into_iter().chain([Deed::Remove]) {
+                story.then(dice.between(20, 1_000), deed);
+            }
+        }
+        _ => story.of_a_volume(dice),
+    }
+    story.deeds
+}
+
+/// Deeds with their times, one after the other.
+struct Story {
+    at: u64,
+    deeds: Vec<(u64, Deed)>,
+}
+
+impl Story {
+    fn then(&mut self, later: u64, deed: Deed) {
+        self.at += later;
+        self.deeds.push((self.at, deed));
+    }
+
+    /// A snapshot that was taken by the driver or by hand, with its VolumeSnapshot.
+    fn first(&mut self, dice: &mut Dice, claim: u64, marks: u8) {
+        let retain = false;
+        if dice.percent(50) {
+            self.then(0, Deed::Take { claim, retain });
+        } else {
+            self.then(0, Deed::Bring { retain, marks });
+            self.then(dice.between(0, 500), Deed::Show);
+        }
+    }
+
+    fn of_a_volume(&mut self, dice: &mut Dice) {
+        let retain = dice.percent(60);
+        self.then(0, Deed::Make { retain });
+        self.then(dice.between(0, 500), Deed::Claim);
+        self.then(dice.between(1_000, 20_000), Deed::Unclaim);
+        if retain {
+            self.then(dice.between(50, 5_000), Deed::RemoveVolume);
+            if dice.percent(60) {
+                self.then(dice.between(50, 3_000), Deed::MakeAgain);
+                self.then(dice.between(0, 500), Deed::Claim);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn all() -> Vec<LifeStep> {
+        lives(1, 480, 1000, 500)
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_lives() {
+        assert_eq!(lives(5, 60, 100, 50), lives(5, 60, 100, 50));
+        assert_ne!(lives(5, 60, 100, 50), lives(6, 60, 100, 50));
+        assert_eq!(lives(5, 60, 100, 0), []);
+    }
+
+    #[test]
+    fn there_is_some_of_everything_and_a_life_begins_with_what_is_made() {
+        let all = all();
+        assert!(all.is_sorted_by_key(|step| step.at_ms));
+        let names: BTreeSet<String> = { all.iter() }
+            .map(|step| format!("{:?}", step.deed))
+            .map(|name| name.split(' ').next().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(names.len(), 14, "{names:?}");
+        let mut begun = BTreeSet::new();
+        for step in &all {
+            if begun.insert(step.life) {
+                let makes = matches!(
+                    step.deed,
+                    Deed::Take { .. } | Deed::Bring { .. } | Deed::Make { .. }
+                );
+                assert!(makes, "{step:?}");
+            }
+        }
+        assert!(begun.len() > 490);
+    }
+
+    /// The shortest way to leak a snapshot: it goes while the driver still looks for it.
+    #[test]
+    fn contents_go_within_seconds_and_carry_every_set_of_marks() {
+        let all = all();
+        let mut short = 0;
+        let mut sets = BTreeSet::new();
+        for step in &all {
+            let Deed::Bring { marks, .. } = step.deed else {
+                continue;
+            };
+            sets.insert(marks);
+            let next = all
+                .iter()
+                .find(|it| it.life == step.life && it.at_ms > step.at_ms);
+            short += usize::from(
+                next.is_some_and(|it| it.deed == Deed::Remove && it.at_ms - step.at_ms <= 3_000),
+            );
+        }
+        assert!(short > 30, "{short}");
+        assert_eq!(sets.len(), usize::from(mark::SETS));
+    }
+
+    #[test]
+    fn a_snapshot_is_of_a_claim_of_its_namespace_that_was_created_before() {
+        let births: Vec<_> = { super::super::steps(1, 480, 1000).into_iter() }
+            .filter(|it| matches!(it.act, super::super::Act::Create(_)))
+            .map(|it| (it.claim, it.at_ms))
+            .collect();
+        let mut early = 0;
+        for step in all() {
+            if let Deed::Take { claim, .. } = step.deed {
+                assert_eq!(claim % NAMESPACES, step.life % NAMESPACES);
+                let born = births.iter().find(|(number, _)| *number == claim);
+                early += usize::from(born.is_none_or(|(_, at)| *at > step.at_ms));
+            }
+        }
+        assert!(early < 30, "{early} before their claims");
+    }
+}
