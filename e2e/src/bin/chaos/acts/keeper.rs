@@ -9,7 +9,7 @@ use e2e::object;
 use e2e::snapshots::GROUP;
 use serde_json::{Map, Value, json};
 
-use super::ledger::Ledger;
+use super::ledger::{BOUND, Fate, Ledger};
 use super::{Users, count_one, create};
 use crate::observe::{CONTENTS, VOLUMES};
 use crate::stage::{CLASS, DRIVER, SNAPSHOT_CLASSES, namespace};
@@ -19,7 +19,6 @@ use crate::users::namespace_of;
 /// How many of them there are. What concerns one life is done by one of them.
 pub(crate) const KEEPERS: u64 = 4;
 
-const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 const BYTES: i64 = 1 << 20;
 
 /// What the marks of a content are called.
@@ -332,20 +331,14 @@ impl Keeper<'_> {
 
 /// Deletes a content in the state in which it was read.
 pub(crate) fn remove(api: &Api, content: &Value, ledger: &Ledger) -> Result<()> {
-    let handle = handle_of(content);
-    let retained = text(content, "/spec/deletionPolicy") == Some("Retain");
-    let finalizers = content.pointer("/metadata/finalizers");
-    let protected = finalizers.is_some_and(|all| all.to_string().contains(BOUND));
-    let known = text(content, "/status/snapshotHandle").is_some()
-        || text(content, "/spec/volumeSnapshotRef/uid").is_some_and(|uid| !uid.is_empty());
-    match handle {
-        _ if retained => {}
-        Some(handle) if protected && known => ledger.hold(handle),
-        // It may go before anybody has seen it.
-        Some(handle) => ledger.free(handle),
-        None => {}
+    let fate = Fate::when_deleted(content);
+    match handle_of(content) {
+        Some(handle) if fate == Fate::Held => ledger.hold(handle),
+        Some(handle) if fate == Fate::Free => ledger.free(handle),
+        Some(_) | None => {}
     }
-    if let Some(name) = uid_of_taken(content).filter(|_| retained || !protected) {
+    // A call for it may be under way, and nobody will take its answer.
+    if let Some(name) = uid_of_taken(content).filter(|_| fate != Fate::Held) {
         ledger.free(&name);
     }
     let version = text(content, "/metadata/resourceVersion");

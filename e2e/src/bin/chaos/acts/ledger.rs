@@ -4,6 +4,43 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use e2e::api::text;
+use serde_json::Value;
+
+/// The finalizer of a content that is bound.
+pub(crate) const BOUND: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+
+/// What becomes of a snapshot when somebody deletes its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It goes with its content.
+    Held,
+    /// The content says that it stays.
+    Stays,
+    /// Nothing can be said: the content may go before anybody has seen it.
+    Free,
+}
+
+impl Fate {
+    /// By what the content is when it is deleted.
+    pub(crate) fn when_deleted(content: &Value) -> Self {
+        if text(content, "/spec/deletionPolicy") == Some("Retain") {
+            return Self::Stays;
+        }
+        let finalizers = content.pointer("/metadata/finalizers");
+        let protected = finalizers.is_some_and(|all| all.to_string().contains(BOUND));
+        let found = text(content, "/status/snapshotHandle").is_some();
+        let bound =
+            { text(content, "/spec/volumeSnapshotRef/uid") }.is_some_and(|it| !it.is_empty());
+        if protected && (found || bound) {
+            Self::Held
+        } else {
+            Self::Free
+        }
+    }
+}
+
 /// Handles, and names that the driver was asked for, of volumes and snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -56,5 +93,48 @@ impl Ledger {
     /// Somebody deleted the journal's record of these claims.
     pub(crate) fn give_up(&self, claims: impl IntoIterator<Item = String>) {
         self.with(|known| known.given_up.extend(claims));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_snapshot_goes_with_a_content_that_somebody_has_seen() {
+        let content = |policy: &str, finalizers: &[&str], uid: &str, handle: Option<&str>| {
+            Fate::when_deleted(&json!({
+                "metadata": { "finalizers": finalizers },
+                "spec": { "deletionPolicy": policy, "volumeSnapshotRef": { "uid": uid } },
+                "status": { "snapshotHandle": handle },
+            }))
+        };
+        for (content, fate) in [
+            (content("Delete", &[BOUND], "u1", None), Fate::Held),
+            (content("Delete", &[BOUND], "", Some("s1")), Fate::Held),
+            (content("Delete", &[BOUND], "", None), Fate::Free),
+            (content("Delete", &["a/b"], "u1", Some("s1")), Fate::Free),
+            (content("Delete", &[], "u1", Some("s1")), Fate::Free),
+            (content("Retain", &[BOUND], "u1", Some("s1")), Fate::Stays),
+            (content("Retain", &[], "", None), Fate::Stays),
+        ] {
+            assert_eq!(content, fate);
+        }
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let ledger = Ledger::default();
+        let kept = |ledger: &Ledger| ledger.known().kept.contains("s1");
+        let free = |ledger: &Ledger| ledger.known().free.contains("s1");
+        ledger.free("s1");
+        ledger.keep("s1");
+        assert!(kept(&ledger) && !free(&ledger));
+        ledger.free("s1");
+        assert!(!kept(&ledger) && free(&ledger));
+        ledger.hold("s1");
+        assert!(!kept(&ledger) && !free(&ledger));
     }
 }
