@@ -59,11 +59,16 @@ fn inline_volume(cluster: &Cluster) -> Result<Verdict> {
     })?;
     api.until_gone(Duration::from_secs(30), POD)?;
     if !program::driver_is_foreign() {
-        let calls = (
-            seat.calls("NodePublishVolume")?,
-            seat.calls("NodeUnpublishVolume")?,
-        );
-        ensure!(calls == (1, 1), "publish and unpublish calls: {calls:?}");
+        // The driver writes down a call after what it did has been seen.
+        let calls = || -> Result<bool> {
+            let published = seat.calls("NodePublishVolume")?;
+            Ok((published, seat.calls("NodeUnpublishVolume")?) == (1, 1))
+        };
+        wait::until_true(
+            Duration::from_secs(30),
+            "one publish and one unpublish call",
+            calls,
+        )?;
     }
     api.delete(&format!(
         "/apis/storage.k8s.io/v1/csidrivers/{}",
