@@ -1,7 +1,5 @@
 //! Z-69 and Z-73 to Z-89: what is asked next after a failure, a restart, or a lost write.
 
-use std::time::Duration;
-
 use serde_json::json;
 use sidecar_testkit::controller::contract::election::events_forbidden;
 use sidecar_testkit::{CallFault, Fault};
