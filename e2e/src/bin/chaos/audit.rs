@@ -242,7 +242,11 @@ fn settled(state: &State) -> Vec<Finding> {
             }
             continue;
         }
-        let hopeless = { claim.source.as_ref() }.is_some_and(|it| !is_there(state, it));
+        let made = |name: &String| state.volumes.iter().any(|it| it.name == *name);
+        let hopeless = { claim.source.as_ref() }.is_some_and(|it| !is_there(state, it)) || {
+            claim.made_for.as_ref()
+        }
+        .is_some_and(|it| !made(it));
         if !claim.bound && !hopeless {
             found.push(finding(Damage::ClaimPending, &claim.name));
         }
