@@ -237,12 +237,16 @@ fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     for claim in &state.claims {
         if claim.terminating {
-            if !snapshots::hold(state, claim) {
+            if !is_awaited(state, claim) && !snapshots::hold(state, claim) {
                 found.push(finding(Damage::ClaimStays, &claim.name));
             }
             continue;
         }
-        let hopeless = { claim.source.as_ref() }.is_some_and(|it| !is_there(state, it));
+        let made = |name: &String| state.volumes.iter().any(|it| it.name == *name);
+        let hopeless = { claim.source.as_ref() }.is_some_and(|it| !is_there(state, it)) || {
+            claim.made_for.as_ref()
+        }
+        .is_some_and(|it| !made(it));
         if !claim.bound && !hopeless {
             found.push(finding(Damage::ClaimPending, &claim.name));
         }
@@ -268,12 +272,19 @@ fn settled(state: &State) -> Vec<Finding> {
     found
 }
 
+/// Whether a claim that is to be a copy of this one waits, and holds it.
+fn is_awaited(state: &State, claim: &Claim) -> bool {
+    let of_it = Origin::Claim(claim.name.clone());
+    let mut waiting = state.claims.iter().filter(|it| !it.bound);
+    waiting.any(|it| it.source.as_ref() == Some(&of_it))
+}
+
 /// Nobody can make a copy of what is not there.
 fn is_there(state: &State, origin: &Origin) -> bool {
     match origin {
         Origin::Claim(name) => {
             let claim = state.claims.iter().find(|it| it.name == *name);
-            claim.is_some_and(|it| it.bound)
+            claim.is_some_and(|it| it.bound && !it.terminating)
         }
         Origin::Snapshot(name) => {
             let snapshot = state.snapshots.iter().find(|it| it.name == *name);

@@ -85,8 +85,11 @@ fn claim(object: &Value) -> Claim {
         }
     });
     let growing = object.pointer("/status/allocatedResourceStatuses/storage");
+    let by_hand = text(object, "/spec/storageClassName") == Some("");
+    let made_for = text(object, "/spec/volumeName").filter(|_| by_hand);
     Claim {
         name: format!("{namespace}/{}", string(object, "/metadata/name")),
+        made_for: made_for.map(str::to_owned),
         uid: string(object, "/metadata/uid"),
         bound: text(object, "/status/phase") == Some("Bound"),
         terminating: terminating(object),

@@ -21,6 +21,8 @@ pub(crate) struct Claim {
     pub(crate) terminating: bool,
     /// What it is a copy of.
     pub(crate) source: Option<Origin>,
+    /// The PersistentVolume that somebody made for it by hand.
+    pub(crate) made_for: Option<String>,
     /// Bytes asked for.
     pub(crate) requested: i64,
     /// Bytes it has by its status.

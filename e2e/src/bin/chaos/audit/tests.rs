@@ -151,6 +151,42 @@ fn a_pending_claim_is_seen_unless_its_source_cannot_be_copied() {
 }
 
 #[test]
+fn a_claim_of_a_volume_that_nobody_has_made_may_wait() {
+    for (volume, damage) in [("pvc-u1", vec![Damage::ClaimPending]), ("made-2", vec![])] {
+        let waits = settled(|it| {
+            it.claims.push(Claim {
+                name: "a/made".to_owned(),
+                made_for: Some(volume.to_owned()),
+                ..Claim::default()
+            });
+        });
+        assert_eq!(waits, damage);
+    }
+}
+
+#[test]
+fn a_claim_may_stay_for_a_copy_that_its_deletion_has_stopped() {
+    let copy = Claim {
+        name: "a/new".to_owned(),
+        source: Some(Origin::Claim("a/data".to_owned())),
+        ..Claim::default()
+    };
+    let stopped = settled(|it| {
+        it.claims[0].terminating = true;
+        it.claims.push(copy.clone());
+    });
+    assert_eq!(stopped, []);
+    let done = settled(|it| {
+        it.claims[0].terminating = true;
+        it.claims.push(Claim {
+            bound: true,
+            ..copy
+        });
+    });
+    assert_eq!(done, [Damage::ClaimStays]);
+}
+
+#[test]
 fn what_stays_terminating_is_seen() {
     let claim = settled(|it| it.claims[0].terminating = true);
     assert_eq!(claim, [Damage::ClaimStays]);

@@ -9,14 +9,27 @@ use serde_json::json;
 
 use super::{Break, Run};
 use crate::acts::keeper::remove;
-use crate::audit::Volume;
+use crate::audit::{State, Volume};
 use crate::observe;
 use crate::stage::{DRIVER, node, node_id};
 
 impl Run<'_, '_> {
+    /// What there is. A driver that has just died is not back at once.
+    fn look_until_seen(&mut self) -> Result<State> {
+        let began = Instant::now();
+        loop {
+            match self.look() {
+                Err(_) if began.elapsed() < self.options.quiet => {
+                    self.rest(Duration::from_millis(500))?;
+                }
+                seen => return seen,
+            }
+        }
+    }
+
     /// What the attach-detach controller does when there is no pod any more.
     pub(super) fn detach_for_the_gone(&mut self) -> Result<()> {
-        let state = self.look().context("a first look")?;
+        let state = self.look_until_seen()?;
         for object in &state.attachments {
             let volume = state.volumes.iter().find(|it| it.name == object.volume);
             let used = volume.is_some_and(|volume| {
@@ -32,7 +45,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn delete_all(&mut self) -> Result<()> {
-        let state = self.look()?;
+        let state = self.look_until_seen()?;
         let api = &self.stage.api;
         for object in &state.attachments {
             api.delete(&format!("{}/{}", observe::ATTACHMENTS, object.name))?;
@@ -72,8 +85,8 @@ impl Run<'_, '_> {
     }
 
     /// Damage on purpose.
-    pub(super) fn damage(&self, broken: Break) -> Result<()> {
-        let state = self.look()?;
+    pub(super) fn damage(&mut self, broken: Break) -> Result<()> {
+        let state = self.look_until_seen()?;
         // One that is in use: what is deleted anyway, nobody misses.
         let used = |volume: &&Volume| {
             let mut claims = state.claims.iter();
