@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use e2e::cluster::Cluster;
+use e2e::controller::LONG_LEASE;
 use e2e::process::Process;
 use e2e::suite::{Verdict, say};
 use serde_json::json;
@@ -69,12 +70,7 @@ pub(super) fn api_server(cluster: &Cluster) -> Result<Verdict> {
         "id": "slow", "match": { "method": EXPAND },
         "action": { "delay": { "ms": 300 }, "at": "after" },
     }))?;
-    // A lease that outlives the outage.
-    let election = [
-        "--leader-election-lease-duration=60s",
-        "--leader-election-renew-deadline=45s",
-    ];
-    let flags: Vec<&str> = election.iter().chain(FAST).copied().collect();
+    let flags: Vec<&str> = LONG_LEASE.iter().chain(FAST).copied().collect();
     let mut resizer = scene.start_resizer(&flags)?;
     grow_all(&scene, &names)?;
     e2e::wait::until_true(super::scene::LONG, "some are expanded", || {

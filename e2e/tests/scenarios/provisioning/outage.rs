@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
+use e2e::controller::LONG_LEASE;
 use e2e::object::{self, Binding};
 use e2e::process::Process;
 use e2e::suite::{Verdict, say};
@@ -194,7 +195,8 @@ pub(super) fn api_server(cluster: &Cluster) -> Result<Verdict> {
     let scene = Scene::new(cluster, "away", Binding::Immediate, &FLAGS)?;
     let _driver = scene.deployment.start_controller(&[])?;
     slow(&scene.deployment)?;
-    let mut provisioner = scene.start_provisioner(&["--worker-threads=10"])?;
+    let [lease, deadline] = LONG_LEASE;
+    let mut provisioner = scene.start_provisioner(&["--worker-threads=10", lease, deadline])?;
     let crowd = Crowd::create(&scene, SOME)?;
     until_some_are_made(&scene)?;
     cluster.run(&["ctl", "kill", "kube-apiserver"])?;
