@@ -72,7 +72,7 @@ pub(super) fn gateless(_: &Cluster) -> Result<Verdict> {
         };
         let rendered = release.yaml()?;
         ensure!(rendered.contains("args:"), "{chart}: {rendered}");
-        for line in rendered.lines().filter(|it| it.contains("feature-gates")) {
+        if let Some(line) = rendered.lines().find(|it| it.contains("feature-gates")) {
             bail!("{chart} {set:?}: {}", line.trim());
         }
     }
