@@ -20,14 +20,8 @@ use crate::process::Process;
 use crate::{chart, manifest, program, wait};
 
 pub use sidecar::{
-    ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar, TOGETHER,
+    ATTACHER, LONG_LEASE, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar, TOGETHER,
 };
-
-/// A lease that outlives the API server's restart, however busy the machine is: for what is not about elections.
-pub const LONG_LEASE: [&str; 2] = [
-    "--leader-election-lease-duration=180s",
-    "--leader-election-renew-deadline=150s",
-];
 
 /// The chart's values with which a sidecar may do all that the scenarios ask of it.
 const EVERYTHING: &[&str] = &[

@@ -6,6 +6,12 @@ use anyhow::Result;
 
 use crate::program;
 
+/// A lease that outlives the API server's restart, however busy the machine is: for what is not about elections.
+pub const LONG_LEASE: [&str; 2] = [
+    "--leader-election-lease-duration=180s",
+    "--leader-election-renew-deadline=150s",
+];
+
 /// A sidecar that talks to the API server.
 #[derive(Debug, Clone, Copy)]
 pub struct Sidecar {
