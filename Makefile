@@ -250,7 +250,7 @@ DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 demo-needs:
 	@e2e/needs.sh $(DEMO)
 	@[ -x $(TESTED)/csi-sidecars ] && [ -x bin/csi-cluster ] && echo '==> demo: compiles what has changed, then tells its story in a minute' || \
-	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some ten minutes on two processors; later runs take a minute'
+	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some twelve minutes on two processors; later runs take a minute'
 
 .PHONY: demo
 demo: demo-needs programs driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whole life of volumes, step by step (SIDECARS=separate, together or both; KUBECONFIG=file: a driver's registration on that cluster)
