@@ -128,7 +128,7 @@ impl Users<'_> {
         for step in steps.iter().filter(|it| it.claim % USERS == user) {
             let counted = self.insist(step.at_ms, || self.perform(api, step));
             if let Some(counter) = counted {
-                counter.fetch_add(1, Ordering::Relaxed);
+                count_one(counter);
             }
         }
     }
@@ -138,8 +138,9 @@ impl Users<'_> {
         for leave in leaving {
             let path = format!("/api/v1/namespaces/{}", namespace(leave.namespace));
             let deleted = self.insist(leave.at_ms, || api.delete(&path));
-            let counter = &self.done.namespaces;
-            counter.fetch_add(u64::from(deleted.is_some()), Ordering::Relaxed);
+            if deleted.is_some() {
+                count_one(&self.done.namespaces);
+            }
         }
     }
 
@@ -157,7 +158,7 @@ impl Users<'_> {
             match act() {
                 Ok(done) => return Some(done),
                 Err(error) if is_final(&error) => {
-                    self.done.left_out.fetch_add(1, Ordering::Relaxed);
+                    count_one(&self.done.left_out);
                     return None;
                 }
                 Err(_) if due.elapsed() > PATIENCE || self.stop.load(Ordering::Relaxed) => {
@@ -192,7 +193,7 @@ impl Users<'_> {
                 };
                 create(api, &claims, &object)?;
                 if let Some(counter) = counter {
-                    counter.fetch_add(1, Ordering::Relaxed);
+                    count_one(counter);
                 }
                 &done.created
             }

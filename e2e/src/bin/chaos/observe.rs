@@ -66,7 +66,8 @@ fn string(object: &Value, pointer: &str) -> String {
     text(object, pointer).unwrap_or_default().to_owned()
 }
 
-fn terminating(object: &Value) -> bool {
+/// Somebody has deleted it, and finalizers hold it.
+pub(crate) fn terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 

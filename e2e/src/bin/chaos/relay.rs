@@ -10,6 +10,7 @@ use e2e::interrupt;
 use crate::audit::{Damage, Finding, finding};
 use crate::cast::Cast;
 use crate::leases::Leases;
+use crate::schedule::Who;
 
 /// A lease that nobody gave back is free after its duration; a process that was asked to end does so within its grace.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -58,7 +59,7 @@ fn has_ended(cast: &Cast<'_, '_>, index: usize, pid: u32) -> bool {
 }
 
 fn leaders(cast: &Cast<'_, '_>, leases: &Leases) -> Vec<usize> {
-    let all = crate::schedule::Who::ALL.into_iter();
+    let all = Who::ALL.into_iter();
     let mut all: Vec<_> = all
         .filter_map(|of| cast.leader(of, &leases.holder(of)?))
         .collect();
@@ -73,7 +74,7 @@ fn idle(cast: &Cast<'_, '_>, leases: &Leases, apart: Option<&[usize]>) -> Vec<&'
         let index = leases.holder(of).and_then(|it| cast.leader(of, &it));
         index.is_some_and(|it| apart.is_none_or(|apart| !apart.contains(&it)))
     };
-    let all = crate::schedule::Who::ALL.into_iter();
+    let all = Who::ALL.into_iter();
     all.filter(|of| !leads(*of))
         .map(|of| of.program())
         .collect()

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::ledger::{BOUND, Fate, Ledger};
 use super::{Users, count_one, create};
-use crate::observe::{CONTENTS, VOLUMES};
+use crate::observe::{CONTENTS, VOLUMES, terminating};
 use crate::stage::{CLASS, DRIVER, SNAPSHOT_CLASSES, namespace};
 use crate::users::lives::{Deed, LifeStep, mark};
 use crate::users::namespace_of;
@@ -169,20 +169,34 @@ impl Keeper<'_> {
     /// What is still going cannot be made again: this is tried once more.
     fn must_not_go(&self, path: &str) -> Result<()> {
         let object = self.api.find(path)?;
-        let going = object.is_some_and(|it| it.pointer("/metadata/deletionTimestamp").is_some());
+        let going = object.as_ref().is_some_and(terminating);
         anyhow::ensure!(!going, "{path} is still going");
         Ok(())
     }
 
+    /// The volume or snapshot of a life, which is made in the storage the first time. No object speaks of it yet.
+    fn handle(&self, memory: &mut Memory, make: impl FnOnce() -> Result<String>) -> Result<String> {
+        if let Some(handle) = &memory.handle {
+            return Ok(handle.clone());
+        }
+        let handle = make()?;
+        self.ledger.free(&handle);
+        Ok(memory.handle.insert(handle).clone())
+    }
+
+    /// What the object that now speaks of it promises.
+    fn promise(&self, handle: &str, retain: bool) {
+        if retain {
+            self.ledger.keep(handle);
+        } else {
+            self.ledger.hold(handle);
+        }
+    }
+
     fn bring(&self, life: &Life, retain: bool, marks: u8, memory: &mut Memory) -> Result<bool> {
-        let handle = match &memory.handle {
-            Some(handle) => handle.clone(),
-            None => {
-                let handle = self.driver.take_snapshot(&life.made(), self.aside)?;
-                self.ledger.free(&handle);
-                memory.handle.insert(handle).clone()
-            }
-        };
+        let handle = self.handle(memory, || {
+            Ok(self.driver.take_snapshot(&life.made(), self.aside)?)
+        })?;
         let annotations = ANNOTATIONS
             .into_iter()
             .filter(|(bit, _)| marks & bit != 0)
@@ -192,11 +206,7 @@ impl Keeper<'_> {
         let policy = if retain { "Retain" } else { "Delete" };
         let content = content(life, &life.made(), &handle, policy, annotations, protected);
         create(self.api, CONTENTS, &content)?;
-        if retain {
-            self.ledger.keep(&handle);
-        } else {
-            self.ledger.hold(&handle);
-        }
+        self.promise(&handle, retain);
         count_one(&self.users.done.brought);
         Ok(true)
     }
@@ -224,13 +234,12 @@ impl Keeper<'_> {
         let patch = json!({ "spec": { "deletionPolicy": "Retain" } });
         let now = self.api.merge(&path_of(&content)?, &patch)?;
         let handle = handle_of(&now);
-        let going = now.pointer("/metadata/deletionTimestamp").is_some();
         // A snapshot that is under way when it is told may come later, and stays then.
         if let Some(name) = uid_of_taken(&now) {
             self.ledger.free(&name);
         }
         match handle {
-            Some(handle) if going => self.ledger.free(handle),
+            Some(handle) if terminating(&now) => self.ledger.free(handle),
             Some(handle) => self.ledger.keep(handle),
             None => {}
         }
@@ -301,15 +310,10 @@ impl Keeper<'_> {
     }
 
     fn make(&self, life: &Life, retain: bool, memory: &mut Memory) -> Result<bool> {
-        let handle = match &memory.handle {
-            Some(handle) => handle.clone(),
-            None => {
-                let made = self.driver.make_volumes(&[life.made()], BYTES)?;
-                let handle = made.into_iter().next().context("a volume")?;
-                self.ledger.free(&handle);
-                memory.handle.insert(handle).clone()
-            }
-        };
+        let handle = self.handle(memory, || {
+            let made = self.driver.make_volumes(&[life.made()], BYTES)?;
+            made.into_iter().next().context("a volume")
+        })?;
         let mut volume = object::persistent_volume(&life.made(), DRIVER, &handle);
         if !retain {
             let going = json!({
@@ -319,11 +323,7 @@ impl Keeper<'_> {
             volume = object::with(volume, &going);
         }
         create(self.api, VOLUMES, &volume)?;
-        if retain {
-            self.ledger.keep(&handle);
-        } else {
-            self.ledger.hold(&handle);
-        }
+        self.promise(&handle, retain);
         count_one(&self.users.done.made);
         Ok(true)
     }

@@ -71,8 +71,7 @@ impl Run<'_, '_> {
             for content in observe::contents_as_they_are(&self.stage.api)? {
                 let retained = text(&content, "/spec/deletionPolicy") == Some("Retain");
                 let unbound = text(&content, "/spec/volumeSnapshotRef/uid").is_none();
-                let going = content.pointer("/metadata/deletionTimestamp").is_some();
-                if (retained || unbound) && !going {
+                if (retained || unbound) && !observe::terminating(&content) {
                     refused = refused.and(remove(&self.stage.api, &content, &self.ledger));
                 }
             }
