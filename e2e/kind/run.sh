@@ -23,6 +23,34 @@ SIDECARS="csi-attacher csi-node-driver-registrar csi-provisioner csi-resizer csi
 OTHERS="snapshot-controller csi-sidecars"
 
 say() { printf '==> e2e-kind: %s\n' "$*"; }
+
+# The pod $1 with the claim $2 of the StorageClass $3; $4: more of the claim's spec.
+pod() {
+    cat <<YAML
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $2}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: $3
+  resources: {requests: {storage: 1Gi}}
+  ${4:-}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: $1}
+spec:
+  containers:
+    - name: app
+      image: busybox
+      command: [sleep, "100000"]
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+    - name: data
+      persistentVolumeClaim: {claimName: $2}
+YAML
+}
+
 for tool in kind kubectl docker git "$helm"; do
     command -v "$tool" >/dev/null || {
         echo "e2e-kind: $tool is missing; see https://kind.sigs.k8s.io" >&2
@@ -100,29 +128,8 @@ spec:
 YAML
 kubectl wait --for 'jsonpath={.status.readyToUse}=true' volumesnapshot/before --timeout 180s
 kubectl exec my-csi-app -- sh -c 'echo it changes > /data/file'
-kubectl apply --filename - <<'YAML'
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: restored}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: csi-hostpath-sc
-  resources: {requests: {storage: 1Gi}}
-  dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: before}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: restored}
-spec:
-  containers:
-    - name: app
-      image: busybox
-      command: [sleep, "100000"]
-      volumeMounts: [{name: data, mountPath: /data}]
-  volumes:
-    - name: data
-      persistentVolumeClaim: {claimName: restored}
-YAML
+pod restored restored csi-hostpath-sc 'dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: before}' |
+    kubectl apply --filename -
 kubectl wait --for condition=Ready pod/restored --timeout 180s
 [ "$(kubectl exec restored -- cat /data/file)" = "it stays" ]
 kubectl delete pod restored --grace-period 1
@@ -149,28 +156,7 @@ say "one process for all sidecars"
     --set csi-sidecars.snapshotter.enabled=true --set csi-sidecars.features.snapshots=true \
     --set driver.dataDirectory=/var/lib/csi-together-data --set storageClass.name=together
 kubectl --namespace together wait --for condition=Ready pod --all --timeout 180s
-kubectl --namespace together apply --filename - <<'YAML'
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: together
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: app}
-spec:
-  containers:
-    - name: app
-      image: busybox
-      command: [sleep, "100000"]
-      volumeMounts: [{name: data, mountPath: /data}]
-  volumes:
-    - name: data
-      persistentVolumeClaim: {claimName: data}
-YAML
+pod app data together | kubectl --namespace together apply --filename -
 kubectl --namespace together wait --for condition=Ready pod/app --timeout 180s
 kubectl --namespace together exec app -- sh -c 'echo it stays > /data/file'
 volume=$(kubectl --namespace together get pvc data --output 'jsonpath={.spec.volumeName}')
