@@ -64,6 +64,8 @@ struct Inner {
     /// How many records were cleared, so that numbers are never reused.
     forgotten: usize,
     down: bool,
+    /// How many requests a connection takes at once, with HTTP/2.
+    streams: Option<u32>,
 }
 
 impl Default for FakeApi {
@@ -90,6 +92,7 @@ impl FakeApi {
             requests: Vec::new(),
             forgotten: 0,
             down: false,
+            streams: None,
         };
         let api = Self {
             inner: Arc::new(Mutex::new(inner)),
@@ -130,6 +133,11 @@ impl FakeApi {
     /// Forgets all types of an API group.
     pub fn forget_group(&self, group: &str) {
         self.lock().kinds.retain(|kind| kind.group != group);
+    }
+
+    /// Connections that are made from now on take so many requests at once, with HTTP/2.
+    pub fn limit_streams(&self, limit: u32) {
+        self.lock().streams = Some(limit);
     }
 
     /// A client that calls this server without a network.

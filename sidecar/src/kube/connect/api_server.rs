@@ -16,7 +16,7 @@ use crate::kube::rate::{Limiter, Rate, RateMetrics};
 use crate::outage::Outage;
 
 /// The way to the API server; clones are the same. With HTTP/2 that is one connection, made with the
-/// first request.
+/// first request, and more where the server does not take all requests on one.
 #[derive(Clone)]
 pub struct ApiServer {
     transport: Transport,

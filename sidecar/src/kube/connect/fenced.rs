@@ -1,4 +1,5 @@
-//! Connections to the API server on which nothing is sent without the lease.
+//! Connections to the API server on which nothing is sent without the lease, and which say how many
+//! requests there is room for.
 //!
 //! Here and not where a request begins: after that it may wait for a connection, for a token or for
 //! room on the connection, and the process may be stopped meanwhile.
@@ -8,23 +9,43 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use http::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower::util::MapResponse;
 use tower_service::Service;
 
+use super::greeting::Greeting;
+use super::spread::Room;
 use crate::election::Fence;
 
-/// `connector`, whose connections `fence` guards.
+/// Read at a time while it is not known how many requests there is room for.
+const FIRST_BYTES: usize = 256;
+
+/// `connector`, whose connections `fence` guards, and which tell `room` what they have room for.
 pub(super) fn fenced<C, S>(
     connector: C,
     fence: &Fence,
+    room: Room,
 ) -> MapResponse<C, impl FnOnce(S) -> Fenced<S> + Clone + Send + Sync + use<C, S>>
 where
     C: Service<Uri, Response = S>,
+    S: Connection,
 {
     let fence = fence.clone();
-    MapResponse::new(connector, move |stream| Fenced { stream, fence })
+    MapResponse::new(connector, move |stream: S| {
+        let mut greeting = None;
+        if stream.connected().is_negotiated_h2() {
+            greeting = Some((Greeting::default(), room));
+        } else {
+            // Each request has a connection of its own.
+            room.is_for(usize::MAX);
+        }
+        Fenced {
+            stream,
+            fence,
+            greeting,
+        }
+    })
 }
 
 /// A connection. Every byte counts, also of what is only read with: it is a new leader's turn.
@@ -32,6 +53,8 @@ where
 pub(super) struct Fenced<S> {
     stream: S,
     fence: Fence,
+    /// What the server says first, until it is known.
+    greeting: Option<(Greeting, Room)>,
 }
 
 impl<S: Connection> Connection for Fenced<S> {
@@ -44,9 +67,23 @@ impl<S: Read + Unpin> Read for Fenced<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let this = &mut *self;
+        let stream = Pin::new(&mut this.stream);
+        let Some((greeting, room)) = &mut this.greeting else {
+            return stream.poll_read(context, buffer);
+        };
+        let mut bytes = [0; FIRST_BYTES];
+        let (bytes, _) = bytes.split_at_mut(buffer.remaining().min(FIRST_BYTES));
+        let mut bytes = ReadBuf::new(bytes);
+        ready!(stream.poll_read(context, bytes.unfilled()))?;
+        buffer.put_slice(bytes.filled());
+        if let Some(most) = greeting.read(bytes.filled()) {
+            room.is_for(most);
+            this.greeting = None;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

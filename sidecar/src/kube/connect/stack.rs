@@ -22,6 +22,7 @@ use tower::{BoxError, Service, ServiceBuilder, service_fn};
 use super::authority::Authority;
 use super::fenced::fenced;
 use super::proxy::Proxy;
+use super::spread::{Placed, Spread};
 use super::tunnel::Connector;
 use crate::election::{Fence, Guarded};
 
@@ -43,8 +44,11 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Connections to the API server: the first request makes one, those after it share it if the server
-/// speaks HTTP/2.
-pub(super) type Connections = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+/// speaks HTTP/2, as many of them as it takes at once.
+pub(super) type Connections = BoxCloneService<Request<Body>, Response<Answered>, BoxError>;
+
+/// The body of an answer.
+pub(super) type Answered = Placed<Incoming>;
 
 /// Makes [`Connections`] that know nothing of those made before, with the same credentials.
 pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
@@ -67,8 +71,12 @@ pub(super) fn dial(
     let tcp = Connector::new(tcp, proxy);
     // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
-        let tcp = fenced(tcp, fence);
-        return layered(config, move || client(tcp.clone()));
+        let fence = fence.clone();
+        let spread = move || {
+            let (tcp, fence) = (tcp.clone(), fence.clone());
+            Spread::new(move |room| client(fenced(tcp.clone(), &fence, room)))
+        };
+        return layered(config, spread);
     }
     let mut tls = config.rustls_client_config()?;
     if let Some(authority) = authority {
@@ -90,8 +98,11 @@ pub(super) fn dial(
         secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
     }
     let secured = secured.enable_all_versions().wrap_connector(tcp);
-    let secured = fenced(secured, fence);
-    layered(config, move || client(secured.clone()))
+    let fence = fence.clone();
+    layered(config, move || {
+        let (secured, fence) = (secured.clone(), fence.clone());
+        Spread::new(move |room| client(fenced(secured.clone(), &fence, room)))
+    })
 }
 
 fn client<C>(connector: C) -> legacy::Client<C, Guarded<Body>>
@@ -112,7 +123,7 @@ where
 
 fn layered<C>(
     config: &Config,
-    client: impl Fn() -> legacy::Client<C, Guarded<Body>> + Send + Sync + 'static,
+    spread: impl Fn() -> Spread<legacy::Client<C, Guarded<Body>>> + Send + Sync + 'static,
 ) -> Result<Dial, Error>
 where
     C: Connect + Clone + Send + Sync + 'static,
@@ -125,31 +136,33 @@ where
         .map_err(BoxError::from);
     // Layers are shared, so that a token of an exec plugin is asked for once.
     Ok(Box::new(move || {
-        BoxCloneService::new(layers.service(guarded(client())))
+        BoxCloneService::new(layers.service(guarded(spread())))
     }))
 }
 
 /// The last look at a request, behind all waits but that for the connection: its fence is the one of
 /// the lease under which it is made.
 fn guarded<C>(
-    client: legacy::Client<C, Guarded<Body>>,
+    spread: Spread<legacy::Client<C, Guarded<Body>>>,
 ) -> impl Service<
     Request<Body>,
-    Response = Response<Incoming>,
+    Response = Response<Answered>,
     Error = legacy::Error,
-    Future = impl Future<Output = Result<Response<Incoming>, legacy::Error>> + Send,
+    Future = impl Future<Output = Result<Response<Answered>, legacy::Error>> + Send,
 > + Clone
 + Send
 where
     C: Connect + Clone + Send + Sync + 'static,
 {
     service_fn(move |mut request: Request<Body>| {
-        let client = client.clone();
+        let spread = spread.clone();
         async move {
+            let (client, place) = spread.place().await;
             let fence = request.extensions_mut().remove().unwrap_or_default();
             poll_fn(|_| Fence::poll_send(&fence)).await;
             let request = request.map(|body| Guarded::new(body, fence));
-            client.request(request).await
+            let answer = client.request(request).await?;
+            Ok(answer.map(|body| Placed::new(body, place)))
         }
     })
 }

@@ -15,7 +15,6 @@ use ::kube::client::Body;
 use ::kube::{Config, Error};
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, header};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 use tower::{BoxError, ServiceExt as _};
 use tower_service::Service;
@@ -24,7 +23,7 @@ use super::authority::Authority;
 use super::bearer::Bearer;
 use super::identity::Identity;
 use super::proxy::Proxy;
-use super::stack::{self, Connections, Dial};
+use super::stack::{self, Answered, Connections, Dial};
 use crate::election::Fence;
 
 /// A caller that loses interest sooner does so for reasons of its own.
@@ -97,7 +96,7 @@ impl Transport {
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Incoming>;
+    type Response = Response<Answered>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
@@ -115,7 +114,7 @@ impl Shared {
     async fn send(
         self: Arc<Self>,
         mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, BoxError> {
+    ) -> Result<Response<Answered>, BoxError> {
         self.renew().await;
         if let Some(bearer) = &self.bearer {
             request

@@ -206,7 +206,10 @@ async fn connection(api: FakeApi, stream: TcpStream, acceptor: Option<TlsAccepto
     let service = TowerToHyperService::new(api.service().of(peer));
     let io = TokioIo::new(stream);
     if http2 {
-        let server = http2::Builder::new(TokioExecutor::new());
+        let mut server = http2::Builder::new(TokioExecutor::new());
+        if let Some(limit) = api.lock().streams {
+            server.max_concurrent_streams(limit);
+        }
         let _ = server.serve_connection(io, service).await;
     } else {
         let _ = http1::Builder::new().serve_connection(io, service).await;

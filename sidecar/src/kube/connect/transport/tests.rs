@@ -420,3 +420,80 @@ async fn a_12_23_32_clients_share_a_connection_and_have_budgets_and_names_of_the
     );
     assert_eq!(agents.len(), 21);
 }
+
+/// A watch of the nodes that has begun, for as long as the result lives.
+async fn watching(client: &Client) -> impl Sized + use<> {
+    let request = Request::get("/api/v1/nodes?watch=true&resourceVersion=0");
+    let request = request.body(Body::empty()).unwrap();
+    timeout(20 * S, client.send(request))
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+async fn ten_watches(client: &Client) -> Vec<impl Sized + use<>> {
+    let mut watches = Vec::new();
+    for _ in 0..10 {
+        watches.push(watching(client).await);
+    }
+    watches
+}
+
+#[tokio::test]
+async fn no_request_waits_for_a_stream_that_a_watch_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let (api, _served, proxy, client) = behind_proxy(directory.path()).await;
+    api.limit_streams(4);
+    let watches = ten_watches(&client).await;
+    let why = "two are full, and there is room on the third";
+    assert_eq!(proxy.accepted(), 3, "{why}");
+    assert_eq!(timeout(20 * S, status(&client)).await, Ok(200));
+    assert_eq!(proxy.accepted(), 3, "{why}");
+    drop(watches);
+    let watches = ten_watches(&client).await;
+    assert_eq!(proxy.accepted(), 3, "what has ended makes room");
+    // All at once, when all that there are are full.
+    let more = futures_util::future::join_all((0..10).map(|_| watching(&client))).await;
+    assert_eq!(watches.len() + more.len(), 20);
+}
+
+#[tokio::test]
+async fn a_23_one_connection_is_enough_where_the_server_has_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_api, _served, proxy, client) = behind_proxy(directory.path()).await;
+    let _first = watching(&client).await;
+    let watches = futures_util::future::join_all((0..40).map(|_| watching(&client))).await;
+    assert_eq!(timeout(20 * S, status(&client)).await, Ok(200));
+    assert_eq!((watches.len(), proxy.accepted()), (40, 1));
+}
+
+#[tokio::test]
+async fn fs_9_each_connection_is_guarded_and_each_is_abandoned() {
+    let directory = tempfile::tempdir().unwrap();
+    let (api, served) = served().await;
+    api.limit_streams(1);
+    let proxy = Proxy::before(served.address()).await;
+    let url = format!("https://{}", proxy.address);
+    let options = kubeconfig(&served, directory.path(), |config| {
+        config["clusters"][0]["cluster"]["server"] = url.into();
+    });
+    let client = connect(&options, None).await.unwrap();
+    let _first = watching(&client).await;
+    let _second = watching(&client).await;
+    assert_eq!(status(&client).await, 200);
+    assert_eq!(proxy.accepted(), 3);
+    // The third falls silent: what comes after a request that was given up goes over a new one.
+    proxy.swallow_what_exists();
+    assert!(timeout(S, status(&client)).await.is_err());
+    assert_eq!(timeout(20 * S, status(&client)).await, Ok(200));
+    assert_eq!(proxy.accepted(), 4);
+    // Without the lease nothing goes out over any, be it there or made for it.
+    let asked = api.requests().len();
+    options.fence.close();
+    for _ in 0..2 {
+        let request = Request::get(NODE).body(Body::empty()).unwrap();
+        let sent = timeout(S, client.send(request)).await;
+        assert!(!matches!(sent, Ok(Ok(_))), "{sent:?}");
+    }
+    assert_eq!(api.requests().len(), asked);
+}

@@ -19,6 +19,11 @@ macro_rules! contract_of_starts {
         }
 
         #[tokio::test]
+        async fn common_118_a_server_that_takes_few_requests_on_a_connection() {
+            $crate::controller::contract::start::few_streams(&$program).await;
+        }
+
+        #[tokio::test]
         async fn a_port_in_use_ends_the_process() {
             $crate::controller::contract::start::port_in_use(&$program).await;
         }
@@ -56,6 +61,19 @@ pub async fn api_server_away(program: &'static Program) {
     running.logs(program.ready).await;
     stage.ask(0);
     stage.until_done(0).await;
+}
+
+/// A connection takes fewer requests at once than there are watches.
+pub async fn few_streams(program: &'static Program) {
+    let stage = Stage::over_tls(program).await;
+    stage.api.limit_streams(2);
+    (program.work.prepare)(&stage, 1);
+    let running = stage.started(&[]).await;
+    stage.ask(0);
+    stage.until_done(0).await;
+    // Whoever waits for a watch to end waits for minutes.
+    let took = running.elapsed();
+    assert!(took < Duration::from_secs(45), "{took:?} {}", running.log());
 }
 
 /// Somebody else listens already.
