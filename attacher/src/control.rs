@@ -79,7 +79,8 @@ fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
 
 /// Says which permissions are missing, and lets events be written if that is permitted.
 async fn advise(seat: &Seat, executor: &Executor, publish: bool) -> Infallible {
-    let report = seat.missing(&permission::rules(publish)).await;
+    let rules = permission::rules(publish);
+    let report = seat.missing(&rules).await;
     if permission::grants_events(&report) && publish {
         let recorder = seat.record_events(Source {
             component: format!("csi-attacher/{}", executor.driver.current().name),
@@ -87,6 +88,5 @@ async fn advise(seat: &Seat, executor: &Executor, publish: bool) -> Infallible {
         });
         executor.failure_events.allow(recorder);
     }
-    seat.say_missing(report).await;
-    std::future::pending().await
+    seat.advise_after(report, &rules).await
 }

@@ -21,6 +21,8 @@ pub struct Outage {
 #[derive(Debug, Default)]
 struct State {
     since: Option<Instant>,
+    /// Why the last request got no answer, if it did not.
+    reason: Option<Arc<str>>,
     ended: u64,
     /// What somebody has to mend before there can be an answer.
     problem: Option<Arc<str>>,
@@ -32,10 +34,13 @@ struct State {
 
 impl Outage {
     /// A request got no answer.
-    pub fn unanswered(&self) {
+    pub fn unanswered(&self, reason: &str) {
         self.state.send_if_modified(|state| {
             let news = state.since.is_none();
             state.since = state.since.or_else(|| Some(Instant::now()));
+            if state.reason.as_deref() != Some(reason) {
+                state.reason = Some(reason.into());
+            }
             news
         });
     }
@@ -71,15 +76,17 @@ impl Outage {
         });
     }
 
-    /// What somebody has to mend before there can be work, a line each; `None` once there was an answer,
+    /// What has to change before there can be work, a line each; `None` once there was an answer,
     /// whichever, and nothing that is needed is refused.
     pub fn problem(&self) -> Option<Arc<str>> {
         let state = self.state.borrow();
+        let lasts = state.since.is_some_and(|since| since.elapsed() >= LEAST);
+        let silent = { state.reason.as_deref() }
+            .filter(|_| lasts && state.problem.is_none())
+            .map(|reason| format!("the API server does not answer: {reason}"));
         let refused = state.refused.values().map(String::as_str);
-        let lines: Vec<&str> = state
-            .problem
-            .as_deref()
-            .into_iter()
+        let lines: Vec<&str> = { state.problem.as_deref().into_iter() }
+            .chain(silent.as_deref())
             .chain(refused)
             .collect();
         (!lines.is_empty()).then(|| lines.join("\n").into())
@@ -87,9 +94,14 @@ impl Outage {
 
     /// There was an answer.
     pub fn answered(&self) {
-        if self.state.borrow().problem.is_some() {
+        let has_news = {
+            let state = self.state.borrow();
+            state.problem.is_some() || state.reason.is_some()
+        };
+        if has_news {
             self.state.send_if_modified(|state| {
                 state.problem = None;
+                state.reason = None;
                 false
             });
         }
@@ -146,7 +158,7 @@ mod tests {
     async fn what_needs_mending_is_news_once_until_an_outage_has_ended() {
         let outage = Outage::default();
         assert_eq!(outage.problem(), None);
-        outage.unanswered();
+        outage.unanswered("refused");
         assert!(outage.needs_mending("expired"));
         assert!(!outage.needs_mending("expired"));
         assert_eq!(outage.problem().as_deref(), Some("expired"));
@@ -155,7 +167,7 @@ mod tests {
         assert!(!outage.served(), "too short");
         assert!(!outage.needs_mending("expired"), "it comes and goes");
         assert!(outage.needs_mending("another"));
-        outage.unanswered();
+        outage.unanswered("refused");
         advance(LEAST).await;
         outage.answered();
         assert!(outage.served());
@@ -182,19 +194,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_a_problem_until_it_does() {
+        let outage = Outage::default();
+        outage.unanswered("refused");
+        assert_eq!(outage.problem(), None, "one lost answer");
+        advance(LEAST).await;
+        let silent = "the API server does not answer: refused";
+        assert_eq!(outage.problem().as_deref(), Some(silent));
+        outage.unanswered("reset");
+        let silent = "the API server does not answer: reset";
+        assert_eq!(outage.problem().as_deref(), Some(silent));
+        outage.needs_mending("expired");
+        assert_eq!(outage.problem().as_deref(), Some("expired"));
+        outage.answered();
+        assert_eq!(outage.problem(), None, "be it with a refusal");
+        assert!(outage.served());
+        assert_eq!(outage.problem(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_outage_ends_with_the_first_answer_and_one_lost_answer_is_none() {
         let outage = Outage::default();
         assert!(!outage.served() && !outage.is_on());
-        outage.unanswered();
+        outage.unanswered("refused");
         advance(LEAST / 2).await;
-        outage.unanswered();
+        outage.unanswered("refused");
         assert!(outage.is_on());
         assert!(!outage.served(), "too short");
         assert!(!outage.is_on() && outage.ended() == 0);
-        outage.unanswered();
+        outage.unanswered("refused");
         outage.begins().await;
         advance(LEAST).await;
-        outage.unanswered();
+        outage.unanswered("refused");
         assert!(timeout(LEAST, outage.ends(0)).await.is_err());
         assert!(outage.clone().served());
         outage.ends(0).await;

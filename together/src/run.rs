@@ -253,6 +253,7 @@ async fn meet(
         is_last_word: false,
         mute: program.fatal,
         fence: tenure.fence.clone(),
+        hindrances: process.hindrances.clone(),
     };
     let is_migrated = |driver: &str| made.iter().any(|one| one.controller.is_migrated(driver));
     let handshake = DriverHandshake::connect_counted(settings, &process.registry, is_migrated);

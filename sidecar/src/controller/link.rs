@@ -211,6 +211,9 @@ impl Link {
                         driver,
                         "Lost the connection to the CSI driver, waiting for it to come back"
                     );
+                    let address = &self.settings.address;
+                    let away = format!("{driver} does not answer at {address}, waiting for it");
+                    let _hindered = self.settings.hindrances.meanwhile("CSI driver", away);
                     let limit = self.settings.patience.unwrap_or(Duration::MAX);
                     let asking = until_answered(|| self.ask());
                     let Ok(answer) = timeout(limit, asking).await else {

@@ -230,11 +230,30 @@ impl Process {
         http: Option<&Http>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        let (server, hindrances) = (self.server.clone(), self.hindrances.clone());
-        let problem = move || server.problem().or_else(|| hindrances.problem());
-        let ready = move || std::future::ready(Reply::ready(problem()));
+        let reasons = self.reasons();
+        let ready = move || std::future::ready(Reply::ready(reasons()));
         self.serve_also(http, |routes| routes.add(serve::READY, ready), working)
             .await
+    }
+
+    /// Why the process can do nothing at the moment, or not all it is for.
+    fn reasons(&self) -> impl Fn() -> Vec<String> + Clone + Send + Sync + 'static {
+        let (missing, server) = (self.missing.clone(), self.server.clone());
+        let (health, hindrances) = (self.health.clone(), self.hindrances.clone());
+        let ending = self.shutdown.watch();
+        move || {
+            let ending = ending.borrow().then(|| "shutting down".to_owned());
+            let missing = missing.missing().into_iter();
+            let missing =
+                missing.map(|(rule, of)| format!("{}: not allowed to {rule}", of.join(", ")));
+            let text = |problem: Option<Arc<str>>| problem.map(|text| text.to_string());
+            { ending.into_iter() }
+                .chain(missing)
+                .chain(text(server.problem()))
+                .chain(health.refusals())
+                .chain(text(hindrances.problem()))
+                .collect()
+        }
     }
 
     /// The same, with routes that `more` adds.

@@ -2,10 +2,11 @@
 //! lease.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::kube::Client;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
@@ -22,6 +23,10 @@ use crate::kube::events::{Recorder, Source};
 use crate::kube::rate::{Rate, RateMetrics};
 use crate::queue;
 use crate::shutdown::Requested;
+
+/// Between two questions about permissions while one is missing.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
 
 /// What one of several controllers has of its own from the start of the process to its end.
 #[derive(Clone, Debug)]
@@ -147,6 +152,7 @@ impl Seat {
             is_last_word: true,
             mute: self.program.fatal,
             fence: self.tenure.fence.clone(),
+            hindrances: self.process.hindrances.clone(),
         };
         let registry = &self.process.registry;
         let connecting = DriverHandshake::connect_counted(settings, registry, is_migrated);
@@ -181,10 +187,31 @@ impl Seat {
         watch::keep(&self.tenure.feeds, watches).await
     }
 
-    /// Says which permissions are missing, then does nothing for ever.
+    /// Says which permissions are missing, and asks for them again until there are all.
     pub async fn advise(&self, rules: &[Rule]) -> std::convert::Infallible {
         let report = self.missing(rules).await;
-        self.say_missing(report).await;
+        self.advise_after(report, rules).await
+    }
+
+    /// The same once it was asked for the first time.
+    pub async fn advise_after(
+        &self,
+        mut report: access::Report,
+        rules: &[Rule],
+    ) -> std::convert::Infallible {
+        self.say_missing(report.clone()).await;
+        let mut pause = ASK_AGAIN;
+        while !report.is_complete() {
+            sleep(pause).await;
+            pause = ASK_LEAST_OFTEN.min(pause * 2);
+            let known = report.missing;
+            report = self.missing(rules).await;
+            if report.is_complete() {
+                tracing::info!("The service account has all permissions that are required");
+            } else if report.unknown.is_none() && report.missing != known {
+                self.say_missing(report.clone()).await;
+            }
+        }
         std::future::pending().await
     }
 
@@ -203,7 +230,7 @@ impl Seat {
     }
 
     /// Logs which permissions are missing; what several controllers miss is said once.
-    pub async fn say_missing(&self, report: access::Report) {
+    async fn say_missing(&self, report: access::Report) {
         match self.limits {
             Some(_) => self.process.missing.log(report).await,
             None => report.without_optional().log(),

@@ -34,23 +34,42 @@ impl LeaderHealth {
         self.lock().values().find_map(|health| health.problem(now))
     }
 
+    /// Why leases cannot be asked for, a line each.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        let all = self.lock();
+        let refused = all
+            .iter()
+            .filter_map(|(lease, health)| Some((lease, health.refusal()?)));
+        refused
+            .map(|(lease, refusal)| format!("the lease {lease} cannot be asked for: {refusal}"))
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Health>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What keeps controllers from some of their work until somebody mends it; clones are the same.
+/// What keeps controllers from their work or some of it, by controller or cause; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Hindrances(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
 impl Hindrances {
-    /// From now on this hinders `controller`; `None` if nothing does.
-    pub fn set(&self, controller: &'static str, hindrance: Option<String>) {
+    /// From now on this hinders, `what` being a controller or a cause; `None` if nothing does.
+    pub fn set(&self, what: &'static str, hindrance: Option<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match hindrance {
-            Some(text) => drop(all.insert(controller, text)),
-            None => drop(all.remove(controller)),
+            Some(text) => drop(all.insert(what, text)),
+            None => drop(all.remove(what)),
         }
+    }
+
+    /// This hinders until the result is dropped.
+    #[must_use]
+    pub fn meanwhile(&self, what: &'static str, hindrance: String) -> Hindered {
+        self.set(what, Some(hindrance));
+        Hindered(self.clone(), what)
     }
 
     /// All of them, each on a line of its own.
@@ -58,9 +77,19 @@ impl Hindrances {
     pub fn problem(&self) -> Option<Arc<str>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<String> = { all.iter() }
-            .map(|(controller, text)| format!("{controller}: {text}"))
+            .map(|(what, text)| format!("{what}: {text}"))
             .collect();
         (!lines.is_empty()).then(|| lines.join("\n").into())
+    }
+}
+
+/// As long as something hinders.
+#[derive(Debug)]
+pub struct Hindered(Hindrances, &'static str);
+
+impl Drop for Hindered {
+    fn drop(&mut self) {
+        self.0.set(self.1, None);
     }
 }
 

@@ -84,6 +84,9 @@ enum Answer {
     Lease(Value),
     NotFound,
     Conflict,
+    /// The API server answered something else.
+    Refused(String),
+    /// There is no answer, or none that can be read.
     Failed(String),
 }
 
@@ -168,7 +171,7 @@ impl Elector {
                     tracing::info!(lease = self.name(), "Released the lease");
                     return;
                 }
-                Answer::Failed(error) => {
+                Answer::Failed(error) | Answer::Refused(error) => {
                     tracing::warn!(lease = self.name(), error, "Could not release the lease");
                     return;
                 }
@@ -192,12 +195,21 @@ impl Elector {
                 Answer::Lease(found) => self.found(found),
                 Answer::NotFound => self.election.not_found(),
                 Answer::Conflict => self.failed("the API server answered a conflict to a read"),
+                Answer::Refused(error) => self.refused(error),
                 Answer::Failed(error) => self.failed(&error),
             },
             Step::Create(claim) => {
                 self.seen = lease::new(&self.config.namespace, &self.config.name);
-                let answer = self.write(Method::POST, &claim).await;
-                self.written(answer, started);
+                match self.write(Method::POST, &claim).await {
+                    Answer::NotFound => {
+                        let namespace = &self.config.namespace;
+                        self.refused(format!("there is no namespace {namespace}"));
+                    }
+                    answer @ (Answer::Lease(_)
+                    | Answer::Conflict
+                    | Answer::Refused(_)
+                    | Answer::Failed(_)) => self.written(answer, started),
+                }
             }
             Step::Update(claim) => {
                 let answer = self.write(Method::PUT, &claim).await;
@@ -219,6 +231,7 @@ impl Elector {
             );
         }
         self.seen = found;
+        self.health.set_refused(None);
         self.election.found(record, now(), unit_random());
     }
 
@@ -227,6 +240,7 @@ impl Elector {
             Answer::Lease(written) => {
                 let record = lease::read(&written);
                 self.seen = written;
+                self.health.set_refused(None);
                 self.election.written(record, started, now());
                 self.show();
             }
@@ -236,8 +250,14 @@ impl Elector {
                     metrics.slow_path();
                 }
             }
+            Answer::Refused(error) => self.refused(error),
             Answer::Failed(error) => self.failed(&error),
         }
+    }
+
+    fn refused(&mut self, error: String) {
+        self.failed(&error);
+        self.health.set_refused(Some(error));
     }
 
     fn failed(&mut self, error: &str) {
@@ -323,6 +343,7 @@ impl Drop for Elector {
     fn drop(&mut self) {
         self.config.fence.close();
         self.health.set(None);
+        self.health.set_refused(None);
         if let Some(metrics) = &self.config.metrics {
             metrics.set_leading(false);
         }
@@ -352,7 +373,7 @@ fn answer(status: StatusCode, body: &[u8]) -> Answer {
                 .get("message")
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            Answer::Failed(format!("the API server answered {status}: {message}"))
+            Answer::Refused(format!("the API server answered {status}: {message}"))
         }
     }
 }

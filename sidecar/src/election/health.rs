@@ -3,22 +3,30 @@
 //! A process that believes it leads but has not renewed for too long hangs and should be restarted.
 //! It normally ends by itself long before, so this only shows when it cannot even do that.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The elector's health; clones are the same.
 #[derive(Debug, Clone)]
 pub struct Health {
-    renewed: Arc<Mutex<Option<Instant>>>,
+    state: Arc<Mutex<State>>,
     limit: Duration,
     /// How the lease is called.
     lease: Arc<str>,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// Start of the last renewal, `None` while standby.
+    renewed: Option<Instant>,
+    /// Why the API server refused the last request for the lease, if it did.
+    refused: Option<String>,
+}
+
 impl Health {
     pub(super) fn new(limit: Duration, lease: &str) -> Self {
         Self {
-            renewed: Arc::default(),
+            state: Arc::default(),
             limit,
             lease: lease.into(),
         }
@@ -26,12 +34,27 @@ impl Health {
 
     /// Start of the last renewal, `None` while standby.
     pub(super) fn set(&self, renewed: Option<Instant>) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+        self.lock().renewed = renewed;
+    }
+
+    /// Why the API server refused the last request for the lease, if it did.
+    pub(super) fn set_refused(&self, refused: Option<String>) {
+        self.lock().refused = refused;
+    }
+
+    /// Why this process could not lead if it were its turn. Who leads works on with what it has.
+    pub fn refusal(&self) -> Option<String> {
+        let state = self.lock();
+        state.refused.clone().filter(|_| state.renewed.is_none())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is wrong at this moment of [`crate::clock::now`], in client-go's words.
     pub fn problem(&self, now: Instant) -> Option<String> {
-        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = self.lock().renewed;
         renewed
             .filter(|renewed| now.saturating_duration_since(*renewed) > self.limit)
             .map(|_| {
@@ -64,6 +87,20 @@ mod tests {
         assert_eq!(health.problem(after(37)), None);
         health.set(None);
         assert_eq!(health.problem(after(1000)), None);
+    }
+
+    #[test]
+    fn a_refusal_matters_to_who_does_not_lead() {
+        let health = Health::new(Duration::from_secs(35), "");
+        assert_eq!(health.refusal(), None);
+        health.set_refused(Some("403".into()));
+        assert_eq!(health.refusal().as_deref(), Some("403"));
+        assert_eq!(health.problem(Instant::now()), None, "a restart helps not");
+        health.set(Some(Instant::now()));
+        assert_eq!(health.refusal(), None);
+        health.set(None);
+        health.set_refused(None);
+        assert_eq!(health.refusal(), None);
     }
 
     #[test]

@@ -282,7 +282,7 @@ async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
     assert_eq!((key, work.retry()), ("own fault", 60 * S));
     queue.add(&"hurt", nowhere());
     let (key, _, work) = next().await;
-    server.unanswered();
+    server.unanswered("refused");
     assert_eq!((key, work.retry()), ("hurt", 60 * S));
     let waiting = async {
         sleep(5 * S).await;
@@ -291,7 +291,7 @@ async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
     let ((key, at, work), ()) = tokio::join!(next(), waiting);
     assert_eq!((key, at), ("hurt", 5));
     // Once: what fails again has to wait, however often the server goes and comes back.
-    server.unanswered();
+    server.unanswered("refused");
     assert_eq!(work.retry(), 120 * S);
     sleep(5 * S).await;
     assert!(server.served());
@@ -301,7 +301,7 @@ async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
     // The back-off was served, so that the next outage counts again.
     let (key, at, work) = next().await;
     assert_eq!((key, at), ("hurt", 125));
-    server.unanswered();
+    server.unanswered("refused");
     assert_eq!(work.retry(), 180 * S);
     sleep(5 * S).await;
     assert!(server.served());

@@ -169,6 +169,23 @@ pub async fn get(address: &str, path: &str) -> (u16, String) {
     (answer.status, answer.body)
 }
 
+/// Waits for a GET to be answered like this.
+///
+/// # Panics
+/// It is not.
+pub async fn until_answer(address: &str, path: &str, status: u16, text: &str) -> String {
+    let mut last = (0, String::new());
+    let answers = async {
+        while last.0 != status || !last.1.contains(text) {
+            last = get(address, path).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, answers).await;
+    assert!(waited.is_ok(), "{path}: no {status} {text:?}: {last:?}");
+    last.1
+}
+
 /// Waits for metrics with this text, and returns them.
 ///
 /// # Panics

@@ -48,9 +48,11 @@ pub struct Readiness<'a> {
     pub is_idle: bool,
     /// Why kubelet has not confirmed the driver; `None` if it has, or is not asked to.
     pub unregistered: Option<&'a str>,
-    /// Why there can be no API server before somebody mends it.
+    /// Why the API server cannot be worked with.
     pub unreachable: Option<&'a str>,
-    /// What keeps controllers from some of their work until somebody mends it, a line for each.
+    /// Why leases cannot be asked for.
+    pub refused: &'a [String],
+    /// What keeps controllers from their work or some of it, a line for each.
     pub hindered: Option<&'a str>,
     /// A signal has come: what runs is ended, nothing is begun.
     pub is_ending: bool,
@@ -106,6 +108,7 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
     }
     reasons.extend(state.unregistered.map(str::to_owned));
     reasons.extend(state.unreachable.map(str::to_owned));
+    reasons.extend(state.refused.iter().cloned());
     reasons.extend(state.hindered.map(str::to_owned));
     Reply::ready(reasons)
 }

@@ -124,6 +124,7 @@ impl Shown {
         let missing: Vec<_> = { missing.iter() }
             .map(|(rule, controllers)| Missing { rule, controllers })
             .collect();
+        let refused = self.health.refusals();
         let state = self.lock();
         let off: Vec<_> = { state.off.iter() }
             .map(|(controller, reason)| Off { controller, reason })
@@ -135,6 +136,7 @@ impl Shown {
             is_idle: state.is_named && !state.is_campaigning,
             unregistered: unregistered.as_deref(),
             unreachable: self.server.problem().as_deref(),
+            refused: &refused,
             hindered: self.hindrances.problem().as_deref(),
             is_ending: *self.ending.borrow(),
         })

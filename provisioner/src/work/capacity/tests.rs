@@ -6,6 +6,7 @@ use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
 use sidecar::controller::DriverHandshake;
 use sidecar::controller::link::{Calls, Identity, Settings};
+use sidecar::controller::serve::Hindrances;
 use sidecar::controller::watch::keep;
 use sidecar::election::Fence;
 use sidecar::kube::feed::Feeds;
@@ -98,6 +99,7 @@ async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverView> {
         is_last_word: true,
         mute: 255,
         fence: Fence::default(),
+        hindrances: Hindrances::default(),
     };
     let operations = CsiOperations::new(registry, OperationsConfig::default()).unwrap();
     let handshake = DriverHandshake::connect(settings, &operations).await;

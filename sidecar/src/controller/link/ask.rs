@@ -7,6 +7,7 @@ use csi_proto::sanitize::Method;
 use tonic::Code;
 
 use super::{Capabilities, until_answered};
+use crate::controller::serve::Hindrances;
 use crate::controller::view::Driver;
 use crate::csi::identity::{
     self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
@@ -105,6 +106,8 @@ pub struct Settings {
     pub mute: u8,
     /// What holds calls back once they are another leader's.
     pub fence: Fence,
+    /// Where it is shown that the driver is away.
+    pub hindrances: Hindrances,
 }
 
 impl Settings {

@@ -1,6 +1,7 @@
 use sidecar_testkit::FakeDriver;
 use sidecar_testkit::driver::Probe;
 
+use super::super::serve::Hindrances;
 use super::super::view::{Driver, View};
 use super::*;
 use crate::election::Fence;
@@ -53,6 +54,7 @@ fn settings(driver: &FakeDriver, identity: Identity) -> Settings {
         is_last_word: true,
         mute: 1,
         fence: Fence::default(),
+        hindrances: Hindrances::default(),
     }
 }
 
@@ -97,10 +99,24 @@ async fn a_leader_whose_driver_stays_away_makes_room() {
     let driver = FakeDriver::new("test.csi.driver");
     let view = view(&driver, Some(Duration::from_millis(300))).await;
     let note = driver.directory().join("termination-log");
+    let hindrances = view.link().settings.hindrances.clone();
     driver.stop();
     let start = Instant::now();
-    let followed = view.link().follow_noting(Some(&note));
+    let mut followed = Box::pin(view.link().follow_noting(Some(&note)));
+    let shown = async {
+        while hindrances.problem().is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = &mut followed => panic!("it was not shown"),
+        () = shown => {}
+    }
+    let away = hindrances.problem().unwrap();
+    let said = "CSI driver: test.csi.driver does not answer at ";
+    assert!(away.starts_with(said), "{away}");
     let (lost, exit) = timeout(SOON, followed).await.unwrap();
+    assert_eq!(hindrances.problem(), None, "given up");
     assert_eq!(lost, Lost::StaysAway);
     assert!(start.elapsed() >= Duration::from_millis(300));
     assert_eq!(

@@ -79,7 +79,7 @@ async fn c_12_a_controller_without_a_driver_leads_and_watches() {
         Ok(())
     };
     let led = seat.lead(election.as_ref(), None, work);
-    let ended = timeout(std::time::Duration::from_secs(30), led).await;
+    let ended = timeout(Duration::from_secs(30), led).await;
     assert_eq!(ended.expect("in time"), Ok(()));
     assert_eq!(cache.len(), 1);
     assert_eq!(held(), ("snapshot-controller-leader".to_owned(), false));
@@ -111,7 +111,7 @@ async fn a_lost_lease_holds_back_its_own_controller_alone() {
     let api = FakeApi::new();
     let served = api.serve().await;
     let [head, other] = two_seats(&served.kubeconfig()).await;
-    let brief = std::time::Duration::from_millis(300);
+    let brief = Duration::from_millis(300);
     let ask = async |client: Client| {
         let api = Api::new(client);
         let asked = crate::kube::discovery::serves(&api, "storage.k8s.io/v1", "CSINode");
@@ -126,7 +126,7 @@ async fn a_lost_lease_holds_back_its_own_controller_alone() {
     assert!(ask(head.client.clone()).await);
     other
         .fence
-        .hold_until(crate::clock::now() + std::time::Duration::from_secs(60));
+        .hold_until(crate::clock::now() + Duration::from_secs(60));
     assert!(ask(other.client.clone()).await);
     // What the elector of the head is told holds for the connections.
     head.fence.close();
@@ -162,7 +162,7 @@ async fn seats_that_begin_together_share_one_list_and_one_watch() {
     tokio::select! {
         never = one.watch(&watches[0]) => match never {},
         never = other.watch(&watches[1]) => match never {},
-        ready = timeout(std::time::Duration::from_secs(20), both) => ready.unwrap(),
+        ready = timeout(Duration::from_secs(20), both) => ready.unwrap(),
     }
     assert_eq!(caches.map(|cache| cache.len()), [1, 1]);
     let asked = api.requests_to("GET", "/apis/storage.k8s.io/v1/csinodes");

@@ -48,7 +48,12 @@ impl Findings {
         let required = report.missing.iter();
         let required = required.filter(|missing| missing.rule.need == Need::Required);
         let required = required.cloned().collect();
-        self.lock().found.insert(controller, required);
+        let mut known = self.lock();
+        // What has no answer this time is as it was.
+        if report.unknown.is_none() || !known.found.contains_key(controller) {
+            known.found.insert(controller, required);
+        }
+        drop(known);
         report
     }
 

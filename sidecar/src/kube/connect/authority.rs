@@ -28,6 +28,9 @@ use tokio::time::Instant;
 /// How often the file is read again, at a handshake: kubelet replaces a pod's within about a minute.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
+/// The same once a server was refused: what is wrong may have been mended by now.
+const READ_AFTER_REFUSAL: Duration = Duration::from_secs(5);
+
 /// The certificates that a kubeconfig or a pod's service account names.
 #[derive(Clone)]
 pub(super) enum Named {
@@ -121,9 +124,9 @@ impl Authority {
     }
 
     /// What is trusted now. While a file cannot be read, what it said before counts.
-    fn current(&self) -> Arc<Trusted> {
+    fn current(&self, every: Duration) -> Arc<Trusted> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(self.named, Named::File(_)) && held.1.elapsed() >= READ_EVERY {
+        if matches!(self.named, Named::File(_)) && held.1.elapsed() >= every {
             held.1 = Instant::now();
             match Trusted::read(&self.named) {
                 Ok(fresh) => held.0 = Arc::new(fresh),
@@ -146,8 +149,15 @@ impl ServerCertVerifier for Authority {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let known = self.algorithms.all;
-        self.current()
-            .verify(end_entity, intermediates, now, known)?;
+        let trusted = self.current(READ_EVERY);
+        let verify = |by: &Trusted| by.verify(end_entity, intermediates, now, known);
+        verify(&trusted).or_else(|refused| {
+            let fresh = self.current(READ_AFTER_REFUSAL);
+            if Arc::ptr_eq(&fresh, &trusted) {
+                return Err(refused);
+            }
+            verify(&fresh)
+        })?;
         verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
         Ok(ServerCertVerified::assertion())
     }

@@ -18,6 +18,7 @@ use super::Limiter;
 use super::adaptive::{Object, Verdict};
 use super::gate::{Entered, Gate};
 use super::lane::{Lane, lane};
+use crate::error::Chain;
 use crate::kube::connect::certificate_problem;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -123,7 +124,7 @@ impl Limiter {
     }
 
     fn unanswered(&self, error: &(dyn std::error::Error + 'static)) {
-        self.server.unanswered();
+        self.server.unanswered(&Chain(error).to_string());
         if let Some(problem) = certificate_problem(error)
             && self.server.needs_mending(&problem)
         {

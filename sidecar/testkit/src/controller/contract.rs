@@ -8,6 +8,7 @@
 pub mod command_line;
 pub mod driver;
 pub mod election;
+pub mod health;
 pub mod permission;
 pub mod shutdown;
 pub mod start;
@@ -21,6 +22,7 @@ macro_rules! contract {
         $crate::contract_of_elections!($program);
         $crate::contract_of_shutdowns!($program);
         $crate::contract_of_permissions!($program);
+        $crate::contract_of_health!($program);
     };
 }
 
@@ -29,5 +31,6 @@ macro_rules! contract {
 macro_rules! contract_with_a_driver {
     ($program:path) => {
         $crate::contract_of_drivers!($program);
+        $crate::contract_of_health_with_a_driver!($program);
     };
 }

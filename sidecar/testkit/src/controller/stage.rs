@@ -1,5 +1,6 @@
 //! A cluster and a driver, and the program between them.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -64,6 +65,12 @@ impl Stage {
     /// The driver's nodes can do this, too.
     pub fn node_can(&self, rpc: NodeRpc) {
         self.driver.configure(|model| model.node.push(rpc));
+    }
+
+    /// The certificate authority as a PEM file, which the program reads.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.served.ca_file()
     }
 
     /// The flag for the way to the API server.

@@ -118,6 +118,7 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";
     let not_accepted = "certificate expired; renew it\n";
+    let refused = ["the lease ns/a cannot be asked for: 403".to_owned()];
     let journal = "provisioner: the journal cannot be opened: exceeded quota";
     for (state, readiness, status, body) in [
         ("standby, or at work", ready, 200, "ok".to_owned()),
@@ -129,6 +130,15 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
             },
             503,
             not_accepted.to_owned(),
+        ),
+        (
+            "a lease that it may not ask for",
+            Readiness {
+                refused: &refused,
+                ..ready
+            },
+            503,
+            format!("{}\n", refused[0]),
         ),
         (
             "a controller that cannot do some of its work",
@@ -196,12 +206,14 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
                 off: &off,
                 unregistered: Some(unregistered),
                 unreachable: Some("certificate expired; renew it"),
+                refused: &refused,
                 hindered: Some(journal),
                 is_ending: true,
             },
             503,
             format!(
-                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}{journal}\n"
+                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}{}\n{journal}\n",
+                refused[0]
             ),
         ),
     ] {

@@ -197,7 +197,7 @@ fn row_95_what_cannot_be_read_in_a_bundle_is_passed_over_and_told_once() {
     let bundle = ["the company's\n", &cut, empty, key, pem("ca"), open].concat();
     for _ in 0..2 {
         let authority = authority(&bundle).unwrap();
-        assert_eq!(authority.current().certificates, [der("ca")]);
+        assert_eq!(authority.current(READ_EVERY).certificates, [der("ca")]);
     }
     let lines = log.lines();
     let told: Vec<_> = { lines.iter() }
@@ -378,7 +378,7 @@ async fn row_94_a_server_with_the_certificate_that_is_named_is_spoken_with_if_it
 }
 
 #[tokio::test]
-async fn an_authority_that_is_replaced_counts_within_a_minute() {
+async fn an_authority_that_is_replaced_counts_within_a_minute_and_sooner_where_it_is_wrong() {
     let (certificate, key) = made(rcgen::IsCa::NoCa);
     let (_api, served) = serving(&certificate, &key, pem("ca")).await;
     let authority = Authority::new(Named::File(served.ca_file())).unwrap();
@@ -390,7 +390,15 @@ async fn an_authority_that_is_replaced_counts_within_a_minute() {
     assert!(verify().is_err());
     fs::write(served.ca_file(), certificate.pem()).unwrap();
     assert!(verify().is_err(), "not read for each connection");
+    tokio::time::advance(READ_AFTER_REFUSAL).await;
+    assert!(verify().is_ok());
+    fs::write(served.ca_file(), pem("ca")).unwrap();
+    tokio::time::advance(READ_AFTER_REFUSAL).await;
+    assert!(verify().is_ok(), "not read while it is right");
     tokio::time::advance(READ_EVERY).await;
+    assert!(verify().is_err());
+    fs::write(served.ca_file(), certificate.pem()).unwrap();
+    tokio::time::advance(READ_AFTER_REFUSAL).await;
     assert!(verify().is_ok());
     for gone in ["", "hello"] {
         fs::write(served.ca_file(), gone).unwrap();

@@ -259,7 +259,7 @@ async fn a_request_that_gets_no_answer_ends_in_time_and_frees_its_place() {
     let client = client_of(&api, Rate::Adaptive);
     let start = Instant::now();
     for answer in join_all((0..10).map(|n| write(&client, n))).await {
-        let error = crate::error::Chain(&answer.unwrap_err()).to_string();
+        let error = Chain(&answer.unwrap_err()).to_string();
         assert!(
             error.contains("no answer from the API server within 30 s"),
             "{error}"
@@ -318,9 +318,7 @@ async fn a_body_that_stops_in_the_middle_ends_in_time() {
         .unwrap_err();
     assert_eq!(start.elapsed(), TIMEOUT);
     assert!(
-        crate::error::Chain(&error)
-            .to_string()
-            .contains("within 30 s"),
+        Chain(&error).to_string().contains("within 30 s"),
         "{error:?}"
     );
 }

@@ -16,7 +16,7 @@ macro_rules! contract_of_permissions {
 }
 
 /// The rules of the program but for one verb of a resource.
-fn without(program: &'static Program, withheld: (&str, &str, &str)) -> Vec<Allow> {
+pub(super) fn without(program: &'static Program, withheld: (&str, &str, &str)) -> Vec<Allow> {
     let kept = |group: &str, resource: &str, verb: &str| (group, resource, verb) != withheld;
     let rules = program.permissions.iter().map(|(group, resource, verbs)| {
         let verbs = verbs.split(',').filter(|verb| kept(group, resource, verb));
