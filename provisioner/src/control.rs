@@ -1,5 +1,6 @@
 //! The controllers of one process while it leads: watches, workers and sweeps.
 
+use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -38,6 +39,8 @@ use crate::work::protection::sweep_snapshots;
 
 mod journal;
 
+use journal::Ended;
+
 /// How often everything that may be due is looked at again.
 const RESYNC: Duration = Duration::from_secs(15 * 60);
 
@@ -74,12 +77,21 @@ pub(crate) struct CapacityProducer {
 /// # Errors
 /// How the process ends: the driver came back as something else.
 pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
-    let journal = journal::open(parts).await;
-    let engine = engine(parts, journal)?;
-    let result = Box::pin(lead(parts, &engine)).await;
-    drop(engine);
-    parts.seat.last_events().await;
-    result
+    loop {
+        let journal = journal::open(parts).await;
+        let engine = engine(parts, journal)?;
+        let rival = OnceCell::new();
+        let result = Box::pin(lead(parts, &engine, &rival)).await;
+        // From here on nothing of it is done any more.
+        drop(engine);
+        parts.seat.last_events().await;
+        let Some(lost) = rival.get() else {
+            return result;
+        };
+        if let Err(Ended(result)) = Box::pin(journal::wait_for_rival(parts, lost)).await {
+            return result;
+        }
+    }
 }
 
 fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<Engine>, Exit> {
@@ -182,7 +194,8 @@ fn process_bytes() -> [u8; 16] {
     bytes
 }
 
-async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
+/// `rival` is told if another process has taken the journal and no election says who leads.
+async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>, rival: &OnceCell<Lost>) -> Result<(), Exit> {
     let Parts { seat, config, .. } = parts;
     let executor = engine.shell();
     let driver = &executor.driver;
@@ -206,7 +219,14 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
     let lost = async {
         tokio::select! {
             biased;
-            lost = keep_journal(engine, |why| seat.hindered(why)) => not_leading(&lost),
+            lost = keep_journal(engine, |why| seat.hindered(why)) => {
+                let exit = not_leading(&lost);
+                if config.election.is_none() && matches!(lost, Lost::Fenced(..)) {
+                    // It is lost once.
+                    let _ = rival.set(lost);
+                }
+                exit
+            }
             exit = driver.follow() => exit,
         }
     };

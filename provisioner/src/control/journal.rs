@@ -1,14 +1,15 @@
 //! Whether there is a provisioning journal, and where.
 
+use sidecar::flags::Exit;
 use sidecar::kube::access;
 use sidecar::names;
 
 use super::Parts;
 use crate::args::Config;
 use crate::permission;
-use crate::plan::journal::Journal;
+use crate::plan::journal::{Journal, Lost};
 use crate::plan::settings::Protection;
-use crate::work::journal::{Keeper, journal};
+use crate::work::journal::{Keeper, journal, until_silent};
 
 /// Where the election's lease is or would be; `None` if nothing says so and there is no election.
 fn namespace(config: &Config) -> Option<String> {
@@ -58,3 +59,39 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     let driver = &parts.driver.current().name;
     Some((journal(driver, settings, labels), keeper))
 }
+
+/// Waits until the process that has taken the journal gives no sign of life. Another one that was started
+/// for the same driver without an election is no reason to end: it would be started again, and take the
+/// journal in turn.
+///
+/// # Errors
+/// The driver is lost, or this process is to end.
+pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(), Ended> {
+    let Parts { seat, config, .. } = parts;
+    let Some(namespace) = namespace(config) else {
+        return Ok(());
+    };
+    let driver = &parts.driver.current().name;
+    let name = journal(driver, &config.settings, &[]).name(0);
+    let reason = format!(
+        "{lost}; without --leader-election one process may work at a time, and this one waits: set \
+         --leader-election for all replicas, or run one"
+    );
+    tracing::error!(reason, "Another process makes volumes for this driver");
+    seat.hindered(Some(reason));
+    let api = seat.api();
+    let silent = tokio::select! {
+        biased;
+        () = seat.ending.requested() => Err(Ended(Ok(()))),
+        exit = parts.driver.follow() => Err(Ended(Err(exit))),
+        () = until_silent(&api, &namespace, &name) => Ok(()),
+    };
+    seat.hindered(None);
+    if silent.is_ok() {
+        tracing::info!("The other process gives no sign of life, taking the provisioning journal");
+    }
+    silent
+}
+
+/// How it ends while it waits.
+pub(super) struct Ended(pub(super) Result<(), Exit>);

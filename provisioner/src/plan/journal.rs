@@ -28,6 +28,7 @@
 //! | `object` | one Lease |
 //! | `parts` | what is said of one claim, in one object or several |
 //! | `request` | requests and answers |
+//! | `rival` | another process, where there is no election |
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,11 +45,13 @@ mod neighbour;
 mod object;
 mod parts;
 mod request;
+mod rival;
 
 pub use intent::{Intent, Recovery};
 pub use neighbour::{Neighbour, looks_at_empty, pause};
 pub use object::{Forgotten, Found, HEADER, INTENT, KeptMetadata, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
+pub use rival::{Rival, SIGN};
 
 use header::Header;
 use object::{Object, Stored};

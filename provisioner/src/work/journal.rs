@@ -29,10 +29,12 @@ use crate::plan::outcome::Refusal;
 
 mod nodes;
 mod opening;
+mod rival;
 mod settled;
 
 use opening::hindrance;
 pub use opening::{not_to_be_opened, recover};
+pub use rival::until_silent;
 use settled::Settled;
 
 /// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
@@ -303,6 +305,14 @@ pub async fn keep_journal(engine: &Engine, hindered: impl Fn(Option<String>)) ->
     let Some(keeper) = &executor.journal else {
         return std::future::pending().await;
     };
+    tokio::select! {
+        lost = keep(engine, keeper, hindered) => lost,
+        never = executor.give_signs(keeper) => match never {},
+    }
+}
+
+async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>)) -> Lost {
+    let executor = engine.shell();
     let mut pause = FIRST_PAUSE;
     let mut settled = Settled::default();
     let mut said = false;

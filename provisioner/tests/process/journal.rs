@@ -7,13 +7,12 @@ use serde_json::json;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
-use sidecar_testkit::process::within;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DRIVER, JOURNAL, PATIENCE, PROTECTION, PV, READY, Stage, U, claim, class,
-    finalizers, free_address, get, is_journal, released, settle, together,
+    ANNOTATION, DRIVER, JOURNAL, PROTECTION, PV, READY, Stage, U, claim, class, finalizers,
+    free_address, get, is_journal, many, released, settle, together, until_answer,
 };
 
 const CREATE: &str = "CreateVolume";
@@ -116,12 +115,12 @@ async fn killed(when: &'static str) {
 }
 
 #[tokio::test]
-async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
+async fn j_6_and_j_15_who_was_frozen_waits_without_another_call() {
     let stage = Stage::new().await;
     stage
         .driver
         .fault(CallFault::on(CREATE).fail(Code::Aborted, "busy").times(2));
-    let frozen = stage.start(&["--retry-interval-start=6s"]);
+    let mut frozen = stage.start(&["--retry-interval-start=6s"]);
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     frozen.signal(Signal::STOP);
@@ -132,15 +131,49 @@ async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
     // Longer than the lease of the frozen one.
     tokio::time::sleep(Duration::from_secs(4)).await;
     frozen.signal(Signal::CONT);
-    let ended = frozen.end().await;
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    assert!(
-        { ended.log }.contains("Stopped leading: the provisioning journal"),
-        "says why"
-    );
+    frozen.logs(RIVAL).await;
+    settle().await;
+    assert!(frozen.is_running(), "{}", frozen.log());
     assert_eq!(stage.calls(CREATE), calls);
     let requests = stage.creations();
     assert!(requests.windows(2).all(|pair| pair[0] == pair[1]));
+    frozen.terminated().await.well();
+}
+
+const RIVAL: &str = "Another process makes volumes for this driver";
+
+#[tokio::test]
+async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let mut first = stage.start(&[&endpoint]);
+    first.logs(READY).await;
+    let mut second = stage.start(&[]);
+    second.logs(READY).await;
+    // Both see them; one makes their volumes.
+    let volume = |number: usize| format!("pvc-uid-{number}");
+    for number in 0..3 {
+        stage.api.insert(many(number));
+        stage.until_volume(&volume(number)).await;
+    }
+    first.logs(RIVAL).await;
+    let reason = until_answer(&address, "/readyz", 503, "without --leader-election").await;
+    assert!(reason.contains("journal"), "{reason}");
+    stage.until_settled().await;
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 3, "each once");
+    assert!(first.is_running(), "{}", first.log());
+    assert!(second.is_running(), "{}", second.log());
+    // Once the other is gone it works again, with nothing having been restarted.
+    second.terminate();
+    assert_eq!(second.end().await.code, Some(0));
+    stage.api.insert(many(3));
+    stage.until_volume(&volume(3)).await;
+    until_answer(&address, "/readyz", 200, "ok").await;
+    assert_eq!(stage.calls(CREATE), 4);
+    assert!(first.is_running(), "{}", first.log());
+    assert_eq!(first.log().matches(RIVAL).count(), 1);
 }
 
 /// A process that is killed after its call for the claim has ended in doubt.
@@ -402,7 +435,7 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
     assert_eq!(stage.calls(CREATE), 0, "{row}");
     let hindered = "csi-provisioner: no volume is made before the provisioning journal";
-    until_ready(&address, 503, hindered).await;
+    until_answer(&address, "/readyz", 503, hindered).await;
     if row == "quota" {
         // Killed, and begun again, before it could be written at all.
         program.kill().await;
@@ -415,17 +448,9 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     refused.remove();
     stage.until_volume(PV).await;
     assert_eq!(stage.calls(CREATE), 1, "{row}");
-    until_ready(&address, 200, "ok").await;
+    until_answer(&address, "/readyz", 200, "ok").await;
     program.terminate();
     assert_eq!(program.end().await.code, Some(0), "{row}");
-}
-
-async fn until_ready(address: &str, status: u16, text: &str) {
-    within(PATIENCE, "/readyz", async || {
-        let (code, body) = get(address, "/readyz").await;
-        code == status && body.contains(text)
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@ use sidecar_testkit::controller::{self, Dialect, Effect, Program, Work};
 use sidecar_testkit::driver::ControllerRpc;
 use tokio::task::{JoinSet, LocalSet};
 
-pub(crate) use sidecar_testkit::controller::{PATIENCE, Running, free_address, get, settle};
+pub(crate) use sidecar_testkit::controller::{
+    PATIENCE, Running, free_address, get, settle, until_answer,
+};
 
 pub(crate) const DRIVER: &str = "test-driver";
 pub(crate) const U: &str = "11111111-2222-3333-4444-555555555555";

@@ -1,0 +1,94 @@
+//! Another process that works with the same journal, where no election says who may.
+//!
+//! Whoever begins takes the journal, since what begins is as a rule the successor of what has ended. Whose
+//! journal was taken waits, and takes it back from a process that gives no sign of life. That is as safe as
+//! every beginning: each write replaces the version that was read, a process that still lives finds the
+//! other's epoch before its next call, and what it has asked is in the journal. So the time is no matter of
+//! correctness: it keeps two that live from taking turns all the time.
+
+use std::time::{Duration, Instant};
+
+use super::{Found, Journal};
+
+/// How often a process writes that has something in the journal which is not settled, be it that nothing has
+/// changed.
+pub const SIGN: Duration = Duration::from_secs(15);
+
+/// Who has written nothing for so long has ended, or has nothing to do.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What is known of it.
+#[derive(Clone, Debug, Default)]
+pub struct Rival {
+    /// The version that was seen last, and when for the first time.
+    seen: Option<(String, Instant)>,
+}
+
+impl Rival {
+    /// Whether the journal may be taken, now that its first object was looked at; `None` is a look without
+    /// an answer, after which nothing is known of the time before.
+    pub fn is_silent(&mut self, object: Option<Option<&Found>>, now: Instant) -> bool {
+        let Some(object) = object else {
+            self.seen = None;
+            return false;
+        };
+        // Somebody has deleted it: it is nobody's.
+        let Some(found) = object else { return true };
+        match &self.seen {
+            Some((version, since)) if *version == found.version => {
+                now.saturating_duration_since(*since) >= SILENCE
+            }
+            _ => {
+                self.seen = Some((found.version.clone(), now));
+                false
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// Lets the first object be written if anything is open, so that others see that this process lives.
+    pub fn give_sign(&mut self) {
+        if !self.is_open() || self.objects.iter().all(|object| object.is_empty()) {
+            return;
+        }
+        let change = self.bump();
+        if let Some(first) = self.objects.first_mut() {
+            first.changed = change;
+            first.due = change;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p_10_a_rival_is_silent_once_the_same_version_was_seen_for_a_minute() {
+        let mut rival = Rival::default();
+        let start = Instant::now();
+        let found = |version: &str| Found {
+            version: version.to_owned(),
+            ..Found::default()
+        };
+        let (one, two) = (found("1"), found("2"));
+        for (second, object, silent) in [
+            (0, Some(Some(&one)), false),
+            (59, Some(Some(&one)), false),
+            (60, Some(Some(&two)), false),
+            (119, Some(Some(&two)), false),
+            // It may have written meanwhile, and back: nothing is known.
+            (120, None, false),
+            (121, Some(Some(&two)), false),
+            (180, Some(Some(&two)), false),
+            (181, Some(Some(&two)), true),
+            (182, Some(Some(&one)), false),
+            (183, Some(None), true),
+        ] {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(rival.is_silent(object, now), silent, "after {second} s");
+        }
+        assert!(SIGN * 3 < SILENCE, "a sign or two may be late");
+    }
+}

@@ -1,0 +1,49 @@
+//! Waits for another process that works with the journal to end, where no election says who may.
+
+use std::time::Duration;
+
+use sidecar::kube::api::Api;
+use tokio::time::{Instant, sleep};
+
+use super::super::api::{LEASES, key};
+use super::{Executor, Keeper, read};
+use crate::plan::journal::{Found, Rival, SIGN};
+
+/// Between two looks at the journal.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Returns once the process that writes the Lease `name` gives no sign of life any more.
+pub async fn until_silent(api: &Api, namespace: &str, name: &str) {
+    let mut rival = Rival::default();
+    loop {
+        let found = look(api, namespace, name).await;
+        let now = Instant::now().into_std();
+        if rival.is_silent(found.as_ref().map(Option::as_ref), now) {
+            return;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn look(api: &Api, namespace: &str, name: &str) -> Option<Option<Found>> {
+    let key = key(Some(namespace), name).ok()?;
+    match api.get(&LEASES, &key).await {
+        Ok(json) => read(&json).ok().map(Some),
+        Err(error) if error.is_not_found() => Some(None),
+        Err(_) => None,
+    }
+}
+
+impl Executor {
+    /// Gives signs of life where no election says who works.
+    pub(super) async fn give_signs(&self, keeper: &Keeper) -> std::convert::Infallible {
+        if keeper.fence.is_some() {
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(SIGN).await;
+            self.in_journal(|journal| journal.give_sign());
+            keeper.look();
+        }
+    }
+}
