@@ -18,7 +18,7 @@ use sidecar::queue::Place;
 use super::complaint::RequeueTrigger;
 use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
-use super::operation::Operations;
+use super::operation::{Operations, State};
 use super::settled::{content_is_settled, is_settled};
 use super::step::{Answer, ApiError, ErrorKind, Object, Step};
 
@@ -101,22 +101,13 @@ impl Reactor for Controller {
 
     fn begin(&mut self, key: &Key, informers: Informed<'_>, now: Now) -> Attempt {
         self.in_flight.forget(key);
-        if let Key::Snapshot(name) = key
-            && let Some(snapshot) = informers.snapshot(name)
-        {
-            let driver = attempt::driver(&snapshot, informers);
-            self.operations.begin(snapshot.state(), driver, now.instant);
-        }
-        if let Key::Group(name) = key
-            && let Some(group) = informers.group(name).filter(|_| informers.groups())
-        {
-            let driver = attempt::driver_of_group(&group, informers);
-            self.operations.begin(group.state(), driver, now.instant);
-        }
+        self.measure(key, informers, now, |_| true);
         Attempt::new(key)
     }
 
     fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
+        // What is deleted during an attempt may be gone before the next one.
+        self.measure(&attempt.key, informers, now, |state| state.deleting);
         self.next(attempt, informers, now.timestamp)
     }
 
@@ -175,6 +166,30 @@ impl Reactor for Controller {
 }
 
 impl Controller {
+    /// Measures from now on what is done about the object, if it is in a state that counts.
+    fn measure(
+        &mut self,
+        key: &Key,
+        informers: Informed<'_>,
+        now: Now,
+        counts: impl Fn(State<'_>) -> bool,
+    ) {
+        if let Key::Snapshot(name) = key
+            && let Some(snapshot) = informers.snapshot(name)
+            && counts(snapshot.state())
+        {
+            let driver = attempt::driver(&snapshot, informers);
+            self.operations.begin(snapshot.state(), driver, now.instant);
+        }
+        if let Key::Group(name) = key
+            && let Some(group) = informers.group(name).filter(|_| informers.groups())
+            && counts(group.state())
+        {
+            let driver = attempt::driver_of_group(&group, informers);
+            self.operations.begin(group.state(), driver, now.instant);
+        }
+    }
+
     /// What it remembers.
     #[cfg(any(test, feature = "simulation"))]
     #[must_use]

@@ -1,5 +1,7 @@
 //! What is scraped.
 
+use sidecar_testkit::{Fault, Gate};
+
 use super::stage::{Stage, free_address, get, until_metrics};
 
 #[tokio::test]
@@ -28,16 +30,19 @@ async fn c_87_c_88_c_89_what_is_measured() {
     stage.api.delete("volumesnapshots", "ns/s1");
     stage.lets_go(&content).await;
     until_metrics(&address, &series("DeleteSnapshot", "success", 1)).await;
+    // Deleted in the middle of an attempt, which goes on with the deletion.
+    let gate = Gate::new();
+    let path = "*/volumesnapshots/s2/status";
+    stage.api.fault(Fault::on("PATCH", path).hold(&gate));
     let content = format!("snapcontent-{}", stage.snapshot("s2"));
     stage
-        .until("the content", |api| {
-            api.object("volumesnapshotcontents", &content).is_some()
+        .until("the status on its way", |api| {
+            !api.requests_to("PATCH", path).is_empty()
         })
         .await;
-    stage
-        .until_snapshot("s2", |snapshot| !snapshot["status"].is_null())
-        .await;
     stage.api.delete("volumesnapshots", "ns/s2");
+    stage.api.clear_faults();
+    gate.open();
     stage.lets_go(&content).await;
     until_metrics(&address, &series("DeleteSnapshot", "success", 2)).await;
     until_metrics(&address, &series("CreateSnapshot", "cancel", 1)).await;
