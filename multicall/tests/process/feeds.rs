@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sidecar_testkit::api::record::Request;
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::measure::at_rest;
 use sidecar_testkit::{CallFault, Fault, Gate};
 
 use super::stage::{DRIVER, Running, Stage, free_address, get, settle};
@@ -24,15 +25,20 @@ async fn adds(address: &str) -> Vec<(String, f64)> {
 }
 
 /// What each queue is given when a claim gets the annotation that asks for a volume, until the driver is asked for it.
-async fn told(stage: &Stage, addresses: &[String]) -> Vec<(String, f64)> {
+async fn told(stage: &Stage, programs: &[(u32, String)]) -> Vec<(String, f64)> {
+    let at_rest = async || {
+        for (id, _) in programs {
+            at_rest(*id).await;
+        }
+    };
     let gate = Gate::new();
     let held = CallFault::on("CreateVolume").hold(&gate);
     stage.driver.fault(held);
     let claim = build::claim("ns1/told").class("sc1").mode("RWO");
     stage.api.insert(claim.uid("uid-told"));
-    settle().await;
+    at_rest().await;
     let mut before = Vec::new();
-    for address in addresses {
+    for (_, address) in programs {
         before.extend(adds(address).await);
     }
     let calls = stage.driver.calls().len();
@@ -44,9 +50,9 @@ async fn told(stage: &Stage, addresses: &[String]) -> Vec<(String, f64)> {
         });
     let is_asked = || stage.driver.calls().len() > calls;
     stage.until("CreateVolume", is_asked).await;
-    settle().await;
+    at_rest().await;
     let mut told = Vec::new();
-    for address in addresses {
+    for (_, address) in programs {
         for (queue, now) in adds(address).await {
             let was = before.iter().find(|(of, _)| *of == queue);
             told.push((queue.clone(), now - was.map_or(0.0, |(_, was)| *was)));
@@ -64,7 +70,7 @@ async fn a_25_each_controller_is_told_of_a_claim_as_its_single_program_is() {
     let endpoint = format!("--http-endpoint={address}");
     let running = stage.three(&[&endpoint]);
     stage.all_work(0).await;
-    let together = told(&stage, &[address]).await;
+    let together = told(&stage, &[(running.id(), address)]).await;
     running.terminated().await.well();
 
     let stage = Stage::new().await;
@@ -75,10 +81,13 @@ async fn a_25_each_controller_is_told_of_a_claim_as_its_single_program_is() {
         .zip(&addresses)
     {
         let endpoint = format!("--http-endpoint={address}");
-        singles.push(stage.single(name, &[&endpoint]));
+        singles.push((stage.single(name, &[&endpoint]), address.clone()));
     }
     stage.all_work(0).await;
-    let separate = told(&stage, &addresses).await;
+    let programs = singles
+        .iter()
+        .map(|(one, address)| (one.id(), address.clone()));
+    let separate = told(&stage, &programs.collect::<Vec<_>>()).await;
     assert_eq!(together, separate);
     let claims = "workqueue_adds_total{name=\"claims\"}".to_owned();
     assert!(together.contains(&(claims, 1.0)), "{together:?}");

@@ -1,18 +1,16 @@
 //! Rows: what the process says of each controller.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
-use tokio::time::Instant;
 use tonic::Code;
 
 use super::stage::{ALL, DRIVER, Stage, free_address, get, is_together, provision, settle};
 
 /// A content that wants a snapshot of the volume of `a3`.
-fn content() -> serde_json::Value {
+fn content() -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
         "kind": "VolumeSnapshotContent",
@@ -27,7 +25,7 @@ fn content() -> serde_json::Value {
     })
 }
 
-fn class() -> serde_json::Value {
+fn class() -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
         "kind": "VolumeSnapshotClass",
@@ -202,7 +200,6 @@ async fn a_61_a_flood_of_claims_does_not_silence_the_attacher() {
         provision(&stage, 1000 + number);
     }
     stage.attach(0);
-    let asked = Instant::now();
     let is_written = || {
         let events = stage.api.objects("events");
         events
@@ -210,10 +207,10 @@ async fn a_61_a_flood_of_claims_does_not_silence_the_attacher() {
             .any(|event| event.to_string().contains("no path to the array"))
     };
     stage.until("the event of the attach", is_written).await;
-    assert!(
-        asked.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        asked.elapsed()
-    );
+    // However fast the machine is: it comes amid the flood, and not behind it.
+    let made = stage.api.objects("persistentvolumes");
+    let flood = |volume: &&Value| !volume["spec"]["claimRef"].is_null();
+    let made = made.iter().filter(flood).count();
+    assert!(made < 500, "{made} of 1000 claims have their volume");
     running.terminated().await.well();
 }

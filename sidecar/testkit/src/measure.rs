@@ -140,6 +140,45 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(threads.map(of).sum())
 }
 
+/// Waits until a program has nothing to do: for a while it slept nearly whenever it was looked at, and hardly
+/// ran in between. A program that waits for a processor does not sleep.
+///
+/// # Panics
+///
+/// It does not run, or does not come to rest.
+pub async fn at_rest(id: u32) {
+    const LOOKS: usize = 30;
+    const LOOK: Duration = Duration::from_millis(20);
+    const ASLEEP: usize = 25;
+    /// Timers of a debug build take some two milliseconds in this time.
+    const HARDLY: Duration = Duration::from_millis(10);
+    const PATIENCE: Duration = Duration::from_secs(180);
+    crate::process::within(PATIENCE, "rest", async || {
+        let (before, mut asleep) = (processor_time(id), 0);
+        for _ in 0..LOOKS {
+            asleep += usize::from(sleeps(id));
+            tokio::time::sleep(LOOK).await;
+        }
+        asleep >= ASLEEP && processor_time(id) - before < HARDLY
+    })
+    .await;
+}
+
+/// Whether no thread of it runs, or waits for a processor to run on.
+fn sleeps(id: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the program runs");
+    threads.flatten().all(|thread| {
+        // One that has just ended does not run either.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name in parentheses may have spaces; the state comes after it.
+        !stat
+            .rsplit(") ")
+            .next()
+            .unwrap_or_default()
+            .starts_with('R')
+    })
+}
+
 /// For how long its first thread could have run and had no processor.
 ///
 /// # Panics
