@@ -120,9 +120,9 @@ else
 programs: ## Every program as tests run it, into build/programs: like the released ones, but quick to compile (SHIPPED=1: bin/ instead)
 	$(need-rust)
 	$(call say,programs: static programs that are not optimized)
-	@cargo build $(ALL) --bins
+	@cargo build $(ALL) $(or $(NEEDED:%=--bin %),--bins)
 	@mkdir -p $(TESTED)
-	@for one in $(PROGRAMS) csi-sidecars; do \
+	@for one in $(or $(NEEDED),$(PROGRAMS) csi-sidecars); do \
 	    [ $(TESTED)/$$one -nt $(COMPILED)/$$one ] || strip -o $(TESTED)/$$one $(COMPILED)/$$one; \
 	done
 endif
@@ -246,16 +246,31 @@ DEMO_KUBECONFIG := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG
 
 DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 
+# Whoever tries it for the first time waits for nothing that it does not run.
+ifeq ($(DEMO) $(or $(SIDECARS),together),whole together)
+demo-rust: NEEDED := csi-sidecars csi-node-sidecars snapshot-controller
+endif
+
 .PHONY: demo-needs
 demo-needs:
 	@e2e/needs.sh $(DEMO)
 	@[ -x $(TESTED)/csi-sidecars ] && [ -x bin/csi-cluster ] && echo '==> demo: compiles what has changed, then tells its story in a minute' || \
 	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some twelve minutes on two processors; later runs take a minute'
 
+# Compilers wait for each other at the end of a program, so Rust and Go are compiled side by side.
+.PHONY: demo-rust demo-go
+demo-rust:
+	$(need-rust)
+	@cargo build $(ALL) $(if $(NEEDED),$(NEEDED:%=--bin %) --bin csi-test-driver --bin demo,--bins)
+	@$(MAKE) programs NEEDED='$(NEEDED)'
+	@$(MAKE) driver
+demo-go:
+	@$(MAKE) cluster
+	@$(MAKE) helm
+
 .PHONY: demo
-demo: demo-needs programs driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whole life of volumes, step by step (SIDECARS=separate, together or both; KUBECONFIG=file: a driver's registration on that cluster)
-	$(call say,demo: the program that tells it)
-	@$(compile) demo
+demo: demo-needs ## The whole life of volumes, step by step (SIDECARS=separate, together or both; KUBECONFIG=file: a driver's registration on that cluster)
+	@$(MAKE) -j2 demo-rust $(if $(DEMO_KUBECONFIG),,demo-go)
 	$(call say,demo)
 	@$(others) $(COMPILED)/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
 
@@ -264,8 +279,8 @@ demo: demo-needs programs driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The w
 .PHONY: test
 test: ## Every check and test
 	@.ci/stages 'nice go-programs &' checks test-programs programs driver wait cluster \
-	    'units +' 'nice simulations + lint &' 'outside +' \
-	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e +' wait
+	    'units +' 'nice simulations + lint &' 'outside-controllers + &' 'outside-others +' wait \
+	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
 
 .PHONY: go-programs
 go-programs: cluster helm snapshot-crds storage-suite translator
@@ -331,12 +346,26 @@ simulations:
 	    <<<'translations of in-tree volumes were not compared with upstream: no build/translate; make translator builds it with Go'
 	@$(threads) cargo test $(ALL) --exclude e2e --lib -- $(COMPUTE)
 
-# Most of these wait for time to pass, not for a processor.
-.PHONY: outside
+# Most of these wait for time to pass, not for a processor. Cargo runs one test program after the other and waits for the longest
+# test of each, so `make test` runs two lanes at a time.
+outside = $(threads) cargo test $(ALL) --exclude e2e --test
+.PHONY: outside outside-controllers outside-others
 outside:
 	$(need-rust)
 	$(call say,outside: programs as they are run)
-	@$(threads) cargo test $(ALL) --exclude e2e --test '*'
+	@$(outside) '*'
+
+# Nothing of theirs may be in neither lane.
+UNCLAIMED = $(filter-out %/tests/process,$(foreach one,$(LANE),$(wildcard $(one)/tests/*)))
+LANE := attacher provisioner resizer snapshotter snapshot-controller
+outside-controllers:
+	$(call say,outside-controllers: the programs of controllers as they are run)
+	@$(if $(UNCLAIMED),echo 'make test runs tests/process alone of $(LANE): it would leave out $(UNCLAIMED)' >&2; exit 1)
+	@$(outside) process --exclude multicall
+
+outside-others:
+	$(call say,outside-others: all other programs as they are run)
+	@$(outside) '*' $(LANE:%=--exclude %)
 
 # Tests about what one process of several does otherwise, and has tests of its own for, fail here: help and how a bad start
 # ends, who holds a lease, what the loss of it or another driver ends, what the driver is asked first.
@@ -370,11 +399,18 @@ build/tools/bin/promtool: e2e/promtool/go.mod e2e/promtool/go.sum
 	@cd e2e/promtool && $(GO) nice -n 15 ../go-build -ldflags '-s -w' -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
 
-.PHONY: e2e
-e2e: helm snapshot-crds ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path, SNAPSHOTTER=path, ... another one, UPSTREAM=folder: upstream's)
-	$(call say,e2e: scenarios on a real control plane)
-	@$(others) \
-	    $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
+# e2e-1 and e2e-2 are halves of it, which `make test` runs at the same time, each on a cluster of its own.
+.PHONY: e2e e2e-1 e2e-2
+e2e e2e-1 e2e-2: helm snapshot-crds
+e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path, SNAPSHOTTER=path, ... another one, UPSTREAM=folder: upstream's)
+	$(call scenarios,$(ONLY))
+e2e-1 e2e-2:
+	$(call scenarios,--part=$(@:e2e-%=%)/2)
+define scenarios
+$(call say,$@: scenarios on a real control plane)
+@$(others) \
+    $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(1),-- $(1))
+endef
 
 # A cluster of each version is 140 MB and minutes of compilation.
 OLDER ?= 1.34 1.35

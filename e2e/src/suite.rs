@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 
 use crate::interrupt;
 
@@ -88,6 +88,34 @@ pub fn wanted() -> Option<String> {
         .find(|argument| !argument.starts_with('-'))
 }
 
+/// Part `number` of `of` parts of all scenarios, which run at the same time on clusters of their own:
+/// `--part=1/2`. Every scenario is in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    number: usize,
+    of: usize,
+}
+
+impl Part {
+    const ALL: Self = Self { number: 1, of: 1 };
+
+    fn of_arguments(arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut named = arguments.filter_map(|one| Some(one.strip_prefix("--part=")?.to_owned()));
+        let Some(text) = named.next() else {
+            return Ok(Self::ALL);
+        };
+        let part = text.split_once('/').and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&number).then_some(Self { number, of })
+        });
+        part.with_context(|| format!("--part={text}: must be like 1/2, the first of two parts"))
+    }
+
+    const fn has(self, index: usize) -> bool {
+        index % self.of == self.number - 1
+    }
+}
+
 /// The whole of a program that runs scenarios: gives what `scenarios` does, or says why it could not
 /// begin or end.
 pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
@@ -103,17 +131,19 @@ pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
 
 /// Runs what is wanted and prints `N passed, N failed, N skipped` at the end. A signal ends the
 /// scenario that runs, so that it takes down what it started, and the run.
-pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
+///
+/// # Errors
+/// `--part` cannot be read.
+pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> Result<ExitCode> {
     let wanted = wanted();
+    let part = Part::of_arguments(env::args())?;
     let mut stopped = None;
     let mut failures = Vec::new();
     let (mut passed, mut skipped) = (0, 0);
     let mut table = Table::default();
-    for scenario in groups.iter().copied().flatten() {
-        if wanted
-            .as_ref()
-            .is_some_and(|part| !scenario.name.contains(part.as_str()))
-        {
+    for (index, scenario) in groups.iter().copied().flatten().enumerate() {
+        let is_wanted = |name: &String| scenario.name.contains(name.as_str());
+        if !part.has(index) || !wanted.as_ref().is_none_or(is_wanted) {
             continue;
         }
         stopped = stopped.or_else(interrupt::take);
@@ -159,7 +189,7 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
     ));
     if let Some(signal) = stopped {
         say(&format!("stopped: {signal}; the rest was not run"));
-        return ExitCode::from(signal.exit_code());
+        return Ok(ExitCode::from(signal.exit_code()));
     }
     let nothing_ran = passed == 0 && skipped == 0;
     if let Some(part) = wanted.filter(|_| nothing_ran && failures.is_empty()) {
@@ -168,9 +198,9 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
             say(&format!("  {}", scenario.name));
         }
     }
-    if failures.is_empty() && !nothing_ran {
+    Ok(if failures.is_empty() && !nothing_ran {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
+    })
 }

@@ -144,5 +144,5 @@ fn scenarios() -> Result<ExitCode> {
     let code = suite::run(&[SCENARIOS], &cluster);
     cluster.down().context("teardown")?;
     suite::say("  cluster down, nothing left");
-    Ok(code)
+    code
 }

@@ -50,5 +50,5 @@ fn scenarios() -> Result<ExitCode> {
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;
     suite::say("  cluster down, nothing left");
-    Ok(code)
+    code
 }

@@ -38,5 +38,5 @@ fn scenarios() -> Result<ExitCode> {
         &cluster,
     );
     cluster.down().context("teardown")?;
-    Ok(code)
+    code
 }
