@@ -279,7 +279,7 @@ demo: demo-needs ## The whole life of volumes, step by step (SIDECARS=separate, 
 .PHONY: test
 test: ## Every check and test
 	@.ci/stages 'nice go-programs &' checks test-programs programs driver wait cluster \
-	    'units +' 'nice simulations + lint &' 'outside-controllers + &' 'outside-others +' wait \
+	    'units +' 'nice simulations + lint &' 'outside-controllers + &' 'outside-others +' 'wait outside-controllers' \
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
 
 .PHONY: go-programs
