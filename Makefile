@@ -518,7 +518,7 @@ fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)
 	@.ci/fuzz
 
 .PHONY: lines
-lines: ## Counts the code that ships, simulations and tests, by crate
+lines: ## Counts code by what it is for: docs/figures/lines.md
 	@.ci/lines
 
 .PHONY: generate
