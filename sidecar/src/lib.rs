@@ -3,7 +3,8 @@
 //! # Layout
 //!
 //! Pure modules, which know neither clock nor runtime:
-//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`retry`], [`rpc_code`],
+//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
+//! [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`error`].
 //!
 //! Shell modules, which act:
@@ -34,6 +35,7 @@ pub mod kube;
 pub mod log;
 pub mod metrics;
 pub mod names;
+pub mod node_selector;
 pub mod outage;
 pub mod quantity;
 pub mod queue;

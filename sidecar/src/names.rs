@@ -68,6 +68,25 @@ fn is_part(text: &str) -> bool {
     text.starts_with(fits) && text.ends_with(fits) && text.chars().all(|c| fits(c) || c == '-')
 }
 
+/// What a label may be called: a name, perhaps after a lower case DNS subdomain and `/`.
+pub fn is_label_key(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
+        None => is_label_name(text),
+    }
+}
+
+/// What a label may say: nothing, or a name.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_label_name(text)
+}
+
+fn is_label_name(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let ends = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= 63 && text.starts_with(ends) && text.ends_with(ends) && text.chars().all(inner)
+}
+
 /// The operating system's host name; `$HOSTNAME` has no say in it.
 pub fn hostname() -> io::Result<String> {
     let name = rustix::system::uname();
@@ -137,6 +156,29 @@ mod tests {
                 (label, subdomain),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_label_can_be() {
+        let (name, long) = ("x".repeat(63), "x".repeat(64));
+        let prefix = format!("{}.{}/x", "a".repeat(200), "b".repeat(52));
+        for key in ["app", "A_b-c.D", "1", "x.y/App", "x-1/a", &name, &prefix] {
+            assert!(is_label_key(key), "{key}");
+        }
+        let too_long = format!("{}.{}/x", "a".repeat(200), "b".repeat(53));
+        let none = [
+            "", "/x", "x/", "a/b/c", "-a", "a-", "a b", "a,b", "a=b", "!a", "X.y/a", "x..y/a",
+            "x_y/a", "\u{e4}", &long, &too_long,
+        ];
+        for key in none {
+            assert!(!is_label_key(key), "{key}");
+        }
+        for value in ["", "x", "A_b-c.D", &name] {
+            assert!(is_label_value(value), "{value}");
+        }
+        for value in ["-x", "x_", "x y", "x,y", "x)", "a/b", "\n", &long] {
+            assert!(!is_label_value(value), "{value}");
         }
     }
 

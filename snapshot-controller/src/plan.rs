@@ -14,17 +14,14 @@
 //! | `silent` | whether no sidecar answers |
 //! | `content` | the next step for a VolumeSnapshotContent |
 //! | `grouped` | what groups have something to do with |
-//! | `label` | what keys and values labels may have |
 //! | `claim` | whether a claim has to stay, and the object that says so |
 //! | `secret` | which Secret a class names |
-//! | `affinity` | which nodes a volume can be reached from |
 //! | `settled` | with which objects all is done |
 //! | `in_flight` | what the process remembers beyond its caches |
 //! | `operation` | how long what users wait for takes |
 //! | `informers` | what decisions may look at |
 //! | `reactor` | the controller as one object: events, attempts, and what their ends leave |
 
-pub mod affinity;
 pub mod claim;
 pub mod complaint;
 pub mod content;
@@ -32,7 +29,6 @@ pub mod group;
 pub mod grouped;
 pub mod in_flight;
 pub mod informers;
-pub mod label;
 pub mod operation;
 pub mod reactor;
 pub mod secret;

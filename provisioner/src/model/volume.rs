@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use migration::TRANSLATOR;
+use sidecar::node_selector;
 
 use super::{List, Text, VolumeMode};
 use crate::keys::VOLUME_FINALIZER;
@@ -91,7 +92,7 @@ pub struct VolumeDetail {
     pub deletion_secret_namespace: Option<Text>,
     /// `spec.nodeAffinity.required.nodeSelectorTerms`, of an in-tree volume with the driver's keys; `None`
     /// where there is no affinity.
-    pub affinity: Option<Arc<[AffinityTerm]>>,
+    pub affinity: Option<Arc<[node_selector::Term]>>,
 }
 
 impl VolumeDetail {
@@ -306,26 +307,6 @@ pub struct InTree {
     pub driver: &'static str,
     /// The source in that driver's words, or why it cannot be said in them.
     pub csi: Result<Csi, Text>,
-}
-
-/// A term of a node affinity.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AffinityTerm {
-    /// `matchExpressions`, in order.
-    pub expressions: Vec<AffinityExpression>,
-    /// Whether there are `matchFields` as well.
-    pub fields: bool,
-}
-
-/// One requirement of a term.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AffinityExpression {
-    /// `key`
-    pub key: Text,
-    /// `operator`, as written.
-    pub operator: Text,
-    /// `values`, in order.
-    pub values: List,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::fmt;
 
 use migration::{Error, Requirement, TRANSLATOR};
 use serde_json::Value;
+use sidecar::names::is_label_value;
 
 use super::Driver;
 use crate::model::{Class, List, SelectorTerm, Text};
@@ -150,16 +151,9 @@ impl Rule {
             Self::Byte => value.is_null() || value.as_u64().is_some_and(|number| number < 256),
             Self::Begins(prefix) => text.starts_with(prefix),
             Self::OneOf(values) => value.is_null() || values.contains(&text),
-            Self::Label => is_label(text),
+            Self::Label => is_label_value(text),
         }
     }
-}
-
-fn is_label(text: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let bytes = text.as_bytes();
-    bytes.len() <= 63 && bytes.iter().all(plain) && edge(bytes.first()) && edge(bytes.last())
 }
 
 /// A PersistentVolume of the driver as one of the plugin, if the API server takes that.
@@ -360,10 +354,10 @@ mod tests {
             ("a b", false),
             ("\u{e9}", false),
         ] {
-            assert_eq!(is_label(label), fits, "{label:?}");
+            assert_eq!(is_label_value(label), fits, "{label:?}");
         }
         assert!(
-            is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)),
+            is_label_value(&"a".repeat(63)) && !is_label_value(&"a".repeat(64)),
             "M-61"
         );
     }

@@ -2,11 +2,11 @@
 
 use migration::TRANSLATOR;
 use serde_json::Value;
+use sidecar::node_selector::{Requirement, Term};
 
 use crate::keys::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, PROVISIONED_BY};
 use crate::model::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, InTree, List, Owner, Reclaim, Source, Text,
-    VolumeDetail, VolumePhase,
+    ClaimRef, Csi, InTree, List, Owner, Reclaim, Source, Text, VolumeDetail, VolumePhase,
 };
 
 pub(super) fn texts(list: &Value) -> List {
@@ -74,18 +74,18 @@ fn read_source(object: &Value) -> Source {
     }
 }
 
-fn read_affinity(affinity: &Value) -> Option<std::sync::Arc<[AffinityTerm]>> {
+fn read_affinity(affinity: &Value) -> Option<std::sync::Arc<[Term]>> {
     let terms = affinity["required"]["nodeSelectorTerms"].as_array()?;
-    let expression = |expression: &Value| AffinityExpression {
+    let expression = |expression: &Value| Requirement {
         key: expression["key"].as_str().unwrap_or_default().into(),
         operator: expression["operator"].as_str().unwrap_or_default().into(),
         values: texts(&expression["values"]),
     };
-    let term = |term: &Value| AffinityTerm {
+    let term = |term: &Value| Term {
         expressions: { term["matchExpressions"].as_array().into_iter().flatten() }
             .map(expression)
             .collect(),
-        fields: false,
+        fields: Vec::new(),
     };
     Some(terms.iter().map(term).collect())
 }

@@ -18,6 +18,7 @@ use sidecar::kube::cache::{Cache, Event};
 use sidecar::kube::interner::Interner;
 use sidecar::kube::reflect::{Resource, Scope};
 use sidecar::metrics::RegisterError;
+use sidecar::node_selector;
 use sidecar::queue::{self, Place, Queue};
 use sidecar::retry::RetryPolicy;
 use tokio::sync::Notify;
@@ -25,7 +26,7 @@ use tokio::time::sleep;
 
 use super::driver::DriverView;
 use super::metrics::Room;
-use crate::model::{AffinityTerm, Class, StorageCapacity};
+use crate::model::{Class, StorageCapacity};
 use crate::plan::capacity::{Book, Producer, Task};
 use crate::plan::topology::Term;
 
@@ -170,7 +171,7 @@ impl Capacity {
     }
 
     /// A volume with this affinity was removed.
-    pub fn deleted(&self, affinity: Option<&[AffinityTerm]>) {
+    pub fn deleted(&self, affinity: Option<&[node_selector::Term]>) {
         let tasks = self.book().after_delete(affinity);
         self.add(tasks);
     }

@@ -8,6 +8,7 @@ pub mod attachment;
 pub mod claim;
 pub mod class;
 pub mod node;
+pub mod node_selector;
 pub mod volume;
 
 use serde::Deserialize;

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sidecar::kube::interner::Interner;
+use sidecar::kube::objects::node_selector;
+use sidecar::node_selector::selects;
+
 use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
 };
-use crate::plan::affinity::Affinity;
 use crate::plan::{Informers, Settings};
 
 #[derive(Default)]
@@ -92,11 +95,11 @@ impl Informers for Known {
     }
 
     fn node_for(&self, affinity: &str) -> Option<Text> {
-        let affinity = Affinity::new(affinity);
+        let terms = node_selector::terms(affinity, &Interner::default()).unwrap_or_default();
         let mut fits = self
             .nodes
             .iter()
-            .filter(|(name, node)| affinity.fits(name, node));
+            .filter(|(name, node)| selects(&terms, Some(name), &node.labels));
         fits.next().map(|(name, _)| name.clone())
     }
 }

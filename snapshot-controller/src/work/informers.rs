@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
+use sidecar::kube::objects::node_selector;
+use sidecar::node_selector::selects;
 
 use super::executor::Engine;
 use super::record::packed::{Held, Pack};
 use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
 };
-use crate::plan::affinity::Affinity;
 use crate::plan::grouped;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::Change;
@@ -176,12 +177,13 @@ impl plan::Informers for Informers {
     }
 
     fn node_for(&self, affinity: &str) -> Option<Text> {
-        let affinity = Affinity::new(affinity);
+        // Nothing fits what cannot be read.
+        let terms = node_selector::terms(affinity, &Interner::default()).unwrap_or_default();
         let mut first: Option<Text> = None;
         self.nodes.for_each(|key, node| {
             let name = key.as_str();
             let earlier = first.as_deref().is_none_or(|first| name < first);
-            if earlier && affinity.fits(name, node) {
+            if earlier && selects(&terms, Some(name), &node.labels) {
                 first = Some(name.into());
             }
         });

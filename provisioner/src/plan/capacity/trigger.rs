@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use csi_proto::csi::Topology;
+use sidecar::node_selector::{self, Requirement};
 
 use super::desired_objects::{Book, Task};
-use crate::model::AffinityTerm;
 use crate::plan::topology::Term;
 
 impl Book {
@@ -33,7 +33,7 @@ impl Book {
 
     /// A volume was removed: there is more room where it was, as far as its affinity says.
     #[must_use]
-    pub fn after_delete(&self, affinity: Option<&[AffinityTerm]>) -> Vec<Task> {
+    pub fn after_delete(&self, affinity: Option<&[node_selector::Term]>) -> Vec<Task> {
         let terms = affinity.unwrap_or_default().iter();
         let segments: BTreeSet<Term> = terms.filter_map(segment).collect();
         self.of_segments(&segments)
@@ -41,11 +41,11 @@ impl Book {
 }
 
 /// The segment that a term of an affinity is exactly about.
-fn segment(term: &AffinityTerm) -> Option<Term> {
-    if term.fields {
+fn segment(term: &node_selector::Term) -> Option<Term> {
+    if !term.fields.is_empty() {
         return None;
     }
-    let label = |expression: &crate::model::AffinityExpression| match &*expression.values {
+    let label = |expression: &Requirement| match &*expression.values {
         [value] if *expression.operator == *"In" => Some((expression.key.clone(), value.clone())),
         _ => None,
     };

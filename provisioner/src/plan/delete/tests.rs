@@ -2,10 +2,11 @@ mod secrets;
 
 use std::sync::Arc;
 
+use sidecar::node_selector::Term;
 use tonic::Code;
 
 use super::*;
-use crate::model::{AffinityTerm, ClaimRef, Csi, InTree};
+use crate::model::{ClaimRef, Csi, InTree};
 use crate::plan::outcome::Refusal;
 use crate::testing::driver;
 
@@ -406,7 +407,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
     }
     let node: Pairs = [("key", "foo")].into_iter().collect();
     let elsewhere = VolumeDetail {
-        affinity: Some(Arc::from([AffinityTerm::default()])),
+        affinity: Some(Arc::from([Term::default()])),
         ..released()
     }
     .keep();

@@ -108,9 +108,9 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
     assert_eq!(
         terms
             .iter()
-            .map(|term| (term.expressions.len(), term.fields))
+            .map(|term| (term.expressions.len(), term.fields.len()))
             .collect::<Vec<_>>(),
-        [(1, false), (0, true)]
+        [(1, 0), (0, 1)]
     );
 }
 
@@ -200,7 +200,7 @@ fn m_71_and_82_to_84_in_tree_sources_are_read_in_the_words_of_their_drivers() {
         assert_eq!(volume.handle_of("another"), None, "{field}");
         assert!(volume.owner.in_tree && volume.owner.csi_driver.as_deref() == Some(driver));
         let terms = volume.affinity.as_deref().unwrap();
-        assert_eq!((terms.len(), terms[0].fields), (1, true), "{field}");
+        assert_eq!((terms.len(), terms[0].fields.len()), (1, 1), "{field}");
         let expressions = &terms[0].expressions;
         assert_eq!(
             (&*expressions[0].key, &*expressions[0].values[0]),

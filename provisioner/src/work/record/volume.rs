@@ -5,47 +5,21 @@
 use std::sync::{Arc, LazyLock};
 
 use migration::TRANSLATOR;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, interned, list, nullable, own, shared};
-use sidecar::kube::objects::volume;
+use sidecar::kube::lean::{self, interned, list, own, shared};
+use sidecar::kube::objects::{node_selector, volume};
+use sidecar::node_selector::Term;
 
 use crate::keys::{
     BETA_STORAGE_CLASS, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, MIGRATED_TO,
     PROVISIONED_BY, VOLUME_FINALIZER,
 };
 use crate::model::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, Due, InTree, Owner, Reclaim, Source, Volume,
-    VolumeDetail, VolumeMode, VolumePhase,
+    ClaimRef, Csi, Due, InTree, Owner, Reclaim, Source, Volume, VolumeDetail, VolumeMode,
+    VolumePhase,
 };
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct SelectorWire<'a> {
-    #[serde(deserialize_with = "nullable")]
-    node_selector_terms: Vec<TermWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-struct TermWire<'a> {
-    #[serde(deserialize_with = "nullable")]
-    match_expressions: Vec<ExpressionWire<'a>>,
-    #[serde(deserialize_with = "nullable")]
-    match_fields: Vec<IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ExpressionWire<'a> {
-    key: Option<lean::Text<'a>>,
-    operator: Option<lean::Text<'a>>,
-    #[serde(deserialize_with = "nullable")]
-    values: Vec<lean::Text<'a>>,
-}
 
 impl Record for Volume {
     type Wire<'a> = volume::Volume<'a>;
@@ -161,7 +135,7 @@ fn in_tree(metadata: &lean::Meta<'_>, spec: &mut volume::Spec<'_>) -> Option<Val
 }
 
 /// A node affinity's terms, if there is one.
-type Affinity = Option<Arc<[AffinityTerm]>>;
+type Affinity = Option<Arc<[Term]>>;
 
 /// A volume with an in-tree source, in the words of the driver that replaced the plugin, if one did.
 fn translated(
@@ -189,22 +163,5 @@ fn in_words_of_csi(object: &Value, strings: &Interner) -> Result<(Csi, Affinity)
 }
 
 fn terms(spec: &volume::Spec<'_>, strings: &Interner) -> Affinity {
-    let selector: SelectorWire<'_> = serde_json::from_str(spec.affinity()?).ok()?;
-    let terms = selector.node_selector_terms.iter();
-    Some(terms.map(|wire| term(wire, strings)).collect())
-}
-
-fn term(wire: &TermWire<'_>, strings: &Interner) -> AffinityTerm {
-    let expressions = wire
-        .match_expressions
-        .iter()
-        .map(|wire| AffinityExpression {
-            key: interned(&wire.key, strings),
-            operator: interned(&wire.operator, strings),
-            values: list(&wire.values, strings),
-        });
-    AffinityTerm {
-        expressions: expressions.collect(),
-        fields: !wire.match_fields.is_empty(),
-    }
+    node_selector::terms(spec.affinity()?, strings).map(Arc::from)
 }

@@ -6,8 +6,7 @@
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-
-use crate::plan::label::{is_key, is_value};
+use sidecar::names::{is_label_key, is_label_value};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -88,13 +87,13 @@ fn expression((number, one): (usize, &Expression)) -> Result<String, Problem> {
 fn known_key(field: String, key: &str) -> Result<(), Problem> {
     let rule = "is no label key, which is a name, at most 63 letters, digits, '-', '_' and '.' that \
                 begin and end with a letter or digit, perhaps after a DNS subdomain and '/'";
-    known(field, key, is_key(key), rule)
+    known(field, key, is_label_key(key), rule)
 }
 
 fn known_value(field: String, value: &str) -> Result<(), Problem> {
     let rule = "is no label value, which is empty, or at most 63 letters, digits, '-', '_' and '.' \
                 that begin and end with a letter or digit";
-    known(field, value, is_value(value), rule)
+    known(field, value, is_label_value(value), rule)
 }
 
 fn known(field: String, text: &str, is: bool, rule: &str) -> Result<(), Problem> {

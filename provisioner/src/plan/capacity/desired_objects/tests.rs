@@ -3,9 +3,10 @@
 use csi_proto::csi::Topology;
 use proptest::prelude::*;
 use proptest::sample::select;
+use sidecar::node_selector::{self, Requirement};
 
 use super::*;
-use crate::model::{AffinityExpression, AffinityTerm, Pairs};
+use crate::model::Pairs;
 
 fn term(labels: &str) -> Term {
     let labels = labels.split(' ').filter(|label| !label.is_empty());
@@ -365,14 +366,14 @@ fn rows_258_259_after_provisioning() {
 #[test]
 fn after_a_deletion_the_affinity_decides() {
     let book = prepared(&["a"], &["zone=1", "zone=2", "rack=A zone=1"]);
-    let expression = |key: &str, operator: &str, values: &[&str]| AffinityExpression {
+    let expression = |key: &str, operator: &str, values: &[&str]| Requirement {
         key: key.into(),
         operator: operator.into(),
         values: values.iter().map(|value| Text::from(*value)).collect(),
     };
-    let term = |expressions| AffinityTerm {
+    let term = |expressions| node_selector::Term {
         expressions,
-        fields: false,
+        fields: Vec::new(),
     };
     let is = |key, value| expression(key, "In", &[value]);
     assert_eq!(book.after_delete(None), []);
@@ -388,9 +389,9 @@ fn after_a_deletion_the_affinity_decides() {
         term(vec![expression("zone", "In", &["1", "2"])]),
         term(vec![expression("zone", "NotIn", &["1"])]),
         term(vec![expression("zone", "In", &[])]),
-        AffinityTerm {
+        node_selector::Term {
             expressions: vec![is("zone", "1")],
-            fields: true,
+            fields: vec![expression("metadata.name", "In", &["n1"])],
         },
     ] {
         assert_eq!(
