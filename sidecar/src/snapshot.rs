@@ -8,6 +8,7 @@
 
 pub mod content;
 pub mod group;
+pub mod secret;
 
 use crate::text::Text;
 

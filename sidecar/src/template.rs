@@ -5,10 +5,18 @@
 
 use std::collections::BTreeSet;
 
+use crate::log::quote;
+
 /// Tokens in a template that stand for nothing, in order of the alphabet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid tokens: {0:?}")]
+#[error("invalid tokens: [{}]", quoted(.0))]
 pub struct UnknownTokens(pub Vec<String>);
+
+/// As Go writes a list of quoted texts.
+fn quoted(tokens: &[String]) -> String {
+    let tokens: Vec<String> = tokens.iter().map(|token| quote(token)).collect();
+    tokens.join(" ")
+}
 
 /// `template` with its tokens replaced by what `value` says of them.
 ///

@@ -3,10 +3,7 @@
 //! The same rules hold when a volume is made and when it is deleted, and a name read wrongly is a
 //! Secret of somebody else.
 
-use std::fmt;
-
-use sidecar::names::{is_label, is_subdomain};
-use sidecar::template::{self, UnknownTokens};
+use sidecar::secret::{self, Part, Template, Unclear};
 
 use crate::model::{Pairs, SecretRef};
 
@@ -181,7 +178,8 @@ impl<'a> Tokens<'a> {
 }
 
 /// A class does not say clearly which Secret it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} secret: {problem}", purpose.name())]
 pub struct Error {
     /// What the Secret is for.
     pub purpose: Purpose,
@@ -190,71 +188,15 @@ pub struct Error {
 }
 
 /// What is wrong with a reference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The same thing under two keys.
+    #[error("the StorageClass has both {0} and {1}; keep one of them")]
     Twice(&'static str, &'static str),
-    /// This key without its counterpart.
-    Half {
-        /// The key that is there, or is meant by the one that is there.
-        present: &'static str,
-        /// The key that is missing.
-        missing: &'static str,
-    },
-    /// The key is there and its value is empty.
-    Empty(&'static str),
-    /// The template has unknown tokens.
-    Tokens(&'static str, String, UnknownTokens),
-    /// What came out is no name of a namespace or Secret.
-    Invalid {
-        /// The key.
-        key: &'static str,
-        /// What is written in the class.
-        template: String,
-        /// What came out.
-        resolved: String,
-    },
+    /// The two parameters do not name a Secret.
+    #[error(transparent)]
+    Unclear(#[from] Unclear),
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} secret: ", self.purpose.name())?;
-        match &self.problem {
-            Problem::Twice(one, other) => write!(
-                out,
-                "the StorageClass has both {one} and {other}; keep one of them"
-            ),
-            Problem::Half { present, missing } => {
-                write!(out, "the StorageClass has {present} but not {missing}")
-            }
-            Problem::Empty(key) => write!(out, "{key} of the StorageClass is empty"),
-            Problem::Tokens(key, template, tokens) => {
-                write!(out, "{key} {template:?} of the StorageClass has {tokens}")
-            }
-            Problem::Invalid {
-                key,
-                template,
-                resolved,
-            } if template == resolved => {
-                write!(
-                    out,
-                    "{key} {template:?} of the StorageClass is not a valid name"
-                )
-            }
-            Problem::Invalid {
-                key,
-                template,
-                resolved,
-            } => write!(
-                out,
-                "{key} {template:?} of the StorageClass resolves to {resolved:?}, which is not a \
-                 valid name"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// The Secret that `parameters` of a class name for `purpose`, if they name one.
 ///
@@ -265,83 +207,41 @@ pub fn reference(
     purpose: Purpose,
     tokens: &Tokens<'_>,
 ) -> Result<Option<SecretRef>, Error> {
-    resolve(parameters, purpose, tokens).map_err(|problem| Error { purpose, problem })
+    let own = resolve(parameters, &purpose.keys(), tokens);
+    let found = match own {
+        Ok(None) => resolve(parameters, &DEFAULT, tokens),
+        own => own,
+    };
+    found.map_err(|problem| Error { purpose, problem })
 }
 
 fn resolve(
     parameters: &Pairs,
-    purpose: Purpose,
+    (name, namespace): &(Keys, Keys),
     tokens: &Tokens<'_>,
 ) -> Result<Option<SecretRef>, Problem> {
-    let own = templates(parameters, &purpose.keys())?;
-    let found = match own {
-        Some(found) => Some(found),
-        None => templates(parameters, &DEFAULT)?,
-    };
-    let Some((name, namespace)) = found else {
-        return Ok(None);
-    };
-    let resolved_name = expand(name, is_subdomain, |token| tokens.in_name(token))?;
-    let resolved_namespace = expand(namespace, is_label, |token| tokens.in_namespace(token))?;
-    Ok(Some(SecretRef {
-        namespace: resolved_namespace.into(),
-        name: resolved_name.into(),
-    }))
+    let (name, namespace) = (one(parameters, name)?, one(parameters, namespace)?);
+    Ok(secret::resolve(
+        name,
+        namespace,
+        |part, token| match part {
+            Part::Name => tokens.in_name(token),
+            Part::Namespace => tokens.in_namespace(token),
+        },
+    )?)
 }
 
-/// A key and the template under it.
-type Found<'a> = (&'static str, &'a str);
-
-/// Templates of name and namespace, if there are any.
-fn templates<'a>(
-    parameters: &'a Pairs,
-    (name_keys, namespace_keys): &(Keys, Keys),
-) -> Result<Option<(Found<'a>, Found<'a>)>, Problem> {
-    let name = one(parameters, name_keys)?;
-    let namespace = one(parameters, namespace_keys)?;
-    let (name, namespace) = match (name, namespace) {
-        (None, None) => return Ok(None),
-        (Some(name), Some(namespace)) => (name, namespace),
-        (Some((present, _)), None) => {
-            let missing = namespace_keys.now;
-            return Err(Problem::Half { present, missing });
-        }
-        (None, Some((present, _))) => {
-            let missing = name_keys.now;
-            return Err(Problem::Half { present, missing });
-        }
+/// The parameter that is there; its present key if there is none.
+fn one<'a>(parameters: &'a Pairs, keys: &Keys) -> Result<Template<'a>, Problem> {
+    let find = |key: &'static str| Template {
+        key,
+        text: parameters.get(key),
     };
-    for (key, template) in [name, namespace] {
-        if template.is_empty() {
-            return Err(Problem::Empty(key));
-        }
-    }
-    Ok(Some((name, namespace)))
-}
-
-fn one<'a>(parameters: &'a Pairs, keys: &Keys) -> Result<Option<Found<'a>>, Problem> {
-    let find = |key: &'static str| parameters.get(key).map(|template| (key, template));
-    match (find(keys.now), keys.former.and_then(find)) {
-        (Some((now, _)), Some((former, _))) => Err(Problem::Twice(now, former)),
-        (now, former) => Ok(now.or(former)),
-    }
-}
-
-fn expand<'v>(
-    (key, template): Found<'_>,
-    is_valid: fn(&str) -> bool,
-    value: impl Fn(&str) -> Option<&'v str>,
-) -> Result<String, Problem> {
-    let resolved = template::resolve(template, value)
-        .map_err(|tokens| Problem::Tokens(key, template.to_owned(), tokens))?;
-    if is_valid(&resolved) {
-        Ok(resolved)
-    } else {
-        Err(Problem::Invalid {
-            key,
-            template: template.to_owned(),
-            resolved,
-        })
+    let now = find(keys.now);
+    match keys.former.map(find).filter(|former| former.text.is_some()) {
+        Some(former) if now.text.is_some() => Err(Problem::Twice(now.key, former.key)),
+        Some(former) => Ok(former),
+        None => Ok(now),
     }
 }
 

@@ -5,9 +5,9 @@
 
 mod text;
 
+use sidecar::snapshot::secret::Unclear;
 use tonic::Code;
 
-use super::secret::Unclear;
 use super::step::{Write, Written};
 use crate::model::{Kind, SecretRef, Text};
 

@@ -2,12 +2,9 @@
 //!
 //! A name read wrongly is a Secret of somebody else.
 
-use std::fmt;
-
-use sidecar::log::quote;
-use sidecar::names::{is_label, is_subdomain};
+use sidecar::secret;
 use sidecar::snapshot::group;
-use sidecar::template::{self, UnknownTokens};
+use sidecar::snapshot::secret::Unclear;
 
 use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE, Secrets};
 use crate::model::{Content, Kind, Pairs, SecretRef, Text};
@@ -49,21 +46,6 @@ pub fn annotated(content: &Content) -> Result<Option<SecretRef>, Unnamed> {
     }
 }
 
-/// A class does not say clearly which Secret it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unclear {
-    /// One key without the other; of which Secret.
-    Half(&'static str),
-    /// An empty value; of which Secret.
-    Empty(&'static str),
-    /// Tokens that stand for nothing; the template.
-    Tokens(String, UnknownTokens),
-    /// What came out is no name of a namespace; the template.
-    Namespace(String, String),
-    /// What came out is no name of a Secret; the template.
-    Name(String, String),
-}
-
 /// How a class names the Secret for lookups.
 struct Template {
     name: &'static str,
@@ -98,83 +80,23 @@ pub fn listing(
     parameters: &Pairs,
     content: &Text,
 ) -> Result<Option<SecretRef>, Unclear> {
-    let template = match kind {
+    let Template {
+        name,
+        namespace,
+        token,
+        called,
+    } = match kind {
         Kind::Single => LISTING,
         Kind::Group => GROUP_GETTING,
     };
-    let called = template.called;
-    let name = parameters.get(template.name);
-    let namespace = parameters.get(template.namespace);
-    let (name, namespace) = match (name, namespace) {
-        (None, None) => return Ok(None),
-        (Some(name), Some(namespace)) => (name, namespace),
-        (Some(_), None) | (None, Some(_)) => return Err(Unclear::Half(called)),
+    let parameter = |key| secret::Template {
+        key,
+        text: parameters.get(key),
     };
-    if name.is_empty() || namespace.is_empty() {
-        return Err(Unclear::Empty(called));
-    }
-    let resolve = |text: &str| {
-        let value = |token: &str| (token == template.token).then_some(&**content);
-        let resolved = template::resolve(text, value);
-        resolved.map_err(|unknown| Unclear::Tokens(text.to_owned(), unknown))
-    };
-    let found = SecretRef {
-        namespace: resolve(namespace)?.into(),
-        name: resolve(name)?.into(),
-    };
-    if !is_label(&found.namespace) {
-        let resolved = found.namespace.to_string();
-        return Err(Unclear::Namespace(namespace.to_owned(), resolved));
-    }
-    if !is_subdomain(&found.name) {
-        let resolved = found.name.to_string();
-        return Err(Unclear::Name(name.to_owned(), resolved));
-    }
-    Ok(Some(found))
+    let value = |_, asked: &str| (asked == token).then_some(&**content);
+    secret::resolve(parameter(name), parameter(namespace), value)
+        .map_err(|why| Unclear { called, why })
 }
-
-impl fmt::Display for Unclear {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const TEMPLATES: &str = "failed to get name and namespace template from params";
-        let invalid = |out: &mut fmt::Formatter<'_>, (text, resolved): (&str, &str), what| {
-            let (quoted, same) = (quote(text), text == resolved);
-            if same {
-                write!(out, "{quoted} is not a valid {what}")
-            } else {
-                let resolved = quote(resolved);
-                write!(
-                    out,
-                    "{quoted} resolved to {resolved} which is not a valid {what}"
-                )
-            }
-        };
-        match self {
-            Self::Half(called) => write!(
-                out,
-                "{TEMPLATES}: either name and namespace for {called} secrets specified, Both must be \
-                 specified"
-            ),
-            Self::Empty(called) => write!(
-                out,
-                "{TEMPLATES}: {called} secrets specified in parameters but value of either namespace \
-                 or name is empty"
-            ),
-            Self::Tokens(text, unknown) => {
-                write!(
-                    out,
-                    "error resolving value {}: invalid tokens: [",
-                    quote(text)
-                )?;
-                let tokens: Vec<String> = unknown.0.iter().map(|token| quote(token)).collect();
-                write!(out, "{}]", tokens.join(" "))
-            }
-            Self::Namespace(text, resolved) => invalid(out, (text, resolved), "namespace name"),
-            Self::Name(text, resolved) => invalid(out, (text, resolved), "secret name"),
-        }
-    }
-}
-
-impl std::error::Error for Unclear {}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Acceptance rows 79 to 96 as far as references go.
 
 use proptest::prelude::*;
+use sidecar::names::is_subdomain;
 
 use super::*;
 

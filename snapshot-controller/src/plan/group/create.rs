@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sidecar::log::quote;
+use sidecar::secret::SecretRef;
 use sidecar::snapshot::{
     GROUP_API_VERSION, GROUP_CONTENT, GROUP_CONTENT_BOUND, GROUP_DELETION_SECRET_NAME,
     GROUP_DELETION_SECRET_NAMESPACE, GROUP_SNAPSHOT, group_content_name,
@@ -14,7 +15,7 @@ use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Group, Text};
 use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
-use crate::plan::secret::{self, Secret};
+use crate::plan::secret;
 use crate::plan::snapshot::{Chosen, Origin};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
@@ -83,14 +84,18 @@ fn body(
     class: &Chosen,
     name: &Text,
     handles: &[Text],
-    secret: Option<Secret>,
+    secret: Option<SecretRef>,
 ) -> Value {
     let handles: Vec<&str> = handles.iter().map(|handle| &**handle).collect();
     let mut metadata = json!({"name": &**name, "finalizers": [GROUP_CONTENT_BOUND]});
-    if let (Some(Secret { namespace, name }), Some(fields)) = (secret, metadata.as_object_mut()) {
+    if let (Some(SecretRef { namespace, name }), Some(fields)) = (secret, metadata.as_object_mut())
+    {
         let mut annotations = Map::new();
-        annotations.insert(GROUP_DELETION_SECRET_NAME.to_owned(), name.into());
-        annotations.insert(GROUP_DELETION_SECRET_NAMESPACE.to_owned(), namespace.into());
+        annotations.insert(GROUP_DELETION_SECRET_NAME.to_owned(), (&*name).into());
+        annotations.insert(
+            GROUP_DELETION_SECRET_NAMESPACE.to_owned(),
+            (&*namespace).into(),
+        );
         fields.insert("annotations".to_owned(), annotations.into());
     }
     json!({

@@ -1,6 +1,7 @@
 //! The content of a VolumeSnapshot that names a claim.
 
 use serde_json::{Map, Value, json};
+use sidecar::secret::SecretRef;
 use sidecar::snapshot::{
     ALLOWED_TOPOLOGIES, API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME,
     DELETION_SECRET_NAMESPACE, MANAGED_BY, SNAPSHOT, content_name,
@@ -8,7 +9,6 @@ use sidecar::snapshot::{
 
 use super::class::Chosen;
 use crate::model::{Csi, Snapshot, Text};
-use crate::plan::secret::Secret;
 
 /// What it is made from.
 pub(super) struct Parts<'a> {
@@ -16,7 +16,7 @@ pub(super) struct Parts<'a> {
     pub(super) class: &'a Chosen,
     pub(super) csi: &'a Csi,
     pub(super) mode: Option<&'a Text>,
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Option<SecretRef>,
     pub(super) topologies: Option<Value>,
     pub(super) node: Option<Text>,
 }
@@ -35,9 +35,9 @@ pub(super) fn content(parts: Parts<'_>) -> (Text, Value) {
     } = parts;
     let name = content_name(&snapshot.uid);
     let mut annotations = Map::new();
-    if let Some(Secret { namespace, name }) = secret {
-        annotations.insert(DELETION_SECRET_NAME.to_owned(), name.into());
-        annotations.insert(DELETION_SECRET_NAMESPACE.to_owned(), namespace.into());
+    if let Some(SecretRef { namespace, name }) = secret {
+        annotations.insert(DELETION_SECRET_NAME.to_owned(), (&*name).into());
+        annotations.insert(DELETION_SECRET_NAMESPACE.to_owned(), (&*namespace).into());
     }
     if let Some(topologies) = topologies {
         let text = topologies.to_string();
