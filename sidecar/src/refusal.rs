@@ -84,6 +84,12 @@ impl ApiError {
         self.refusal == Refusal::Forbidden
     }
 
+    /// The server says no, whatever the object is like now.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.refusal, Refusal::Forbidden | Refusal::Other)
+    }
+
     /// Whether the server may have applied the request all the same.
     #[must_use]
     pub fn is_unknown(&self) -> bool {

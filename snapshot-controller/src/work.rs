@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `record` | reads objects of the API server |
-//! | `api` | names the kinds of objects, and says what failures of requests mean |
+//! | `api` | names the kinds of objects |
 //! | `informers` | holds the caches, and tells the controller what changes |
 //! | `executor` | carries out steps, tells users, logs |
 //! | `metrics` | counts how long things take |

@@ -20,7 +20,7 @@ use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
 use super::operation::{Operations, State};
 use super::settled::{content_is_settled, is_settled};
-use super::step::{Answer, ApiError, ErrorKind, Object, Step};
+use super::step::{Answer, ApiError, Object, Step};
 
 use observe::wake_named;
 
@@ -132,10 +132,7 @@ impl Reactor for Controller {
     }
 
     fn unsent(_step: &Step, why: String) -> Answer {
-        Answer::Refused(ApiError {
-            message: why,
-            kind: ErrorKind::Refused,
-        })
+        Answer::Refused(ApiError::local(why))
     }
 
     fn most_steps(&self, key: &Key) -> u32 {

@@ -1,8 +1,7 @@
 //! What can be asked of the API server, and what it can answer.
 
-use std::fmt;
-
 use serde_json::Value;
+pub use sidecar::refusal::{ApiError, Refusal};
 
 use crate::model::{Content, Group, GroupContent, Snapshot, Text};
 
@@ -136,34 +135,4 @@ pub enum Answer {
     Read(Option<Text>),
     /// It was not, or nobody knows.
     Refused(ApiError),
-}
-
-/// A failed request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// The server's words, or the transport's.
-    pub message: String,
-    /// What it means.
-    pub kind: ErrorKind,
-}
-
-/// What the failure of a request means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// There is no such object.
-    NotFound,
-    /// It has changed since it was read.
-    Conflict,
-    /// There is an object of this name already.
-    Exists,
-    /// Whether it was applied is not known.
-    Unknown,
-    /// It was refused.
-    Refused,
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
 }

@@ -14,7 +14,7 @@ mod others;
 mod refusals;
 mod silent;
 
-use crate::plan::step::{ApiError, ErrorKind};
+use crate::plan::step::{ApiError, Refusal};
 use crate::testing::server::error;
 
 /// Every line as it is expected; one that ends in … says how it begins.
@@ -44,15 +44,15 @@ fn complains_only(reason: &str, message: &str) -> [String; 2] {
 }
 
 fn forbidden() -> ApiError {
-    error(ErrorKind::Refused, "forbidden")
+    error(Refusal::Forbidden, "forbidden")
 }
 
 fn conflict() -> ApiError {
-    error(ErrorKind::Conflict, "the object has been modified")
+    error(Refusal::Conflict, "the object has been modified")
 }
 
 fn broken() -> ApiError {
-    error(ErrorKind::Unknown, "internal error")
+    error(Refusal::Unknown, "internal error")
 }
 
 const PROTECTED: &str = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":[\"F-src\"]}}";

@@ -17,7 +17,7 @@ use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Source
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
-use crate::plan::step::{Answer, ErrorKind, Object, Step};
+use crate::plan::step::{Answer, Object, Refusal, Step};
 use crate::testing::server::error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,12 +267,12 @@ impl Mutant {
     pub(super) fn told(self, step: &Step, answer: Answer) -> Answer {
         match (self, step, answer) {
             (Self::TrustsTheCache, Step::Read(Object::Content(_)), _) => {
-                Answer::Refused(error(ErrorKind::NotFound, "not found"))
+                Answer::Refused(error(Refusal::NotFound, "not found"))
             }
             (Self::TellsOfConflicts, _, Answer::Refused(mut error))
-                if error.kind == ErrorKind::Conflict =>
+                if error.refusal == Refusal::Conflict =>
             {
-                error.kind = ErrorKind::Refused;
+                error.refusal = Refusal::Other;
                 Answer::Refused(error)
             }
             (_, _, answer) => answer,

@@ -9,7 +9,7 @@ use sidecar_testkit::sim::fate::Fate;
 use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
 use crate::model::Text;
-use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::step::{Answer, ApiError, Object, Refusal, Step};
 use crate::testing::request::{apply, kind_and_key};
 use crate::testing::server::{Kind, error, finalizers, refused};
 
@@ -93,7 +93,7 @@ impl World {
     }
 
     fn send(&mut self, step: &Step) -> (Answer, Option<Text>) {
-        let unknown = || Answer::Refused(error(ErrorKind::Unknown, "nobody knows"));
+        let unknown = || Answer::Refused(error(Refusal::Unknown, "nobody knows"));
         match self.fate(step) {
             Fate::Applied => match self.apply(step) {
                 Ok(json) => (answer_of(step, &json), Some(json)),
@@ -110,7 +110,7 @@ impl World {
                 }
                 (unknown(), None)
             }
-            Fate::Refused => (Answer::Refused(error(ErrorKind::Refused, "refused")), None),
+            Fate::Refused => (Answer::Refused(error(Refusal::Other, "refused")), None),
         }
     }
 
@@ -122,7 +122,7 @@ impl World {
         let (kind, key) = about(step);
         let deletes = matches!(step, Step::Delete(..));
         if deletes && self.server.get(kind, &key).is_none() {
-            Err(error(ErrorKind::NotFound, "it is gone"))
+            Err(error(Refusal::NotFound, "it is gone"))
         } else {
             Ok(json)
         }

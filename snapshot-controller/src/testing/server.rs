@@ -4,7 +4,7 @@ use serde_json::Value;
 use sidecar_testkit::sim::server as model;
 
 use crate::model::Text;
-use crate::plan::step::{ApiError, ErrorKind};
+use crate::plan::step::{ApiError, Refusal};
 
 pub(crate) use model::{Part, finalizers};
 
@@ -39,20 +39,20 @@ impl model::Kind for Kind {
     }
 }
 
-pub(crate) fn error(kind: ErrorKind, message: impl Into<String>) -> ApiError {
+pub(crate) fn error(refusal: Refusal, message: impl Into<String>) -> ApiError {
     ApiError {
         message: message.into(),
-        kind,
+        refusal,
     }
 }
 
 /// A refusal as the controller is told of it.
 pub(crate) fn refused(refusal: model::Refused) -> ApiError {
     let kind = match refusal.why {
-        model::Why::NotFound => ErrorKind::NotFound,
-        model::Why::Conflict => ErrorKind::Conflict,
-        model::Why::Exists => ErrorKind::Exists,
-        model::Why::Invalid => ErrorKind::Refused,
+        model::Why::NotFound => Refusal::NotFound,
+        model::Why::Conflict => Refusal::Conflict,
+        model::Why::Exists => Refusal::AlreadyExists,
+        model::Why::Invalid => Refusal::Other,
     };
     error(kind, refusal.message)
 }

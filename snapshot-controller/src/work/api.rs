@@ -1,10 +1,7 @@
-//! The kinds of objects, and what failures of requests mean here.
+//! The kinds of objects.
 
-use sidecar::kube::api;
 use sidecar::kube::reflect::Resource;
 use sidecar::snapshot::{self, VERSION};
-
-use crate::plan::step::{ApiError, ErrorKind};
 
 /// VolumeSnapshots.
 pub const SNAPSHOTS: Resource = of(snapshot::SNAPSHOT);
@@ -27,48 +24,4 @@ pub const NODES: Resource = Resource::new("", "v1", "nodes");
 
 const fn of(kind: snapshot::Kind) -> Resource {
     Resource::new(kind.group, VERSION, kind.plural)
-}
-
-impl From<api::ApiError> for ApiError {
-    fn from(error: api::ApiError) -> Self {
-        let kind = if error.is_not_found() {
-            ErrorKind::NotFound
-        } else if error.is_already_exists() {
-            ErrorKind::Exists
-        } else if error.is_conflict() {
-            ErrorKind::Conflict
-        } else if error.is_unknown() {
-            ErrorKind::Unknown
-        } else {
-            ErrorKind::Refused
-        };
-        Self {
-            kind,
-            message: error.message,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_told_apart() {
-        for (code, reason, kind) in [
-            (404, "NotFound", ErrorKind::NotFound),
-            (409, "AlreadyExists", ErrorKind::Exists),
-            (409, "Conflict", ErrorKind::Conflict),
-            (403, "Forbidden", ErrorKind::Refused),
-            (422, "Invalid", ErrorKind::Refused),
-            (500, "InternalError", ErrorKind::Unknown),
-            (0, "", ErrorKind::Unknown),
-        ] {
-            let error = api::ApiError {
-                message: "m".to_owned(),
-                refusal: api::Refusal::of(code, reason),
-            };
-            assert_eq!(ApiError::from(error).kind, kind, "{code} {reason}");
-        }
-    }
 }

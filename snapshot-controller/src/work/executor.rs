@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use sidecar::controller::Seat;
 use sidecar::controller::engine::{self, Shell};
 use sidecar::error::Chain;
-use sidecar::kube::api::{self, Api};
+use sidecar::kube::api::Api;
 use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::key::Key as ObjectKey;
@@ -29,7 +29,7 @@ use crate::args::Config;
 use crate::model::Text;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Event, Failed, Notice};
-use crate::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
+use crate::plan::step::{Answer, ApiError, Exactly, Object, Refusal, Step};
 use crate::plan::{self, Controller};
 
 /// The controller, driven.
@@ -110,7 +110,7 @@ impl Shell<Controller> for Executor {
             Step::UpdateClaim(key, json) => {
                 let body = RawValue::from_string(json.to_string());
                 let update = async |key: ObjectKey| {
-                    let body = body.map_err(|error| api::ApiError::local(error.to_string()))?;
+                    let body = body.map_err(|error| ApiError::local(error.to_string()))?;
                     self.api.update(&CLAIMS, &key, &body).await
                 };
                 take(&caches.claims, key, update).await
@@ -207,10 +207,9 @@ impl Executor {
                 let cache = &caches.group_contents;
                 self.send(cache, &GROUP_CONTENTS, name, write).await
             }
-            Object::Claim(_) | Object::Volume(_) | Object::Claims(..) => Err(ApiError {
-                message: "nothing of the kind is written in this way".to_owned(),
-                kind: ErrorKind::Refused,
-            }),
+            Object::Claim(_) | Object::Volume(_) | Object::Claims(..) => Err(ApiError::local(
+                "bug: objects of this kind are read-only here",
+            )),
         }
     }
 
@@ -243,19 +242,15 @@ impl Executor {
     }
 
     /// The names of the claims that a label selector selects, one a line.
-    async fn names_of_claims(
-        &self,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<String, api::ApiError> {
+    async fn names_of_claims(&self, namespace: &str, selector: &str) -> Result<String, ApiError> {
         let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
         let path = patch::collection(&CLAIMS, Some(namespace));
         let json = self
             .api
             .read(&format!("{path}?labelSelector={selector}"))
             .await?;
-        let list: NamesWire<'_> = serde_json::from_str(&json)
-            .map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+        let list: NamesWire<'_> =
+            serde_json::from_str(&json).map_err(|error| ApiError::unreadable(&Chain(&error)))?;
         let names = list.items.iter().map(|item| own(&item.metadata.name));
         Ok(names.collect::<Vec<_>>().join("\n"))
     }
@@ -283,20 +278,18 @@ impl Executor {
 async fn take<R: Record>(
     cache: &Cache<R>,
     key: &Text,
-    send: impl AsyncFnOnce(ObjectKey) -> Result<String, api::ApiError>,
+    send: impl AsyncFnOnce(ObjectKey) -> Result<String, ApiError>,
 ) -> Result<String, ApiError> {
     let (namespace, name) = match key.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, &**key),
     };
-    let key = ObjectKey::new(namespace, name).ok_or_else(|| ApiError {
-        message: format!("{key:?} is no object name"),
-        kind: ErrorKind::Refused,
-    })?;
+    let key = ObjectKey::new(namespace, name)
+        .ok_or_else(|| ApiError::local(format!("{key:?} is no object name")))?;
     let own = cache.begin_write(&key);
     let json = send(key).await?;
     own.answered(&json)
-        .map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+        .map_err(|error| ApiError::unreadable(&Chain(&error)))?;
     Ok(json)
 }
 
@@ -309,10 +302,10 @@ fn names(json: &str, name: &str) -> bool {
     })
 }
 
-fn missing() -> api::ApiError {
-    api::ApiError {
+fn missing() -> ApiError {
+    ApiError {
         message: "it is gone".to_owned(),
-        refusal: api::Refusal::NotFound,
+        refusal: Refusal::NotFound,
     }
 }
 

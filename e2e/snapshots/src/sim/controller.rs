@@ -16,7 +16,7 @@ use snapshot_controller::model::{
 use snapshot_controller::plan::Informers;
 use snapshot_controller::plan::in_flight::Key;
 use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
-use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
+use snapshot_controller::plan::step::{Answer, ApiError, Exactly, Object, Refusal, Step};
 use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
@@ -318,20 +318,20 @@ impl Program for Controller {
     }
 
     fn answered(&self, step: &Step, came: Result<Text, Failure>) -> Answer {
-        let refused = |kind, message: String| Answer::Refused(ApiError { message, kind });
+        let refused = |refusal, message: String| Answer::Refused(ApiError { message, refusal });
         match (step, came) {
             (Step::Read(Object::Claim(_) | Object::Claims(..)), Ok(json)) => {
                 Answer::Read(Some(json))
             }
             (Step::Read(_), Ok(_)) => Answer::Read(None),
             (_, Ok(_)) => Answer::Done,
-            (_, Err(Failure::Unknown)) => refused(ErrorKind::Unknown, "no answer".to_owned()),
+            (_, Err(Failure::Unknown)) => refused(Refusal::Unknown, "no answer".to_owned()),
             (_, Err(Failure::Refused(refusal))) => {
                 let kind = match refusal.why {
-                    Why::NotFound => ErrorKind::NotFound,
-                    Why::Conflict => ErrorKind::Conflict,
-                    Why::Exists => ErrorKind::Exists,
-                    Why::Invalid => ErrorKind::Refused,
+                    Why::NotFound => Refusal::NotFound,
+                    Why::Conflict => Refusal::Conflict,
+                    Why::Exists => Refusal::AlreadyExists,
+                    Why::Invalid => Refusal::Other,
                 };
                 refused(kind, refusal.message)
             }

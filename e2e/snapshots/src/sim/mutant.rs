@@ -229,7 +229,7 @@ impl Mutant {
             | (Self::TrustsTheCacheOfGroups, asked::Step::Read(asked::Object::GroupContent(_))) => {
                 asked::Answer::Refused(asked::ApiError {
                     message: "not found".to_owned(),
-                    kind: asked::ErrorKind::NotFound,
+                    refusal: asked::Refusal::NotFound,
                 })
             }
             _ => answer,

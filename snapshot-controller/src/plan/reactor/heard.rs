@@ -3,7 +3,7 @@
 use super::attempt::{Attempt, CONFLICTS, Over, Subject, driver, driver_of_group};
 use super::{Controller, Informed, News, outcome, wake};
 use crate::plan::in_flight::Key;
-use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::step::{Answer, ApiError, Object, Refusal, Step};
 use crate::plan::view::{Learnt, Purpose};
 
 impl Controller {
@@ -19,8 +19,7 @@ impl Controller {
             return;
         };
         if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
-            let unknown =
-                matches!(&answer, Answer::Refused(error) if error.kind == ErrorKind::Unknown);
+            let unknown = matches!(&answer, Answer::Refused(error) if error.is_unknown());
             let waiting = self.in_flight.claims.end(claim, unknown);
             due.wakes.extend(waiting.into_iter().map(wake));
         }
@@ -38,7 +37,7 @@ impl Controller {
                 self.succeeded(attempt, purpose, informers);
             }
             (Answer::Refused(error), purpose) => {
-                if error.kind == ErrorKind::Unknown {
+                if error.is_unknown() {
                     // It may have been applied. An attempt that goes on, because its VolumeSnapshot was
                     // deleted meanwhile, would let that go before the content that this has bound.
                     attempt.forgets_what_it_wrote(step);
@@ -66,12 +65,12 @@ impl Controller {
         let told = match &object {
             Object::Volume(_) | Object::Claims(..) => true,
             // A role need not allow what is not served.
-            Object::Group(_) if !informers.groups() && error.kind == ErrorKind::Refused => true,
+            Object::Group(_) if !informers.groups() && error.is_refused() => true,
             Object::Snapshot(_)
             | Object::Content(_)
             | Object::Claim(_)
             | Object::Group(_)
-            | Object::GroupContent(_) => error.kind == ErrorKind::NotFound,
+            | Object::GroupContent(_) => error.is_not_found(),
         };
         if told {
             self.learns(attempt, object, Learnt::Unread(error))
@@ -129,8 +128,8 @@ fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<K
 
 /// Somebody else was first, or the request failed.
 fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
-    let stale = match (error.kind, step) {
-        (ErrorKind::NotFound, Step::Patch(of, _) | Step::PatchStatus(of, _))
+    let stale = match (error.refusal, step) {
+        (Refusal::NotFound, Step::Patch(of, _) | Step::PatchStatus(of, _))
             if attempt.key.object() == *of =>
         {
             // Its deletion is on its way as an event.
@@ -138,8 +137,8 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
             return;
         }
         // It has changed, is gone, or is there already, and no watch has told of that yet.
-        (ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Exists, step) => written(step),
-        (ErrorKind::Unknown | ErrorKind::Refused, _) => None,
+        (Refusal::Conflict | Refusal::NotFound | Refusal::AlreadyExists, step) => written(step),
+        (Refusal::Unknown | Refusal::Forbidden | Refusal::Other, _) => None,
     };
     if let Some(object) = stale {
         attempt.conflicts += 1;

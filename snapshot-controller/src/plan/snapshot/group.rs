@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::status;
 use crate::model::{Content, Group, Snapshot, Source, key};
 use crate::plan::group::members::owner;
-use crate::plan::step::{ErrorKind, Object, Step};
+use crate::plan::step::{Object, Step};
 use crate::plan::view::{Learnt, Next, Progress, Purpose, View};
 
 /// The group snapshot that `content` leads to, if there is one by now.
@@ -78,7 +78,7 @@ pub(super) fn holding(view: &View<'_>, snapshot: &Snapshot) -> Result<Option<Hel
     let key = key(&snapshot.namespace, name);
     let object = Object::Group(key.clone());
     if let Some(Learnt::Unread(error)) = view.learnt(&object)
-        && error.kind != ErrorKind::NotFound
+        && !error.is_not_found()
     {
         return Ok(Some(Held::Unserved(object, Some(error.to_string()))));
     }

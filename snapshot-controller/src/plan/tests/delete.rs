@@ -197,7 +197,7 @@ fn c_74_a_claim_that_reads_something_else_is_not_waited_for() {
 
 #[test]
 fn c_75_a_content_that_is_gone_is_no_failure() {
-    let missing = error(ErrorKind::NotFound, "not found");
+    let missing = error(Refusal::NotFound, "not found");
     let (mut bench, lines) = deleted(|bench| bench.refuse("DELETE content", missing, 1));
     shows("C-75", &lines, &[MARKED, DELETED, DELETED, LEFT]);
     assert!(!bench.retries());

@@ -396,7 +396,7 @@ fn c_35_a_content_that_is_there_already_is_used() {
     assert_eq!(bench.server.all(Kind::Content).count(), 1);
     // The same if no watch has told of it, but the answer of the POST has.
     let (bench, lines) = begin(|bench| {
-        let exists = error(ErrorKind::Exists, "already exists");
+        let exists = error(Refusal::AlreadyExists, "already exists");
         bench.refuse("POST content", exists, 1);
     });
     shows(

@@ -156,7 +156,7 @@ fn g_33_a_binding_that_is_refused_is_told() {
         content["spec"]["volumeGroupSnapshotClassName"] = "other".into()
     });
     let invalid = error(
-        ErrorKind::Refused,
+        Refusal::Other,
         "volumeGroupSnapshotClassName is immutable once set",
     );
     bench.refuse("PATCH groupcontent gp", invalid, 9);

@@ -257,11 +257,11 @@ fn c_95_c_96_c_97_where_a_snapshot_is_to_be_usable() {
 fn c_39_an_error_that_differs_in_an_id_alone_is_the_same() {
     let refused = |number: u8| {
         let text = format!("request 0123abcd-4567-89ab-cdef-01234567890{number} was refused");
-        error(ErrorKind::Refused, text)
+        error(Refusal::Other, text)
     };
     let mut bench = Bench::new();
     (0..3).for_each(|number| bench.refuse("POST content", refused(number), 1));
-    bench.refuse("POST content", error(ErrorKind::Refused, "no"), 1);
+    bench.refuse("POST content", error(Refusal::Other, "no"), 1);
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
     let told = |lines: Vec<String>| {
         let status = |line: &String| line.starts_with("PATCH snapshot/status");
