@@ -5,7 +5,7 @@
 //! Pure modules, which know neither clock nor runtime:
 //! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
 //! [`rpc_code`],
-//! [`slow_set`], [`template`], [`text`], [`visible`], [`error`].
+//! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
@@ -51,3 +51,4 @@ pub mod snapshot;
 pub mod template;
 pub mod text;
 pub mod visible;
+pub mod waits;

@@ -3,7 +3,9 @@
 //! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
 //! which attempts run and on what, what must be read again, who waits for whom.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sidecar::waits::Waits;
 
 use super::Driver;
 use super::asked::AskedVolumes;
@@ -48,15 +50,13 @@ pub struct Ended {
 #[derive(Debug, Default)]
 pub struct InFlightState {
     /// Names of the known attachments, of whatever driver, by the volume they name.
-    named: HashMap<Text, HashSet<Text>>,
+    pub(crate) named: HashMap<Text, HashSet<Text>>,
     /// Attachments that are being worked on, with the volume they name.
-    working: HashMap<Text, Option<Text>>,
+    pub(crate) working: HashMap<Text, Option<Text>>,
     /// Attachments whose last write may or may not have been applied, with the volume they name.
-    doubtful: HashMap<Text, Option<Text>>,
-    /// What would cure a failure, and whose.
-    cures: HashMap<RequeueTrigger, HashSet<Key>>,
-    /// The same the other way round, so that one end costs no look at all others.
-    waiting: HashMap<Key, HashSet<RequeueTrigger>>,
+    pub(crate) doubtful: HashMap<Text, Option<Text>>,
+    /// Which failed work is tried again as soon as something appears.
+    pub(crate) waits: Waits<Key, RequeueTrigger>,
     forced: HashSet<Text>,
     /// Attachments of which this process has unpublished the volume, by name, with their uid, until
     /// they are gone.
@@ -124,7 +124,7 @@ impl InFlightState {
         if let Some(touched) = &mut self.touched {
             touched.insert(old.name.clone());
         }
-        self.forget_cures(&Key::Attachment(old.name.clone()));
+        self.waits.forget(&Key::Attachment(old.name.clone()));
         self.went(old, driver)
     }
 
@@ -181,7 +181,7 @@ impl InFlightState {
     /// Nothing is left to unpublish there.
     pub fn settled(&mut self, target: &Target) {
         self.orphans.remove(target);
-        self.forget_cures(&Key::Orphan(target.clone()));
+        self.waits.forget(&Key::Orphan(target.clone()));
     }
 
     /// Which orphans a change of `attachment` may concern.
@@ -217,7 +217,7 @@ impl InFlightState {
         if let Some(touched) = &mut self.touched {
             touched.insert(name.clone());
         }
-        self.forget_cures(&Key::Attachment(name.clone()));
+        self.waits.forget(&Key::Attachment(name.clone()));
         let doubt = self.doubtful.remove(name);
         let start = Start {
             forced: self.forced.remove(name),
@@ -232,33 +232,20 @@ impl InFlightState {
         self.working.insert(name.clone(), volume.cloned());
     }
 
-    /// The attempt failed: remembers what must be read again and what would cure it. To be told
+    /// The attempt failed: remembers what must be read again and what triggers the next one. To be told
     /// before [`end`](Self::end).
     pub fn failed(&mut self, name: &Text, failure: &Failure) {
         if failure.needs_reread() {
             let volume = self.working.get(name).cloned().flatten();
             self.doubtful.insert(name.clone(), volume);
         }
-        self.awaits(Key::Attachment(name.clone()), failure);
+        self.awaits(&Key::Attachment(name.clone()), failure);
     }
 
-    /// The work on `key` failed: remembers what would cure it.
-    pub fn awaits(&mut self, key: Key, failure: &Failure) {
-        if let Some(cure) = failure.cure() {
-            let waiting = self.waiting.entry(key.clone()).or_default();
-            waiting.insert(cure.clone());
-            self.cures.entry(cure).or_default().insert(key);
-        }
-    }
-
-    fn forget_cures(&mut self, key: &Key) {
-        for cure in self.waiting.remove(key).into_iter().flatten() {
-            if let Some(keys) = self.cures.get_mut(&cure) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.cures.remove(&cure);
-                }
-            }
+    /// The work on `key` failed: remembers what triggers the next attempt.
+    pub fn awaits(&mut self, key: &Key, failure: &Failure) {
+        if let Some(trigger) = failure.trigger() {
+            self.waits.wait(key, trigger);
         }
     }
 
@@ -278,89 +265,13 @@ impl InFlightState {
 
     /// What was missing has appeared: these need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &RequeueTrigger) -> HashSet<Key> {
-        let keys = self.cures.remove(cure).unwrap_or_default();
-        for key in &keys {
-            if let Some(cures) = self.waiting.get_mut(key) {
-                cures.remove(cure);
-                if cures.is_empty() {
-                    self.waiting.remove(key);
-                }
-            }
-        }
-        keys
+    pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<Key> {
+        self.waits.triggered(trigger)
     }
 
     /// The next attempt is to be made whatever the status says.
     pub fn force(&mut self, name: Text) {
         self.forced.insert(name);
-    }
-
-    /// Takes the attempts out of the books, for a mutant that does not know them.
-    #[cfg(test)]
-    pub(crate) fn hide_attempts(&mut self) -> [HashMap<Text, Option<Text>>; 2] {
-        [
-            std::mem::take(&mut self.working),
-            std::mem::take(&mut self.doubtful),
-        ]
-    }
-
-    #[cfg(test)]
-    pub(crate) fn show_attempts(&mut self, hidden: [HashMap<Text, Option<Text>>; 2]) {
-        [self.working, self.doubtful] = hidden;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn hide_names(&mut self) -> HashMap<Text, HashSet<Text>> {
-        std::mem::take(&mut self.named)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn show_names(&mut self, hidden: HashMap<Text, HashSet<Text>>) {
-        self.named = hidden;
-    }
-
-    #[cfg(test)]
-    pub(crate) fn hide_cures(&mut self, key: &Key) -> HashSet<RequeueTrigger> {
-        let cures = self.waiting.get(key).cloned().unwrap_or_default();
-        self.forget_cures(key);
-        cures
-    }
-
-    #[cfg(test)]
-    pub(crate) fn show_cures(&mut self, key: &Key, hidden: HashSet<RequeueTrigger>) {
-        for cure in hidden {
-            self.cures
-                .entry(cure.clone())
-                .or_default()
-                .insert(key.clone());
-            self.waiting.entry(key.clone()).or_default().insert(cure);
-        }
-    }
-
-    /// Books that hold something, as text; there are none once every object is gone.
-    #[cfg(test)]
-    pub(crate) fn not_empty(&self) -> Vec<String> {
-        let books: [(&str, &dyn std::fmt::Debug); 13] = [
-            ("named", &self.named),
-            ("working", &self.working),
-            ("doubtful", &self.doubtful),
-            ("cures", &self.cures),
-            ("waiting", &self.waiting),
-            ("forced", &self.forced),
-            ("unpublished", &self.unpublished),
-            ("lost", &self.lost),
-            ("gone", &self.gone),
-            ("orphans", &self.orphans),
-            ("calls", &self.calls),
-            ("patches", &self.patches),
-            ("asked", &self.asked),
-        ];
-        let texts = books.iter().map(|(name, book)| (name, format!("{book:?}")));
-        texts
-            .filter(|(_, text)| text != "{}" && !text.ends_with(" {} }"))
-            .map(|(name, text)| format!("{name} {text}"))
-            .collect()
     }
 
     /// A comparison with the driver's list begins.
@@ -432,23 +343,23 @@ mod tests {
     }
 
     #[test]
-    fn cures_are_handed_out_once_and_go_with_the_attachment() {
+    fn who_is_triggered_is_told_once_and_who_is_gone_never() {
         let mut in_flight = InFlightState::default();
         let failure = Failure::NoCsiNode("node1".into());
         let key = || Key::Attachment(va().name);
-        let cure = failure.cure().unwrap();
+        let trigger = failure.trigger().unwrap();
         in_flight.failed(&va().name, &failure);
         in_flight.failed(&va().name, &failure);
-        assert_eq!(in_flight.cured(&cure), HashSet::from([key()]));
-        assert!(in_flight.cured(&cure).is_empty());
+        assert_eq!(in_flight.triggered(&trigger), BTreeSet::from([key()]));
+        assert!(in_flight.triggered(&trigger).is_empty());
         in_flight.failed(&va().name, &failure);
         assert!(!in_flight.deleted(&va(), &driver()));
-        assert!(in_flight.cured(&cure).is_empty());
-        assert!(in_flight.waiting.is_empty());
+        assert!(in_flight.triggered(&trigger).is_empty());
+        assert!(in_flight.waits.is_empty());
     }
 
     #[test]
-    fn fs_13_one_attachments_end_looks_at_its_own_cures() {
+    fn fs_13_one_attachments_end_looks_at_its_own_waits() {
         let mut in_flight = InFlightState::default();
         let (one, other) = (Text::from("va1"), Text::from("va2"));
         let failures = [
@@ -460,15 +371,14 @@ mod tests {
             in_flight.failed(&other, failure);
         }
         assert!(!in_flight.deleted(&va(), &driver()));
-        assert_eq!(in_flight.waiting.len(), 1);
         for failure in &failures {
-            let cured = in_flight.cured(&failure.cure().unwrap());
-            assert_eq!(cured, HashSet::from([Key::Attachment(other.clone())]));
+            let triggered = in_flight.triggered(&failure.trigger().unwrap());
+            assert_eq!(triggered, BTreeSet::from([Key::Attachment(other.clone())]));
         }
-        assert!(in_flight.waiting.is_empty() && in_flight.cures.is_empty());
+        assert!(in_flight.waits.is_empty());
         in_flight.failed(&one, &failures[0]);
         in_flight.begin(&one);
-        assert!(in_flight.cures.is_empty(), "it is tried again");
+        assert!(in_flight.waits.is_empty(), "it is tried again");
     }
 
     #[test]

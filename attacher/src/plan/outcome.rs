@@ -141,7 +141,7 @@ impl Failure {
 
     /// What would cure it, so that the attachment need not wait for its next retry.
     #[must_use]
-    pub fn cure(&self) -> Option<RequeueTrigger> {
+    pub fn trigger(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(name) | Self::ReadVolume(name, _) = self {
             return Some(RequeueTrigger::Volume(name.clone()));
         }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_cure_a_failure_is_known() {
+    fn what_triggers_the_attempt_after_a_failure_is_known() {
         let node = Text::from("node1");
         let lost = RpcError {
             code: Code::Unavailable,
@@ -305,8 +305,8 @@ mod tests {
             ),
             (Failure::NotCsi, None),
         ];
-        for (failure, cure) in rows {
-            assert_eq!(failure.cure(), cure, "{failure}");
+        for (failure, trigger) in rows {
+            assert_eq!(failure.trigger(), trigger, "{failure}");
         }
     }
 }

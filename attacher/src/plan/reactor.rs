@@ -156,7 +156,7 @@ type Wakes = Due<Key, Notice>;
 /// The attacher.
 #[derive(Debug, Default)]
 pub struct Attacher {
-    in_flight: InFlightState,
+    pub(crate) in_flight: InFlightState,
     /// How long calls take, by direction.
     paces: [Pace; 2],
 }
@@ -205,21 +205,23 @@ impl Reactor for Attacher {
             Change::Volume { name, new } => {
                 if new {
                     self.in_flight.asked.came(&name);
-                    let cured = self.in_flight.cured(&RequeueTrigger::Volume(name.clone()));
-                    self.wake_all(cured, informers, &mut due);
+                    let triggered = self
+                        .in_flight
+                        .triggered(&RequeueTrigger::Volume(name.clone()));
+                    self.wake_all(triggered, informers, &mut due);
                 }
                 self.wake(Key::Volume(name), informers, &mut due);
             }
             Change::VolumeResync(name) => self.wake(Key::Volume(name), informers, &mut due),
             Change::Node(name, node) => {
                 if node.id_for(&driver.name).is_some() {
-                    let cured = self.in_flight.cured(&RequeueTrigger::CsiNode(name));
-                    self.wake_all(cured, informers, &mut due);
+                    let triggered = self.in_flight.triggered(&RequeueTrigger::CsiNode(name));
+                    self.wake_all(triggered, informers, &mut due);
                 }
             }
             Change::DriverBack => {
-                let cured = self.in_flight.cured(&RequeueTrigger::Driver);
-                self.wake_all(cured, informers, &mut due);
+                let triggered = self.in_flight.triggered(&RequeueTrigger::Driver);
+                self.wake_all(triggered, informers, &mut due);
             }
         }
         due
@@ -380,15 +382,5 @@ impl Attacher {
     fn ended(&mut self, ended: Ended, informers: Informed<'_>, due: &mut Wakes) {
         self.orphaned(ended.lost.as_ref(), informers, due);
         self.wake_all(ended.volume.map(Key::Volume), informers, due);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn in_flight(&self) -> &InFlightState {
-        &self.in_flight
-    }
-
-    #[cfg(test)]
-    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
-        &mut self.in_flight
     }
 }

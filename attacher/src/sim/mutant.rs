@@ -8,7 +8,7 @@
     reason = "each mutant differs in one point"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tonic::Code;
@@ -20,7 +20,7 @@ use crate::model::{Attachment, Text, Volume};
 use crate::plan::Attacher;
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
-use crate::plan::in_flight::Key;
+use crate::plan::in_flight::{InFlightState, Key};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answered, Step};
 use crate::plan::status;
@@ -187,19 +187,16 @@ impl Mutant {
     ) -> Option<Step> {
         match (self, key) {
             (Self::ForgetsAttempts, Key::Volume(_)) => {
-                let hidden = attacher.in_flight_mut().hide_attempts();
+                let mut hidden = Default::default();
+                swap_attempts(&mut attacher.in_flight, &mut hidden);
                 let step = decide(attacher, informers);
-                attacher.in_flight_mut().show_attempts(hidden);
+                swap_attempts(&mut attacher.in_flight, &mut hidden);
                 step
             }
             (Self::ReleasesVolumesInUse, Key::Volume(_)) => {
-                let (hidden, named) = (
-                    attacher.in_flight_mut().hide_attempts(),
-                    attacher.in_flight_mut().hide_names(),
-                );
-                let step = decide(attacher, informers);
-                attacher.in_flight_mut().show_attempts(hidden);
-                attacher.in_flight_mut().show_names(named);
+                let named = std::mem::take(&mut attacher.in_flight.named);
+                let step = Self::ForgetsAttempts.deciding(key, attacher, informers, decide);
+                attacher.in_flight.named = named;
                 step
             }
             (Self::DetachesUnder, Key::Orphan(_)) => {
@@ -217,11 +214,11 @@ impl Mutant {
         if self == Self::CallsAtOnce
             && let Some(target) = target(&step)
         {
-            drop(process.attempts.reactor.in_flight_mut().calls.end(&target));
+            drop(process.attempts.reactor.in_flight.calls.end(&target));
         }
         if self == Self::RecordsFirst && matches!(step, Step::PatchStatus(..)) {
-            let cures = process.attempts.reactor.in_flight_mut().hide_cures(key);
-            process.kept.insert(key.clone(), cures);
+            let triggers = process.attempts.reactor.in_flight.waits.forget(key);
+            process.kept.insert(key.clone(), triggers);
         }
         let Key::Attachment(name) = key else {
             return step;
@@ -272,7 +269,7 @@ impl Mutant {
     pub(super) fn observes(self, event: Observed, due: Due, attacher: &mut Attacher) -> Due {
         match (self, event) {
             (Self::RemembersWhatIsGone, Observed::Gone(name)) => {
-                attacher.in_flight_mut().force(name);
+                attacher.in_flight.force(name);
                 due
             }
             (Self::ForgetsOrphans, _) => forget_orphans(due, attacher),
@@ -304,9 +301,9 @@ impl Mutant {
 
     /// What a mutant does once a step was answered.
     pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
-        let in_flight = process.attempts.reactor.in_flight_mut();
-        if let Some(cures) = process.kept.remove(key) {
-            in_flight.show_cures(key, cures);
+        let in_flight = &mut process.attempts.reactor.in_flight;
+        for trigger in process.kept.remove(key).into_iter().flatten() {
+            in_flight.waits.wait(key, trigger);
         }
         match (self, told) {
             (Self::EndsCallsUnheard, Told::Call(_))
@@ -332,7 +329,7 @@ impl Mutant {
             (Self::IgnoresTurns, _) => without(due, |key| matches!(key, Key::Attachment(_))),
             (Self::NeverEnds, Key::Attachment(name)) => {
                 let volume = Text::from(name.split('-').nth(1).unwrap_or_default());
-                attacher.in_flight_mut().works_on(name, Some(&volume));
+                attacher.in_flight.works_on(name, Some(&volume));
                 due
             }
             _ => due,
@@ -377,7 +374,7 @@ fn without(due: Due, drop: impl Fn(&Key) -> bool) -> Due {
 fn forget_orphans(due: Due, attacher: &mut Attacher) -> Due {
     for wake in &due.wakes {
         if let Key::Orphan(target) = &wake.key {
-            attacher.in_flight_mut().settled(target);
+            attacher.in_flight.settled(target);
         }
     }
     without(due, |key| matches!(key, Key::Orphan(_)))
@@ -393,4 +390,11 @@ fn target(step: &Step) -> Option<Target> {
         volume: volume.as_str().into(),
         node: node.as_str().into(),
     })
+}
+
+/// Hides what is known of attempts, and shows it again.
+fn swap_attempts(in_flight: &mut InFlightState, hidden: &mut [HashMap<Text, Option<Text>>; 2]) {
+    let [working, doubtful] = hidden;
+    std::mem::swap(&mut in_flight.working, working);
+    std::mem::swap(&mut in_flight.doubtful, doubtful);
 }

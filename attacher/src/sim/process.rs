@@ -1,7 +1,7 @@
 //! One attacher process: the controller that ships, caches fed by late events, queues that are sets,
 //! and attempts that advance step by step.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub(super) struct Process {
     /// Whether everything was listed once: nothing is worked on before.
     pub(super) synced: bool,
     /// What a mutant keeps from the controller's books until an attempt's last request is answered.
-    pub(super) kept: HashMap<Key, HashSet<RequeueTrigger>>,
+    pub(super) kept: HashMap<Key, Vec<RequeueTrigger>>,
 }
 
 impl Process {

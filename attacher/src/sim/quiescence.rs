@@ -6,6 +6,7 @@ use super::driver::key;
 use super::run::{Faults, NODES, World, target};
 use crate::model::{Attachment, Text};
 use crate::plan::drift::{Expected, Listing};
+use crate::plan::in_flight::InFlightState;
 use crate::plan::orphan;
 use crate::testing::{F, driver};
 use csi_proto::csi::ListVolumesResponse;
@@ -148,7 +149,8 @@ impl World {
     /// Nothing is left of what is gone, and nothing is remembered of it.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let process = &self.process;
-        let mut left = process.attempts.reactor.in_flight().not_empty();
+        let in_flight = &process.attempts.reactor.in_flight;
+        let mut left = rest::remembered(in_flight, &InFlightState::default(), &["touched"]);
         let attachments = self.server.attachments.keys();
         left.extend(attachments.map(|name| format!("attachment {name}")));
         let volumes = self.server.volumes.keys();
@@ -223,7 +225,7 @@ impl World {
                     .process
                     .attempts
                     .reactor
-                    .in_flight()
+                    .in_flight
                     .orphan(&target(object))
                     .is_some();
                 let later = orphan::leaves(object, &driver()) || (owed && !object.deleting);

@@ -4,11 +4,12 @@
 //! crash loses them. What must not be lost with them, that a volume may exist of which the API does
 //! not know, is in the provisioning [`journal`](super::journal) as well.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::slow_set::{self, SlowSet};
+use sidecar::waits::Waits;
 
 use super::outcome::RequeueTrigger;
 use crate::model::{Claim, ClaimPhase, Text};
@@ -70,9 +71,8 @@ pub struct InFlightState<P> {
     /// What another process asked and came to light since an attempt for the claim began last: it knows nothing
     /// of it.
     adopted: HashMap<ClaimKey, Vec<Arc<P>>>,
-    /// What would cure the last failure of a claim, and the claims by it.
-    waits: HashMap<ClaimKey, RequeueTrigger>,
-    cures: HashMap<RequeueTrigger, HashSet<ClaimKey>>,
+    /// Claims that are tried again as soon as something appears, after their last failure.
+    waits: Waits<ClaimKey, RequeueTrigger>,
     /// Claims for which calls are running.
     calls: HashMap<ClaimKey, Arc<Claim>>,
     /// PersistentVolumes that this process removed, by name with their UID.
@@ -91,8 +91,7 @@ impl<P: Asked> InFlightState<P> {
             revoked: HashMap::new(),
             adopted: HashMap::new(),
             slow: SlowSet::new(retention),
-            waits: HashMap::new(),
-            cures: HashMap::new(),
+            waits: Waits::default(),
             calls: HashMap::new(),
             removed: HashMap::new(),
         }
@@ -162,7 +161,7 @@ impl<P: Asked> InFlightState<P> {
     ) {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
-        self.wait_no_more(&key);
+        self.waits.forget(&key);
         self.add_others(&key, outcome.asked(), &mut owed);
         let recalled = matches!(outcome, Outcome::Recalled(_));
         let keeps_object = matches!(outcome, Outcome::Unsaved(..));
@@ -296,7 +295,7 @@ impl<P: Asked> InFlightState<P> {
     /// running or in doubt. Whether that is so: work goes on then.
     pub fn gone(&mut self, key: &ClaimKey) -> bool {
         self.slow.remove(key);
-        self.wait_no_more(key);
+        self.waits.forget(key);
         let busy = self.is_busy(key);
         if !busy {
             self.settle(key);
@@ -304,28 +303,16 @@ impl<P: Asked> InFlightState<P> {
         busy
     }
 
-    /// The claim is tried again as soon as `cure` is there. To be called after [`end`](Self::end),
+    /// The claim is tried again as soon as `trigger` is there. To be called after [`end`](Self::end),
     /// with which whatever it has waited for before is over.
-    pub fn wait_for(&mut self, cure: RequeueTrigger, key: &ClaimKey) {
-        self.wait_no_more(key);
-        self.waits.insert(key.clone(), cure.clone());
-        self.cures.entry(cure).or_default().insert(key.clone());
-    }
-
-    fn wait_no_more(&mut self, key: &ClaimKey) {
-        if let Some(cure) = self.waits.remove(key)
-            && let Some(keys) = self.cures.get_mut(&cure)
-        {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.cures.remove(&cure);
-            }
-        }
+    pub fn wait_for(&mut self, trigger: RequeueTrigger, key: &ClaimKey) {
+        self.waits.forget(key);
+        self.waits.wait(key, trigger);
     }
 
     /// Names of the VolumeAttributesClasses that claims wait for.
     pub fn awaited_attributes_classes(&self) -> impl Iterator<Item = &Text> {
-        self.cures.keys().filter_map(|cure| match cure {
+        self.waits.triggers().filter_map(|trigger| match trigger {
             RequeueTrigger::AttributesClass(name) => Some(name),
             RequeueTrigger::Class(_)
             | RequeueTrigger::SourceClaim(_)
@@ -338,12 +325,8 @@ impl<P: Asked> InFlightState<P> {
 
     /// What was missing has appeared: these claims need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &RequeueTrigger) -> HashSet<ClaimKey> {
-        let keys = self.cures.remove(cure).unwrap_or_default();
-        for key in &keys {
-            self.waits.remove(key);
-        }
-        keys
+    pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<ClaimKey> {
+        self.waits.triggered(trigger)
     }
 
     /// This process has removed the PersistentVolume of this name and UID.

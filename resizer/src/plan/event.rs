@@ -62,7 +62,7 @@ fn grew(before: &ClaimDetail, after: &ClaimDetail) -> bool {
 
 /// Whether what is known of a volume now may let a task go on that waited for it.
 #[must_use]
-pub fn is_cure(before: Option<&Volume>, after: &Volume) -> bool {
+pub fn is_trigger(before: Option<&Volume>, after: &Volume) -> bool {
     before.is_none_or(|before| {
         before.claim != after.claim
             || before.handle != after.handle

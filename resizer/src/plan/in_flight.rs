@@ -4,12 +4,12 @@
 //! which attempts run, what the driver said last, what must be read again, who waits for whom.
 
 mod annotated;
-mod triggers;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use sidecar::keyed_guard::KeyedGuards;
+use sidecar::waits::Waits;
 
 use annotated::AnnotatedVolumes;
 
@@ -118,9 +118,7 @@ pub struct InFlightState {
     /// Which task of a claim runs, and whether the other one waits for it.
     turns: KeyedGuards<Text, Task>,
     running: HashMap<Text, Running>,
-    cures: HashMap<RequeueTrigger, HashSet<Task>>,
-    /// The same the other way round.
-    waiting: HashMap<Task, Vec<RequeueTrigger>>,
+    waits: Waits<Task, RequeueTrigger>,
     /// Volumes that carry the annotation of an expansion, by their claim.
     annotated: AnnotatedVolumes,
     usage: Usage,
@@ -138,8 +136,7 @@ impl InFlightState {
             claims: HashMap::new(),
             turns: KeyedGuards::default(),
             running: HashMap::new(),
-            cures: HashMap::new(),
-            waiting: HashMap::new(),
+            waits: Waits::default(),
             annotated: AnnotatedVolumes::default(),
             usage: Usage::default(),
             calls: KeyedGuards::default(),
@@ -166,11 +163,12 @@ impl InFlightState {
         self.running.insert(task.claim.clone(), running);
         let annotated = { self.annotated.of(&task.claim, claim.uid()) }.cloned();
         // What appears while the attempt runs may be just what it does not see.
-        self.wait_for(RequeueTrigger::Driver, task);
+        self.waits.wait(task, RequeueTrigger::Driver);
         if let Some(claim) = claim.detail() {
-            self.wait_for(RequeueTrigger::Volume(claim.volume.clone()), task);
+            let volume = RequeueTrigger::Volume(claim.volume.clone());
+            self.waits.wait(task, volume);
             for class in modify::targets(claim).filter(|_| task.kind == Kind::Modify) {
-                self.wait_for(RequeueTrigger::Class(class.clone()), task);
+                self.waits.wait(task, RequeueTrigger::Class(class.clone()));
             }
         }
         let mut start = Start {
@@ -194,7 +192,7 @@ impl InFlightState {
     pub fn end(&mut self, task: &Task, attempt: &Attempt, end: &End, now: Instant) -> Ended {
         let running = self.running.remove(&task.claim);
         let woken = self.turns.end(&task.claim);
-        self.stop_waiting(task);
+        self.waits.forget(task);
         if running.is_none_or(|running| running.gone) {
             let next = Next::Forget;
             return Ended { next, woken };
@@ -207,13 +205,13 @@ impl InFlightState {
             };
             return Ended { next, woken };
         }
-        let cure = match end {
-            End::Waits(cure) => Some(cure.clone()),
-            End::Failed(failure) => failure.cure(),
+        let trigger = match end {
+            End::Waits(trigger) => Some(trigger.clone()),
+            End::Failed(failure) => failure.trigger(),
             End::Done | End::Again | End::Later | End::Parked => None,
         };
-        if let Some(cure) = cure {
-            self.wait_for(cure, task);
+        if let Some(trigger) = trigger {
+            self.waits.wait(task, trigger);
         }
         let (retention, kind) = (self.retention, task.kind);
         let entry = self.claims.entry(task.claim.clone()).or_default();
@@ -294,7 +292,7 @@ impl InFlightState {
             running.gone = true;
         }
         for kind in Kind::ALL {
-            self.stop_waiting(&Task::new(kind, key));
+            self.waits.forget(&Task::new(kind, key));
         }
     }
 
@@ -324,8 +322,8 @@ impl InFlightState {
                 self.annotated.insert(claim, uid, name.clone());
             }
         }
-        if after.is_some_and(|after| event::is_cure(before, after)) {
-            tasks.extend(self.cured(&RequeueTrigger::Volume(name.clone())));
+        if after.is_some_and(|after| event::is_trigger(before, after)) {
+            tasks.extend(self.triggered(&RequeueTrigger::Volume(name.clone())));
         }
         tasks
     }
@@ -340,26 +338,8 @@ impl InFlightState {
     ) -> Vec<Task> {
         match after.is_none() || before == after {
             true => Vec::new(),
-            false => self.cured(&RequeueTrigger::Class(name.clone())),
+            false => self.triggered(&RequeueTrigger::Class(name.clone())),
         }
-    }
-
-    /// Which books are not empty: at rest, without claims, volumes and pods, none.
-    #[cfg(test)]
-    pub(crate) fn not_empty(&self) -> Vec<String> {
-        let books: [&dyn std::fmt::Debug; 7] = [
-            &self.claims,
-            &self.turns,
-            &self.running,
-            &self.cures,
-            &self.waiting,
-            &self.annotated.by_claim(),
-            &self.calls,
-        ];
-        let texts = books.iter().map(|book| format!("{book:?}"));
-        texts
-            .filter(|text| text != "{}" && text != "KeyedGuards { busy: {} }")
-            .collect()
     }
 
     /// The cache has `after` now, in place of `before`; `None` stands for no pod that uses claims.
@@ -377,7 +357,11 @@ impl InFlightState {
 
     /// The driver can be asked again: what failed without it need not wait for its retry.
     pub fn driver_is_back(&mut self) -> Vec<Task> {
-        self.cured(&RequeueTrigger::Driver)
+        self.triggered(&RequeueTrigger::Driver)
+    }
+
+    fn triggered(&self, trigger: &RequeueTrigger) -> Vec<Task> {
+        self.waits.of(trigger).cloned().collect()
     }
 
     /// What is remembered of the claim of this name, if it is of that one.

@@ -101,7 +101,7 @@ pub enum Failure {
 impl Failure {
     /// What would cure it, so that the task need not wait for its next retry.
     #[must_use]
-    pub fn cure(&self) -> Option<RequeueTrigger> {
+    pub fn trigger(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(_, volume) = self {
             return Some(RequeueTrigger::Volume(volume.clone()));
         }

@@ -81,10 +81,10 @@ pub struct Request {
 pub struct Run {
     task: Task,
     /// `None` if nothing is due for such a claim, or its other task runs, whose end brings this one back.
-    attempt: Option<Attempt>,
+    pub(crate) attempt: Option<Attempt>,
     /// Handle of the volume that a call is under way for.
     calling: Option<Text>,
-    over: Option<End>,
+    pub(crate) over: Option<End>,
 }
 
 impl Run {
@@ -95,16 +95,6 @@ impl Run {
             calling: None,
             over: None,
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn attempt(&self) -> Option<&Attempt> {
-        self.attempt.as_ref()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn drop_work(&mut self) {
-        self.over = Some(End::Done);
     }
 }
 
@@ -127,7 +117,7 @@ type Wakes = Due<Task, Notice>;
 /// The resizer.
 #[derive(Debug)]
 pub struct Resizer {
-    in_flight: InFlightState,
+    pub(crate) in_flight: InFlightState,
     gates: SyncGates,
     settings: Settings,
 }
@@ -184,16 +174,6 @@ impl Resizer {
             run.over = Some(End::Parked)
         }
         free
-    }
-
-    #[cfg(test)]
-    pub(crate) fn in_flight(&self) -> &InFlightState {
-        &self.in_flight
-    }
-
-    #[cfg(test)]
-    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
-        &mut self.in_flight
     }
 }
 

@@ -28,5 +28,5 @@ pub(super) enum Object {
 
 /// What an attempt has learnt that takes steps.
 pub(super) fn learnt(running: &Running) -> &Attempt {
-    running.attempt.attempt().expect("it takes steps")
+    running.attempt.attempt.as_ref().expect("it takes steps")
 }

@@ -22,7 +22,7 @@ use super::server::{Event, Server};
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::event::Origin;
 use crate::plan::reactor::{Change, Request, Run};
-use crate::plan::step::{Answer, Step};
+use crate::plan::step::{Answer, End, Step};
 use crate::plan::{self, Driver, Kind, Resizer, Settings, Task};
 use crate::testing::NOW;
 
@@ -256,11 +256,11 @@ impl Process {
         let claim = known.as_deref().and_then(Claim::detail);
         let step = self.mutant.decides(request.step, claim, held);
         if let Step::End(_) = step {
-            running.attempt.drop_work();
+            running.attempt.over = Some(End::Done);
             self.finish(index);
             return None;
         }
-        let in_flight = self.attempts.reactor.in_flight_mut();
+        let in_flight = &mut self.attempts.reactor.in_flight;
         self.mutant.calls(&step, in_flight);
         Some(Request { step, ..request })
     }
@@ -272,7 +272,7 @@ impl Process {
         let task = request.task.clone();
         let due = { &mut self.attempts }.answer(index, (request, answer), &self.informers);
         if let Some(handle) = handle {
-            let calls = &mut self.attempts.reactor.in_flight_mut().calls;
+            let calls = &mut self.attempts.reactor.in_flight.calls;
             let _held = calls.begin(&handle, task);
         }
         if self.mutant != Mutant::EndsCallsUnheard {

@@ -5,6 +5,7 @@ use sidecar_testkit::sim::rest;
 use super::run::{Faults, World};
 use crate::keys::{MODIFYING_VOLUME, RESIZE_CONDITIONS};
 use crate::model::{ClaimDetail, Text, Volume};
+use crate::plan::in_flight::InFlightState;
 use crate::plan::{Driver, Settings};
 
 impl World {
@@ -66,7 +67,9 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.attempts.reactor.in_flight().not_empty();
+        let in_flight = &self.process.attempts.reactor.in_flight;
+        let empty = InFlightState::new(&Settings::default());
+        let mut left = rest::remembered(in_flight, &empty, &["retention", "recover", "usage"]);
         if !self.process.attempts.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.attempts.later));
         }

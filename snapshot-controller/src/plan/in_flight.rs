@@ -6,6 +6,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
+use sidecar::waits::Waits;
+
 use super::complaint::RequeueTrigger;
 use super::silent::Silent;
 use super::step::Object;
@@ -64,10 +66,8 @@ pub struct InFlightState {
     unbound: Relation<GroupHandle>,
     /// Contents of groups, by the handle.
     groups: Relation<GroupHandle>,
-    /// Keys that wait for something, by what that is.
-    waiting: HashMap<RequeueTrigger, BTreeSet<Key>>,
-    /// What keys wait for.
-    waits: HashMap<Key, Vec<RequeueTrigger>>,
+    /// What failed attempts wait for.
+    waits: Waits<Key, RequeueTrigger>,
     /// UIDs of contents about which it was said that nothing deletes them.
     told: HashSet<Text>,
     /// Of which VolumeSnapshots it was said that no sidecar answers.
@@ -207,31 +207,19 @@ impl InFlightState {
     pub fn failed(&mut self, key: &Key, triggers: &[RequeueTrigger]) {
         self.forget(key);
         for trigger in triggers {
-            let waiting = self.waiting.entry(trigger.clone()).or_default();
-            waiting.insert(key.clone());
-        }
-        if !triggers.is_empty() {
-            self.waits.insert(key.clone(), triggers.to_vec());
+            self.waits.wait(key, trigger.clone());
         }
     }
 
     /// What `key` waited for does not matter any more.
     pub fn forget(&mut self, key: &Key) {
-        for trigger in self.waits.remove(key).unwrap_or_default() {
-            if let Some(waiting) = self.waiting.get_mut(&trigger) {
-                waiting.remove(key);
-                if waiting.is_empty() {
-                    self.waiting.remove(&trigger);
-                }
-            }
-        }
+        self.waits.forget(key);
     }
 
     /// Who waited for this.
     #[must_use]
     pub fn triggered(&self, trigger: &RequeueTrigger) -> Vec<Key> {
-        let waiting = self.waiting.get(trigger).into_iter().flatten();
-        waiting.cloned().collect()
+        self.waits.of(trigger).cloned().collect()
     }
 
     /// Whether it was said of the content with this UID that nothing deletes it.
@@ -248,22 +236,6 @@ impl InFlightState {
     /// The content with this UID is gone.
     pub fn untell(&mut self, uid: &Text) {
         self.told.remove(uid);
-    }
-
-    /// Whether nothing is remembered.
-    #[cfg(any(test, feature = "simulation"))]
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        // What is kept in the end has its handles for ever.
-        self.users.0.is_empty()
-            && self.members.0.is_empty()
-            && self.unbound.0.is_empty()
-            && self.silent.is_empty()
-            && self.restores.0.is_empty()
-            && self.waiting.is_empty()
-            && self.waits.is_empty()
-            && self.told.is_empty()
-            && self.claims.busy.is_empty()
     }
 }
 
@@ -312,7 +284,7 @@ impl<K: Eq + Hash> Relation<K> {
 #[derive(Debug, Default)]
 pub struct Claims {
     /// Claims that are being written, with who waits for the end of that.
-    busy: HashMap<Text, Vec<Key>>,
+    pub(crate) busy: HashMap<Text, Vec<Key>>,
     /// Claims of which it is not known whether the last write was applied.
     doubtful: HashSet<Text>,
 }
@@ -349,11 +321,6 @@ impl Claims {
         self.busy.remove(claim).unwrap_or_default()
     }
 
-    #[cfg(test)]
-    pub(crate) fn forget_all(&mut self) {
-        self.busy.clear();
-    }
-
     /// The claim was read, or is gone.
     pub fn settle(&mut self, claim: &Text) {
         self.doubtful.remove(claim);
@@ -365,9 +332,14 @@ mod tests {
     use std::sync::Arc;
 
     use sidecar::snapshot::SNAPSHOT_AS_SOURCE;
+    use sidecar_testkit::sim::rest::remembered;
 
     use super::*;
     use crate::model::{SnapshotStatus, Source};
+
+    fn nothing(in_flight: &InFlightState) -> bool {
+        remembered(in_flight, &InFlightState::default(), &[]).is_empty()
+    }
 
     fn user(name: &str, claim: &str) -> Snapshot {
         Snapshot {
@@ -403,7 +375,7 @@ mod tests {
         assert!(!in_flight.is_used(&claim, Some(&"ns/s2".into())));
         assert_eq!(in_flight.snapshot(Some(&ready), None), None);
         assert_eq!(in_flight.snapshot(Some(&other), None), Some(claim));
-        assert!(in_flight.is_empty());
+        assert!(nothing(&in_flight));
     }
 
     #[test]
@@ -416,6 +388,6 @@ mod tests {
         in_flight.failed(&key, std::slice::from_ref(&one));
         assert!(in_flight.triggered(&other).is_empty());
         in_flight.forget(&key);
-        assert!(in_flight.is_empty());
+        assert!(nothing(&in_flight));
     }
 }

@@ -44,7 +44,7 @@ type News = Due<Key, Notice>;
 /// The controller.
 #[derive(Debug, Default)]
 pub struct Controller {
-    in_flight: InFlightState,
+    pub(crate) in_flight: InFlightState,
     operations: Operations,
 }
 
@@ -188,19 +188,12 @@ impl Controller {
     }
 
     /// What it remembers.
-    #[cfg(any(test, feature = "simulation"))]
     #[must_use]
     pub fn in_flight(&self) -> &InFlightState {
         &self.in_flight
     }
 
-    #[cfg(test)]
-    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
-        &mut self.in_flight
-    }
-
     /// What it measures.
-    #[cfg(any(test, feature = "simulation"))]
     #[must_use]
     pub fn operations(&self) -> &Operations {
         &self.operations

@@ -65,9 +65,4 @@ impl Silent {
     pub fn forget(&mut self, uid: &Text) {
         self.0.remove(uid);
     }
-
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

@@ -223,8 +223,8 @@ impl Mutant {
     /// After a decision on `key`.
     pub(super) fn decided(self, key: &Key, controller: &mut Controller) {
         match self {
-            Self::ForgetsTriggers => controller.in_flight_mut().forget(key),
-            Self::WritesAtOnce => controller.in_flight_mut().claims.forget_all(),
+            Self::ForgetsTriggers => controller.in_flight.forget(key),
+            Self::WritesAtOnce => controller.in_flight.claims.busy.clear(),
             _ => {}
         }
     }
@@ -258,7 +258,7 @@ impl Mutant {
             && let Some(key) = gone
         {
             controller
-                .in_flight_mut()
+                .in_flight
                 .failed(&Key::Snapshot(key), &[RequeueTrigger::AnyClass]);
         }
     }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidecar::waits::Waits;
+
 use super::answer::Said;
 use super::attempt::{Attempt, End};
 use super::failing::Before;
@@ -45,14 +47,13 @@ struct Entry {
     start: Start,
     /// How often in a row the driver called it impossible.
     infeasible: u32,
-    trigger: Option<RequeueTrigger>,
 }
 
 /// Everything remembered.
 #[derive(Debug, Default)]
 pub struct InFlightState {
     contents: BTreeMap<Text, Entry>,
-    waiting: BTreeSet<(RequeueTrigger, Text)>,
+    waits: Waits<Text, RequeueTrigger>,
 }
 
 impl InFlightState {
@@ -64,7 +65,7 @@ impl InFlightState {
 
     /// An attempt on this content begins.
     pub fn begin(&mut self, name: &Text, content: &Content) -> Start {
-        self.stop_waiting(name);
+        self.waits.forget(name);
         let entry = self.contents.get(name);
         match entry.filter(|entry| entry.uid == content.uid) {
             Some(entry) => entry.start.clone(),
@@ -89,19 +90,16 @@ impl InFlightState {
 
     /// The content fails, and waits for this beside its back-off.
     pub fn waits(&mut self, name: &Text, uid: &Text, trigger: RequeueTrigger) {
-        self.stop_waiting(name);
-        self.entry(name, uid).trigger = Some(trigger.clone());
-        self.waiting.insert((trigger, name.clone()));
+        self.waits.forget(name);
+        // Whose content is gone goes with what is remembered of it.
+        self.entry(name, uid);
+        self.waits.wait(name, trigger);
     }
 
     /// This has appeared or changed: who waited for it.
-    pub fn triggered(&mut self, trigger: &RequeueTrigger) -> Vec<Text> {
-        let waiting = self.waiting.iter().filter(|(of, _)| of == trigger);
-        let names: Vec<Text> = waiting.map(|(_, name)| name.clone()).collect();
-        for name in &names {
-            self.stop_waiting(name);
-            self.begins_anew(name);
-        }
+    pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<Text> {
+        let names = self.waits.triggered(trigger);
+        names.iter().for_each(|name| self.begins_anew(name));
         names
     }
 
@@ -159,7 +157,7 @@ impl InFlightState {
             }
             End::Done | End::Gone => {
                 let deleted = entry.start.deleted;
-                self.stop_waiting(name);
+                self.waits.forget(name);
                 if deleted {
                     self.begins_anew(name)
                 } else {
@@ -172,7 +170,7 @@ impl InFlightState {
 
     /// The content is gone.
     pub fn forget(&mut self, name: &Text) {
-        self.stop_waiting(name);
+        self.waits.forget(name);
         self.contents.remove(name);
     }
 
@@ -185,22 +183,5 @@ impl InFlightState {
             };
         }
         entry
-    }
-
-    fn stop_waiting(&mut self, name: &Text) {
-        let entry = self.contents.get_mut(name);
-        if let Some(trigger) = entry.and_then(|entry| entry.trigger.take()) {
-            self.waiting.remove(&(trigger, name.clone()));
-        }
-    }
-
-    /// What is left, in words.
-    #[cfg(any(test, feature = "simulation"))]
-    #[must_use]
-    pub fn not_empty(&self) -> Vec<String> {
-        let contents = self.contents.iter();
-        let mut left: Vec<String> = contents.map(|content| format!("{content:?}")).collect();
-        left.extend(self.waiting.iter().map(|waiting| format!("{waiting:?}")));
-        left
     }
 }

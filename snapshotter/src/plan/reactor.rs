@@ -115,7 +115,6 @@ impl Snapshotter {
     }
 
     /// What it remembers.
-    #[cfg(any(test, feature = "simulation"))]
     #[must_use]
     pub fn in_flight(&self) -> &InFlightState {
         &self.in_flight

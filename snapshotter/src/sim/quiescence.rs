@@ -189,7 +189,8 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.attempts.reactor.in_flight().not_empty();
+        let in_flight = self.process.attempts.reactor.in_flight();
+        let mut left = rest::remembered(in_flight, &Default::default(), &[]);
         if !self.process.attempts.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.attempts.later));
         }

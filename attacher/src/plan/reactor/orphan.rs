@@ -112,7 +112,7 @@ impl Attacher {
             }
             Some(AttemptEnd::Waits) | None => Verdict::Done,
             Some(AttemptEnd::Failed(failure)) => {
-                self.in_flight.awaits(Key::Orphan(run.target), &failure);
+                self.in_flight.awaits(&Key::Orphan(run.target), &failure);
                 Verdict::Retry {
                     hung: fairness::hung(&failure),
                     failure: Failed::Orphan(failure),
@@ -124,7 +124,9 @@ impl Attacher {
 
 fn verdict(orphan: &Orphan, informers: Informed<'_>) -> Owed {
     let driver = informers.driver();
-    let looked_up: Vec<_> = { informers.attachments().into_iter() }
+    let looked_up: Vec<_> = informers
+        .attachments()
+        .into_iter()
         .map(|attachment| {
             let name = attachment.volume.as_deref();
             let volume = name.and_then(|name| informers.volume(name));

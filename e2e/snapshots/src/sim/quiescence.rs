@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
 use sidecar::text::Text;
+use sidecar_testkit::sim::rest::remembered;
 
 use super::check::{holds, is_deleting, uid_of};
 use super::controller::Controller;
@@ -215,12 +216,10 @@ impl World {
             }
         }
         let mut left = self.snapshotter.not_empty();
-        if !self.controller.attempts.reactor.in_flight().is_empty() {
-            left.push(format!(
-                "{:?}",
-                self.controller.attempts.reactor.in_flight()
-            ));
-        }
+        // What is kept in the end has its handles for ever.
+        let kept = ["grouped", "groups", "doubtful"];
+        let in_flight = self.controller.attempts.reactor.in_flight();
+        left.extend(remembered(in_flight, &Default::default(), &kept));
         if !self.controller.attempts.reactor.operations().is_empty() {
             left.push(format!(
                 "{:?}",

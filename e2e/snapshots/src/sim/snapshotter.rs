@@ -11,6 +11,7 @@ use sidecar::kube::cache::store;
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
+use sidecar_testkit::sim::rest::remembered;
 use sidecar_testkit::sim::server::{Part, Why};
 use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::{Class, Content};
@@ -101,8 +102,10 @@ impl Both {
 
     /// What is remembered, in words.
     pub(super) fn not_empty(&self) -> Vec<String> {
-        let mut left = self.single.attempts.reactor.in_flight().not_empty();
-        left.extend(self.grouped.attempts.reactor.in_flight().not_empty());
+        let single = self.single.attempts.reactor.in_flight();
+        let mut left = remembered(single, &Default::default(), &[]);
+        let grouped = self.grouped.attempts.reactor.in_flight();
+        left.extend(remembered(grouped, &Default::default(), &[]));
         left
     }
 

@@ -22,8 +22,7 @@ impl<P: Asked> InFlightState<P> {
             ("hindered", self.hindered.len()),
             ("revoked", self.revoked.len()),
             ("adopted", self.adopted.len()),
-            ("waits", self.waits.len()),
-            ("cures", self.cures.len()),
+            ("waits", self.waits.triggers().count()),
             ("calls", self.calls.len()),
             ("removed", self.removed.len()),
         ];

@@ -207,20 +207,20 @@ fn a_claim_of_the_same_name_is_another_one() {
 }
 
 #[test]
-fn cures_are_handed_out_once_and_go_with_the_claim() {
+fn who_is_triggered_is_told_once_and_who_is_gone_never() {
     let mut books = books();
-    let cure = || RequeueTrigger::Class("gold".into());
-    books.wait_for(cure(), &key());
-    books.wait_for(cure(), &key());
-    assert_eq!(books.cured(&cure()), HashSet::from([key()]));
-    assert!(books.cured(&cure()).is_empty());
-    books.wait_for(cure(), &key());
+    let trigger = || RequeueTrigger::Class("gold".into());
+    books.wait_for(trigger(), &key());
+    books.wait_for(trigger(), &key());
+    assert_eq!(books.triggered(&trigger()), BTreeSet::from([key()]));
+    assert!(books.triggered(&trigger()).is_empty());
+    books.wait_for(trigger(), &key());
     books.gone(&key());
-    assert!(books.cured(&cure()).is_empty());
+    assert!(books.triggered(&trigger()).is_empty());
 }
 
 #[test]
-fn a_claim_waits_for_what_would_cure_its_last_failure() {
+fn a_claim_waits_for_the_trigger_of_its_last_failure() {
     let mut books = books();
     let class = |name: &str| RequeueTrigger::AttributesClass(name.into());
     let awaited = |books: &InFlightState<_>| {
@@ -237,8 +237,8 @@ fn a_claim_waits_for_what_would_cure_its_last_failure() {
     books.wait_for(class("gold"), &key());
     books.wait_for(class("silver"), &key());
     assert_eq!(awaited(&books), ["silver"]);
-    assert!(books.cured(&class("gold")).is_empty());
-    assert_eq!(books.cured(&class("silver")), HashSet::from([key()]));
+    assert!(books.triggered(&class("gold")).is_empty());
+    assert_eq!(books.triggered(&class("silver")), BTreeSet::from([key()]));
     assert!(awaited(&books).is_empty());
 }
 

@@ -19,7 +19,7 @@ impl Provisioner {
                 self.claim_gone(old, due);
                 look_at_freed(old, None, informers, due);
                 // Gone, or it has its volume now and can be cloned.
-                self.cured(&RequeueTrigger::SourceClaim(old.key()), due);
+                self.triggered(&RequeueTrigger::SourceClaim(old.key()), due);
             }
             Change::ClaimResync(claim) => {
                 if event::is_work_for_claim(None, claim, &informers.driver()) {
@@ -49,7 +49,7 @@ impl Provisioner {
                     );
                 }
             }
-            Change::Class(class) => self.cured(&RequeueTrigger::Class(class.name.clone()), due),
+            Change::Class(class) => self.triggered(&RequeueTrigger::Class(class.name.clone()), due),
             Change::Attachment { old, new } => {
                 if let Some(old) = old.filter(|old| *old != new) {
                     self.attached.remove(old);
@@ -70,10 +70,10 @@ impl Provisioner {
             Change::Node { name, old, new } => self.node_changed(&name, old, new, due),
             Change::CsiNode(name, new) => self.csi_node_changed(&name, new, informers, due),
             Change::Grant(grant) => {
-                self.cured(&RequeueTrigger::Grant(grant.namespace.clone()), due)
+                self.triggered(&RequeueTrigger::Grant(grant.namespace.clone()), due)
             }
             Change::AttributesClass(name) => {
-                self.cured(&RequeueTrigger::AttributesClass(name), due)
+                self.triggered(&RequeueTrigger::AttributesClass(name), due)
             }
             Change::DriverBack => self.driver_back(informers, due),
         }
@@ -91,7 +91,7 @@ impl Provisioner {
             }
             look_at_freed(old, Some(new), informers, due);
         } else {
-            self.cured(&RequeueTrigger::SourceClaim(new.key()), due);
+            self.triggered(&RequeueTrigger::SourceClaim(new.key()), due);
         }
         if !own && event::is_work_for_claim(old, new, &informers.driver()) {
             wake_claim(due, ClaimKey::of(new));
@@ -108,8 +108,8 @@ impl Provisioner {
     }
 
     /// What was missing is there: the claims that wait for it are tried again.
-    pub(super) fn cured(&mut self, cure: &RequeueTrigger, due: &mut Wakes) {
-        for key in self.in_flight.cured(cure) {
+    pub(super) fn triggered(&mut self, trigger: &RequeueTrigger, due: &mut Wakes) {
+        for key in self.in_flight.triggered(trigger) {
             wake_claim(due, key);
         }
     }
@@ -136,8 +136,8 @@ impl Provisioner {
         let moved = self.places.set_labels(name, labels);
         segments_moved(moved, due);
         if new.is_some() {
-            self.cured(&RequeueTrigger::Node(name.clone()), due);
-            self.cured(&RequeueTrigger::AnyNode, due);
+            self.triggered(&RequeueTrigger::Node(name.clone()), due);
+            self.triggered(&RequeueTrigger::AnyNode, due);
         }
     }
 
@@ -158,8 +158,8 @@ impl Provisioner {
         let moved = self.places.set_driver(name, entry);
         segments_moved(moved, due);
         if cures {
-            self.cured(&RequeueTrigger::CsiNode(name.clone()), due);
-            self.cured(&RequeueTrigger::AnyNode, due);
+            self.triggered(&RequeueTrigger::CsiNode(name.clone()), due);
+            self.triggered(&RequeueTrigger::AnyNode, due);
         }
     }
 

@@ -55,11 +55,6 @@ impl AnnotatedVolumes {
         Some(&annotated.volume)
     }
 
-    #[cfg(test)]
-    pub(super) fn by_claim(&self) -> &dyn std::fmt::Debug {
-        &self.by_claim
-    }
-
     /// Whether any volume carries the annotation of a claim of this name.
     pub(super) fn has(&self, claim: &Text) -> bool {
         self.by_claim.contains_key(claim)
