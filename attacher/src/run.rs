@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_proto::csi::methods;
+use migration::TRANSLATOR;
 use sidecar::controller::link::{Calls, Identity};
 use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
 use sidecar::flags::{Exit, Values};
@@ -13,7 +14,6 @@ use sidecar::names::LeaseOwner;
 use crate::args::{self, Command, Config};
 use crate::control;
 use crate::plan::Driver;
-use crate::plan::driver::is_migrated;
 use crate::work::driver::{DriverView, IDENTITY_TIMEOUT, Settings};
 
 /// Runs csi-attacher.
@@ -40,7 +40,7 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         attacher.calls(),
         Identity::Together(IDENTITY_TIMEOUT),
         attacher.election(),
-        is_migrated,
+        Attacher::is_migrated,
     );
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
@@ -108,7 +108,7 @@ impl Controller for Attacher {
     }
 
     fn is_migrated(driver: &str) -> bool {
-        is_migrated(driver)
+        TRANSLATOR.has_moved_to(driver)
     }
 
     fn settings(&self) -> Settings {

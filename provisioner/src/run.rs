@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_proto::csi::methods;
+use migration::TRANSLATOR;
 use sidecar::controller::link::{Calls, Identity};
 use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
 use sidecar::flags::{Exit, Values};
@@ -15,7 +16,6 @@ use sidecar::verbose;
 use crate::args::{self, Command, Config, Environment, FATAL};
 use crate::control::{self, CapacityProducer, Parts};
 use crate::plan::Driver;
-use crate::plan::driver::is_migrated;
 use crate::work::capacity;
 use crate::work::discovery;
 use crate::work::driver::{self as our_driver, DriverView, OwnNode};
@@ -45,7 +45,13 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let election = provisioner.config.election.clone();
     let identity = Identity::Each(provisioner.config.timeout);
     let calls = provisioner.calls();
-    let connecting = seat.connect_driver(&address, calls, identity, election.as_ref(), is_migrated);
+    let connecting = seat.connect_driver(
+        &address,
+        calls,
+        identity,
+        election.as_ref(),
+        Provisioner::is_migrated,
+    );
     let meeting = async {
         provisioner.discover(&seat).await?;
         connecting.await
@@ -122,7 +128,7 @@ impl Controller for Provisioner {
     }
 
     fn is_migrated(driver: &str) -> bool {
-        is_migrated(driver)
+        TRANSLATOR.has_moved_to(driver)
     }
 
     fn settings(&self) {}

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_proto::csi::methods;
+use migration::TRANSLATOR;
 use sidecar::controller::link::{Calls, Identity};
 use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
 use sidecar::flags::{Exit, Values};
@@ -15,7 +16,6 @@ use sidecar::names::LeaseOwner;
 use crate::args::{self, Command, Config};
 use crate::control;
 use crate::plan::Driver;
-use crate::plan::driver::is_migrated;
 use crate::work::driver::DriverView;
 
 /// Runs csi-resizer.
@@ -41,7 +41,13 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let election = resizer.config.election.clone();
     let identity = Identity::Each(resizer.config.timeout);
     let calls = resizer.calls();
-    let connecting = seat.connect_driver(&address, calls, identity, election.as_ref(), is_migrated);
+    let connecting = seat.connect_driver(
+        &address,
+        calls,
+        identity,
+        election.as_ref(),
+        Resizer::is_migrated,
+    );
     let meeting = async {
         resizer.discover(&seat).await?;
         let handshake = connecting.await?;
@@ -105,7 +111,7 @@ impl Controller for Resizer {
     }
 
     fn is_migrated(driver: &str) -> bool {
-        is_migrated(driver)
+        TRANSLATOR.has_moved_to(driver)
     }
 
     fn settings(&self) {}

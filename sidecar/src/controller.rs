@@ -10,6 +10,7 @@
 pub mod call;
 pub mod engine;
 pub mod flags;
+pub mod incompatible;
 pub mod lead;
 pub mod link;
 pub mod process;
@@ -24,6 +25,7 @@ pub mod watch;
 
 pub use call::CallError;
 pub use flags::{Election, Http, Pacing};
+pub use incompatible::IncompatibleDriver;
 pub use link::{Capabilities, DriverHandshake, Link};
 pub use process::{Process, Program, Tenure};
 pub use program::{Command, run};

@@ -2,11 +2,9 @@
 //!
 //! It is read again whenever the driver restarts while everything else goes on.
 
-use std::fmt;
-
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
-use migration::TRANSLATOR;
+use sidecar::controller::IncompatibleDriver;
 
 /// The driver as decisions see it: its name, its abilities, and the settings that go with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +35,6 @@ pub struct Abilities {
     pub list_published: bool,
 }
 
-/// Whether volumes of an in-tree plugin were moved to the driver of this name.
-#[must_use]
-pub fn is_migrated(name: &str) -> bool {
-    TRANSLATOR.driver(name).is_some()
-}
-
 impl Abilities {
     /// Abilities out of the two capability sets. `controller` answers nothing where the driver has
     /// no controller service, and must not be asked then.
@@ -64,59 +56,30 @@ impl Abilities {
     }
 }
 
-/// A driver came back as something this process cannot go on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IncompatibleDriver {
-    /// Another driver answers on the socket.
-    Renamed {
-        /// Name at start-up.
-        before: String,
-        /// Name now.
-        now: String,
-    },
-    /// The driver no longer has `PUBLISH_UNPUBLISH_VOLUME`: attached volumes could not be
-    /// detached.
-    LostPublish,
-    /// The driver gained `PUBLISH_UNPUBLISH_VOLUME`: volumes marked attached never were published.
-    GainedPublish,
-}
+const PUBLISH: &str = "PUBLISH_UNPUBLISH_VOLUME";
 
-impl fmt::Display for IncompatibleDriver {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Renamed { before, now } => write!(
-                out,
-                "the driver on the CSI socket changed its name from {before} to {now}; \
-                 restart the attacher together with the driver"
-            ),
-            Self::LostPublish => out.write_str(
-                "the driver came back without the capability PUBLISH_UNPUBLISH_VOLUME, which \
-                 attached volumes need to be detached; restart the attacher if that is intended",
-            ),
-            Self::GainedPublish => out.write_str(
-                "the driver came back with the capability PUBLISH_UNPUBLISH_VOLUME, which it did \
-                 not have; the attacher must start anew to use it",
-            ),
-        }
-    }
-}
+/// The driver lost the capability to publish volumes.
+pub const LOST_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
+    how: "without",
+    capability: PUBLISH,
+    consequence: ", which attached volumes need to be detached; restart the attacher if that is intended",
+};
 
-impl std::error::Error for IncompatibleDriver {}
+/// The driver gained it: volumes marked attached never were published.
+pub const GAINED_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
+    how: "with",
+    capability: PUBLISH,
+    consequence: ", which it did not have; the attacher must start anew to use it",
+};
 
-/// Whether the process may go on with the driver that came back as `name` with `abilities`.
+/// Whether the process may go on with the driver that came back with other abilities.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, abilities: Abilities) -> Result<(), IncompatibleDriver> {
-    if before.name != name {
-        return Err(IncompatibleDriver::Renamed {
-            before: before.name.clone(),
-            now: name.to_owned(),
-        });
-    }
-    match (before.abilities.publish, abilities.publish) {
-        (true, false) => Err(IncompatibleDriver::LostPublish),
-        (false, true) => Err(IncompatibleDriver::GainedPublish),
+pub fn accept(before: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
+    match (before.publish, now.publish) {
+        (true, false) => Err(LOST_PUBLISH),
+        (false, true) => Err(GAINED_PUBLISH),
         (true, true) | (false, false) => Ok(()),
     }
 }
@@ -137,27 +100,19 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_came_back_is_accepted_or_named() {
-        let before = driver();
+    fn a_driver_that_came_back_is_accepted_or_not() {
+        let before = driver().abilities;
         let more = Abilities {
             readonly: true,
-            ..before.abilities
+            ..before
         };
-        assert_eq!(accept(&before, &before.name, more), Ok(()));
-        let renamed = accept(&before, "other", more).unwrap_err().to_string();
+        assert_eq!(accept(before, more), Ok(()));
+        assert_eq!(accept(before, Abilities::default()), Err(LOST_PUBLISH));
+        assert_eq!(accept(Abilities::default(), more), Err(GAINED_PUBLISH));
+        let text = LOST_PUBLISH.to_string();
         assert!(
-            renamed.contains("test.csi.driver") && renamed.contains("other"),
-            "{renamed}"
-        );
-        let lost = accept(&before, &before.name, Abilities::default());
-        assert_eq!(lost, Err(IncompatibleDriver::LostPublish));
-        let trivial = Driver {
-            abilities: Abilities::default(),
-            ..driver()
-        };
-        assert_eq!(
-            accept(&trivial, &trivial.name, more),
-            Err(IncompatibleDriver::GainedPublish)
+            text.contains("without the capability PUBLISH_UNPUBLISH_VOLUME, which"),
+            "{text}"
         );
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{self, Capabilities};
+use sidecar::controller::{self, Capabilities, IncompatibleDriver};
 use sidecar::flags::Exit;
 use sidecar::names;
 
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
+use crate::plan::driver::{Abilities, accept};
 
 /// For `GetPluginInfo`, and for both capability calls together, whatever `--timeout` says.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,8 +26,8 @@ pub struct Settings {
 
 impl controller::Driver for Driver {
     type Settings = Settings;
-    type IncompatibleDriver = IncompatibleDriver;
 
+    const CONTROLLER: &'static str = "attacher";
     const ASKS_ANY_CONTROLLER: bool = false;
 
     fn new(name: &str, capabilities: &Capabilities, settings: &Settings) -> Result<Self, Exit> {
@@ -48,6 +48,6 @@ impl controller::Driver for Driver {
     }
 
     fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
-        accept(self, &now.name, now.abilities)
+        accept(self.abilities, now.abilities)
     }
 }

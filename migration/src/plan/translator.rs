@@ -36,6 +36,12 @@ impl<'a> Translator<'a> {
         self.drivers.iter().find(|driver| driver.name == name)
     }
 
+    /// Whether volumes of an in-tree plugin were moved to the CSI driver of this name.
+    #[must_use]
+    pub fn has_moved_to(&self, name: &str) -> bool {
+        self.driver(name).is_some()
+    }
+
     /// The driver that replaced the plugin of this name; `None` if none did.
     #[must_use]
     pub fn plugin(&self, name: &str) -> Option<&'a Driver> {

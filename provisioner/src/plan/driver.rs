@@ -2,11 +2,10 @@
 //!
 //! It is read again whenever the driver restarts while everything else goes on.
 
-use std::fmt;
-
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
 use migration::TRANSLATOR;
+use sidecar::controller::IncompatibleDriver;
 
 /// The driver as decisions see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +29,6 @@ impl Driver {
     pub fn is_named(&self, name: &str) -> bool {
         *self.name == *name || self.plugin() == Some(name)
     }
-}
-
-/// Whether volumes of an in-tree plugin were moved to the driver of this name.
-#[must_use]
-pub fn is_migrated(name: &str) -> bool {
-    TRANSLATOR.driver(name).is_some()
 }
 
 /// The capabilities that change what the provisioner does.
@@ -81,59 +74,11 @@ impl Abilities {
     }
 }
 
-/// A driver came back as something this process cannot go on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IncompatibleDriver {
-    /// Another driver answers on the socket.
-    Renamed {
-        /// Name at start-up.
-        before: String,
-        /// Name now.
-        now: String,
-    },
-    /// A capability came or went on which it depends what is watched.
-    Changed {
-        /// The capability.
-        capability: &'static str,
-        /// Whether it came.
-        gained: bool,
-    },
-}
-
-impl fmt::Display for IncompatibleDriver {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Renamed { before, now } => write!(
-                out,
-                "the driver on the CSI socket changed its name from {before} to {now}; \
-                 restart the provisioner together with the driver"
-            ),
-            Self::Changed { capability, gained } => {
-                let how = if *gained { "with" } else { "without" };
-                write!(
-                    out,
-                    "the driver came back {how} the capability {capability}; the provisioner must \
-                     start anew to watch what goes with it"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for IncompatibleDriver {}
-
-/// Whether the process may go on with the driver that came back as `name` with `now`.
+/// Whether the process may go on with the driver that came back with other abilities.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), IncompatibleDriver> {
-    if before.name != name {
-        return Err(IncompatibleDriver::Renamed {
-            before: before.name.clone(),
-            now: name.to_owned(),
-        });
-    }
-    let then = before.abilities;
+pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
     let watched = [
         (
             "VOLUME_ACCESSIBILITY_CONSTRAINTS",
@@ -145,7 +90,11 @@ pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Incompa
         ("CREATE_DELETE_SNAPSHOT", then.snapshot, now.snapshot),
     ];
     match watched.into_iter().find(|(_, then, now)| then != now) {
-        Some((capability, _, gained)) => Err(IncompatibleDriver::Changed { capability, gained }),
+        Some((capability, _, gained)) => Err(IncompatibleDriver::Changed {
+            how: if gained { "with" } else { "without" },
+            capability,
+            consequence: "; the provisioner must start anew to watch what goes with it",
+        }),
         None => Ok(()),
     }
 }
@@ -181,48 +130,36 @@ mod tests {
         for name in ["Disk.csi.azure.com", "rbd.csi.ceph.com", ""] {
             assert_eq!(driver(name).plugin(), None, "{name:?}");
             assert!(
-                !is_migrated(name) && driver(name).is_named(name),
+                !TRANSLATOR.has_moved_to(name) && driver(name).is_named(name),
                 "{name:?}"
             );
         }
     }
 
     #[test]
-    fn a_driver_that_came_back_is_accepted_or_named() {
-        let before = driver();
+    fn a_driver_that_came_back_is_accepted_or_not() {
+        let before = driver().abilities;
         let with = |change: fn(&mut Abilities)| {
-            let mut abilities = before.abilities;
+            let mut abilities = before;
             change(&mut abilities);
-            accept(&before, &before.name, abilities)
+            accept(before, abilities).map_err(|error| error.to_string())
         };
         assert_eq!(with(|_| {}), Ok(()));
         assert_eq!(with(|now| now.modify = true), Ok(()));
         assert_eq!(with(|now| now.create_delete = false), Ok(()));
-        let changed = |capability| {
-            Err(IncompatibleDriver::Changed {
-                capability,
-                gained: true,
-            })
-        };
-        assert_eq!(
-            with(|now| now.topology = true),
-            changed("VOLUME_ACCESSIBILITY_CONSTRAINTS")
-        );
-        assert_eq!(
-            with(|now| now.publish = true),
-            changed("PUBLISH_UNPUBLISH_VOLUME")
-        );
-        assert_eq!(with(|now| now.clone = true), changed("CLONE_VOLUME"));
-        assert_eq!(
-            with(|now| now.snapshot = true),
-            changed("CREATE_DELETE_SNAPSHOT")
-        );
-        let renamed = accept(&before, "other", before.abilities)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            renamed.contains("test-driver") && renamed.contains("other"),
-            "{renamed}"
-        );
+        let changes: [(fn(&mut Abilities), _); 4] = [
+            (
+                |now| now.topology = true,
+                "VOLUME_ACCESSIBILITY_CONSTRAINTS",
+            ),
+            (|now| now.publish = true, "PUBLISH_UNPUBLISH_VOLUME"),
+            (|now| now.clone = true, "CLONE_VOLUME"),
+            (|now| now.snapshot = true, "CREATE_DELETE_SNAPSHOT"),
+        ];
+        for (change, capability) in changes {
+            let text = with(change).unwrap_err();
+            let gained = format!("the driver came back with the capability {capability}; ");
+            assert!(text.starts_with(&gained), "{text}");
+        }
     }
 }

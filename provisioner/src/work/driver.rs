@@ -2,21 +2,22 @@
 
 use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::{NodeGetInfoRequest, Topology};
-use sidecar::controller::{self, Capabilities};
+use sidecar::controller::{self, Capabilities, IncompatibleDriver};
 use sidecar::csi::call;
 use sidecar::flags::Exit;
 use sidecar::rpc_code;
 
 use crate::args::FATAL;
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
+use crate::plan::driver::{Abilities, accept};
 
 /// The provisioner's driver.
 pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();
-    type IncompatibleDriver = IncompatibleDriver;
+
+    const CONTROLLER: &'static str = "provisioner";
 
     // A driver without controller service usually ends the process here already, as upstream.
     const ASKS_ANY_CONTROLLER: bool = true;
@@ -36,7 +37,7 @@ impl controller::Driver for Driver {
     }
 
     fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
-        accept(self, &now.name, now.abilities)
+        accept(self.abilities, now.abilities)
     }
 }
 

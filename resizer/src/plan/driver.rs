@@ -3,12 +3,10 @@
 //!
 //! It is read again whenever the driver restarts while everything else goes on.
 
-use std::fmt;
-
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
-use migration::TRANSLATOR;
+use sidecar::controller::IncompatibleDriver;
 
 use super::fairness::Kind;
 
@@ -21,12 +19,6 @@ pub struct Driver {
     pub abilities: Abilities,
     /// Whether volumes of an in-tree plugin were moved to this driver.
     pub migrated: bool,
-}
-
-/// Whether volumes of an in-tree plugin were moved to the driver of this name.
-#[must_use]
-pub fn is_migrated(name: &str) -> bool {
-    TRANSLATOR.driver(name).is_some()
 }
 
 /// Who makes volumes larger.
@@ -94,77 +86,31 @@ impl Abilities {
 }
 
 /// A driver that the resizer can do nothing with: the process ends with this text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
     /// No plugin capability `CONTROLLER_SERVICE`.
+    #[error("CSI driver does not support controller service")]
     NoControllerService,
     /// Neither expansion nor modification.
+    #[error(
+        "CSI driver does not support resize nor modify; remove the resizer from the driver's pod, or let the driver \
+         announce EXPAND_VOLUME or MODIFY_VOLUME"
+    )]
     Neither,
 }
 
-impl fmt::Display for Unsuitable {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::NoControllerService => "CSI driver does not support controller service",
-            Self::Neither => {
-                "CSI driver does not support resize nor modify; remove the resizer from the \
-                 driver's pod, or let the driver announce EXPAND_VOLUME or MODIFY_VOLUME"
-            }
-        })
-    }
-}
-
-impl std::error::Error for Unsuitable {}
-
-/// A driver came back as something this process cannot go on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IncompatibleDriver {
-    /// Another driver answers on the socket.
-    Renamed {
-        /// Name at start-up.
-        before: String,
-        /// Name now.
-        now: String,
-    },
-    /// A capability came or went on which it depends what is watched and how volumes grow.
-    Changed {
-        /// The capability.
-        capability: &'static str,
-    },
-}
-
-impl fmt::Display for IncompatibleDriver {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Renamed { before, now } => write!(
-                out,
-                "the driver on the CSI socket changed its name from {before} to {now}; restart the \
-                 resizer together with the driver"
-            ),
-            Self::Changed { capability } => write!(
-                out,
-                "the driver came back with another answer about the capability {capability}; the \
-                 resizer must start anew to go by it"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for IncompatibleDriver {}
-
-/// Whether the process may go on with the driver that came back as `name` with `now`.
+/// Whether the process may go on with the driver that came back with other abilities.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), IncompatibleDriver> {
-    if before.name != name {
-        return Err(IncompatibleDriver::Renamed {
-            before: before.name.clone(),
-            now: name.to_owned(),
-        });
-    }
-    let then = before.abilities;
-    let changed = |capability| Err(IncompatibleDriver::Changed { capability });
+pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
+    let changed = |capability| {
+        Err(IncompatibleDriver::Changed {
+            how: "with another answer about",
+            capability,
+            consequence: "; the resizer must start anew to go by it",
+        })
+    };
     if then.expansion != now.expansion {
         return changed("EXPAND_VOLUME");
     }
@@ -226,27 +172,23 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_came_back_is_accepted_or_named() {
-        let before = driver();
+    fn a_driver_that_came_back_is_accepted_or_not() {
+        let before = driver().abilities;
         let with = |change: fn(&mut Abilities)| {
-            let mut abilities = before.abilities;
+            let mut abilities = before;
             change(&mut abilities);
-            accept(&before, &before.name, abilities)
+            accept(before, abilities).map_err(|error| error.to_string())
         };
-        let changed = |capability| Err(IncompatibleDriver::Changed { capability });
         assert_eq!(with(|_| {}), Ok(()));
         assert_eq!(with(|now| now.single_node_multi_writer = true), Ok(()));
-        assert_eq!(with(|now| now.modify = false), changed("MODIFY_VOLUME"));
-        assert_eq!(
-            with(|now| now.expansion = Expansion::NodeOnly),
-            changed("EXPAND_VOLUME")
-        );
-        let renamed = accept(&before, "other", before.abilities)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            renamed.contains("test.csi.driver") && renamed.contains("other"),
-            "{renamed}"
-        );
+        let changes: [(fn(&mut Abilities), _); 2] = [
+            (|now| now.modify = false, "MODIFY_VOLUME"),
+            (|now| now.expansion = Expansion::NodeOnly, "EXPAND_VOLUME"),
+        ];
+        for (change, capability) in changes {
+            let text = with(change).unwrap_err();
+            let changed = format!("with another answer about the capability {capability}; ");
+            assert!(text.contains(&changed), "{text}");
+        }
     }
 }

@@ -2,19 +2,20 @@
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
-use sidecar::controller::{self, Capabilities};
+use migration::TRANSLATOR;
+use sidecar::controller::{self, Capabilities, IncompatibleDriver};
 use sidecar::flags::Exit;
 
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, IncompatibleDriver, Unsuitable, accept, is_migrated};
+use crate::plan::driver::{Abilities, Unsuitable, accept};
 
 /// The resizer's driver.
 pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();
-    type IncompatibleDriver = IncompatibleDriver;
 
+    const CONTROLLER: &'static str = "resizer";
     const ASKS_ANY_CONTROLLER: bool = false;
 
     fn asks_node(known: &Capabilities) -> bool {
@@ -31,7 +32,7 @@ impl controller::Driver for Driver {
         Ok(Self {
             name: name.to_owned(),
             abilities: abilities.map_err(|unsuitable| ends(&unsuitable))?,
-            migrated: is_migrated(name),
+            migrated: TRANSLATOR.has_moved_to(name),
         })
     }
 
@@ -40,7 +41,7 @@ impl controller::Driver for Driver {
     }
 
     fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
-        accept(self, &now.name, now.abilities)
+        accept(self.abilities, now.abilities)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tonic::Code;
 
+use super::incompatible::IncompatibleDriver;
 use super::link::{Calls, Capabilities, Link};
 use crate::csi::Channel;
 use crate::csi::observe::Observer;
@@ -22,8 +23,9 @@ use crate::rt::Exit;
 pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Settings that decisions need together with the driver.
     type Settings: Send + Sync + 'static;
-    /// Why the process cannot go on with what the driver has become.
-    type IncompatibleDriver: fmt::Display;
+
+    /// What texts call the controller.
+    const CONTROLLER: &'static str;
 
     /// Whether the controller is asked for its calls even if the driver offers no such service,
     /// which then usually fails.
@@ -55,11 +57,13 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Name from `GetPluginInfo`.
     fn name(&self) -> &str;
 
-    /// Whether the process may go on with `now`, what the driver came back as.
+    /// Whether the process may go on with the abilities of `now`, what the driver of this name came back as.
     ///
     /// # Errors
     /// Says why it may not; the process ends with that text.
-    fn accept(&self, now: &Self) -> Result<(), Self::IncompatibleDriver>;
+    fn accept(&self, _now: &Self) -> Result<(), IncompatibleDriver> {
+        Ok(())
+    }
 }
 
 /// The driver, as it is known now.
@@ -183,7 +187,15 @@ impl<D: Driver> View<D> {
     /// Whether this controller may go on with `now`.
     fn accept(&self, now: D) -> Result<(), Exit> {
         let mut current = self.lock();
-        let accepted = current.accept(&now);
+        let accepted = if current.name() == now.name() {
+            current.accept(&now)
+        } else {
+            Err(IncompatibleDriver::Renamed {
+                controller: D::CONTROLLER,
+                before: current.name().to_owned(),
+                now: now.name().to_owned(),
+            })
+        };
         accepted.map_err(|unacceptable| Exit::failure(1, unacceptable))?;
         if **current != now {
             tracing::info!(before = ?*current, ?now, "The CSI driver's capabilities changed");

@@ -1,9 +1,6 @@
-//! What decisions need to know of the driver, whether it is one to work with at all, and which
-//! changes of a driver end the process.
+//! What decisions need to know of the driver, and whether it is one to work with at all.
 //!
 //! It is read again whenever the driver restarts while everything else goes on.
-
-use std::fmt;
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 
@@ -53,59 +50,12 @@ impl Abilities {
 }
 
 /// A driver of this name takes no snapshots: the process ends with this text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "CSI driver {0} does not support ControllerCreateSnapshot; remove the snapshotter from the driver's pod, or let \
+     the driver announce CREATE_DELETE_SNAPSHOT"
+)]
 pub struct Unsuitable(pub String);
-
-impl fmt::Display for Unsuitable {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "CSI driver {} does not support ControllerCreateSnapshot; remove the snapshotter from \
-             the driver's pod, or let the driver announce CREATE_DELETE_SNAPSHOT",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for Unsuitable {}
-
-/// Another driver answers on the socket: the process cannot go on with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renamed {
-    /// Name at start-up.
-    pub before: String,
-    /// Name now.
-    pub now: String,
-}
-
-impl fmt::Display for Renamed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { before, now } = self;
-        write!(
-            out,
-            "the driver on the CSI socket changed its name from {before} to {now}; restart the \
-             snapshotter together with the driver"
-        )
-    }
-}
-
-impl std::error::Error for Renamed {}
-
-/// Whether the process may go on with the driver that came back as `name`. Abilities are looked at
-/// for each check, and may change.
-///
-/// # Errors
-/// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str) -> Result<(), Renamed> {
-    if before.name == name {
-        Ok(())
-    } else {
-        Err(Renamed {
-            before: before.name.clone(),
-            now: name.to_owned(),
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -136,16 +86,5 @@ mod tests {
             };
             assert_eq!(with(has), Ok(expected));
         }
-    }
-
-    #[test]
-    fn a_driver_that_came_back_is_accepted_or_named() {
-        let before = Driver {
-            name: "a".to_owned(),
-            abilities: Abilities::default(),
-        };
-        assert_eq!(accept(&before, "a"), Ok(()));
-        let text = accept(&before, "b").unwrap_err().to_string();
-        assert!(text.contains("from a to b"), "{text}");
     }
 }

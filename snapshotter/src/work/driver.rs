@@ -6,7 +6,7 @@ use sidecar::controller::{self, Capabilities};
 use sidecar::flags::Exit;
 
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, Renamed, accept};
+use crate::plan::driver::Abilities;
 
 /// The snapshotter's driver.
 pub type DriverView = controller::View<Driver>;
@@ -14,7 +14,8 @@ pub type DriverView = controller::View<Driver>;
 impl controller::Driver for Driver {
     /// Whether group snapshots are served from the start, so that it is asked for them.
     type Settings = bool;
-    type IncompatibleDriver = Renamed;
+
+    const CONTROLLER: &'static str = "snapshotter";
 
     // Upstream asks the controller without a look at the plugin's capabilities.
     const ASKS_ANY_CONTROLLER: bool = true;
@@ -42,9 +43,5 @@ impl controller::Driver for Driver {
 
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn accept(&self, now: &Self) -> Result<(), Renamed> {
-        accept(self, &now.name)
     }
 }

@@ -14,8 +14,8 @@ struct Named(String);
 
 impl Driver for Named {
     type Settings = ();
-    type IncompatibleDriver = String;
 
+    const CONTROLLER: &'static str = "controller";
     const ASKS_ANY_CONTROLLER: bool = false;
 
     fn new(name: &str, known: &Capabilities, (): &()) -> Result<Self, Exit> {
@@ -29,14 +29,6 @@ impl Driver for Named {
 
     fn name(&self) -> &str {
         &self.0
-    }
-
-    fn accept(&self, now: &Self) -> Result<(), String> {
-        if self == now {
-            Ok(())
-        } else {
-            Err(format!("{} became {}", self.0, now.0))
-        }
     }
 }
 
@@ -222,7 +214,7 @@ async fn a_driver_that_comes_back_as_another_ends_the_process() {
     driver.configure(|model| model.name = "other".to_owned());
     driver.start();
     let exit = timeout(SOON, view.follow()).await.unwrap();
-    let text = "test.csi.driver became other";
+    let text = "changed its name from test.csi.driver to other; restart the controller";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     let is_back = |line: &String| line.contains("is back");
     assert!(!log.lines().iter().any(is_back), "{:?}", log.lines());
@@ -380,8 +372,8 @@ struct Anything;
 
 impl Driver for Anything {
     type Settings = ();
-    type IncompatibleDriver = String;
 
+    const CONTROLLER: &'static str = "controller";
     const ASKS_ANY_CONTROLLER: bool = false;
 
     fn new(_: &str, _: &Capabilities, (): &()) -> Result<Self, Exit> {
@@ -390,10 +382,6 @@ impl Driver for Anything {
 
     fn name(&self) -> &str {
         "any"
-    }
-
-    fn accept(&self, _: &Self) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -433,7 +421,7 @@ async fn a_controller_that_cannot_go_on_with_the_driver_ends_alone() {
         exit = timeout(SOON, named.follow()) => exit.unwrap(),
         exit = &mut goes_on => panic!("{exit:?}"),
     };
-    let text = "test.csi.driver became idle";
+    let text = "changed its name from test.csi.driver to idle";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     assert!(anything.channel().await.is_ok());
     assert!(named.channel().await.is_err());
