@@ -6,8 +6,6 @@
 //! Every failure is retried with back-off, for ever: a code that CSI calls final says only that no
 //! operation is running any more, not that the next one fails as well.
 
-use std::fmt;
-
 use tonic::Code;
 
 pub use sidecar::refusal::{ApiError, Refusal};
@@ -58,37 +56,57 @@ impl Direction {
 }
 
 /// Why an attempt ended without reaching its goal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Both sources are set.
+    #[error("both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")]
     TwoSources,
     /// No source is set.
+    #[error("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")]
     NoSource,
     /// The PersistentVolume is not there.
+    #[error("persistentvolume {0:?} not found")]
     NoVolume(Text),
     /// The PersistentVolume is being deleted.
+    #[error("PersistentVolume {0:?} is marked for deletion")]
     VolumeDeleting(Text),
     /// The PersistentVolume's finalizer could not be added.
+    #[error("could not add PersistentVolume finalizer: {0}")]
     Protect(ApiError),
     /// The server took the patch and the finalizer is still not there.
+    #[error(
+        "could not add PersistentVolume finalizer: the API server accepted the patch but the finalizer is not there; \
+         an admission webhook may remove it"
+    )]
     ProtectIgnored,
     /// The source is one of an in-tree plugin and cannot be said in the words of its CSI driver.
+    #[error("failed to translate in tree pv to CSI: {0}")]
     Untranslatable(Text),
     /// The volume's handle lacks what the node's id does not say.
+    #[error("failed to repair volume handle: {0}")]
     Unrepaired(String),
     /// The source is neither CSI nor one that a CSI driver replaced.
+    #[error("pv spec contained non-csi source that was not migrated")]
     NotCsi,
     /// The inline specification has no CSI source.
+    #[error("inline volume spec contains nil CSI source")]
     InlineNotCsi,
     /// Access modes without a counterpart.
+    #[error("{0}")]
     AccessModes(BadAccessModes),
     /// The Secret could not be read.
+    #[error("failed to load secret \"{}/{}\": {}", .0.namespace, .0.name, .1)]
     Secret(SecretRef, ApiError),
     /// A value of the Secret is not text, so that no request can carry it.
+    #[error(
+        "rpc error: code = Internal desc = grpc: error while marshaling: string field contains invalid UTF-8"
+    )]
     SecretNotText,
     /// No CSINode object for the node.
+    #[error("csinode.storage.k8s.io {0:?} not found")]
     NoCsiNode(Text),
     /// The driver is not registered on the node.
+    #[error("CSINode {node} does not contain driver {driver}")]
     NotRegistered {
         /// The node.
         node: Text,
@@ -96,24 +114,39 @@ pub enum Failure {
         driver: String,
     },
     /// Finalizer and node id could not be saved.
+    #[error("could not save VolumeAttachment: {0}")]
     Prepare(ApiError),
     /// The server took the patch and the object still lacks finalizer or node id.
+    #[error(
+        "could not save VolumeAttachment: the API server accepted the patch but finalizer or node id are not there; \
+         an admission webhook may remove them"
+    )]
     PrepareIgnored,
     /// The driver refused, failed or did not answer in time.
+    #[error("{0}")]
     Call(RpcError),
     /// The driver is away, and was not asked.
+    #[error("{0}")]
     Unreachable(RpcError),
     /// The volume is attached, but that could not be recorded.
+    #[error("failed to mark as attached: {0}")]
     MarkAttached(ApiError),
     /// The volume is detached, but that could not be recorded.
+    #[error("could not mark as detached: {0}")]
     MarkDetached(ApiError),
     /// The server took the patch and the finalizer is still there.
+    #[error(
+        "could not mark as detached: the API server accepted the patch but the finalizer is still there"
+    )]
     ReleaseIgnored,
     /// Driver without publish calls: the status could not be written.
+    #[error("failed to mark as attached: {0}")]
     MarkTrivial(ApiError),
     /// In doubt about the last write, and the object could not be read.
+    #[error("could not read VolumeAttachment: {0}")]
     Reread(ApiError),
     /// The volume is none that is kept unasked, and could not be read.
+    #[error("could not read PersistentVolume {0:?}: {1}")]
     ReadVolume(Text, ApiError),
 }
 
@@ -190,70 +223,6 @@ impl Failure {
             .then(|| status::failed(attachment, field, &self.to_string(), code, time))
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TwoSources => out.write_str(
-                "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source",
-            ),
-            Self::NoSource => out.write_str(
-                "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source",
-            ),
-            Self::NoVolume(name) => write!(out, "persistentvolume {name:?} not found"),
-            Self::VolumeDeleting(name) => {
-                write!(out, "PersistentVolume {name:?} is marked for deletion")
-            }
-            Self::Protect(error) => {
-                write!(out, "could not add PersistentVolume finalizer: {error}")
-            }
-            Self::ProtectIgnored => out.write_str(
-                "could not add PersistentVolume finalizer: the API server accepted the patch but \
-                 the finalizer is not there; an admission webhook may remove it",
-            ),
-            Self::Untranslatable(why) => {
-                write!(out, "failed to translate in tree pv to CSI: {why}")
-            }
-            Self::Unrepaired(why) => write!(out, "failed to repair volume handle: {why}"),
-            Self::NotCsi => out.write_str("pv spec contained non-csi source that was not migrated"),
-            Self::InlineNotCsi => out.write_str("inline volume spec contains nil CSI source"),
-            Self::AccessModes(error) => write!(out, "{error}"),
-            Self::Secret(reference, error) => write!(
-                out,
-                "failed to load secret \"{}/{}\": {error}",
-                reference.namespace, reference.name
-            ),
-            Self::SecretNotText => out.write_str(
-                "rpc error: code = Internal desc = grpc: error while marshaling: string field \
-                 contains invalid UTF-8",
-            ),
-            Self::NoCsiNode(node) => write!(out, "csinode.storage.k8s.io {node:?} not found"),
-            Self::NotRegistered { node, driver } => {
-                write!(out, "CSINode {node} does not contain driver {driver}")
-            }
-            Self::Prepare(error) => write!(out, "could not save VolumeAttachment: {error}"),
-            Self::PrepareIgnored => out.write_str(
-                "could not save VolumeAttachment: the API server accepted the patch but finalizer \
-                 or node id are not there; an admission webhook may remove them",
-            ),
-            Self::Call(error) | Self::Unreachable(error) => write!(out, "{error}"),
-            Self::MarkAttached(error) | Self::MarkTrivial(error) => {
-                write!(out, "failed to mark as attached: {error}")
-            }
-            Self::Reread(error) => write!(out, "could not read VolumeAttachment: {error}"),
-            Self::ReadVolume(name, error) => {
-                write!(out, "could not read PersistentVolume {name:?}: {error}")
-            }
-            Self::MarkDetached(error) => write!(out, "could not mark as detached: {error}"),
-            Self::ReleaseIgnored => out.write_str(
-                "could not mark as detached: the API server accepted the patch but the finalizer \
-                 is still there",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 #[cfg(test)]
 mod tests {

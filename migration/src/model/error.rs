@@ -1,10 +1,10 @@
 //! Why something cannot be translated.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Why an object cannot be translated: the object, the field, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{cause} ({}{})", self.place(), self.way_out())]
 pub struct Error {
     /// Kind and name of the object; empty where a name was asked for alone.
     pub object: String,
@@ -15,31 +15,45 @@ pub struct Error {
 }
 
 /// What is wrong. The text is the one that upstream's sidecars put into events and statuses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// There is no volume.
+    #[error("persistent volume was nil")]
     NoVolume,
     /// There is no PersistentVolume with a CSI source.
+    #[error("CSI persistent volume was nil")]
     NoCsiVolume,
     /// The volume of this name has no source that can be translated.
+    #[error("could not find in-tree plugin translation logic for {0:?}")]
     NoSource(String),
     /// No plugin was replaced by this CSI driver; asked with a volume.
+    #[error("could not find in-tree plugin translation logic for {0}")]
     NoPluginForVolumeOf(String),
     /// Classes of this provisioner are not translated.
+    #[error("could not find in-tree storage class parameter translation logic for {0:?}")]
     NoClassPlugin(String),
     /// The PersistentVolume of this name is of no plugin that was replaced.
+    #[error("could not find in-tree plugin name from persistent volume {0}")]
     NoPluginOfPersistentVolume(String),
     /// The pod's volume of this name is of no plugin that was replaced.
+    #[error("could not find in-tree plugin name from volume {0}")]
     NoPluginOfPodVolume(String),
     /// Neither a PersistentVolume nor a pod's volume.
+    #[error("both persistent volume and volume are nil")]
     NeitherVolume,
     /// No driver replaced this plugin.
+    #[error("could not find CSI Driver name for plugin {0}")]
     NoDriver(String),
     /// This driver replaced no plugin.
+    #[error("could not find In-Tree driver name for CSI plugin {0}")]
     NoPlugin(String),
     /// The field has another type.
+    #[error("not a {0}")]
     NotA(&'static str),
     /// An id in the form of a URL that is none.
+    #[error(
+        "failed to translate Kubernetes ID to EBS Volume ID Invalid disk name ({id}): parse {id:?}: {why}"
+    )]
     NotAUrl {
         /// The id.
         id: String,
@@ -47,12 +61,18 @@ pub enum Cause {
         why: UrlFault,
     },
     /// An id in the form of a URL whose path is no volume id.
+    #[error(
+        "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({0})"
+    )]
     NotAVolumeId(String),
     /// The zones of a label have no region.
+    #[error("failed to get region from zones: {0}")]
     LabelRegion(RegionFault),
     /// The zones of a volume's topology have no region.
+    #[error("failed to translate topology. Error:Failed to handle region topology. error: {0}")]
     TopologyRegion(RegionFault),
     /// The zone of a node has no region.
+    #[error("failed to get region from zone {zone}: {why}")]
     NodeRegion {
         /// The zone.
         zone: String,
@@ -60,6 +80,10 @@ pub enum Cause {
         why: RegionFault,
     },
     /// No number of a partition.
+    #[error(
+        "failed to convert partition {value} to integer: {value:?}: {}",
+        if *too_large { "value out of range" } else { "invalid syntax" }
+    )]
     Partition {
         /// What is there.
         value: String,
@@ -67,6 +91,7 @@ pub enum Cause {
         too_large: bool,
     },
     /// A handle of fewer parts than needed, between slashes.
+    #[error("failed to get id components.Got: {got}, wanted {wanted} components or more. ")]
     HandleParts {
         /// How many there are.
         got: usize,
@@ -74,11 +99,13 @@ pub enum Cause {
         wanted: usize,
     },
     /// A handle with less than two `#`.
+    #[error("error parsing volume id: {handle:?}, should at least contain two #")]
     HandleSeparators {
         /// The handle.
         handle: String,
     },
     /// No name of a disk in a URI.
+    #[error("could not get disk name from {uri}, correct format: {form}")]
     NoDiskName {
         /// The URI.
         uri: String,
@@ -86,12 +113,16 @@ pub enum Cause {
         form: &'static str,
     },
     /// A kind of disk that no CSI driver serves.
+    #[error("kind({0}) is not supported in csi migration")]
     Kind(String),
     /// No namespace of the Secret.
+    #[error("could not find a secret namespace in PersistentVolumeSource or ClaimRef")]
     NoSecretNamespace,
     /// Zones both as parameters and as topologies of a class.
+    #[error("cannot simultaneously set allowed topologies and zone/zones parameters")]
     ZonesTwice,
     /// A handle or node id of fewer parts than needed to repair it.
+    #[error("{what} has wrong number of elements; got {got}, wanted {wanted} or more")]
     RepairParts {
         /// `volume handle` or `node handle`
         what: &'static str,
@@ -101,36 +132,47 @@ pub enum Cause {
         wanted: usize,
     },
     /// A handle that is neither of a zone nor of a region.
+    #[error("expected volume handle to have zones or regions regionality value, got: {0}")]
     Regionality(String),
 }
 
 /// Why text is no URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlFault {
     /// A control character.
+    #[error("invalid control character")]
     Control,
     /// `%` without two hexadecimal digits.
+    #[error("invalid URL escape")]
     Escape,
     /// Something in the host that cannot be there.
+    #[error("invalid host")]
     Host,
     /// A port that is no number.
+    #[error("invalid port")]
     Port,
     /// Something before `@` that cannot be there.
+    #[error("invalid userinfo")]
     UserInfo,
     /// The path's escapes are not UTF-8.
+    #[error("escapes that are not UTF-8")]
     Text,
 }
 
 /// Why zones have no region.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegionFault {
     /// There are none.
+    #[error("no zones specified")]
     NoZones,
     /// A name that is no AWS zone's.
+    #[error("Unexpected zone format: {0} is not a valid AWS zone")]
     NotAws(String),
     /// A name that is no GCE zone's.
+    #[error("zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {0}")]
     NotGce(String),
     /// They are of several regions.
+    #[error("multiple or no regions gotten from zones, got: map[{}]", set(.0))]
     Several(BTreeSet<String>),
 }
 
@@ -147,6 +189,12 @@ impl Error {
     pub(crate) fn of(mut self, kind: &str, name: &str) -> Self {
         self.object = format!("{kind} {name:?}");
         self
+    }
+
+    fn place(&self) -> String {
+        let parts = [&self.object, &self.field].into_iter();
+        let parts = parts.filter(|part| !part.is_empty());
+        parts.map(|part| format!("{part}: ")).collect()
     }
 
     /// What to do about it.
@@ -186,146 +234,8 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} (", self.cause)?;
-        for part in [&self.object, &self.field] {
-            if !part.is_empty() {
-                write!(out, "{part}: ")?;
-            }
-        }
-        write!(out, "{})", self.way_out())
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl fmt::Display for Cause {
-    #[expect(clippy::too_many_lines, reason = "one text for each cause")]
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NO_LOGIC: &str = "could not find in-tree plugin translation logic for";
-        const NO_NAME: &str = "could not find in-tree plugin name from";
-        const NO_AWS_ID: &str = "failed to translate Kubernetes ID to EBS Volume ID";
-        match self {
-            Self::NoVolume => write!(out, "persistent volume was nil"),
-            Self::NoCsiVolume => write!(out, "CSI persistent volume was nil"),
-            Self::NoSource(name) => write!(out, "{NO_LOGIC} {name:?}"),
-            Self::NoPluginForVolumeOf(driver) => write!(out, "{NO_LOGIC} {driver}"),
-            Self::NoClassPlugin(plugin) => write!(
-                out,
-                "could not find in-tree storage class parameter translation logic for {plugin:?}"
-            ),
-            Self::NoPluginOfPersistentVolume(name) => {
-                write!(out, "{NO_NAME} persistent volume {name}")
-            }
-            Self::NoPluginOfPodVolume(name) => write!(out, "{NO_NAME} volume {name}"),
-            Self::NeitherVolume => write!(out, "both persistent volume and volume are nil"),
-            Self::NoDriver(plugin) => {
-                write!(out, "could not find CSI Driver name for plugin {plugin}")
-            }
-            Self::NoPlugin(driver) => write!(
-                out,
-                "could not find In-Tree driver name for CSI plugin {driver}"
-            ),
-            Self::NotA(kind) => write!(out, "not a {kind}"),
-            Self::ZonesTwice => write!(
-                out,
-                "cannot simultaneously set allowed topologies and zone/zones parameters"
-            ),
-            Self::LabelRegion(why) => write!(out, "failed to get region from zones: {why}"),
-            Self::TopologyRegion(why) => write!(
-                out,
-                "failed to translate topology. Error:Failed to handle region topology. error: {why}"
-            ),
-            Self::NodeRegion { zone, why } => {
-                write!(out, "failed to get region from zone {zone}: {why}")
-            }
-            Self::Kind(kind) => write!(out, "kind({kind}) is not supported in csi migration"),
-            Self::NoSecretNamespace => write!(
-                out,
-                "could not find a secret namespace in PersistentVolumeSource or ClaimRef"
-            ),
-            Self::NotAUrl { id, why } => {
-                write!(
-                    out,
-                    "{NO_AWS_ID} Invalid disk name ({id}): parse {id:?}: {why}"
-                )
-            }
-            Self::NotAVolumeId(id) => {
-                write!(out, "{NO_AWS_ID} Invalid format for AWS volume ({id})")
-            }
-            Self::Partition { value, too_large } => {
-                let why = if *too_large {
-                    "value out of range"
-                } else {
-                    "invalid syntax"
-                };
-                write!(
-                    out,
-                    "failed to convert partition {value} to integer: {value:?}: {why}"
-                )
-            }
-            Self::HandleParts { got, wanted } => write!(
-                out,
-                "failed to get id components.Got: {got}, wanted {wanted} components or more. "
-            ),
-            Self::HandleSeparators { handle } => write!(
-                out,
-                "error parsing volume id: {handle:?}, should at least contain two #"
-            ),
-            Self::NoDiskName { uri, form } => write!(
-                out,
-                "could not get disk name from {uri}, correct format: {form}"
-            ),
-            Self::RepairParts { what, got, wanted } => write!(
-                out,
-                "{what} has wrong number of elements; got {got}, wanted {wanted} or more"
-            ),
-            Self::Regionality(part) => write!(
-                out,
-                "expected volume handle to have zones or regions regionality value, got: {part}"
-            ),
-        }
-    }
-}
-
-impl fmt::Display for UrlFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Control => "invalid control character",
-            Self::Escape => "invalid URL escape",
-            Self::Host => "invalid host",
-            Self::Port => "invalid port",
-            Self::UserInfo => "invalid userinfo",
-            Self::Text => "escapes that are not UTF-8",
-        })
-    }
-}
-
-impl fmt::Display for RegionFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoZones => write!(out, "no zones specified"),
-            Self::NotAws(zone) => {
-                write!(
-                    out,
-                    "Unexpected zone format: {zone} is not a valid AWS zone"
-                )
-            }
-            Self::NotGce(zone) => write!(
-                out,
-                "zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
-            ),
-            Self::Several(regions) => {
-                let regions: Vec<_> = { regions.iter() }
-                    .map(|region| format!("{region}:{{}}"))
-                    .collect();
-                write!(
-                    out,
-                    "multiple or no regions gotten from zones, got: map[{}]",
-                    regions.join(" ")
-                )
-            }
-        }
-    }
+/// As Go writes a set.
+fn set(names: &BTreeSet<String>) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{name}:{{}}")).collect();
+    names.join(" ")
 }

@@ -66,25 +66,16 @@ pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Er
 }
 
 /// Why a volume that the driver made has no PersistentVolume in the plugin's words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsayable {
     /// It cannot be said in them.
+    #[error("{0}")]
     Untranslatable(Error),
     /// The API server would refuse it, for ever: the field, what it says, and the rule.
+    #[error(
+        "what the driver answered makes a PersistentVolume that the API server refuses: {0} is {1:?}, but must {2}"
+    )]
     Refused(String, String, Rule),
-}
-
-impl fmt::Display for Unsayable {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Untranslatable(error) => write!(out, "{error}"),
-            Self::Refused(field, value, rule) => write!(
-                out,
-                "what the driver answered makes a PersistentVolume that the API server refuses: {field} is \
-                 {value:?}, but must {rule}"
-            ),
-        }
-    }
 }
 
 /// What the API server asks of a field.

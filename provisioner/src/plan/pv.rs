@@ -3,14 +3,12 @@
 //! What the object will say is settled before the first call, is kept with the request while a call
 //! is in doubt, and must come out the same whichever process gets the answer.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use csi_proto::csi::{CreateVolumeResponse, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sidecar::csi::Migrated;
 use sidecar::quantity::Quantity;
+use std::collections::BTreeMap;
 
 use super::migrated::{self, Unsayable};
 use super::topology::node_affinity;
@@ -127,13 +125,16 @@ pub struct SecretName {
 
 /// Why an answer that says success is none. The call is repeated, since nobody can tell what the
 /// driver is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// There is no volume in it.
+    #[error("the driver answered without a volume")]
     NoVolume,
     /// The volume has no id.
+    #[error("the driver answered with a volume without id")]
     NoId,
     /// The volume is smaller than asked for.
+    #[error("created volume capacity {has} less than requested capacity {wanted}")]
     TooSmall {
         /// Bytes asked for.
         wanted: i64,
@@ -143,16 +144,21 @@ pub enum Unusable {
         id: String,
     },
     /// The PersistentVolume that has its name is of another volume.
+    #[error("the PersistentVolume that was to be saved is there, for another volume than {id}")]
     Unrecorded {
         /// The volume, which is to be deleted.
         id: String,
     },
     /// The driver does not say that it filled the volume from the data source.
+    #[error(
+        "volume content source missing: the driver did not confirm that it used the data source"
+    )]
     NotFilled {
         /// The volume, which is to be deleted.
         id: String,
     },
     /// The class is of an in-tree plugin, and no PersistentVolume in the plugin's words can be saved.
+    #[error("{why}")]
     Unsayable {
         /// Why not.
         why: Box<Unsayable>,
@@ -181,30 +187,6 @@ impl Unusable {
         Migrated(matches!(self, Self::Unsayable { .. }))
     }
 }
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVolume => out.write_str("the driver answered without a volume"),
-            Self::NoId => out.write_str("the driver answered with a volume without id"),
-            Self::TooSmall { wanted, has, .. } => write!(
-                out,
-                "created volume capacity {has} less than requested capacity {wanted}"
-            ),
-            Self::Unrecorded { id } => write!(
-                out,
-                "the PersistentVolume that was to be saved is there, for another volume than {id}"
-            ),
-            Self::NotFilled { .. } => out.write_str(
-                "volume content source missing: the driver did not confirm that it used the data \
-                 source",
-            ),
-            Self::Unsayable { why, .. } => write!(out, "{why}"),
-        }
-    }
-}
-
-impl std::error::Error for Unusable {}
 
 /// The volume in the driver's answer. `name` is the PersistentVolume's.
 ///

@@ -3,13 +3,12 @@
 //! The texts end up in events and conditions, where people and scripts read them. No text is ever
 //! parsed again in here.
 
-use std::fmt;
-
 use sidecar::csi::access_mode::BadAccessModes;
 use tonic::Code;
 
 use super::fairness::Kind;
 use super::step::{Announcement, ClaimWrite, VolumeWrite};
+use crate::keys::{PRE_RESIZE_CAPACITY, STORAGE_RESIZER};
 use crate::model::{SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
@@ -52,49 +51,83 @@ pub enum RequeueTrigger {
 }
 
 /// Why the driver could not be asked, or what it answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The Secret could not be read.
+    #[error("error getting secret {} in namespace {}: {}", .0.name, .0.namespace, .1)]
     Secret(SecretRef, ApiError),
     /// A value of the Secret is not text, so that no request can carry it.
+    #[error(
+        "error getting secret {} in namespace {}: it has a value that is not UTF-8, which no CSI request can carry",
+        .0.name,
+        .0.namespace
+    )]
     SecretNotText(SecretRef),
     /// Access modes without a counterpart; the volume's name.
+    #[error("failed to get capabilities of volume {0} with {1}")]
     AccessModes(Text, BadAccessModes),
     /// The volume has no handle.
+    #[error("empty volume handle")]
     EmptyHandle,
     /// The volume's in-tree source is served by this driver, which is another one.
+    #[error(
+        "the volume has an in-tree source that the driver {0} serves; the claim's annotation {STORAGE_RESIZER} must \
+         name that one"
+    )]
     OtherDriver(&'static str),
     /// The volume's in-tree source cannot be said in the driver's words.
+    #[error("failed to translate persistent volume: {0}")]
     Untranslatable(Text),
     /// The driver answered with less than it was asked for: bytes asked and answered.
+    #[error("the driver made the volume {1} bytes large, {0} were asked for")]
     TooSmall(i64, i64),
     /// The driver refused, failed or did not answer in time.
+    #[error("{0}")]
     Call(RpcError),
     /// The driver is away, and was not asked.
+    #[error("{0}")]
     Unreachable(RpcError),
 }
 
 /// Why an attempt ended without reaching its goal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The PersistentVolume is not there: claim and volume.
+    #[error("PV {1:?} bound to pvc {0:?} not found")]
     NoVolume(Text, Text),
     /// In doubt about an object, and it could not be read.
+    #[error("could not read the object again: {0}")]
     Read(ApiError),
     /// The claim could not be written.
+    #[error("{}", of_claim(*.0, .1, .2))]
     Claim(ClaimWrite, Text, ApiError),
     /// The PersistentVolume could not be written: its name, and for
     /// [`VolumeWrite::Grow`] its new capacity.
+    #[error("{}", of_volume(*.0, .1, .2, .3))]
     Volume(VolumeWrite, Text, String, ApiError),
     /// The driver expands unused volumes only, and pods use this one: claim and driver.
+    #[error(
+        "Unable to expand {0} because CSI driver {1} only supports offline expansion and volume is currently in-use"
+    )]
     InUse(Text, String),
     /// Expansion: volume, driver and why.
+    #[error("resize volume {0:?} by resizer {1:?} failed: {2}")]
     Expand(Text, String, Cause),
     /// The failure of an expansion could not be recorded on the claim.
+    #[error(
+        "resizing failed in controller with {} but failed to update PVC {} with: {}",
+        .1,
+        .0,
+        of_claim(ClaimWrite::RecordResizeError, .0, .2)
+    )]
     Unrecorded(Text, Cause, ApiError),
     /// A modification that has begun needs a class that is gone.
+    #[error(
+        "get VAC with vac name {0} in VACInformer cache failed: volumeattributesclass.storage.k8s.io {0:?} not found"
+    )]
     NoClass(Text),
     /// Modification: the target if the call is in doubt, and why.
+    #[error("{}{}", .1, still(.0.as_ref()))]
     Modify(Option<Text>, Cause),
 }
 
@@ -204,145 +237,55 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Secret(SecretRef { namespace, name }, error) => {
-                write!(
-                    out,
-                    "error getting secret {name} in namespace {namespace}: {error}"
-                )
-            }
-            Self::SecretNotText(SecretRef { namespace, name }) => write!(
-                out,
-                "error getting secret {name} in namespace {namespace}: it has a value that is not \
-                 UTF-8, which no CSI request can carry"
-            ),
-            Self::AccessModes(volume, error) => {
-                write!(
-                    out,
-                    "failed to get capabilities of volume {volume} with {error}"
-                )
-            }
-            Self::EmptyHandle => out.write_str("empty volume handle"),
-            Self::OtherDriver(driver) => write!(
-                out,
-                "the volume has an in-tree source that the driver {driver} serves; the claim's \
-                 annotation {} must name that one",
-                crate::keys::STORAGE_RESIZER
-            ),
-            Self::Untranslatable(why) => {
-                write!(out, "failed to translate persistent volume: {why}")
-            }
-            Self::TooSmall(asked, answered) => write!(
-                out,
-                "the driver made the volume {answered} bytes large, {asked} were asked for"
-            ),
-            Self::Call(error) | Self::Unreachable(error) => write!(out, "{error}"),
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVolume(claim, volume) => {
-                write!(out, "PV {volume:?} bound to pvc {claim:?} not found")
-            }
-            Self::Read(error) => write!(out, "could not read the object again: {error}"),
-            Self::Claim(write, claim, error) => write_claim(out, *write, claim, error),
-            Self::Volume(write, volume, capacity, error) => match write {
-                VolumeWrite::RemoveAnnotation => write!(
-                    out,
-                    "failed removing annotation {} from pv {volume:?}: {error}",
-                    crate::keys::PRE_RESIZE_CAPACITY
-                ),
-                VolumeWrite::Grow => write!(
-                    out,
-                    "error updating pv {volume:?} by resizer: updating capacity of PV {volume:?} \
-                     to {capacity} failed: update capacity of PV {volume} failed: {error}"
-                ),
-                VolumeWrite::SetClass => write!(
-                    out,
-                    "setting the volume attributes class of PV {volume:?} failed: {error}"
-                ),
-            },
-            Self::InUse(claim, driver) => write!(
-                out,
-                "Unable to expand {claim} because CSI driver {driver} only supports offline \
-                 expansion and volume is currently in-use"
-            ),
-            Self::Expand(volume, driver, cause) => {
-                write!(
-                    out,
-                    "resize volume {volume:?} by resizer {driver:?} failed: {cause}"
-                )
-            }
-            Self::Unrecorded(claim, cause, error) => {
-                write!(
-                    out,
-                    "resizing failed in controller with {cause} but failed to update PVC {claim} \
-                     with: "
-                )?;
-                write_claim(out, ClaimWrite::RecordResizeError, claim, error)
-            }
-            Self::NoClass(class) => write!(
-                out,
-                "get VAC with vac name {class} in VACInformer cache failed: \
-                 volumeattributesclass.storage.k8s.io {class:?} not found"
-            ),
-            Self::Modify(None, cause) => write!(out, "{cause}"),
-            Self::Modify(Some(target), cause) => {
-                write!(out, "{cause}. Still modifying to VAC {target}")
-            }
-        }
-    }
-}
-
-fn write_claim(
-    out: &mut fmt::Formatter<'_>,
-    write: ClaimWrite,
-    claim: &Text,
-    error: &ApiError,
-) -> fmt::Result {
-    match write {
-        ClaimWrite::MarkResizing => write!(out, "marking pvc {claim:?} as resizing failed: "),
-        ClaimWrite::TakeOver => write!(out, "taking over pvc {claim:?} failed: "),
+/// A claim could not be written.
+fn of_claim(write: ClaimWrite, claim: &Text, error: &ApiError) -> String {
+    let what = match write {
+        ClaimWrite::MarkResizing => format!("marking pvc {claim:?} as resizing failed"),
+        ClaimWrite::TakeOver => format!("taking over pvc {claim:?} failed"),
         ClaimWrite::MarkPendingOnNode => {
-            write!(
-                out,
-                "mark PVC {claim:?} as node expansion required failed: "
-            )
+            format!("mark PVC {claim:?} as node expansion required failed")
         }
         ClaimWrite::RequireFileSystemResize => {
-            write!(
-                out,
-                "mark PVC {claim:?} as file system resize required failed: "
-            )
+            format!("mark PVC {claim:?} as file system resize required failed")
         }
-        ClaimWrite::FinishResize => write!(out, "mark PVC {claim:?} as resize finished failed: "),
+        ClaimWrite::FinishResize => format!("mark PVC {claim:?} as resize finished failed"),
         ClaimWrite::RecordResizeError => {
-            write!(
-                out,
-                "mark PVC {claim:?} as controller expansion failed, errored with: "
-            )
+            format!("mark PVC {claim:?} as controller expansion failed, errored with")
         }
-        ClaimWrite::MarkModifying => write!(out, "mark PVC {claim:?} as modifying failed: "),
+        ClaimWrite::MarkModifying => format!("mark PVC {claim:?} as modifying failed"),
         ClaimWrite::MarkPendingClass => {
-            write!(out, "mark PVC {claim:?} as waiting for its class failed: ")
+            format!("mark PVC {claim:?} as waiting for its class failed")
         }
         ClaimWrite::RecordModifyError => {
-            write!(out, "mark PVC {claim:?} as modify failed, errored with: ")
+            format!("mark PVC {claim:?} as modify failed, errored with")
         }
-        ClaimWrite::FinishModify => write!(out, "mark PVC {claim:?} as modified failed: "),
+        ClaimWrite::FinishModify => format!("mark PVC {claim:?} as modified failed"),
         ClaimWrite::CancelModify => {
-            write!(
-                out,
-                "mark PVC {claim:?} as no longer being modified failed: "
-            )
+            format!("mark PVC {claim:?} as no longer being modified failed")
         }
-    }?;
-    write!(out, "can't patch status of  PVC {claim} with {error}")
+    };
+    format!("{what}: can't patch status of  PVC {claim} with {error}")
 }
 
-impl std::error::Error for Failure {}
+/// A PersistentVolume could not be written.
+fn of_volume(write: VolumeWrite, volume: &Text, capacity: &str, error: &ApiError) -> String {
+    match write {
+        VolumeWrite::RemoveAnnotation => {
+            format!("failed removing annotation {PRE_RESIZE_CAPACITY} from pv {volume:?}: {error}")
+        }
+        VolumeWrite::Grow => format!(
+            "error updating pv {volume:?} by resizer: updating capacity of PV {volume:?} to {capacity} \
+             failed: update capacity of PV {volume} failed: {error}"
+        ),
+        VolumeWrite::SetClass => {
+            format!("setting the volume attributes class of PV {volume:?} failed: {error}")
+        }
+    }
+}
+
+/// Which class the volume may get all the same.
+fn still(target: Option<&Text>) -> String {
+    target.map_or_else(String::new, |target| {
+        format!(". Still modifying to VAC {target}")
+    })
+}

@@ -2,39 +2,58 @@
 //!
 //! The texts end up in events, where people read them, and not every failure is an event.
 
-use std::fmt;
-
 use crate::keys::{MIGRATED_TO, PROVISIONED_BY};
 use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::secret;
 
 /// Why an attempt ended. Every one is retried with back-off, for ever.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The source is one of this other driver, be it through migration of an in-tree plugin.
+    #[error(
+        "the source of the volume is one of the CSI driver {0}, not of this one: correct the annotation \
+         {PROVISIONED_BY} or {MIGRATED_TO}"
+    )]
     OtherDriver(Text),
     /// The source is of an in-tree plugin, and cannot be said in the driver's words: why.
+    #[error("{0}")]
     Untranslatable(Text),
     /// There is no source that a CSI driver could know.
+    #[error("the volume has no spec.csi, so that no driver knows it")]
     NotCsi,
     /// The driver cannot delete volumes.
+    #[error(
+        "the driver cannot delete volumes: it lacks CONTROLLER_SERVICE or CREATE_DELETE_VOLUME"
+    )]
     Incapable,
     /// The class does not say which Secret is needed.
+    #[error("failed to get the Secret reference from the StorageClass: {0}")]
     Secret(secret::Error),
     /// A value of the Secret is not text, so that no request can carry it.
+    #[error(
+        "secret {} in namespace {} has a value that is not UTF-8, which CSI cannot carry",
+        .0.name,
+        .0.namespace
+    )]
     SecretNotText(SecretRef),
     /// A VolumeAttachment says that the volume, with its name, may be in use on a node.
+    #[error("persistentvolume {0} is still attached to node {1}")]
     Attached(Text, Text),
     /// Nobody knows at the moment whether a VolumeAttachment names the volume.
+    #[error("the watch of VolumeAttachments is interrupted: the volume may be attached")]
     AttachmentsMissed,
     /// The driver refused, failed or did not answer in time.
+    #[error("{0}")]
     Call(RpcError),
     /// The finalizer could not be added or removed.
+    #[error("could not patch the finalizers: {0}")]
     FinalizerAction(ApiError),
     /// The volume is gone, the object could not be deleted.
+    #[error("the volume is deleted, its PersistentVolume could not be: {0}")]
     Remove(ApiError),
     /// The volume is gone, the finalizer could not be removed.
+    #[error("the volume is deleted, the finalizer could not be removed: {0}")]
     Release(ApiError),
 }
 
@@ -64,53 +83,3 @@ impl Failure {
         !matches!(self, Self::FinalizerAction(_) | Self::AttachmentsMissed)
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherDriver(driver) => write!(
-                out,
-                "the source of the volume is one of the CSI driver {driver}, not of this one: correct the \
-                 annotation {PROVISIONED_BY} or {MIGRATED_TO}"
-            ),
-            Self::Untranslatable(why) => out.write_str(why),
-            Self::NotCsi => out.write_str("the volume has no spec.csi, so that no driver knows it"),
-            Self::Incapable => out.write_str(
-                "the driver cannot delete volumes: it lacks CONTROLLER_SERVICE or \
-                 CREATE_DELETE_VOLUME",
-            ),
-            Self::Secret(error) => {
-                write!(
-                    out,
-                    "failed to get the Secret reference from the StorageClass: {error}"
-                )
-            }
-            Self::SecretNotText(SecretRef { namespace, name }) => write!(
-                out,
-                "secret {name} in namespace {namespace} has a value that is not UTF-8, which CSI \
-                 cannot carry"
-            ),
-            Self::Attached(volume, node) => write!(
-                out,
-                "persistentvolume {volume} is still attached to node {node}"
-            ),
-            Self::AttachmentsMissed => out.write_str(
-                "the watch of VolumeAttachments is interrupted: the volume may be attached",
-            ),
-            Self::Call(error) => write!(out, "{error}"),
-            Self::FinalizerAction(error) => write!(out, "could not patch the finalizers: {error}"),
-            Self::Remove(error) => {
-                write!(
-                    out,
-                    "the volume is deleted, its PersistentVolume could not be: {error}"
-                )
-            }
-            Self::Release(error) => write!(
-                out,
-                "the volume is deleted, the finalizer could not be removed: {error}"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
