@@ -9,6 +9,7 @@
 //! | `view` | what a decision looks at |
 //! | `trivial` | the same for a driver that has nothing to publish |
 //! | `request` | publish and unpublish requests |
+//! | `asked` | volumes that attempts asked for, and which have come since |
 //! | `capability` | access modes to CSI's volume capability |
 //! | `volume` | when the volume's finalizer is added and removed |
 //! | `status` | bodies of patches |

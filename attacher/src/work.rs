@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `record` | reads objects of the API server into [`model`](crate::model) |
 //! | `driver` | the driver behind its socket, through its restarts |
+//! | `kept` | PersistentVolumes as the cache keeps them |
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | the controller's steps |
 //! | `drift` | comparison with the driver's list |

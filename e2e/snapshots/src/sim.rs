@@ -52,6 +52,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `kind` | the kinds of objects that the two programs meet |
 //! | `world` | one run: what happens next |
 //! | `process` | one process of either program: the reactor that ships, on queues that are sets |
 //! | `controller`, `snapshotter` | what the two differ in: caches, words of their steps |
