@@ -8,12 +8,12 @@ pub mod access_mode;
 mod address;
 pub mod connection;
 mod exchange;
-#[cfg(test)]
-mod fake;
 mod goodbye;
 pub mod identity;
 pub mod loss;
 pub mod observe;
+#[cfg(test)]
+mod pipe;
 mod stream;
 
 use std::time::Duration;

@@ -9,6 +9,7 @@ mod listen;
 mod model;
 mod node;
 pub mod record;
+pub mod scripted;
 mod service;
 mod snapshot;
 mod volume;

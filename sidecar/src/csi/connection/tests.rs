@@ -1,9 +1,9 @@
 //! Rows 1 to 13 of the common specification, as far as they concern the connection itself.
 
 use super::*;
-use crate::csi::fake::{Answer, Driver, message};
 use crate::csi::{identity, loss};
 use csi_proto::csi::ProbeResponse;
+use sidecar_testkit::driver::scripted::{Answer, Driver, message};
 use std::path::PathBuf;
 use tonic::Code;
 

@@ -1,13 +1,14 @@
 //! Rows 14 to 22 of the common specification.
 
 use super::*;
-use crate::csi::fake::{Answer, Driver, message};
 use crate::csi::observe::Observer;
+use crate::csi::pipe::channel as through_pipe;
 use csi_proto::csi::{
     ControllerGetCapabilitiesResponse, ControllerServiceCapability, GetPluginCapabilitiesResponse,
     GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeServiceCapability, PluginCapability,
     ProbeResponse,
 };
+use sidecar_testkit::driver::scripted::{Answer, Driver, message};
 use tokio::time::Instant;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -21,7 +22,7 @@ async fn probing(
     script: impl Fn(usize) -> Answer + Send + Sync + 'static,
 ) -> (Result<(), String>, usize, Duration) {
     let driver = Driver::new(move |_, earlier| script(earlier));
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     let start = Instant::now();
     let result = probe_until_ready(channel, TIMEOUT).await;
     let result = result.map_err(|error| error.to_string());
@@ -94,7 +95,7 @@ async fn row_19_after_a_slow_probe_the_next_follows_at_once() {
         0 => Answer::Late(Duration::from_millis(1500), Box::new(ready(Some(false)))),
         _ => ready(Some(true)),
     });
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     probe_until_ready(channel, Duration::from_secs(5))
         .await
         .unwrap();
@@ -105,7 +106,7 @@ async fn row_19_after_a_slow_probe_the_next_follows_at_once() {
 
 async fn name(answer: Answer) -> Result<String, String> {
     let driver = Driver::new(move |_, _| answer.clone());
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     driver_name(channel, TIMEOUT)
         .await
         .map_err(|error| error.to_string())
@@ -148,7 +149,7 @@ async fn rows_21_22_plugin_capabilities() {
     for (capabilities, expected) in [(mixed, true), (Vec::new(), false)] {
         let answer = message(&GetPluginCapabilitiesResponse { capabilities });
         let driver = Driver::new(move |_, _| answer.clone());
-        let channel = driver.channel(Observer::default()).await;
+        let channel = through_pipe(&driver, Observer::default()).await;
         let set = plugin_capabilities(channel, TIMEOUT).await.unwrap();
         assert_eq!(set.has(ServiceType::ControllerService), expected);
         assert!(!set.has(ServiceType::VolumeAccessibilityConstraints));
@@ -164,7 +165,7 @@ async fn rows_21_22_controller_capabilities() {
     for (capabilities, expected) in [(mixed, true), (Vec::new(), false)] {
         let answer = message(&ControllerGetCapabilitiesResponse { capabilities });
         let driver = Driver::new(move |_, _| answer.clone());
-        let channel = driver.channel(Observer::default()).await;
+        let channel = through_pipe(&driver, Observer::default()).await;
         let set = controller_capabilities(channel, TIMEOUT).await.unwrap();
         assert_eq!(set.has(ControllerType::PublishUnpublishVolume), expected);
         assert!(!set.has(ControllerType::ListVolumes));
@@ -179,7 +180,7 @@ async fn node_capabilities_as_the_controllers() {
     let capabilities = vec![entry(None), entry(Some(Type::Rpc(Rpc { r#type: number })))];
     let answer = message(&NodeGetCapabilitiesResponse { capabilities });
     let driver = Driver::new(move |_, _| answer.clone());
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     let set = node_capabilities(channel, TIMEOUT).await.unwrap();
     assert!(set.has(NodeType::ExpandVolume) && !set.has(NodeType::StageUnstageVolume));
 }

@@ -10,9 +10,10 @@ use csi_proto::csi::{
 };
 
 use super::*;
-use crate::csi::fake::{Answer, Driver, message};
+use crate::csi::pipe::channel as through_pipe;
 use crate::csi::{Deadline, call, call_with};
 use crate::metrics::{OperationsConfig, Registry};
+use sidecar_testkit::driver::scripted::{Answer, Driver, message};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -64,7 +65,9 @@ fn lines(registry: &Registry, parts: &[&str]) -> Vec<String> {
 async fn row_36_buckets_sum_and_count() {
     let (registry, _, observer) = measured(OperationsConfig::default());
     let driver = Driver::new(|_, _| Answer::Late(Duration::from_secs(20), Box::new(ok())));
-    info(driver.channel(observer).await, TIMEOUT).await.unwrap();
+    info(through_pipe(&driver, observer).await, TIMEOUT)
+        .await
+        .unwrap();
     let series = "driver_name=\"unknown-driver\",grpc_status_code=\"OK\",\
                   method_name=\"/csi.v1.Identity/GetPluginInfo\"";
     for (line, value) in [
@@ -99,7 +102,7 @@ async fn rows_37_39_40_code_and_driver_name() {
         0 => ok(),
         _ => Answer::Status(Code::InvalidArgument, "bad"),
     });
-    let channel = driver.channel(observer).await;
+    let channel = through_pipe(&driver, observer).await;
     info(channel.clone(), TIMEOUT).await.unwrap();
     operations.set_driver_name("test.csi.driver");
     let status = info(channel, TIMEOUT).await.unwrap_err();
@@ -124,7 +127,7 @@ async fn rows_37_39_40_code_and_driver_name() {
 async fn rows_41_42_migrated() {
     let driver = Driver::new(|_, _| message(&ControllerPublishVolumeResponse::default()));
     let publish = async |observer: &Observer, migrated: Option<bool>| {
-        let mut client = ControllerClient::new(driver.channel(observer.clone()).await);
+        let mut client = ControllerClient::new(through_pipe(&driver, observer.clone()).await);
         let mut request = tonic::Request::new(ControllerPublishVolumeRequest::default());
         if let Some(migrated) = migrated {
             request.extensions_mut().insert(Migrated(migrated));
@@ -154,7 +157,11 @@ async fn a_deadline_is_told_and_enforced() {
     let (registry, _, observer) = measured(OperationsConfig::default());
     let driver = Driver::new(|_, _| Answer::Never);
     let start = Instant::now();
-    let status = info(driver.channel(observer).await, Duration::from_millis(1500)).await;
+    let status = info(
+        through_pipe(&driver, observer).await,
+        Duration::from_millis(1500),
+    )
+    .await;
     let status = status.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert_eq!(status.message(), "context deadline exceeded");
@@ -170,7 +177,7 @@ async fn a_deadline_is_told_and_enforced() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_has_passed_asks_nobody() {
     let driver = Driver::new(|_, _| ok());
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     let status = info(channel, Duration::ZERO).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
     assert!(driver.calls().is_empty());
@@ -180,7 +187,7 @@ async fn a_deadline_that_has_passed_asks_nobody() {
 async fn several_calls_can_share_a_deadline() {
     let late = |millis| Answer::Late(Duration::from_millis(millis), Box::new(ok()));
     let driver = Driver::new(move |_, earlier| late(if earlier == 0 { 600 } else { 700 }));
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     let deadline = Deadline::after(Duration::from_secs(1));
     assert!(info(channel.clone(), deadline).await.is_ok());
     let status = info(channel, deadline).await.unwrap_err();
@@ -196,7 +203,7 @@ async fn what_is_not_grpc_becomes_a_status() {
         (Answer::Truncated(bytes::Bytes::new()), Code::Internal),
     ] {
         let driver = Driver::new(move |_, _| answer.clone());
-        let channel = driver.channel(Observer::default()).await;
+        let channel = through_pipe(&driver, Observer::default()).await;
         assert_eq!(info(channel, TIMEOUT).await.unwrap_err().code(), code);
     }
 }
@@ -211,7 +218,7 @@ async fn an_answer_beyond_4_mib_is_refused() {
     };
     let most = (4 << 20) - 5;
     let driver = Driver::new(move |_, earlier| info_of(most + earlier));
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     assert_eq!(info(channel.clone(), TIMEOUT).await.unwrap().len(), most);
     let status = info(channel, TIMEOUT).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
@@ -224,7 +231,7 @@ async fn a_long_status_text_arrives() {
     for text in [long, "100 % \u{e9}"] {
         let encoded: &'static str = if text == long { long } else { "100 %25 %C3%A9" };
         let driver = Driver::new(move |_, _| Answer::Status(Code::Internal, encoded));
-        let channel = driver.channel(Observer::default()).await;
+        let channel = through_pipe(&driver, Observer::default()).await;
         let status = info(channel, TIMEOUT).await.unwrap_err();
         assert_eq!(
             (status.code(), status.message().len()),
@@ -256,7 +263,9 @@ async fn row_33_messages_appear_from_level_5_on() {
     for (verbosity, expected) in [(4, 0), (5, 2)] {
         let _turn = log::at_verbosity(verbosity);
         let captured = log::capture();
-        publish(driver.channel(logged(None)).await).await.unwrap();
+        publish(through_pipe(&driver, logged(None)).await)
+            .await
+            .unwrap();
         let lines = captured.lines();
         let count = lines.iter().filter(|line| line.contains("GRPC ")).count();
         assert_eq!(count, expected, "{lines:?}");
@@ -275,7 +284,7 @@ async fn messages_are_logged_without_secrets_and_with_the_callers_context() {
         _ => Answer::Status(Code::Internal, "boom"),
     });
     let span = tracing::info_span!("sync", VolumeAttachment = "va1");
-    let channel = driver.channel(logged(None)).await;
+    let channel = through_pipe(&driver, logged(None)).await;
     publish(channel.clone()).instrument(span).await.unwrap();
     publish(channel).await.unwrap_err();
     let lines = captured.lines();
@@ -314,7 +323,7 @@ fn rows_34_35_long_answers_are_cut() {
 async fn a_channel_can_be_observed_differently() {
     let (registry, _, observer) = measured(OperationsConfig::default());
     let driver = Driver::new(|_, _| ok());
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     info(channel.clone(), TIMEOUT).await.unwrap();
     info(channel.observed_by(observer), TIMEOUT).await.unwrap();
     assert_eq!(driver.calls().len(), 2);
@@ -324,7 +333,7 @@ async fn a_channel_can_be_observed_differently() {
 #[tokio::test(start_paused = true)]
 async fn calls_run_side_by_side() {
     let driver = Driver::new(|_, _| Answer::Late(Duration::from_secs(1), Box::new(ok())));
-    let channel = driver.channel(Observer::default()).await;
+    let channel = through_pipe(&driver, Observer::default()).await;
     let start = Instant::now();
     let mut probes = tokio::task::JoinSet::new();
     for _ in 0..50 {

@@ -1,12 +1,8 @@
-//! A driver for tests: answers by path, over a unix socket or a pipe in memory.
-//!
-//! The pipe needs no I/O driver, so tests with paused time can use it.
+//! A driver that answers by script, call by call: for tests of the connection itself, over whatever carries bytes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,20 +12,16 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::body::Body;
-use tonic::transport::Uri;
-
-use super::observe::{Channel, Observer};
-use super::stream::State;
 
 /// What the driver does with a call.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub enum Answer {
     /// A message.
     Message(Bytes),
     /// A status and its text.
@@ -45,32 +37,37 @@ pub(super) enum Answer {
 }
 
 /// An encoded message.
-pub(super) fn message(message: &impl prost::Message) -> Answer {
+pub fn message(message: &impl prost::Message) -> Answer {
     Answer::Message(message.encode_to_vec().into())
 }
 
 /// A call the driver got.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) at: Instant,
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) authority: String,
+pub struct Call {
+    /// When.
+    pub at: Instant,
+    /// Its path.
+    pub path: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Whom it names as its server.
+    pub authority: String,
 }
 
 /// A driver that listens on a socket.
-pub(super) struct Listening {
+pub struct Listening {
     task: JoinHandle<()>,
     stopping: watch::Sender<bool>,
 }
 
 impl Listening {
-    pub(super) fn stop(&self) {
+    /// Ends it and its connections.
+    pub fn stop(&self) {
         self.task.abort();
     }
 
     /// Ends connections with a GOAWAY, as Go's `GracefulStop` does.
-    pub(super) fn stop_gracefully(&self) {
+    pub fn stop_gracefully(&self) {
         self.stopping.send_replace(true);
     }
 }
@@ -85,60 +82,43 @@ type Script = Arc<dyn Fn(&str, usize) -> Answer + Send + Sync>;
 
 /// The driver.
 #[derive(Clone)]
-pub(super) struct Driver {
+pub struct Driver {
     script: Script,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Driver {
     /// The script gets the path and how often it was called before.
-    pub(super) fn new(script: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn new(script: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
         Self {
             script: Arc::new(script),
             calls: Arc::default(),
         }
     }
 
-    pub(super) fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap().clone()
+    /// The calls so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().expect("nobody panicked").clone()
     }
 
     /// Serves a socket until stopped or dropped; connections end with it.
-    pub(super) fn listen(&self, path: &Path) -> Listening {
+    pub fn listen(&self, path: &Path) -> Listening {
         let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path).unwrap();
+        let listener = UnixListener::bind(path).expect("the socket can be made");
         let driver = self.clone();
         let (stopping, stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
-                let (stream, _) = listener.accept().await.unwrap();
+                let (stream, _) = listener.accept().await.expect("the socket stays open");
                 connections.spawn(driver.clone().converse(stream, stopped.clone()));
             }
         });
         Listening { task, stopping }
     }
 
-    /// A channel through a pipe.
-    pub(super) async fn channel(&self, observer: Observer) -> Channel {
-        let (near, far) = tokio::io::duplex(1 << 16);
-        let (never, stopped) = watch::channel(false);
-        std::mem::forget(never);
-        tokio::spawn(self.clone().converse(far, stopped));
-        let transport = super::connection::endpoint()
-            .connect_with_connector(Pipe(Some(near)))
-            .await
-            .unwrap();
-        let state = State {
-            connected: true,
-            ..State::default()
-        };
-        let (sender, state) = watch::channel(state);
-        std::mem::forget(sender);
-        Channel::new(transport, observer, state)
-    }
-
-    async fn converse(
+    /// Serves one connection until it ends, or ends it with a GOAWAY once `stopped`.
+    pub async fn converse(
         self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         mut stopped: watch::Receiver<bool>,
@@ -159,13 +139,17 @@ impl Driver {
     async fn reply(&self, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path().to_owned();
         let earlier = {
-            let mut calls = self.calls.lock().unwrap();
+            let mut calls = self.calls.lock().expect("nobody panicked");
             let earlier = calls.iter().filter(|call| call.path == path).count();
             calls.push(Call {
                 at: Instant::now(),
                 path: path.clone(),
                 headers: request.headers().clone(),
-                authority: request.uri().authority().unwrap().to_string(),
+                authority: request
+                    .uri()
+                    .authority()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
             });
             earlier
         };
@@ -189,7 +173,7 @@ impl Driver {
             Answer::Http(status) => Response::builder()
                 .status(status)
                 .body(Body::empty())
-                .unwrap(),
+                .expect("a status"),
             Answer::Never | Answer::Late(..) => std::future::pending().await,
         }
     }
@@ -198,36 +182,14 @@ impl Driver {
 fn respond(bytes: &[u8], trailers: &BTreeMap<&'static str, String>) -> Response<Body> {
     let mut frame = BytesMut::new();
     frame.put_u8(0);
-    frame.put_u32(u32::try_from(bytes.len()).unwrap());
+    frame.put_u32(u32::try_from(bytes.len()).expect("a short message"));
     frame.put_slice(bytes);
     let mut map = HeaderMap::new();
     for (name, value) in trailers {
-        map.insert(*name, value.parse().unwrap());
+        map.insert(*name, value.parse().expect("a header"));
     }
     let trailers = std::future::ready((!map.is_empty()).then_some(Ok(map)));
     let body = Full::new(frame.freeze()).with_trailers(trailers);
     let response = Response::builder().header("content-type", "application/grpc");
-    response.body(Body::new(body)).unwrap()
-}
-
-struct Pipe(Option<DuplexStream>);
-
-impl tower_service::Service<Uri> for Pipe {
-    type Response = TokioIo<DuplexStream>;
-    type Error = std::io::Error;
-    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(
-        &mut self,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<std::io::Result<()>> {
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let stream = self.0.take().map(TokioIo::new);
-        Box::pin(std::future::ready(
-            stream.ok_or_else(|| std::io::Error::other("closed")),
-        ))
-    }
+    response.body(Body::new(body)).expect("a header")
 }
