@@ -118,10 +118,12 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         },
         retention: pacing.retry_max,
         places,
-        node: { segment.filter(|segment| !segment.is_empty()) }.map(|segment| {
-            let texts = segment.iter().flat_map(|(key, value)| [key, value]);
-            Pairs::new(texts.cloned().collect())
-        }),
+        node: segment
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| {
+                let texts = segment.iter().flat_map(|(key, value)| [key, value]);
+                Pairs::new(texts.cloned().collect())
+            }),
         pace: Pace {
             base: config.ownership.base,
             max: config.ownership.max,
@@ -320,7 +322,10 @@ async fn advise(parts: &Parts<'_>, executor: &Executor) -> Infallible {
     let config = parts.config;
     let uses = Uses {
         settings: &executor.settings,
-        capacity: { config.capacity.as_ref() }.map(|capacity| &*capacity.namespace),
+        capacity: config
+            .capacity
+            .as_ref()
+            .map(|capacity| &*capacity.namespace),
         sweep: config.sweep.is_some(),
         journal: executor.journal.as_ref().map(Keeper::namespace),
     };

@@ -30,7 +30,9 @@ pub fn publish(
         volume_capability: Some(capability),
         readonly: source.read_only && driver.abilities.readonly,
         secrets: secrets.clone(),
-        volume_context: { source.attributes.iter() }
+        volume_context: source
+            .attributes
+            .iter()
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
     }

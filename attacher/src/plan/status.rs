@@ -148,10 +148,12 @@ fn body(status: Map<String, Value>) -> Value {
 /// Merge patch that turns the map `before` into `after`; `None` if they are equal.
 fn map_difference(before: &Pairs, after: &BTreeMap<String, String>) -> Option<Value> {
     let before: BTreeMap<&str, &str> = before.iter().collect();
-    let gone = { before.keys() }
+    let gone = before
+        .keys()
         .filter(|key| !after.contains_key(**key))
         .map(|key| ((*key).to_owned(), Value::Null));
-    let changed = { after.iter() }
+    let changed = after
+        .iter()
         .filter(|(key, value)| before.get(key.as_str()) != Some(&value.as_str()))
         .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
     let difference: Map<String, Value> = gone.chain(changed).collect();

@@ -57,12 +57,16 @@ impl Record for Attachment {
             version: metadata.version(),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
-            node_id: { metadata.annotations.get(NODE_ID_ANNOTATION) }
+            node_id: metadata
+                .annotations
+                .get(NODE_ID_ANNOTATION)
                 .map(|text| strings.intern(text)),
             attacher: interned(&spec.attacher, strings),
             node: interned(&spec.node_name, strings),
             volume: lean::shared(&spec.source.persistent_volume_name, strings),
-            inline: { spec.source.inline_volume_spec }
+            inline: spec
+                .source
+                .inline_volume_spec
                 .map(|spec| Arc::new(volume_spec(&spec, strings))),
             attached: status.attached.unwrap_or_default(),
             metadata: pairs(&status.attachment_metadata, strings),
@@ -80,12 +84,17 @@ impl Record for KeptVolume {
             metadata, mut spec, ..
         } = wire;
         let volume = Volume {
-            uid: { metadata.uid.as_deref() }.and_then(|text| Uuid::parse_str(text).ok()),
+            uid: metadata
+                .uid
+                .as_deref()
+                .and_then(|text| Uuid::parse_str(text).ok()),
             deleting: metadata.deletion_timestamp.is_some(),
             // The API server does not tell an empty list from an absent one.
             finalizers: (!metadata.finalizers.is_empty())
                 .then(|| list(&metadata.finalizers, strings)),
-            migrated_to: { metadata.annotations.get(MIGRATED_TO_ANNOTATION) }
+            migrated_to: metadata
+                .annotations
+                .get(MIGRATED_TO_ANNOTATION)
                 .map(|text| strings.intern(text)),
             spec: match spec.take_in_tree(&metadata) {
                 Some(object) => translated(&object, &spec, strings),

@@ -49,7 +49,7 @@ impl ClassPoller {
         let mut due: Vec<(&Text, &mut Look)> = due.collect();
         due.sort_unstable_by_key(|(_, look)| look.next);
         due.truncate(AT_ONCE);
-        { due.into_iter() }
+        due.into_iter()
             .map(|(name, look)| {
                 look.next = now + pace(now.saturating_duration_since(look.since));
                 name.clone()

@@ -39,7 +39,8 @@ pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Er
             parameters: parameters
                 .map(|(key, value)| (text(key), text(value)))
                 .collect(),
-            allowed_topologies: { terms.map(|term| term.iter().map(requirement).collect()) }
+            allowed_topologies: terms
+                .map(|term| term.iter().map(requirement).collect())
                 .collect(),
         },
     )?;

@@ -124,7 +124,9 @@ fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
         .data_source
         .as_ref()
         .and_then(|source| named(source, None));
-    let reference = { claim.data_source_ref.as_ref() }
+    let reference = claim
+        .data_source_ref
+        .as_ref()
         .and_then(|source| named(source, source.namespace.as_ref()));
     [source, reference].into_iter().flatten()
 }

@@ -159,7 +159,8 @@ impl ContentSource {
 /// The first mode that has no counterpart.
 pub fn modes(modes: &List, modern: bool) -> Result<Vec<Mode>, String> {
     let mode = |text: &str| AccessMode::parse(text).map(|mode| mode.mode(modern));
-    { modes.iter() }
+    modes
+        .iter()
         .map(|text| mode(text).ok_or_else(|| text.to_string()))
         .collect()
 }

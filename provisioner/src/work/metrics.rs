@@ -196,7 +196,9 @@ impl InDoubt {
 
 impl Collector for InDoubt {
     fn desc(&self) -> Vec<&Desc> {
-        { self.count.desc().into_iter() }
+        self.count
+            .desc()
+            .into_iter()
             .chain(self.oldest.desc())
             .collect()
     }

@@ -79,7 +79,9 @@ impl Attempt {
         Self {
             task: task.clone(),
             uid: claim.uid().clone(),
-            bound: { claim.detail().map(|claim| claim.volume.clone()) }
+            bound: claim
+                .detail()
+                .map(|claim| claim.volume.clone())
                 .filter(|name| !name.is_empty()),
             doubts: start.doubts,
             stale: Doubts::default(),

@@ -161,7 +161,7 @@ impl InFlightState {
             gone: false,
         };
         self.running.insert(task.claim.clone(), running);
-        let annotated = { self.annotated.of(&task.claim, claim.uid()) }.cloned();
+        let annotated = self.annotated.of(&task.claim, claim.uid()).cloned();
         // What appears while the attempt runs may be just what it does not see.
         self.waits.wait(task, RequeueTrigger::Driver);
         if let Some(claim) = claim.detail() {
@@ -233,8 +233,10 @@ impl InFlightState {
             }
             None => {}
         }
-        let waits =
-            { entry.slow.get(&kind) }.and_then(|infeasible| remaining(infeasible, retention, now));
+        let waits = entry
+            .slow
+            .get(&kind)
+            .and_then(|infeasible| remaining(infeasible, retention, now));
         if entry.is_empty() {
             self.claims.remove(&task.claim);
         }

@@ -95,7 +95,9 @@ impl Book {
     pub fn set_segments(&mut self, segments: impl IntoIterator<Item = Term>) -> Vec<Task> {
         let before = std::mem::replace(&mut self.segments, segments.into_iter().collect());
         let first = !std::mem::replace(&mut self.prepared, true);
-        let gone: Vec<Item> = { self.items.keys() }
+        let gone: Vec<Item> = self
+            .items
+            .keys()
             .filter(|item| !self.segments.contains(&item.segment))
             .cloned()
             .collect();

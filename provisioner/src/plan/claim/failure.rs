@@ -158,8 +158,10 @@ impl Failure {
     /// The PersistentVolume that has the volume's name, `found`, is another claim's.
     #[must_use]
     pub fn name_taken(found: &VolumeDetail) -> Self {
-        let claim =
-            { found.claim.as_ref() }.map(|claim| format!("{}/{}", claim.namespace, claim.name));
+        let claim = found
+            .claim
+            .as_ref()
+            .map(|claim| format!("{}/{}", claim.namespace, claim.name));
         Self::NameTaken {
             volume: found.name.clone(),
             claim: claim.unwrap_or_default(),

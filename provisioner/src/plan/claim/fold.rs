@@ -129,7 +129,9 @@ impl Attempt {
     fn created(&mut self, prepared: &PinnedRequest, response: CreateVolumeResponse) -> Reached {
         let (blueprint, name) = (&prepared.blueprint, &prepared.name);
         // It may be the one that the claim has, or had.
-        let held = { response.volume.as_ref() }
+        let held = response
+            .volume
+            .as_ref()
             .filter(|volume| self.needless && !volume.volume_id.is_empty())
             .map(|volume| Identity::new(blueprint, name, volume));
         let reached = match pv::accept(blueprint, name, response) {

@@ -186,7 +186,7 @@ impl Attempt {
             return Err(Failure::AttributesClassDriver(wanted.clone(), driver).into());
         }
         let parameters = attributes.parameters.iter();
-        prepared.mutable_parameters = { parameters }
+        prepared.mutable_parameters = parameters
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         prepared.blueprint.attributes_class = Some(wanted.to_string());
@@ -258,7 +258,9 @@ fn basics(view: &View<'_>, class: &Class) -> Result<PinnedRequest, Failure> {
     let modes = request::modes(&claim.access_modes, modern).map_err(Failure::AccessMode)?;
     let block = claim.mode == Some(VolumeMode::Block);
     let text = |text: &Text| text.to_string();
-    let restored = { claim.data_source.as_ref() }
+    let restored = claim
+        .data_source
+        .as_ref()
         .filter(|source| &*source.kind == "VolumeSnapshot")
         .map(|source| text(&source.name));
     Ok(PinnedRequest {

@@ -50,13 +50,15 @@ fn parameters<'a>(class: &'a Class, driver: &Driver) -> Cow<'a, Pairs> {
     let Some(replaced) = replaced else {
         return Cow::Borrowed(&class.parameters);
     };
-    let said = { class.parameters.iter() }
+    let said = class
+        .parameters
+        .iter()
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let said = TRANSLATOR.parameters_to_csi(replaced.plugin, &said);
     let said = said.unwrap_or_default();
     Cow::Owned(
-        { said.iter() }
+        said.iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect(),
     )

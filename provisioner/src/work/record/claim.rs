@@ -57,7 +57,7 @@ pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
         mode: spec.volume_mode.as_deref().map(VolumeMode::parse),
         selector: spec.selector.is_some(),
         request: quantity(requests.get("storage")),
-        data_source: { spec.data_source }.map(|wire| DataSource {
+        data_source: spec.data_source.map(|wire| DataSource {
             namespace: None,
             ..data_source(&wire, strings)
         }),

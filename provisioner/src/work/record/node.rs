@@ -12,7 +12,9 @@ impl Record for Node {
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let metadata = wire.metadata;
-        let mut labels: Vec<(&str, &str)> = { metadata.labels.iter() }
+        let mut labels: Vec<(&str, &str)> = metadata
+            .labels
+            .iter()
             .map(|(key, value)| (&**key, &**value))
             .collect();
         labels.sort_unstable();

@@ -94,7 +94,7 @@ pub fn read_volume(wire: volume::Volume<'_>, strings: &Interner) -> VolumeDetail
             .or_else(|| shared(&spec.storage_class_name, strings))
             .unwrap_or_default(),
         class_field: shared(&spec.storage_class_name, strings).unwrap_or_default(),
-        claim: { spec.claim_ref.as_ref() }.map(|claim| ClaimRef {
+        claim: spec.claim_ref.as_ref().map(|claim| ClaimRef {
             namespace: interned(&claim.namespace, strings),
             name: own(&claim.name),
             uid: own(&claim.uid),

@@ -106,7 +106,7 @@ impl Record for Claim {
             resize: resize.map(|text| ResizeStatus::parse(text)),
             conditions: conditions.map(|wire| condition(wire, strings)).collect(),
             current_class: interned(&status.current_volume_attributes_class_name, strings),
-            modify: { status.modify_volume_status.as_ref() }.map(|wire| Modify {
+            modify: status.modify_volume_status.as_ref().map(|wire| Modify {
                 phase: ModifyPhase::parse(wire.status.as_deref().unwrap_or_default()),
                 target: interned(&wire.target_volume_attributes_class_name, strings),
             }),
@@ -123,8 +123,13 @@ fn signs<'w>(spec: &'w Spec<'_>, status: &'w StatusWire<'_>) -> Signs<'w> {
         phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
         request: quantity(spec.resources.requests.get("storage")),
         capacity: quantity(status.capacity.get("storage")),
-        class: { spec.volume_attributes_class_name.as_deref() }.unwrap_or_default(),
-        current_class: { status.current_volume_attributes_class_name.as_deref() }
+        class: spec
+            .volume_attributes_class_name
+            .as_deref()
+            .unwrap_or_default(),
+        current_class: status
+            .current_volume_attributes_class_name
+            .as_deref()
             .unwrap_or_default(),
         modify: phase.map(ModifyPhase::parse),
         modifying: conditions.any(|held| held.r#type.as_deref() == Some(MODIFYING_VOLUME)),
@@ -137,7 +142,7 @@ fn condition(wire: &ConditionWire<'_>, strings: &Interner) -> Condition {
         status: interned(&wire.status, strings),
         reason: interned(&wire.reason, strings),
         message: own(&wire.message),
-        changed: { wire.last_transition_time.as_deref() }.map(Into::into),
-        probed: { wire.last_probe_time.as_deref() }.map(Into::into),
+        changed: wire.last_transition_time.as_deref().map(Into::into),
+        probed: wire.last_probe_time.as_deref().map(Into::into),
     }
 }

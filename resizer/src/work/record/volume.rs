@@ -50,7 +50,7 @@ impl Record for Volume {
                 namespace: interned(&claim.namespace, strings),
                 uid: Uid::new(claim.uid.as_deref().unwrap_or_default()),
             }),
-            pre_resize: { metadata.annotations.get(PRE_RESIZE_CAPACITY) }.map(|text| {
+            pre_resize: metadata.annotations.get(PRE_RESIZE_CAPACITY).map(|text| {
                 Box::new(PreResize {
                     capacity: strings.intern(text),
                     claim: claim.map(|claim| own(&claim.name)).unwrap_or_default(),

@@ -14,7 +14,10 @@ impl Attacher {
         current: &Attachment,
         informers: Informed<'_>,
     ) -> Option<Text> {
-        let name = { current.volume.as_ref() }.filter(|_| current.inline.is_none())?;
+        let name = current
+            .volume
+            .as_ref()
+            .filter(|_| current.inline.is_none())?;
         let due = self.in_flight.asked.is_due(&current.name, name);
         let unknown = due && informers.volume(name).is_none();
         unknown.then(|| name.clone())
