@@ -228,6 +228,15 @@ bin/helm: e2e/helm/go.mod e2e/helm/go.sum
 	    -o ../../bin/helm helm.sh/helm/v4/cmd/helm
 	@touch bin/helm
 
+# Prometheus' parser, which tests of the charts ask about alerts and dashboards.
+.PHONY: promql
+promql: build/promql
+build/promql: $(addprefix e2e/promql/,main.go go.mod go.sum)
+	$(need-go)
+	@mkdir -p build
+	@$(GO) nice -n 15 go build -C e2e/promql -ldflags '-s -w' -o ../../build/promql .
+	@touch build/promql
+
 # The library of upstream's sidecars, which the tests of the crate `migration` ask.
 .PHONY: translator
 translator: build/translate
@@ -283,7 +292,7 @@ test: ## Every check and test
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
 
 .PHONY: go-programs
-go-programs: cluster helm snapshot-crds storage-suite translator
+go-programs: cluster helm snapshot-crds storage-suite translator promql
 
 # What ends within seconds comes first, so that whoever forgot it need not wait for a compiler.
 .PHONY: checks
@@ -385,9 +394,13 @@ sanity: driver ## csi-sanity against the test driver, mount and block
 	@e2e/sanity/run.sh bin/csi-test-driver
 
 .PHONY: chart
-chart: helm ## The charts: lint, rendering, wrong values, dry run, permissions (ONLY=name; UPDATE=1 rewrites docs/rbac-mutations.md)
+chart: helm promql ## The charts: lint, rendering, wrong values, dry run, permissions (ONLY=name; UPDATE=1 rewrites docs/rbac-mutations.md)
 	$(call say,chart: rendered by helm and held to what they promise)
 	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
+
+.PHONY: manifests
+manifests: helm ## Rewrites the plain manifests in deploy/ from the charts
+	@UPDATE=1 cargo test -q $(ALL) --test chart -- plain_manifests_are
 
 .PHONY: alerts
 alerts: build/tools/bin/promtool ## docs/alerts.yaml judged by Prometheus' own tool: each alert fires where it should (compiling it takes minutes)

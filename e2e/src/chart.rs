@@ -15,7 +15,7 @@ use crate::{process, program};
 pub struct Release<'a> {
     /// Folder of the chart below `charts/`.
     pub chart: &'a str,
-    /// Namespace of the release, whose name is `test`.
+    /// Namespace of the release.
     pub namespace: &'a str,
     /// A file with values, below the chart's folder; empty for none.
     pub file: &'a str,
@@ -49,7 +49,15 @@ impl Release<'_> {
     /// # Errors
     /// What helm says, for example which value is wrong.
     pub fn yaml(&self) -> Result<String> {
-        process::output(&mut self.command(&["template", "test"])?)
+        self.yaml_as("test")
+    }
+
+    /// The manifest of a release with that name.
+    ///
+    /// # Errors
+    /// As of [`Self::yaml`].
+    pub fn yaml_as(&self, name: &str) -> Result<String> {
+        process::output(&mut self.command(&["template", name])?)
     }
 
     /// The objects of the manifest.

@@ -12,6 +12,7 @@ use e2e::program;
 use e2e::suite::Verdict;
 use serde_json::Value;
 
+use super::metrics::metrics;
 use super::rendered::items;
 
 /// Stands for any driver.
@@ -63,6 +64,14 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
         fs::read_to_string(&recorded).unwrap_or_default() == file,
         "docs/alerts.yaml is not what the chart says now: make chart ONLY=alerts UPDATE=1"
     );
+
+    let expressions = file.lines().filter_map(|line| {
+        let quoted = line.trim().strip_prefix("expr: '")?.strip_suffix('\'')?;
+        Some(quoted.replace("''", "'"))
+    });
+    let expressions: Vec<_> = expressions.collect();
+    ensure!(expressions.len() > 10, "only {expressions:?}");
+    metrics(&expressions).context("docs/alerts.yaml")?;
 
     let tried = fs::read_to_string(program::root().join("e2e/promtool/alerts.yaml"))?;
     for name in file

@@ -8,6 +8,7 @@ mod drivers;
 mod fields;
 mod grant;
 mod included;
+mod manifests;
 mod metrics;
 mod mutation;
 mod package;
@@ -96,6 +97,14 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_is_accepted_by_the_api_server",
         run: server::dry_run,
+    },
+    Scenario {
+        name: "chart_plain_manifests_are_the_charts",
+        run: manifests::current,
+    },
+    Scenario {
+        name: "chart_plain_manifests_are_accepted_for_a_driver",
+        run: manifests::accepted,
     },
     Scenario {
         name: "chart_a_2_every_example_is_scheduled",
