@@ -447,7 +447,7 @@ clones: programs cluster driver helm ## Claims and clones at once, ten times a t
 	    cargo test $(ALL) --test scenarios -- provisioner_clones
 
 .PHONY: real-node
-real-node: archives cluster driver helm ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
+real-node: archives cluster driver helm snapshot-crds ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
 	$(call say,real-node: scenarios on a node that runs containers)
 	@$(compile) real-node
 	@$(others) e2e/runtime/enclosed.sh $(COMPILED)/real-node $(ONLY)

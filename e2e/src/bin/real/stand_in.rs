@@ -55,6 +55,7 @@ fn ours(image: &str) -> Option<Result<PathBuf>> {
         "csi-attacher" => Some(program::attacher()),
         "csi-provisioner" => Some(program::provisioner()),
         "csi-resizer" => Some(program::resizer()),
+        "csi-snapshotter" => Some(program::snapshotter()),
         "csi-sidecars" => Some(program::all_in_one()),
         "csi-node-sidecars" => Some(program::node_sidecars()),
         _ => None,

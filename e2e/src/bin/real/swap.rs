@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
 use e2e::suite::{Scenario, Verdict, say};
-use e2e::{image, manifest, object, wait};
+use e2e::{image, manifest, object, snapshots, wait};
 use serde_json::{Value, json};
 
 use crate::stand_in;
@@ -22,10 +22,11 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
 
 const DRIVER: &str = "hostpath.csi.k8s.io";
 const PLUGIN: &str = "storage-csi/hostpath/hostpath/csi-hostpath-plugin.yaml";
-const MANIFESTS: [&str; 5] = [
+const MANIFESTS: [&str; 6] = [
     "storage-csi/external-attacher/rbac.yaml",
     "storage-csi/external-provisioner/rbac.yaml",
     "storage-csi/external-resizer/rbac.yaml",
+    "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
     "storage-csi/hostpath/hostpath/csi-hostpath-driverinfo.yaml",
     PLUGIN,
 ];
@@ -33,6 +34,7 @@ const POD: &str = "/api/v1/namespaces/default/pods/csi-hostpathplugin-0";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
+const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 
 /// Long enough for slow machines; the driver's pod takes seconds.
 const LONG: Duration = Duration::from_secs(90);
@@ -42,6 +44,7 @@ const PROBED: Duration = Duration::from_secs(25);
 
 fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
+    snapshots::install(cluster, &api)?;
     let mut created = Vec::new();
     for name in MANIFESTS {
         for mut object in manifest::read(cluster, name)? {
@@ -62,7 +65,10 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     let claim = api.get(&format!("{CLAIMS}/swap"))?;
     let volume = text(&claim, "/spec/volumeName").context("the claim is not bound")?;
     let volume = format!("{VOLUMES}/{volume}");
-    ensure!(api.find(&volume)?.is_some(), "{volume} does not exist");
+    let stored = api.find(&volume)?;
+    let stored = stored.with_context(|| format!("{volume} does not exist"))?;
+    let handle = text(&stored, "/spec/csi/volumeHandle").context("a volume without handle")?;
+    take_a_snapshot(&api, handle)?;
     api.delete(&format!("{CLAIMS}/swap"))?;
     api.until_gone(LONG, &volume)?;
     nothing_restarted(&api)?;
@@ -99,6 +105,29 @@ fn keep_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
         say(&format!("    left out {name}: there is none of ours"));
     }
     Ok(())
+}
+
+/// csi-snapshotter takes a snapshot and deletes it. The VolumeSnapshotContent is as snapshot-controller, which no manifest of a
+/// driver has, creates it for a VolumeSnapshot, and lets it go.
+fn take_a_snapshot(api: &Api, handle: &str) -> Result<()> {
+    let content = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+        "metadata": {"name": "swap"},
+        "spec": {
+            "driver": DRIVER, "deletionPolicy": "Delete", "source": {"volumeHandle": handle},
+            "volumeSnapshotRef": {"namespace": "default", "name": "swap", "uid": "0f8a2c1e-0000-4000-8000-000000000001"},
+        },
+    });
+    let path = format!("{CONTENTS}/swap");
+    api.create(CONTENTS, &content)?;
+    wait::until_true(LONG, "the snapshot is ready", || {
+        Ok(api.get(&path)?.pointer("/status/readyToUse") == Some(&json!(true)))
+    })
+    .with_context(|| api.events("default", "swap"))?;
+    let gone = json!({"metadata": {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}});
+    api.merge(&path, &gone)?;
+    api.delete(&path)?;
+    api.until_gone(LONG, &path)
 }
 
 fn array<'a>(value: &'a mut Value, field: &str) -> Result<&'a mut Vec<Value>> {
