@@ -482,10 +482,16 @@ OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
+# What a record of results says they come from, with no folder of this machine in it.
+named = $(foreach one,$(OTHERS),$(if $($(one)), $(one)=$(if $(filter SIDECARS,$(one)),$($(one)),/path/to/$(notdir $($(one))))))
+bench: export FIGURES_COMMAND = $(strip make bench$(if $(BENCH), BENCH='$(BENCH)')$(if $(SCALE), SCALE=$(SCALE))$(named))
+chaos: export FIGURES_COMMAND = $(strip make chaos$(foreach one,SEED MINUTES CLAIMS,$(if $($(one)), $(one)=$($(one))))$(if $(SCHEDULE), SCHEDULE=$(notdir $(SCHEDULE)))$(named))
+recording: export FIGURES_COMMAND = $(strip make demo$(named))
+
 # Benchmarks run the released programs.
 bench: export CSI_PROGRAMS := bin
 .PHONY: bench
-bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
+bench: build cluster driver helm ## Figures of all programs, kept for `make figures` (SCALE=0.1: a smaller cluster; REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
 	$(call say,bench)
 	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
 	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
@@ -498,18 +504,31 @@ chaos: programs cluster driver helm ## Claims while everything fails, then an au
 	@$(others) $(COMPILED)/chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 	    $(if $(CLAIMS),--claims $(CLAIMS)) $(if $(SCHEDULE),--schedule '$(SCHEDULE)') $(if $(BREAK),--break $(BREAK)) $(if $(QUIET),--quiet $(QUIET))
 
+.PHONY: figures
+figures: ## Draws what benchmarks, chaos and the recording have kept in docs/figures, and nothing else
+	$(need-rust)
+	@$(compile) figures
+	@$(COMPILED)/figures
+
+.PHONY: recording
+recording: demo-needs programs driver cluster helm ## Records `make demo` and draws the recording: docs/figures/demo.cast, demo.svg
+	@$(compile) demo && $(compile) figures
+	@$(others) $(COMPILED)/demo | $(COMPILED)/figures capture
+	@$(COMPILED)/figures
+
 # Scenarios by a part of their names, one of each program.
 SHIPPED_SCENARIOS := kubelet_registers dead_driver attacher_pod provisioner_immediate resizer_file_system_grows_under snapshots_data \
     node_agent_takes plugin_manager_registers a_37_
 
 .PHONY: release-check
-release-check: cluster driver helm snapshot-crds ## What ships, before a release: file sizes, the smoke test, a scenario of each program, images on a real node
+release-check: cluster driver helm snapshot-crds ## What ships, before a release: file sizes, the smoke test, a scenario of each program, images on a real node, figures of this code
 	@$(MAKE) build PROGRAMS='$(IMAGES)'
 	$(call say,release-check: the released programs)
 	@.ci/sizes bin
 	@$(MAKE) smoke
 	@for one in $(SHIPPED_SCENARIOS); do $(MAKE) e2e SHIPPED=1 ONLY=$$one || exit 1; done
 	@$(MAKE) real-node SHIPPED=1
+	@.ci/guards figures
 	@printf '==> %s\n' 'release-check: PASSED'
 
 # In the gate each simulation runs a fixed number of interleavings.

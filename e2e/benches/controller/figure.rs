@@ -1,8 +1,12 @@
-//! Results: the table and the verdict.
+//! Results: the table, the verdict, and what is kept of them.
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use e2e::suite::say;
+use figures::record::{self, OURS, Provenance};
+
+use crate::contender::Contender;
 
 /// What a figure must be.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +52,33 @@ impl Figure {
             Target::RatioAtMost(most) => self.ratio().map(|ratio| ratio <= most),
         }
     }
+}
+
+/// Keeps the results of a profile for `make figures`.
+pub(crate) fn keep(
+    provenance: &Provenance,
+    (program, profile): (&'static str, &'static str),
+    contenders: &[Contender],
+    all: &[Figure],
+) -> Result<()> {
+    let of = |value: fn(&Figure) -> Option<f64>| {
+        let each = all.iter();
+        each.filter_map(move |it| Some((it.what.clone(), value(it)?)))
+    };
+    let mut runs = vec![provenance.run(profile, OURS, None, of(|it| Some(it.ours)))];
+    if all.iter().any(|it| it.other.is_some()) {
+        let beside = match (program, profile) {
+            ("csi-sidecars", _) => "five programs",
+            (_, "journal") => "without journal",
+            _ => "upstream",
+        };
+        let version = contenders.get(1).and_then(|it| record::version(&it.path));
+        runs.push(provenance.run(profile, beside, version, of(|it| it.other)));
+    }
+    let folder = figures::folder().join("recorded");
+    let file = record::add(&folder, program, runs)?;
+    say(&format!("kept in {}", file.display()));
+    Ok(())
 }
 
 /// All results of a run.

@@ -4,7 +4,7 @@
 //! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
 //! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
 //! `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` or `SNAPSHOT_CONTROLLER` names, if any; beside `csi-sidecars` the
-//! sum of our single programs. `make bench` runs everything. `SCALE=0.1`
+//! sum of our single programs. `make bench` runs everything and keeps the results in `docs/figures/recorded`. `SCALE=0.1`
 //! shrinks the large cluster (its targets are then not judged).
 //!
 //! Layout: `attacher`, `provisioner`, `resizer` and `snapshotter` say what is measured of those, one
@@ -42,6 +42,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use e2e::interrupt;
 use e2e::suite::{reasons, say};
+
+use figures::record::Provenance;
 
 use contender::{Contender, Controller};
 use figure::{Figure, Sheet};
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
 
 fn measure(words: &[String]) -> Result<Sheet> {
     interrupt::listen()?;
+    let provenance = Provenance::now()?;
     let named = |name: &str| words.iter().any(|word| word == name);
     let any_program = CONTROLLERS.iter().any(|(one, _)| named(one.program));
     let profiles = || CONTROLLERS.iter().flat_map(|(_, profiles)| *profiles);
@@ -105,6 +108,10 @@ fn measure(words: &[String]) -> Result<Sheet> {
             say(&format!("\n=== {} {}", controller.program, profile.name));
             let figures = (profile.run)(&contenders)
                 .with_context(|| format!("{} {}", controller.program, profile.name))?;
+            if let Some(provenance) = &provenance {
+                let what = (controller.program, profile.name);
+                figure::keep(provenance, what, &contenders, &figures)?;
+            }
             sheet.add(controller.program, profile.name, figures);
         }
     }

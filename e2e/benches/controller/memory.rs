@@ -50,8 +50,13 @@ pub(crate) struct Measured {
     relists_cpu: f64,
 }
 
-/// The figures of all programs; `what` is what the cluster holds.
-pub(crate) fn figures(what: &str, all: &[Measured], limits: Limits) -> Result<Vec<Figure>> {
+/// The figures of all programs; `what` is what the cluster holds, `objects` of the kind that there is most of.
+pub(crate) fn figures(
+    objects: usize,
+    what: &str,
+    all: &[Measured],
+    limits: Limits,
+) -> Result<Vec<Figure>> {
     let of = |value: fn(&Measured) -> f64| all.iter().map(value).collect::<Vec<_>>();
     let full_size = scale()? == 1.0;
     let at_most = |most: f64| {
@@ -67,6 +72,11 @@ pub(crate) fn figures(what: &str, all: &[Measured], limits: Limits) -> Result<Ve
     let excess = of(|one| one.relists_peak / one.filled);
     let per_relist = of(|one| one.relists_cpu / RELISTS as f64);
     Ok(vec![
+        Figure::new(
+            "volumes or snapshots",
+            &vec![objects as f64; all.len()],
+            Target::None,
+        ),
         Figure::new(
             format!("RSS with {what}, MB"),
             &rss,

@@ -1,10 +1,12 @@
 //! The figures of a program: file size, memory and processor time while idle, time to start.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
+
+use figures::record::{self, OURS, Provenance};
 
 const STARTS: usize = 30;
 /// Time to come to rest before memory is read.
@@ -23,7 +25,7 @@ pub trait Started {
 }
 
 /// Prints the figures of `program`, which `make build` has put into `bin`, and beside it those of
-/// the binary that the environment variable `other` names, if any. `start` starts either;
+/// the binary that the environment variable `other` names, if any; `make figures` finds them afterwards. `start` starts either;
 /// `of_use` says in a few words when a start is over. The environment variable `IDLE_SECONDS` is for
 /// how long each is left idle to see the processor time that it uses, 10 without it; what wakes up
 /// once a minute needs several minutes.
@@ -34,48 +36,91 @@ pub trait Started {
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub fn figures<S: Started>(program: &str, other: &str, of_use: &str, start: impl Fn(&Path) -> S) {
     let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin");
-    let mut programs = vec![bin.join(program)];
-    programs.extend(std::env::var_os(other).map(PathBuf::from));
+    let provenance = Provenance::now().expect("git");
+    let mut programs = vec![(OURS, bin.join(program))];
+    let other = std::env::var_os(other).filter(|path| !path.is_empty());
+    programs.extend(other.map(|path| ("upstream", PathBuf::from(path))));
     println!(
         "{:>9} {:>9} {:>9} {:>10} {of_use:>20}  program",
         "size MB", "RSS MB", "anon MB", "CPU ms/h"
     );
-    for program in programs {
-        let program = program
+    let mut runs = Vec::new();
+    for (of, path) in programs {
+        let path = path
             .canonicalize()
-            .unwrap_or_else(|error| panic!("{}: {error}; run `make build`", program.display()));
-        println!("{}  {}", row(&program, &start), program.display());
+            .unwrap_or_else(|error| panic!("{}: {error}; run `make build`", path.display()));
+        let row = Row::of(&path, &start);
+        println!("{row}  {}", path.display());
+        if let Some(provenance) = &provenance {
+            let version = record::version(&path).filter(|_| of != OURS);
+            runs.push(provenance.run("startup", of, version, row.figures(of_use)));
+        }
+    }
+    if provenance.is_some() {
+        let folder = figures::folder().join("recorded");
+        record::add(&folder, program, runs).expect("the results are kept");
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "sizes of programs")]
-fn row<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> String {
-    let size = fs::metadata(program).expect("the program exists").len();
-    let mut starts: Vec<Duration> = (0..STARTS).map(|_| start(program).took()).collect();
-    starts.sort();
-    let idle = start(program);
-    idle.serve();
-    thread::sleep(REST);
-    let (rss, anonymous) = (memory(idle.id(), "VmRSS"), memory(idle.id(), "RssAnon"));
-    let before = processor_time(idle.id());
-    let seconds = std::env::var("IDLE_SECONDS").map(|it| it.parse().expect("IDLE_SECONDS"));
-    let watch = Duration::from_secs(seconds.unwrap_or(WATCH));
-    thread::sleep(watch);
-    let used = processor_time(idle.id()) - before;
-    let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / watch.as_secs_f64());
-    let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
-    format!(
-        "{:9.2} {:9.2} {:9.2} {per_hour:10.1} {:>20}",
-        size as f64 / 1e6,
-        rss as f64 / 1e6,
-        anonymous as f64 / 1e6,
-        format!(
-            "{:.2} ({:.2}-{:.2})",
-            milliseconds(starts[STARTS / 2]),
-            milliseconds(starts[0]),
-            milliseconds(starts[STARTS - 1])
-        ),
-    )
+struct Row {
+    size: f64,
+    resident: f64,
+    anonymous: f64,
+    /// Milliseconds of processor time in an idle hour.
+    idle: f64,
+    /// Milliseconds from the start until it was of use: median, shortest, longest.
+    starts: [f64; 3],
+}
+
+impl Row {
+    #[expect(clippy::cast_precision_loss, reason = "sizes of programs")]
+    fn of<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> Self {
+        let size = fs::metadata(program).expect("the program exists").len();
+        let mut starts: Vec<Duration> = (0..STARTS).map(|_| start(program).took()).collect();
+        starts.sort();
+        let idle = start(program);
+        idle.serve();
+        thread::sleep(REST);
+        let (resident, anonymous) = (memory(idle.id(), "VmRSS"), memory(idle.id(), "RssAnon"));
+        let before = processor_time(idle.id());
+        let seconds = std::env::var("IDLE_SECONDS").map(|it| it.parse().expect("IDLE_SECONDS"));
+        let watch = Duration::from_secs(seconds.unwrap_or(WATCH));
+        thread::sleep(watch);
+        let used = processor_time(idle.id()) - before;
+        let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
+        Self {
+            size: size as f64 / 1e6,
+            resident: resident as f64 / 1e6,
+            anonymous: anonymous as f64 / 1e6,
+            idle: milliseconds(used) * (3600.0 / watch.as_secs_f64()),
+            starts: [STARTS / 2, 0, STARTS - 1].map(|index| milliseconds(starts[index])),
+        }
+    }
+
+    fn figures(&self, of_use: &str) -> [(String, f64); 5] {
+        [
+            ("binary, MB".to_owned(), self.size),
+            ("RSS, MB".to_owned(), self.resident),
+            ("of it anonymous, MB".to_owned(), self.anonymous),
+            ("CPU an idle hour, ms".to_owned(), self.idle),
+            (of_use.to_owned(), self.starts[0]),
+        ]
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, shortest, longest] = self.starts;
+        write!(
+            f,
+            "{:9.2} {:9.2} {:9.2} {:10.1} {:>20}",
+            self.size,
+            self.resident,
+            self.anonymous,
+            self.idle,
+            format!("{median:.2} ({shortest:.2}-{longest:.2})"),
+        )
+    }
 }
 
 /// A line of `/proc/ID/status`, in bytes.

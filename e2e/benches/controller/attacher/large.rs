@@ -39,7 +39,7 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     drop(driver);
     world.down()?;
     let what = format!("{volumes} PVs{} and {nodes} CSINodes", drivers.say());
-    memory::figures(&what, &all, drivers.limits(LIMITS))
+    memory::figures(volumes, &what, &all, drivers.limits(LIMITS))
 }
 
 fn fill(

@@ -40,7 +40,7 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     drop(driver);
     world.down()?;
     let what = format!("{volumes} PVs and claims{}, {nodes} nodes", drivers.say());
-    memory::figures(&what, &all, drivers.limits(LIMITS))
+    memory::figures(volumes, &what, &all, drivers.limits(LIMITS))
 }
 
 pub(crate) fn fill(world: &World, drivers: Drivers, volumes: usize, nodes: usize) -> Result<()> {

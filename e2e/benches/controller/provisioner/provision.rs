@@ -78,13 +78,13 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
             Target::RatioAtMost(1.0),
         ),
         Figure::new(
-            "the same / reference client's",
+            "provisioning / reference client's",
             &against(&provision, &provisioned),
             within_a_quarter,
         ),
         Figure::new("seconds to delete 1,000", &delete, Target::None),
         Figure::new(
-            "the same / reference client's",
+            "deletion / reference client's",
             &against(&delete, &deleted),
             Target::AtMost(1.25),
         ),

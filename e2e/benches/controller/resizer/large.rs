@@ -44,5 +44,5 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     drop(driver);
     world.down()?;
     let what = format!("{count} PVs and claims{}", drivers.say());
-    memory::figures(&what, &all, drivers.limits(LIMITS))
+    memory::figures(count, &what, &all, drivers.limits(LIMITS))
 }

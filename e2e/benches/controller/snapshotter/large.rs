@@ -48,7 +48,7 @@ pub(super) fn run(snapshotters: &[Contender]) -> Result<Vec<Figure>> {
             ..figure
         };
         figures.extend(
-            memory::figures(&what, &all, LIMITS)?
+            memory::figures(count, &what, &all, LIMITS)?
                 .into_iter()
                 .map(of_program),
         );

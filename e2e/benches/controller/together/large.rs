@@ -69,7 +69,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
             Target::AtMost(100.0),
         ),
     ];
-    figures.extend(memory::figures(&what, &relisted, LIMITS)?);
+    figures.extend(memory::figures(volumes, &what, &relisted, LIMITS)?);
     Ok(figures)
 }
 

@@ -35,6 +35,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use e2e::suite::{reasons, say};
 use e2e::{interrupt, program};
+use figures::record::{self, OURS, Provenance};
 
 use crate::run::Break;
 use crate::schedule::Schedule;
@@ -122,8 +123,18 @@ fn chaos(wanted: &Wanted) -> Result<bool> {
         quiet: Duration::from_secs(wanted.quiet),
         logs: file.with_extension("logs"),
     };
+    let provenance = Provenance::now()?;
     let report = run::run(&schedule, &options)?;
     say(&report.text());
+    if let Some(provenance) = provenance.filter(|_| options.broken.is_none()) {
+        let of = if report.is_of_others() {
+            "upstream"
+        } else {
+            OURS
+        };
+        let run = provenance.run(&profile(&schedule)?, of, None, report.figures());
+        record::add(&figures::folder().join("recorded"), "chaos", vec![run])?;
+    }
     say(&format!(
         "  logs and the driver's record: {}",
         options.logs.display()
@@ -142,6 +153,24 @@ fn chaos(wanted: &Wanted) -> Result<bool> {
         file.display()
     ));
     Ok(report.is_clean())
+}
+
+/// What results are kept as: the seed alone stands for a run of full length.
+fn profile(schedule: &Schedule) -> Result<String> {
+    let Schedule {
+        seed,
+        seconds,
+        claims,
+        ..
+    } = schedule;
+    let mut name = format!("seed {seed}");
+    if (*seconds, *claims) != (480, 1000) {
+        name = format!("{name}, {seconds} s, {claims} claims");
+    }
+    if program::are_together()? {
+        name.push_str(", together");
+    }
+    Ok(name)
 }
 
 fn read(file: &PathBuf) -> Result<Schedule> {

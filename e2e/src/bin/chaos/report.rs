@@ -13,6 +13,9 @@ use crate::schedule::Who;
 /// Examples of each kind of damage that are named.
 const EXAMPLES: usize = 5;
 
+/// Whose programs ours are.
+const WE: &str = "ours";
+
 /// All that is told at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -100,6 +103,26 @@ impl Report {
         lines.join("\n")
     }
 
+    /// The same as numbers, for `make figures`: of each damage what there was more of, after the faults or at the end.
+    pub(crate) fn figures(&self) -> Vec<(String, f64)> {
+        let number = |count: usize| u32::try_from(count).map_or(f64::NAN, f64::from);
+        let of = |found: &[Finding], damage| found.iter().filter(|it| it.damage == damage).count();
+        let mut figures: Vec<_> = { Damage::ALL.into_iter() }
+            .map(|it| {
+                let most = of(&self.after_faults, it).max(of(&self.at_the_end, it));
+                (it.to_string(), number(most))
+            })
+            .collect();
+        figures.extend(self.settled.map(|it| ("settled after, s".to_owned(), it)));
+        figures.extend(self.emptied.map(|it| ("all gone after, s".to_owned(), it)));
+        figures
+    }
+
+    /// Whether a program of another project took part.
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.programs.iter().any(|(_, whose)| whose != WE)
+    }
+
     fn examples(&self) -> Vec<String> {
         let stages = [
             ("after the faults", &self.after_faults),
@@ -147,7 +170,7 @@ pub(crate) fn programs() -> Result<Vec<(String, String)>> {
             let whose = if program::is_foreign(&path)? {
                 "another project's"
             } else {
-                "ours"
+                WE
             };
             Ok((name.to_owned(), whose.to_owned()))
         })
@@ -205,5 +228,9 @@ mod tests {
         assert!(text.contains("(leaked) | 0 | 7 |"), "{text}");
         assert!(text.contains(": handle-5\n    and 2 more"), "{text}");
         assert!(text.contains("| all gone after | never |"), "{text}");
+        let figures = report.figures();
+        let leaked = figures.iter().find(|(name, _)| name.contains("(leaked)"));
+        assert_eq!(leaked.map(|(_, value)| *value), Some(7.0));
+        assert!(!figures.iter().any(|(name, _)| name.contains("gone after")));
     }
 }

@@ -1,0 +1,20 @@
+//! What benchmarks measured, kept with the command and the commit, and drawn.
+//!
+//! | file | |
+//! |---|---|
+//! | `record` | a file of results for each program, which benchmarks write |
+//! | `plots` | which results are drawn, and how they are picked |
+//! | `svg` | bars and lines as SVG, light and dark |
+//! | `cast` | the demonstration: captured as an asciicast, played as SVG |
+
+pub mod cast;
+pub mod plots;
+pub mod record;
+mod svg;
+
+use std::path::{Path, PathBuf};
+
+/// `docs/figures`, where results, plots and the recording are.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures")
+}

@@ -1,0 +1,480 @@
+//! Which results are drawn. A panel is drawn when all that it shows is recorded, a plot when one of its panels is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::Result;
+
+use crate::folder;
+use crate::record::{OURS, Records, Run};
+use crate::svg::{self, Bar, Line, Theme};
+
+/// A file for each theme.
+struct Plot {
+    name: &'static str,
+    title: &'static str,
+    panels: &'static [Panel],
+}
+
+struct Panel {
+    title: &'static str,
+    program: &'static str,
+    shows: Shows,
+}
+
+enum Shows {
+    /// Bars: label, profile, figure.
+    Bars(&'static [(&'static str, &'static str, &'static str)]),
+    /// The figure of profile `large` by the number of objects, from runs of several `SCALE`s, and that of `idle` for none.
+    Growth {
+        objects: &'static str,
+        figure: &'static str,
+        idle: &'static str,
+    },
+}
+
+const IDLE: &str = "RSS as idle leader, MB";
+
+const fn growth(title: &'static str, program: &'static str) -> Panel {
+    let shows = Shows::Growth {
+        objects: "volumes or snapshots",
+        figure: "RSS with *, MB",
+        idle: IDLE,
+    };
+    Panel {
+        title,
+        program,
+        shows,
+    }
+}
+
+/// `*` in the name of a figure stands for any text.
+static PLOTS: &[Plot] = &[
+    Plot {
+        name: "chaos",
+        title: "1,000 claims while a fault strikes every 3.5 seconds",
+        panels: &[
+            Panel {
+                title: "volumes leaked in the storage",
+                program: "chaos",
+                shows: Shows::Bars(&[
+                    ("seed 1", "seed 1", "volumes in the storage without *"),
+                    ("seed 2", "seed 2", "volumes in the storage without *"),
+                ]),
+            },
+            Panel {
+                title: "calls by a leader that had lost its lease",
+                program: "chaos",
+                shows: Shows::Bars(&[
+                    ("seed 1", "seed 1", "calls of a thawed or cut-off leader *"),
+                    ("seed 2", "seed 2", "calls of a thawed or cut-off leader *"),
+                ]),
+            },
+        ],
+    },
+    Plot {
+        name: "memory",
+        title: "Resident memory by the number of objects in the cluster",
+        panels: &[
+            growth("csi-provisioner, MB by volumes", "csi-provisioner"),
+            growth("csi-attacher, MB by volumes", "csi-attacher"),
+            growth("csi-resizer, MB by volumes", "csi-resizer"),
+            Panel {
+                title: "csi-snapshotter, MB by snapshots",
+                program: "csi-snapshotter",
+                shows: Shows::Growth {
+                    objects: "csi-snapshotter: volumes or snapshots",
+                    figure: "csi-snapshotter: RSS with *, MB",
+                    idle: IDLE,
+                },
+            },
+        ],
+    },
+    Plot {
+        name: "processor",
+        title: "Processor time",
+        panels: &[
+            Panel {
+                title: "seconds to provision and delete 1,000 volumes",
+                program: "csi-provisioner",
+                shows: Shows::Bars(&[("csi-provisioner", "provision", "CPU-s for both")]),
+            },
+            Panel {
+                title: "milliseconds to attach and detach a volume",
+                program: "csi-attacher",
+                shows: Shows::Bars(&[("csi-attacher", "cycle", "CPU per attach and detach, ms")]),
+            },
+            Panel {
+                title: "milliseconds to expand a volume",
+                program: "csi-resizer",
+                shows: Shows::Bars(&[("csi-resizer", "expand", "CPU per expansion, ms")]),
+            },
+            Panel {
+                title: "milliseconds to create and delete a snapshot",
+                program: "csi-snapshotter",
+                shows: Shows::Bars(&[
+                    ("csi-snapshotter", "cycle", "csi-snapshotter: CPU per *"),
+                    (
+                        "snapshot-controller",
+                        "cycle",
+                        "snapshot-controller: CPU per *",
+                    ),
+                ]),
+            },
+        ],
+    },
+    Plot {
+        name: "rate",
+        title: "Objects a second, all requested at once",
+        panels: &[
+            Panel {
+                title: "claims provisioned, of 1,000",
+                program: "csi-provisioner",
+                shows: Shows::Bars(&[(
+                    "csi-provisioner",
+                    "provision",
+                    "claims provisioned per second",
+                )]),
+            },
+            Panel {
+                title: "volumes expanded, of 500",
+                program: "csi-resizer",
+                shows: Shows::Bars(&[("csi-resizer", "expand", "expansions per second")]),
+            },
+            Panel {
+                title: "snapshots ready, of 500",
+                program: "csi-snapshotter",
+                shows: Shows::Bars(&[(
+                    "csi-snapshotter",
+                    "cycle",
+                    "snapshots ready per second, *",
+                )]),
+            },
+        ],
+    },
+    Plot {
+        name: "together",
+        title: "Five sidecars in one process and in five",
+        panels: &[
+            Panel {
+                title: "resident memory, MB",
+                program: "csi-sidecars",
+                shows: Shows::Bars(&[
+                    ("empty cluster", "idle", IDLE),
+                    (
+                        "50,000 volumes",
+                        "large",
+                        "RSS with 50000 *, beside the sum, MB",
+                    ),
+                ]),
+            },
+            Panel {
+                title: "until the caches have 50,000 volumes",
+                program: "csi-sidecars",
+                shows: Shows::Bars(&[
+                    (
+                        "processor time, s",
+                        "large",
+                        "CPU-s until caches are full, *",
+                    ),
+                    (
+                        "from the API server, MB",
+                        "large",
+                        "MB from the API server until then",
+                    ),
+                ]),
+            },
+        ],
+    },
+];
+
+/// What [`draw`] made.
+#[derive(Debug, Default)]
+pub struct Drawn {
+    /// Texts by names of files.
+    pub files: BTreeMap<String, String>,
+    /// Panels without results.
+    pub missing: Vec<String>,
+}
+
+/// Draws what is recorded.
+pub fn draw(records: &Records) -> Drawn {
+    let mut drawn = Drawn::default();
+    for plot in PLOTS {
+        let (mut panels, mut runs) = (Vec::new(), Vec::new());
+        for panel in plot.panels {
+            match panel.of(records) {
+                Some((content, of)) => {
+                    panels.push((panel.title, content));
+                    runs.extend(of);
+                }
+                None => drawn.missing.push(format!(
+                    "{}: {} ({})",
+                    plot.name, panel.title, panel.program
+                )),
+            }
+        }
+        if panels.is_empty() {
+            continue;
+        }
+        let (ours, other) = legend(&runs);
+        for theme in &Theme::ALL {
+            let text = svg::plot(theme, plot.title, [&ours, &other], &panels, &sources(&runs));
+            let file = format!("{}-{}.svg", plot.name, theme.name);
+            drawn.files.insert(file, text);
+        }
+    }
+    drawn
+}
+
+/// Pictures in the folder of figures that [`draw`] does not make any more.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn superfluous(drawn: &Drawn) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_plot = Theme::ALL
+            .iter()
+            .any(|theme| name.ends_with(&format!("-{}.svg", theme.name)));
+        if is_plot && !drawn.files.contains_key(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+impl Panel {
+    fn of<'a>(&self, records: &'a Records) -> Option<(svg::Content, Vec<&'a Run>)> {
+        let runs = records.get(self.program)?;
+        match &self.shows {
+            Shows::Bars(rows) => bars(runs, rows),
+            Shows::Growth {
+                objects,
+                figure,
+                idle,
+            } => lines(runs, objects, figure, idle),
+        }
+    }
+}
+
+fn bars<'a>(
+    runs: &'a [Run],
+    rows: &[(&'static str, &'static str, &'static str)],
+) -> Option<(svg::Content, Vec<&'a Run>)> {
+    let (mut bars, mut used) = (Vec::new(), Vec::new());
+    for (label, profile, figure) in rows {
+        let mut whole: Vec<_> = { runs.iter() }
+            .filter(|run| run.profile == *profile && run.scale == 1.0)
+            .collect();
+        // Ours first.
+        whole.sort_by_key(|run| run.of != OURS);
+        let [ours, other, ..] = *whole else {
+            return None;
+        };
+        if ours.of != OURS {
+            return None;
+        }
+        let values = [value(ours, figure)?, value(other, figure)?];
+        bars.push(Bar { label, values });
+        used.extend([ours, other]);
+    }
+    Some((svg::Content::Bars(bars), used))
+}
+
+fn lines<'a>(
+    runs: &'a [Run],
+    objects: &str,
+    figure: &str,
+    idle: &str,
+) -> Option<(svg::Content, Vec<&'a Run>)> {
+    let (mut lines, mut used) = (Vec::new(), Vec::new());
+    let whose: BTreeSet<bool> = runs.iter().map(|run| run.of != OURS).collect();
+    for is_other in whose {
+        let mut points = Vec::new();
+        for run in runs.iter().filter(|run| (run.of != OURS) == is_other) {
+            let point = match run.profile.as_str() {
+                "idle" => value(run, idle).map(|y| (0.0, y)),
+                "large" => value(run, objects).zip(value(run, figure)),
+                _ => None,
+            };
+            if let Some(point) = point {
+                points.push(point);
+                used.push(run);
+            }
+        }
+        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        // One point is no line.
+        if points.len() > 1 {
+            lines.push(Line { is_other, points });
+        }
+    }
+    (!lines.is_empty()).then_some((svg::Content::Lines(lines), used))
+}
+
+/// The only figure of that name, in which `*` is any text.
+fn value(run: &Run, name: &str) -> Option<f64> {
+    let (begin, end) = name.split_once('*').unwrap_or((name, ""));
+    let is_it = |known: &str| {
+        if name.contains('*') {
+            known
+                .strip_prefix(begin)
+                .is_some_and(|it| it.ends_with(end))
+        } else {
+            known == name
+        }
+    };
+    let mut found = run.figures.iter().filter(|(known, _)| is_it(known));
+    let value = found.next().map(|(_, value)| *value);
+    value.filter(|_| found.next().is_none())
+}
+
+fn legend(runs: &[&Run]) -> (String, String) {
+    let others: BTreeSet<&str> = { runs.iter() }
+        .map(|run| run.of.as_str())
+        .filter(|of| *of != OURS)
+        .collect();
+    let others: Vec<_> = others.into_iter().collect();
+    let ours = if others == ["five programs"] {
+        "one process, csi-sidecars"
+    } else {
+        "csi-sidecars"
+    };
+    (ours.to_owned(), others.join(", "))
+}
+
+/// Most letters of a line of sources.
+const LONG: usize = 118;
+
+/// Where the numbers are from; where other programs were, pages say.
+fn sources(runs: &[&Run]) -> Vec<String> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for run in runs {
+        let words = run.command.split(' ').filter(|it| !it.contains("=/path/"));
+        let command = words.collect::<Vec<_>>().join(" ");
+        let version = run.version.iter().map(|it| format!(" ({it})"));
+        let commit = run.commit.iter().map(|it| format!(" (commit {it})"));
+        let whose = version
+            .chain(commit)
+            .fold(run.of.clone(), |all, it| all + &it);
+        match commands.iter_mut().find(|(it, _)| *it == whose) {
+            Some((_, known)) if known.contains(&command) => {}
+            Some((_, known)) => known.push(command),
+            None => commands.push((whose, vec![command])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (whose, commands) in commands {
+        let mut line = String::new();
+        for word in format!("{whose}: {}", commands.join("; ")).split(' ') {
+            if line.len() + word.len() > LONG {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push_str(word);
+            line.push(' ');
+        }
+        lines.push(line);
+    }
+    lines
+        .iter()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(profile: &str, of: &str, scale: f64, figures: &[(&str, f64)]) -> Run {
+        let figures = figures.iter().map(|(name, it)| ((*name).to_owned(), *it));
+        Run {
+            profile: profile.to_owned(),
+            of: of.to_owned(),
+            version: (of != OURS).then(|| "v6.4.0".to_owned()),
+            commit: Some("0123456789ab".to_owned()),
+            command: "make bench".to_owned(),
+            machine: String::new(),
+            scale,
+            figures: figures.collect(),
+        }
+    }
+
+    /// Every plot, of made-up numbers that are never written anywhere.
+    fn everything() -> Records {
+        let mut records = Records::new();
+        for panel in PLOTS.iter().flat_map(|plot| plot.panels) {
+            let runs = records.entry(panel.program.to_owned()).or_default();
+            let mut add = |profile: &str, scale: f64, figures: &[(&str, f64)]| {
+                for of in [OURS, "upstream"] {
+                    let same =
+                        |it: &&mut Run| it.profile == profile && it.of == of && it.scale == scale;
+                    let new = run(profile, of, scale, figures);
+                    match runs.iter_mut().find(same) {
+                        Some(old) => old.figures.extend(new.figures),
+                        None => runs.push(new),
+                    }
+                }
+            };
+            match &panel.shows {
+                Shows::Bars(rows) => {
+                    for (_, profile, figure) in *rows {
+                        add(profile, 1.0, &[(figure.replace('*', "x").as_str(), 3.0)]);
+                    }
+                }
+                Shows::Growth {
+                    objects,
+                    figure,
+                    idle,
+                } => {
+                    add("idle", 1.0, &[(*idle, 8.0)]);
+                    for scale in [0.1, 1.0] {
+                        let figure = figure.replace('*', "5 PVs");
+                        let figures = [(*objects, scale * 5e4), (figure.as_str(), scale * 30.0)];
+                        add("large", scale, &figures);
+                    }
+                }
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn what_is_recorded_is_drawn_in_both_themes() {
+        let drawn = draw(&everything());
+        assert_eq!(drawn.missing, [""; 0]);
+        assert_eq!(drawn.files.len(), 2 * PLOTS.len());
+        for (name, text) in &drawn.files {
+            assert!(
+                text.starts_with("<svg ") && text.ends_with("</svg>\n"),
+                "{name}"
+            );
+            assert!(text.contains("commit 0123456789ab"), "{name}");
+            assert!(text.contains("v6.4.0"), "{name}");
+            assert!(!text.contains("NaN"), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_named_and_not_drawn() {
+        let mut records = everything();
+        let runs = records.get_mut("csi-provisioner").unwrap();
+        runs.retain(|run| run.of == OURS);
+        records.remove("csi-sidecars");
+        let drawn = draw(&records);
+        assert!(!drawn.files.contains_key("together-dark.svg"));
+        let named = |text: &str| drawn.missing.iter().any(|it| it.contains(text));
+        assert!(named("rate: claims provisioned"), "{:?}", drawn.missing);
+        assert!(named("together: resident memory"), "{:?}", drawn.missing);
+        // Memory needs nobody to compare with.
+        assert!(!named("memory:"), "{:?}", drawn.missing);
+    }
+
+    #[test]
+    fn a_name_that_fits_two_figures_is_none() {
+        let two = run("large", OURS, 1.0, &[("RSS a", 1.0), ("RSS b", 2.0)]);
+        assert_eq!(value(&two, "RSS *"), None);
+        assert_eq!(value(&two, "RSS b"), Some(2.0));
+    }
+}

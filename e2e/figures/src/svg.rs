@@ -1,0 +1,254 @@
+//! Bars and lines as SVG, with nothing measured but what is drawn: texts are placed so that any font fits.
+
+use std::fmt::Write as _;
+
+/// Colours.
+#[derive(Debug)]
+pub(crate) struct Theme {
+    pub(crate) name: &'static str,
+    background: &'static str,
+    text: &'static str,
+    faint: &'static str,
+    /// Ours, and the other's.
+    colours: [&'static str; 2],
+}
+
+impl Theme {
+    pub(crate) const ALL: [Self; 2] = [
+        Self {
+            name: "light",
+            background: "#ffffff",
+            text: "#1f2328",
+            faint: "#59636e",
+            colours: ["#0969da", "#8c959f"],
+        },
+        Self {
+            name: "dark",
+            background: "#0d1117",
+            text: "#f0f6fc",
+            faint: "#9198a1",
+            colours: ["#4493f8", "#656c76"],
+        },
+    ];
+}
+
+/// Ours and the other's value.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    pub(crate) label: &'static str,
+    pub(crate) values: [f64; 2],
+}
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) is_other: bool,
+    /// In the order of the first coordinate.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// What is in a panel.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bars(Vec<Bar>),
+    Lines(Vec<Line>),
+}
+
+const WIDTH: f64 = 760.0;
+const MARGIN: f64 = 20.0;
+/// Where bars begin, and the most that one may be long.
+const BARS: (f64, f64) = (200.0, 440.0);
+const THICK: f64 = 14.0;
+/// Size of a panel with lines.
+const AREA: (f64, f64) = (340.0, 190.0);
+
+pub(crate) fn plot(
+    theme: &Theme,
+    title: &str,
+    legend: [&str; 2],
+    panels: &[(&str, Content)],
+    sources: &[String],
+) -> String {
+    let mut body = Body {
+        theme,
+        out: String::new(),
+    };
+    body.text((MARGIN, 30.0), "t", title);
+    let mut x = MARGIN;
+    for (name, colour) in legend.iter().zip(theme.colours) {
+        body.bar((x, 44.0), (THICK, THICK), colour);
+        body.text((x + 20.0, 56.0), "", name);
+        x += 60.0 + 8.0 * width(name);
+    }
+    let mut y = 72.0;
+    let mut is_left = true;
+    for (title, content) in panels {
+        match content {
+            Content::Bars(bars) => y = body.bars(y, title, bars),
+            Content::Lines(lines) => {
+                let x = if is_left { MARGIN } else { WIDTH / 2.0 };
+                body.lines((x, y), title, lines);
+                if !is_left {
+                    y += AREA.1;
+                }
+                is_left = !is_left;
+            }
+        }
+    }
+    if !is_left {
+        y += AREA.1;
+    }
+    y += 8.0;
+    for source in sources {
+        y += 15.0;
+        body.text((MARGIN, y), "s", source);
+    }
+    let height = y + 16.0;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+         <title>{}</title>\n\
+         <style>text{{font:13px system-ui,sans-serif;fill:{}}}.t{{font-size:17px;font-weight:600}}.p{{font-weight:600}}\
+         .s{{font-size:11px;fill:{faint}}}.e{{text-anchor:end}}line{{stroke:{faint};stroke-width:.5}}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n{}</svg>\n",
+        escaped(title),
+        theme.text,
+        theme.background,
+        body.out,
+        faint = theme.faint,
+    )
+}
+
+struct Body<'a> {
+    theme: &'a Theme,
+    out: String,
+}
+
+impl Body<'_> {
+    fn text(&mut self, (x, y): (f64, f64), class: &str, text: &str) {
+        let class = if class.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{class}\"")
+        };
+        let text = escaped(text);
+        let (x, y) = (short(x), short(y));
+        self.push(&format!("<text x=\"{x}\" y=\"{y}\"{class}>{text}</text>"));
+    }
+
+    fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
+        let (x, y, width, height) = (short(x), short(y), short(width), short(height));
+        self.push(&format!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\"/>"
+        ));
+    }
+
+    fn push(&mut self, element: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.out, "{element}");
+    }
+
+    /// All bars of a panel have one scale; where the next panel begins.
+    fn bars(&mut self, top: f64, title: &str, bars: &[Bar]) -> f64 {
+        let largest = bars.iter().flat_map(|bar| bar.values).fold(0.0, f64::max);
+        let mut y = top + 18.0;
+        self.text((MARGIN, y), "p", title);
+        y += 10.0;
+        for bar in bars {
+            self.text((MARGIN, y + THICK + 4.0), "", bar.label);
+            for (value, colour) in bar.values.into_iter().zip(self.theme.colours) {
+                let long = if largest > 0.0 {
+                    value / largest * BARS.1
+                } else {
+                    0.0
+                };
+                // What is nothing shows as a line that something could begin at.
+                self.bar((BARS.0, y), (long.max(1.0), THICK - 2.0), colour);
+                let end = (BARS.0 + long + 8.0, y + THICK - 3.0);
+                self.text(end, "", &digits(value));
+                y += THICK;
+            }
+            y += 10.0;
+        }
+        y
+    }
+
+    /// Both coordinates begin at zero; each line ends with its last value.
+    fn lines(&mut self, (left, top): (f64, f64), title: &str, lines: &[Line]) {
+        self.text((left, top + 18.0), "p", title);
+        let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+        let most = all().fold((0.0, 0.0), |most: (f64, f64), point| {
+            (most.0.max(point.0), most.1.max(point.1))
+        });
+        let (width, height) = (AREA.0 - 90.0, AREA.1 - 70.0);
+        let (x0, y0) = (left + 10.0, top + 34.0 + height);
+        let place = |(x, y): (f64, f64)| (x0 + x / most.0 * width, y0 - y / most.1 * height);
+        let (right, baseline) = (short(x0 + width), short(y0));
+        let from = short(x0);
+        self.push(&format!(
+            "<line x1=\"{from}\" y1=\"{baseline}\" x2=\"{right}\" y2=\"{baseline}\"/>"
+        ));
+        self.text((x0, y0 + 16.0), "s", "0");
+        self.text((x0 + width, y0 + 16.0), "s e", &thousands(most.0));
+        for line in lines {
+            let colour = self.theme.colours[usize::from(line.is_other)];
+            let mut points = String::new();
+            for point in &line.points {
+                let (x, y) = place(*point);
+                let _ = write!(points, "{},{} ", short(x), short(y));
+            }
+            let points = points.trim_end();
+            self.push(&format!(
+                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+            ));
+            for point in &line.points {
+                let (x, y) = place(*point);
+                let (x, y) = (short(x), short(y));
+                self.push(&format!(
+                    "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{colour}\"/>"
+                ));
+            }
+            if let Some(last) = line.points.last() {
+                let (x, y) = place(*last);
+                self.text((x + 8.0, y + 4.0), "", &digits(last.1));
+            }
+        }
+    }
+}
+
+/// A length with what SVG needs of it.
+fn short(length: f64) -> String {
+    let text = format!("{length:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Three digits that count.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 || value.fract() == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a text is short")]
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    { text.replace('&', "&amp;") }
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

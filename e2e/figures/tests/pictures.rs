@@ -1,0 +1,50 @@
+//! The pictures in `docs/figures` are what the recorded results give, and pages show them.
+
+use std::fs;
+
+use figures::{cast, folder, plots, record};
+
+const REMEDY: &str = "run `make figures`";
+
+#[test]
+fn plots_are_those_of_the_recorded_results() {
+    let records = record::read(&folder().join("recorded")).unwrap();
+    let drawn = plots::draw(&records);
+    for (file, text) in &drawn.files {
+        let there = fs::read_to_string(folder().join(file)).unwrap_or_default();
+        assert_eq!(&there, text, "{file}: {REMEDY}");
+    }
+    assert_eq!(plots::superfluous(&drawn).unwrap(), [""; 0], "{REMEDY}");
+}
+
+#[test]
+fn every_plot_stands_on_the_page_of_figures() {
+    let records = record::read(&folder().join("recorded")).unwrap();
+    let page = fs::read_to_string(folder().join("README.md")).unwrap();
+    for file in plots::draw(&records).files.keys() {
+        assert!(
+            page.contains(&format!("\"{file}\"")),
+            "{file} is on no page"
+        );
+    }
+}
+
+#[test]
+fn the_recording_is_played_as_it_was_captured() {
+    let recording = fs::read_to_string(folder().join("demo.cast")).unwrap();
+    let there = fs::read_to_string(folder().join("demo.svg")).unwrap_or_default();
+    assert_eq!(there, cast::play(&recording).unwrap(), "{REMEDY}");
+}
+
+#[test]
+fn nothing_is_recorded_of_a_commit_with_changes() {
+    for (program, runs) in record::read(&folder().join("recorded")).unwrap() {
+        for run in runs {
+            let what = format!("{program} {} of {}", run.profile, run.of);
+            let commit = run.commit.unwrap_or_default();
+            assert!(!commit.ends_with("-dirty"), "{what}");
+            assert!(!run.command.is_empty(), "{what}");
+            assert!(run.of != record::OURS || commit.len() >= 7, "{what}");
+        }
+    }
+}
