@@ -19,25 +19,25 @@ static FLAGS: &[Flag] = &[
         "resync",
         Kind::Duration,
         "10m",
-        "How often everything known is looked at again, also what waits for a retry. 0 is never.",
+        "Resync period: how often all cached objects are processed again, also those that wait for a retry. 0 disables it.",
     ),
     Flag::new(
         "timeout",
         Kind::Duration,
         "15s",
-        "Timeout of each call to the driver; of all pages together when its volumes are listed.",
+        "Timeout of each call to the driver; for ListVolumes, of all its pages together.",
     ),
     Flag::new(
         "worker-threads",
         Kind::Uint,
         "10",
-        "How many attaches and detaches together run at the same time.",
+        "Number of attach and detach operations, together, that run at the same time.",
     ),
     Flag::new(
         "max-entries",
         Kind::Int,
         "0",
-        "Entries in one page when the driver's volumes are listed. 0 is no limit.",
+        "Maximum number of entries in a page of ListVolumes. 0 means no limit.",
     ),
     Flag::new(
         "retry-interval-start",
@@ -68,7 +68,7 @@ static FLAGS: &[Flag] = &[
         "max-grpc-log-length",
         Kind::Int,
         "-1",
-        "Longest text of a driver's answer in the log at level 5, in bytes. 0 or less is no limit.",
+        "Maximum length of a driver's response in the log at level 5, in bytes. 0 or less means no limit.",
     ),
 ];
 

@@ -70,10 +70,9 @@ fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
         Watch::all(VOLUMES, &caches.volumes)
             .when(publish)
             .resync(resync),
-        Watch::all(CSI_NODES, &caches.nodes).when(publish).within(
-            NODES_PATIENCE,
-            "Going on without having listed the CSINodes",
-        ),
+        Watch::all(CSI_NODES, &caches.nodes)
+            .when(publish)
+            .within(NODES_PATIENCE, "Continuing without a list of CSINodes"),
     ]
 }
 

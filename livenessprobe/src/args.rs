@@ -16,7 +16,7 @@ static FLAGS: &[Flag] = &[
         "probe-timeout",
         Kind::Duration,
         "3s",
-        "How long one health request may take, connecting to the driver and its Probe together.",
+        "Timeout of one health request, including the connection to the driver and its Probe call.",
     ),
     Flag::new(
         "http-endpoint",

@@ -19,7 +19,7 @@ pub const MAX_AGE: Duration = Duration::from_secs(60);
 /// How long one attempt to connect may take. The value is that of Go's gRPC.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Why an attempt has not ended.
-pub const MUTE: &str = "the driver accepts and says nothing";
+pub const MUTE: &str = "the driver accepts connections but does not answer";
 
 /// An attempt to connect to whoever stands at the address, and the connection that came of it.
 ///

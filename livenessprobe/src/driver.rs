@@ -111,7 +111,7 @@ impl Driver {
         loop {
             ticks.tick().await;
             let address = &self.address;
-            tracing::warn!(%address, "Still waiting for the driver to tell its name");
+            tracing::warn!(%address, "Still waiting for the driver's name");
         }
     }
 

@@ -43,7 +43,7 @@ impl Prober {
         let name = self.driver.name().await?;
         // The question itself is on record under no name, as upstream has it.
         self.operations.set_driver_name(&name);
-        tracing::info!(driver = name, "The driver has told its name");
+        tracing::info!(driver = name, "Got the driver's name");
         Ok(())
     }
 

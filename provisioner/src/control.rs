@@ -290,7 +290,7 @@ async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch]) {
     let forgetting = async {
         if !recovered {
             recovering.await;
-            tracing::info!("The provisioning journal is open, volumes are made for claims");
+            tracing::info!("The provisioning journal is open, provisioning volumes");
         }
         loop {
             sleep(SWEEP_INTERVAL).await;

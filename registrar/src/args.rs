@@ -26,8 +26,7 @@ static FLAGS: &[Flag] = &[
         "timeout",
         Kind::Duration,
         "1s",
-        "Timeout of asking the driver its name, and of the health check's call to the registration \
-         socket. Connecting to the driver may always take 30s.",
+        "Timeout of the GetPluginInfo call to the driver, and of the health check's call to the registration socket. Connecting to the driver may always take 30s.",
     ),
     Flag::new(
         "http-endpoint",

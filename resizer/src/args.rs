@@ -23,20 +23,19 @@ static FLAGS: &[Flag] = &[
         "resync-period",
         Kind::Duration,
         "10m",
-        "How often every claim for which something is due is looked at again. 0 is never.",
+        "Resync period: how often every claim with pending work is processed again. 0 disables it.",
     ),
     Flag::new(
         "workers",
         Kind::Int,
         "10",
-        "How many claims are worked on at the same time.",
+        "Number of claims processed at the same time.",
     ),
     Flag::new(
         "timeout",
         Kind::Duration,
         "10s",
-        "Timeout of each call to the driver. Longer than its storage system takes to expand a \
-         volume, or expansions are called again and again.",
+        "Timeout of each call to the driver. Set it longer than the storage system takes to expand a volume; otherwise the call is repeated again and again.",
     ),
     Flag::new(
         "retry-interval-start",
@@ -49,22 +48,19 @@ static FLAGS: &[Flag] = &[
         "retry-interval-max",
         Kind::Duration,
         "5m",
-        "Longest delay before a retry, and the delay after the driver called a size or a class \
-         impossible.",
+        "Longest delay before a retry, and the delay after the driver rejected a size or a class as infeasible.",
     ),
     Flag::new(
         "handle-volume-inuse-error",
         Kind::Bool,
         "true",
-        "Watch pods, and after FailedPrecondition leave the driver alone for as long as a pod uses \
-         the claim.",
+        "Watch pods, and after FailedPrecondition do not call the driver again while a pod uses the claim.",
     ),
     Flag::new(
         "extra-modify-metadata",
         Kind::Bool,
         "false",
-        "Tell the driver the names of claim, namespace and PersistentVolume when it modifies a \
-         volume.",
+        "Pass the names of claim, namespace and PersistentVolume to the driver when it modifies a volume.",
     ),
     Flag::new(
         "feature-gates",

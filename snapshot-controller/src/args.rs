@@ -21,13 +21,13 @@ static FLAGS: &[Flag] = &[
         "resync-period",
         Kind::Duration,
         "15m",
-        "How often everything known is looked at again. 0 is never.",
+        "Resync period: how often all cached objects are processed again. 0 disables it.",
     ),
     Flag::new(
         "worker-threads",
         Kind::Int,
         "10",
-        "How many objects of one kind are worked on at the same time.",
+        "Number of objects of each kind processed at the same time.",
     ),
     Flag::new(
         "retry-interval-start",
@@ -45,8 +45,7 @@ static FLAGS: &[Flag] = &[
         "enable-distributed-snapshotting",
         Kind::Bool,
         "false",
-        "Label each VolumeSnapshotContent with a node that its volume can be reached from, so that \
-         the csi-snapshotter on that node acts.",
+        "Label each VolumeSnapshotContent with a node that can reach its volume, so that the csi-snapshotter on that node handles it.",
     ),
     Flag::new(
         "prevent-volume-mode-conversion",
@@ -59,7 +58,7 @@ static FLAGS: &[Flag] = &[
         "retry-crd-interval-max",
         Kind::Duration,
         "30s",
-        "How long the kinds of the snapshot API are waited for at the start. Less than 1s is 1s.",
+        "How long to wait for the snapshot API at the start. Less than 1s counts as 1s.",
     ),
     Flag::new(
         "feature-gates",

@@ -122,7 +122,7 @@ async fn serve_groups(engine: &Engine, others: [&[Watch]; 2], of_groups: &[Watch
         watch::ready(watches).await;
     }
     if timeout(PATIENCE, watch::ready(of_groups)).await.is_err() {
-        tracing::warn!("The kinds of group snapshots cannot be listed, going on without them");
+        tracing::warn!("Cannot list the kinds of group snapshots, continuing without them");
         look(informers.give_groups_up());
     }
     watch::ready(of_groups).await;

@@ -22,48 +22,43 @@ static FLAGS: &[Flag] = &[
         "resync-period",
         Kind::Duration,
         "15m",
-        "How often everything known is looked at again, also what waits for a retry. 0 is never.",
+        "Resync period: how often all cached objects are processed again, also those that wait for a retry. 0 disables it.",
     ),
     Flag::new(
         "snapshot-name-prefix",
         Kind::String,
         "snapshot",
-        "What the names of snapshots in the storage system begin with.",
+        "Prefix of snapshot names in the storage system.",
     ),
     Flag::new(
         "snapshot-name-uuid-length",
         Kind::Int,
         "-1",
-        "How many digits of the VolumeSnapshot's UID a snapshot's name has, 1 to 32; -1 is the whole \
-         UID. With less than 32 two snapshots can get the same name.",
+        "Number of digits of the VolumeSnapshot's UID in a snapshot's name, 1 to 32; -1 means the whole UID. With fewer than 32, two snapshots can get the same name.",
     ),
     Flag::new(
         "worker-threads",
         Kind::Int,
         "10",
-        "How many VolumeSnapshotContents are worked on at the same time, and as many \
-         VolumeGroupSnapshotContents.",
+        "Number of VolumeSnapshotContents processed at the same time, and the same number of VolumeGroupSnapshotContents.",
     ),
     Flag::new(
         "timeout",
         Kind::Duration,
         "1m",
-        "Timeout of each call to the driver. Longer than its storage system takes to cut a snapshot, \
-         or snapshots are asked for again and again.",
+        "Timeout of each call to the driver. Set it longer than the storage system takes to cut a snapshot; otherwise the call is repeated again and again.",
     ),
     Flag::new(
         "extra-create-metadata",
         Kind::Bool,
         "false",
-        "Tell the driver the names of VolumeSnapshot, namespace and VolumeSnapshotContent when it \
-         creates a snapshot.",
+        "Pass the names of VolumeSnapshot, namespace and VolumeSnapshotContent to the driver when it creates a snapshot.",
     ),
     Flag::new(
         "retry-interval-start",
         Kind::Duration,
         "1s",
-        "Delay before the first retry, and before a snapshot that is not ready is looked at again. \
-         It doubles each time.",
+        "Delay before the first retry, and before a snapshot that is not ready is checked again. It doubles each time.",
     ),
     Flag::new(
         "retry-interval-max",
@@ -75,14 +70,13 @@ static FLAGS: &[Flag] = &[
         "node-deployment",
         Kind::Bool,
         "false",
-        "Work on the VolumeSnapshotContents of this node alone, as distributed snapshotting labels \
-         them. Needs the environment variable NODE_NAME, and excludes --leader-election.",
+        "Process only the VolumeSnapshotContents that distributed snapshotting labels with this node. Needs the environment variable NODE_NAME, and excludes --leader-election.",
     ),
     Flag::new(
         "groupsnapshot-name-prefix",
         Kind::String,
         "groupsnapshot",
-        "What the names of group snapshots in the storage system begin with.",
+        "Prefix of group snapshot names in the storage system.",
     ),
     Flag::new(
         "groupsnapshot-name-uuid-length",

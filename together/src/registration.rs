@@ -17,7 +17,7 @@ use crate::plan::ends::Life;
 use crate::plan::paths;
 
 /// Before there is a registration socket.
-const NO_NAME: &str = "not registered: the driver has not told its name yet";
+const NO_NAME: &str = "not registered: the driver's name is not known yet";
 /// Between attempts to meet the driver, each of which may take thirty seconds.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -99,7 +99,7 @@ impl Registering {
                 Err(Ended::ForNow(exit)) if !self.is_alone => exit,
                 Err(ended) => return Err(ended.into()),
             };
-            say("The registration has ended, and begins anew", &exit);
+            say("The registration ended, restarting it", &exit);
             let pause = life.pause(Instant::now().into_std());
             let reason = exit.error.unwrap_or_default();
             self.registration.set(State::Ended(reason));

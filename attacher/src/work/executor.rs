@@ -130,19 +130,18 @@ impl Shell<Attacher> for Executor {
                 attachment = &*orphan.attachment,
                 node = &*orphan.node,
                 volume_handle = &*orphan.target.volume,
-                "VolumeAttachment is gone and its volume may be on the node, detaching"
+                "VolumeAttachment is gone and its volume may still be attached, detaching"
             ),
             Notice::Undetachable(gone, failure) => tracing::error!(
                 attachment = &*gone.name,
                 node = &*gone.node,
                 err = %failure,
-                "VolumeAttachment is gone and its volume may be on the node, cannot be detached"
+                "VolumeAttachment is gone and its volume may still be attached, cannot detach it"
             ),
             Notice::Unexplained(gone) => tracing::warn!(
                 attachment = &*gone.name,
                 node = &*gone.node,
-                "VolumeAttachment is gone without having been deleted first; its volume may be in \
-                 use and stays on the node"
+                "VolumeAttachment disappeared without a deletion timestamp; its volume may be in use and stays attached"
             ),
             Notice::OfAnother(attachment) => {
                 let attachment = &*attachment;
@@ -166,7 +165,7 @@ impl Shell<Attacher> for Executor {
                 volume_handle = &*entry.handle,
                 node_id = &*entry.node_id,
                 attached = entry.attached,
-                "The driver's list of published volumes says otherwise, processing again"
+                "ListVolumes contradicts the VolumeAttachment, processing it again"
             ),
         }
     }
@@ -195,7 +194,7 @@ impl Shell<Attacher> for Executor {
                 node_id = &*target.node,
                 retry_after = ?wait,
                 err = %failure,
-                "Cannot detach what a VolumeAttachment that is gone has left"
+                "Cannot detach the volume of a VolumeAttachment that is gone"
             ),
             (Failed::Volume(error), Key::Volume(name)) => tracing::error!(
                 volume = &**name,

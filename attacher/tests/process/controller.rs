@@ -161,7 +161,7 @@ async fn common_99_a_certificate_that_is_not_accepted_is_told_and_named_by_ready
     let own = std::fs::read(authority(&stage)).unwrap();
     std::fs::copy(authority(&other), authority(&stage)).unwrap();
     let attacher = stage.start(&[&endpoint]);
-    let told = "Cannot speak with the API server until this is mended";
+    let told = "Cannot talk to the API server until this is fixed";
     attacher.logs(told).await;
     let (status, text) = get(&address, "/readyz").await;
     assert_eq!(status, 503, "{text}");

@@ -101,7 +101,9 @@ async fn fs_20_an_attached_one_that_vanishes_without_having_been_deleted_stays_o
     let attacher = stage.start(&[]);
     attacher.logs("Starting CSI attacher").await;
     stage.api.remove(ATTACHMENTS, "va1");
-    attacher.logs("gone without having been deleted").await;
+    attacher
+        .logs("disappeared without a deletion timestamp")
+        .await;
     settle().await;
     assert!(stage.driver.calls_to(UNPUBLISH).is_empty());
 }

@@ -62,9 +62,7 @@ async fn l_12_a_driver_that_never_tells_its_name() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     if !process::is_foreign() {
-        process
-            .says("Still waiting for the driver to tell its name")
-            .await;
+        process.says("Still waiting for the driver's name").await;
     }
     assert!(driver.calls()[0].is_running());
 }

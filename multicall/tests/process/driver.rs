@@ -101,7 +101,9 @@ async fn a_19_back_without_expansion_the_resizer_is_off_and_the_others_work_on()
             .retain(|rpc| *rpc != ControllerRpc::ExpandVolume);
     });
     stage.driver.start();
-    running.logs("Is off with this driver").await;
+    running
+        .logs("Controller switched off: it cannot work with this driver")
+        .await;
     stage.until_held(&["resizer"], str::is_empty).await;
     stage.ask_all(1);
     stage.until_done_by(1, &["provisioner", "attacher"]).await;
@@ -131,7 +133,9 @@ async fn a_51_one_that_has_nothing_to_do_is_off_and_alone_it_ends() {
     let mut running = stage.start(&["--controllers=provisioner,resizer"]);
     stage.ask_all(0);
     stage.until_done_by(0, &["provisioner"]).await;
-    running.logs("Is off with this driver").await;
+    running
+        .logs("Controller switched off: it cannot work with this driver")
+        .await;
     let log = running.log();
     assert!(running.is_running());
     running.terminated().await.well();

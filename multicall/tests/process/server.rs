@@ -238,7 +238,9 @@ async fn a_57_and_64_the_process_says_what_it_is_ready_for() {
         "--controllers=provisioner,resizer,livenessprobe",
         &format!("--http-endpoint={address}"),
     ]);
-    running.logs("Is off with this driver").await;
+    running
+        .logs("Controller switched off: it cannot work with this driver")
+        .await;
     assert_eq!(get(&address, "/livez").await, (200, "ok".to_owned()));
     let (status, text) = get(&address, "/readyz").await;
     assert_eq!(status, 503);

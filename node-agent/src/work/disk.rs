@@ -157,7 +157,7 @@ fn stages(layout: &Layout) -> Vec<StageFound> {
 fn found(file: &Path) -> Option<Metadata> {
     read(file).unwrap_or_else(|error| {
         let (file, error) = (file.display(), Chain(&error));
-        warn!(%file, %error, "Passing over what was left of a volume");
+        warn!(%file, %error, "Skipping the remains of a volume");
         None
     })
 }

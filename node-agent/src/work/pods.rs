@@ -34,7 +34,7 @@ pub(super) async fn run(api: &Api, pod: &PodRef, now: &str) -> bool {
         Err(error) if error.is_not_found() || error.is_conflict() => true,
         Err(error) => {
             let (pod, error) = (pod_name(pod), Chain(&error));
-            warn!(pod, %error, "Cannot say that the pod runs");
+            warn!(pod, %error, "Cannot set the pod to Running");
             false
         }
     }

@@ -155,7 +155,7 @@ impl Reconciler {
         }
         let volumes = self.world.volumes().count();
         if volumes > 0 {
-            info!(volumes, "Found what an earlier run has left");
+            info!(volumes, "Found volumes left by an earlier run");
         }
     }
 
@@ -216,7 +216,7 @@ impl Reconciler {
         self.pods
             .look_at(uid, now + RESOLVE_BACK_OFF.delay(failures, 0.0));
         let (name, error) = (pod_name(&pod.names), errors.join("; "));
-        warn!(pod = name, error, "The pod's volumes cannot be had yet");
+        warn!(pod = name, error, "The pod's volumes are not ready yet");
         let message = format!("Unable to attach or mount volumes: {error}");
         self.tell(&pod.names, Severity::Warning, "FailedMount", &message);
     }
@@ -318,7 +318,7 @@ impl Reconciler {
         self.tasks.spawn(async move {
             let missing: Vec<_> = missing.into_iter().collect();
             if let Err(error) = attachments.reject_if_exhausted(&pod, &missing).await {
-                warn!(%error, "Cannot turn a pod away");
+                warn!(%error, "Cannot reject a pod");
             }
             Done::Checked
         });

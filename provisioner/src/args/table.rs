@@ -23,7 +23,7 @@ static WORK: &[Flag] = &[
         "worker-threads",
         Kind::Uint,
         "100",
-        "How many volumes are created, and as many deleted, at the same time.",
+        "Number of volumes created at the same time, and the same number deleted.",
     ),
     flag(
         "retry-interval-start",
@@ -35,27 +35,25 @@ static WORK: &[Flag] = &[
         "retry-interval-max",
         Kind::Duration,
         "5m",
-        "Longest delay before a retry, also for what the driver calls impossible.",
+        "Longest delay before a retry, also of a request that the driver rejected as infeasible.",
     ),
     flag(
         "cloning-protection-threads",
         Kind::Uint,
         "1",
-        "How many finalizers of cloned claims are removed at the same time.",
+        "Number of finalizers of cloned claims removed at the same time.",
     ),
     flag(
         "snapshot-orphan-sweep-interval",
         Kind::Duration,
         "5m",
-        "How often finalizers are removed from snapshots that nobody restores any more. 0 is never.",
+        "How often finalizers are removed from snapshots that no claim restores any more. 0 disables it.",
     ),
     flag(
         "provisioning-protection",
         Kind::String,
         "journal",
-        "How it is remembered what the driver was asked, so that no volume is lost if claim and \
-         process go: \"journal\" writes it into Leases beside the one of leader election before the \
-         driver is asked, \"off\" keeps it in memory.",
+        "Where CreateVolume requests are recorded, so that no volume leaks when both the claim and the process go away: \"journal\" writes them into Leases, next to that of leader election, before the driver is called; \"off\" keeps them in memory.",
     ),
 ];
 
@@ -64,14 +62,13 @@ static VOLUMES: &[Flag] = &[
         "volume-name-prefix",
         Kind::String,
         "pvc",
-        "What the names of volumes begin with.",
+        "Prefix of volume names.",
     ),
     flag(
         "volume-name-uuid-length",
         Kind::Int,
         "-1",
-        "How many characters of the claim's UID, without dashes, a volume's name has. -1 is the \
-         whole UID with its dashes.",
+        "Number of characters of the claim's UID, without dashes, in a volume's name. -1 means the whole UID with its dashes.",
     ),
     flag(
         "strict-topology",
@@ -108,7 +105,7 @@ static VOLUMES: &[Flag] = &[
         "prevent-volume-mode-conversion",
         Kind::Bool,
         "true",
-        "A snapshot is restored with another volume mode only if it is annotated so.",
+        "Restore a snapshot with another volume mode only if its VolumeSnapshotContent has the annotation that allows it.",
     ),
 ];
 
@@ -124,7 +121,7 @@ static CAPACITY: &[Flag] = &[
         "capacity-threads",
         Kind::Uint,
         "1",
-        "How many capacities are looked at at the same time.",
+        "Number of GetCapacity calls and CSIStorageCapacity updates at the same time.",
     ),
     flag(
         "capacity-poll-interval",
@@ -136,26 +133,25 @@ static CAPACITY: &[Flag] = &[
         "capacity-ownerref-level",
         Kind::Int,
         "1",
-        "Owner of the objects: 0 the pod, 1 its controller, 2 the controller of that. Negative is \
-         no owner.",
+        "Owner of the CSIStorageCapacity objects: 0 is the pod, 1 its controller, 2 the controller of that. Negative means no owner.",
     ),
     flag(
         "capacity-for-immediate-binding",
         Kind::Bool,
         "false",
-        "Produce capacity also for classes with immediate binding.",
+        "Produce CSIStorageCapacity objects also for classes with immediate binding.",
     ),
     flag(
         "kube-api-capacity-qps",
         Kind::Float,
         "1",
-        "QPS limit towards the API server for capacity.",
+        "QPS limit for the API server, for storage capacity.",
     ),
     flag(
         "kube-api-capacity-burst",
         Kind::Int,
         "5",
-        "Burst towards the API server for capacity.",
+        "Burst for the API server, for storage capacity.",
     ),
 ];
 

@@ -77,7 +77,7 @@ pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(),
         "{lost}; without --leader-election one process may work at a time, and this one waits: set \
          --leader-election for all replicas, or run one"
     );
-    tracing::error!(reason, "Another process makes volumes for this driver");
+    tracing::error!(reason, "Another process provisions volumes for this driver");
     seat.hindered(Some(reason));
     let api = seat.api();
     let silent = tokio::select! {
@@ -88,7 +88,9 @@ pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(),
     };
     seat.hindered(None);
     if silent.is_ok() {
-        tracing::info!("The other process gives no sign of life, taking the provisioning journal");
+        tracing::info!(
+            "The other process has stopped renewing, taking over the provisioning journal"
+        );
     }
     silent
 }

@@ -63,7 +63,7 @@ impl Edit {
         }
     }
 
-    /// Another node is to be selected.
+    /// The scheduler is asked to select another node.
     #[must_use]
     pub fn unselect(claim: &Claim) -> Self {
         Self {

@@ -12,7 +12,7 @@ pub async fn lacks_attributes_class(api: &Api) -> bool {
     match serves(api, STORAGE, "VolumeAttributesClass").await {
         Ok(served) => !served,
         Err(error) => {
-            verbose!(2, err = %error, "Could not ask the API server for its kinds");
+            verbose!(2, err = %error, "Could not list the kinds that the API server serves");
             false
         }
     }
@@ -23,7 +23,7 @@ pub async fn has_snapshots(api: &Api) -> bool {
     match serves(api, "snapshot.storage.k8s.io/v1", "VolumeSnapshot").await {
         Ok(served) => served,
         Err(error) => {
-            verbose!(2, err = %error, "The API server does not say whether it has VolumeSnapshots");
+            verbose!(2, err = %error, "Could not determine whether the API server serves VolumeSnapshots");
             false
         }
     }

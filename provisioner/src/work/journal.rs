@@ -333,7 +333,7 @@ async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>
             }
             Ok(Verdict::Later(error)) => {
                 if !std::mem::replace(&mut said, true) {
-                    tracing::error!(err = %error, namespace = keeper.namespace, "The provisioning journal cannot be written, no volume is made before it can");
+                    tracing::error!(err = %error, namespace = keeper.namespace, "Cannot write the provisioning journal; no volume is created until that works");
                 }
                 if pause >= LASTS {
                     hindered(Some(hindrance(&error)));

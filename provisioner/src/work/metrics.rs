@@ -174,11 +174,11 @@ impl InDoubt {
         Ok(Self {
             count: Gauge::new(
                 "csi_sidecar_provisioning_in_doubt",
-                "CreateVolume calls that may still run although they have ended.",
+                "CreateVolume calls with unknown outcome.",
             )?,
             oldest: Gauge::new(
                 "csi_sidecar_provisioning_oldest_in_doubt_seconds",
-                "For how long the oldest of them has been in doubt.",
+                "Age in seconds of the oldest CreateVolume call with unknown outcome.",
             )?,
             source: Arc::default(),
         })

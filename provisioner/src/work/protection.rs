@@ -64,7 +64,9 @@ async fn may_list_snapshots(client: &kube::Client) -> bool {
     let rule = access::Rule::required(SNAPSHOT_GROUP, "volumesnapshots", &["list", "watch"]);
     let report = access::check(client, &[rule]).await;
     if !report.missing.is_empty() {
-        tracing::info!("VolumeSnapshots may not be listed, their finalizers are not swept");
+        tracing::info!(
+            "Not allowed to list VolumeSnapshots, their stale finalizers are not removed"
+        );
     }
     report.missing.is_empty()
 }
@@ -74,7 +76,7 @@ impl Executor {
         for edit in orphans {
             if let Err(error) = self.edit(&edit).await {
                 let (namespace, name) = (&*edit.namespace, &*edit.name);
-                verbose!(2, namespace, name, err = %error, "The finalizer of a snapshot stays");
+                verbose!(2, namespace, name, err = %error, "Cannot remove the finalizer of a snapshot");
             }
         }
     }

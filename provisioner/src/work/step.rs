@@ -274,7 +274,7 @@ impl Executor {
         if let Err(error) = own.answered(&json) {
             // It is there; the watch will say what it is.
             let err = Chain(&error);
-            verbose!(2, volume = %key, %err, "The answer to a write cannot be read");
+            verbose!(2, volume = %key, %err, "Cannot decode the response to a write");
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Executor {
 fn not_now() -> RpcError {
     RpcError {
         code: Code::Unavailable,
-        message: "the driver is not asked before it is certain that no other process leads".into(),
+        message: "not calling the driver until it is certain that no other process leads".into(),
     }
 }
 

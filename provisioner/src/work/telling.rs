@@ -19,10 +19,14 @@ impl Executor {
     pub(super) fn tell(&self, notice: Notice) {
         match notice {
             Notice::Idle(key) => {
-                verbose!(4, claim = &*key.name, "The claim is gone or needs nothing");
+                verbose!(
+                    4,
+                    claim = &*key.name,
+                    "The claim is gone or needs no volume"
+                );
             }
             Notice::Later(key, wait) => {
-                verbose!(2, claim = &*key.name, retry_after = ?wait, "Not asking again yet");
+                verbose!(2, claim = &*key.name, retry_after = ?wait, "Delaying the next CreateVolume call");
             }
             Notice::Provisioned(claim, took, places) => self.provisioned(&claim, took, &places),
             Notice::NotProvisioned(claim) => {
@@ -44,14 +48,14 @@ impl Executor {
             }
             Notice::RoomUnknown(key, error) => {
                 let claim = &*key.name;
-                verbose!(2, claim, err = %error, "The driver does not say how much room there is");
+                verbose!(2, claim, err = %error, "GetCapacity failed");
             }
             Notice::Taken(key) => {
                 let node = self.settings.node.as_ref().map(|own| &*own.name);
-                tracing::info!(claim = &*key.name, node, "The claim is this node's");
+                tracing::info!(claim = &*key.name, node, "Took the claim for this node");
             }
             Notice::OfAnotherNode(volume) => {
-                verbose!(3, volume = &*volume, "The volume is another node's");
+                verbose!(3, volume = &*volume, "The volume belongs to another node");
             }
             Notice::Deleted(name, volume, took) => self.deleted(&name, &volume, took),
             Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
@@ -67,7 +71,7 @@ impl Executor {
             Notice::Forgotten(uid) => forgotten(&uid),
             Notice::Broken(what) => broken(&what),
             Notice::Resumed(resumed) => {
-                tracing::info!(resumed, "Going on with calls of an earlier process");
+                tracing::info!(resumed, "Resuming calls of an earlier process");
             }
         }
     }
@@ -106,7 +110,7 @@ impl Executor {
             lease = owed.leases.join(","),
             annotation = format!("{INTENT}{}", owed.key.uid),
             err = %owed.failure,
-            "The claim needs no volume any more, and a call for it that may have made one cannot be repeated; it is tried again. If there is no volume, remove the annotation from the Lease of the provisioning journal"
+            "The outcome of CreateVolume is unknown, and the claim no longer needs a volume; retrying. If no such volume exists, remove the annotation from the journal's Lease"
         );
     }
 
@@ -114,7 +118,7 @@ impl Executor {
         match (key, failed) {
             (Key::Claim(key), Failed::Claim(failure, reschedules)) => {
                 let outcome = match reschedules {
-                    true => "Another node is to be selected",
+                    true => "Asking the scheduler to select another node",
                     false => "Provisioning failed",
                 };
                 let claim = &*key.name;
@@ -133,7 +137,7 @@ impl Executor {
                 claim = &**name,
                 retry_after = ?wait,
                 err = text,
-                "The finalizer of a cloned claim stays"
+                "Cannot remove the finalizer of a cloned claim"
             ),
             // Nothing failed, or no key fails as one of another kind.
             (Key::Claim(_) | Key::Volume(_) | Key::Source(_), _) => {}
@@ -144,7 +148,7 @@ impl Executor {
 fn forgotten(claim_uid: &str) {
     tracing::warn!(
         claim_uid,
-        "Somebody removed this claim from the provisioning journal, its call is forgotten"
+        "This claim's entry was removed from the provisioning journal, its CreateVolume call is no longer tracked"
     );
 }
 

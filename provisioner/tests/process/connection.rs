@@ -46,7 +46,7 @@ async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_b
         ("Volume deletion failed", 1),
         // One zone after the other.
         ("Storage capacity is not up to date", 2),
-        ("The finalizer of a cloned claim stays", 1),
+        ("Cannot remove the finalizer of a cloned claim", 1),
     ] {
         let failed = async || program.log().matches(text).count() == times;
         within(PATIENCE, text, failed).await;

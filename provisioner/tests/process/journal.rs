@@ -140,7 +140,7 @@ async fn j_6_and_j_15_who_was_frozen_waits_without_another_call() {
     frozen.terminated().await.well();
 }
 
-const RIVAL: &str = "Another process makes volumes for this driver";
+const RIVAL: &str = "Another process provisions volumes for this driver";
 
 #[tokio::test]
 async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
@@ -382,7 +382,8 @@ async fn j_11_refused_for_good() {
     assert_eq!(stage.calls(CREATE), 0);
     let said = program.log();
     assert_eq!(
-        said.matches("cannot be written").count(),
+        said.matches("no volume is created until that works")
+            .count(),
         1,
         "said once: {said}"
     );
@@ -427,14 +428,14 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     stage.until_events("ProvisioningFailed", 1).await;
     let text = &stage.events("ProvisioningFailed")[0];
     assert!(
-        text.contains("in the provisioning journal: "),
+        text.contains("cannot write the provisioning journal: "),
         "{row}: {text}"
     );
     // What it says is as good as in a process whose journal is open.
     stage.api.insert(numbered(2));
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
     assert_eq!(stage.calls(CREATE), 0, "{row}");
-    let hindered = "csi-provisioner: no volume is made before the provisioning journal";
+    let hindered = "csi-provisioner: no volume is created until the provisioning journal";
     until_answer(&address, "/readyz", 503, hindered).await;
     if row == "quota" {
         // Killed, and begun again, before it could be written at all.
@@ -505,9 +506,7 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
     stage.api.insert(second);
     let successor = stage.start(&[QUICK]);
     stage.until_volume(PV).await;
-    successor
-        .logs("Going on with calls of an earlier process")
-        .await;
+    successor.logs("Resuming calls of an earlier process").await;
     assert_eq!(stage.calls(CREATE), 2);
     let requests = stage.creations();
     assert_eq!(requests[0], requests[1]);

@@ -54,7 +54,9 @@ async fn refused_by_the_same_process(code: Code) {
     stage.until_events("ProvisioningFailed", 1).await;
     refuses(&stage, code);
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    program.logs("cannot be repeated; it is tried again").await;
+    program
+        .logs("outcome of CreateVolume is unknown, and the claim no longer needs")
+        .await;
     let said = program.log();
     assert!(
         said.contains(&format!("intent.csi-sidecars.io/{U}")),
@@ -67,7 +69,10 @@ async fn refused_by_the_same_process(code: Code) {
         "{code:?}: {text}"
     );
     goes_with_its_object(&stage).await;
-    let told = program.log().matches("cannot be repeated; it is").count();
+    let told = program
+        .log()
+        .matches("outcome of CreateVolume is unknown")
+        .count();
     assert_eq!(told, 1, "{code:?}: said once");
 }
 
@@ -81,7 +86,9 @@ async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    program.logs("cannot be repeated; it is tried again").await;
+    program
+        .logs("outcome of CreateVolume is unknown, and the claim no longer needs")
+        .await;
     let said = program.log();
     assert!(
         said.contains(&format!("intent.csi-sidecars.io/{U}")),
@@ -354,7 +361,7 @@ async fn p_6_one_list_answers_all_who_look_for_their_volumes() {
             .remove("persistentvolumeclaims", &format!("ns1/many-{number}"));
     }
     program
-        .logs_times("cannot be repeated; it is", CLAIMS)
+        .logs_times("outcome of CreateVolume is unknown", CLAIMS)
         .await;
     // The first list is under way while the others come.
     let gate = Gate::new();

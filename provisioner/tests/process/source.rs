@@ -534,7 +534,7 @@ async fn row_237_without_permission_there_is_no_sweep() {
         Allow::new("", "events", "create,patch"),
     ]);
     let mut program = stage.start(&["--snapshot-orphan-sweep-interval=1s"]);
-    program.logs("their finalizers are not swept").await;
+    program.logs("their stale finalizers are not removed").await;
     stage.api.insert(claim());
     stage.until_volume(PV).await;
     settle().await;

@@ -177,7 +177,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             attempt = &mut steps => attempt,
             () = sleep(limit.unwrap_or(NEVER)) => {
                 if work.hangs() {
-                    verbose!(4, key = ?work.key(), "Takes long, others of its node get fewer workers");
+                    verbose!(4, key = ?work.key(), "Slow attempt; this node now gets fewer workers");
                 }
                 steps.await
             }

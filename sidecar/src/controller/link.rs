@@ -236,7 +236,7 @@ impl Link {
                 tracing::error!(
                     driver,
                     seconds,
-                    "The CSI driver came back as one with which nobody here can go on"
+                    "The CSI driver restarted with capabilities that no controller here can work with"
                 );
             }
         }

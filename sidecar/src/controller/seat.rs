@@ -207,7 +207,7 @@ impl Seat {
             let known = report.missing;
             report = self.missing(rules).await;
             if report.is_complete() {
-                tracing::info!("The service account has all permissions that are required");
+                tracing::info!("The service account has all required permissions");
             } else if report.unknown.is_none() && report.missing != known {
                 self.say_missing(report.clone()).await;
             }

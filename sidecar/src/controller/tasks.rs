@@ -111,7 +111,7 @@ where
             exit = &mut lost => return Err(exit),
             () = sleep(self.grace) => {
                 let running = engine.running();
-                tracing::warn!(running, "Ending with operations still running");
+                tracing::warn!(running, "Exiting with operations still running");
             }
             never = &mut background => match never {},
         }

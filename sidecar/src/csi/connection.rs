@@ -215,7 +215,7 @@ async fn attempt_until_connected(
                 Err(_) => note(
                     address,
                     last,
-                    "the driver accepts and says nothing".to_owned(),
+                    "the driver accepts connections but does not answer".to_owned(),
                 ),
             }
             let share = 0.8 + 0.4 * unit_random();

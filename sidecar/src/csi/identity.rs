@@ -91,7 +91,7 @@ where
         let seconds = took.as_secs_f32();
         tracing::warn!(
             seconds,
-            "This process got no processor while it asked the CSI driver, asking again"
+            "The process was not scheduled until the deadline had passed; probing again"
         );
     }
 }

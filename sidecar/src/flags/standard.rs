@@ -144,14 +144,14 @@ pub static KUBE_API: &[Flag] = &[
         "kube-api-qps",
         Kind::Float,
         "5",
-        "QPS limit towards the API server, a hard cap if given here or with --kube-api-burst. \
+        "QPS limit for the API server, a hard cap if given here or with --kube-api-burst. \
          Negative means no limit.",
     ),
     Flag::new(
         "kube-api-burst",
         Kind::Int,
         "10",
-        "Burst on top of --kube-api-qps towards the API server.",
+        "Burst for the API server, on top of --kube-api-qps.",
     ),
 ];
 

@@ -176,7 +176,7 @@ impl Report {
         if let Some(reason) = &self.unknown {
             tracing::warn!(
                 reason,
-                "Could not check the service account's permissions, going on"
+                "Could not check the service account's permissions, continuing"
             );
         }
     }

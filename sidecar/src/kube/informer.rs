@@ -148,7 +148,7 @@ where
     fn read(&mut self, object: DeserializeGuard<K>) -> Option<K> {
         // The store panics for an object without a name.
         let Some(name) = named(&object) else {
-            warn!(resource = %K::plural(&()), "Passing over an object without a name");
+            warn!(resource = %K::plural(&()), "Skipping an object without a name");
             return None;
         };
         if let Ok(object) = object.0 {

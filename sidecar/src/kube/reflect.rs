@@ -170,7 +170,7 @@ impl Reflector {
             tracing::warn!(
                 resource,
                 times,
-                "The API server, or what is between, ends watches within seconds"
+                "The API server, or a proxy in between, ends watches within seconds"
             );
         }
     }
@@ -274,11 +274,7 @@ impl Reflector {
             }
             if lines.passed_over() {
                 let (resource, limit) = (self.scope.name(), wire::LONGEST_LINE);
-                tracing::warn!(
-                    resource,
-                    limit,
-                    "Passing over a watch event of more bytes than this"
-                );
+                tracing::warn!(resource, limit, "Skipping a watch event larger than this");
             }
         }
     }

@@ -69,7 +69,7 @@ pub async fn groups(api: &Api) -> bool {
         Err(error) => {
             tracing::warn!(
                 err = %error,
-                "VolumeGroupSnapshots v1 cannot be listed, going on without group snapshots"
+                "Cannot list VolumeGroupSnapshots v1, continuing without group snapshots"
             );
             false
         }

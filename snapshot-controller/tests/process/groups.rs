@@ -270,7 +270,7 @@ async fn g_36_g_37_it_is_killed_and_goes_on() {
 async fn c_10_groups_begin_when_their_kinds_come() {
     let stage = Stage::new().await;
     let process = stage.working(&["--resync-period=1s"]).await;
-    process.says("going on without group snapshots").await;
+    process.says("continuing without group snapshots").await;
     let kind = |resource, kind| Kind::new(GROUP_SNAPSHOT_GROUP, "v1", resource, kind).custom();
     for kind in [
         kind("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass"),

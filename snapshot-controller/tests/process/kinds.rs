@@ -99,7 +99,7 @@ async fn c_8_c_9_without_group_kinds_nothing_waits() {
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let process = stage.working(&[&endpoint]).await;
-    process.says("going on without group snapshots").await;
+    process.says("continuing without group snapshots").await;
     assert_eq!(stage.api.requests_to("GET", GROUPS).len(), 1, "C-8");
     assert_eq!(get(&address, "/metrics").await.0, 200);
     stage.snapshot("s1");

@@ -144,14 +144,13 @@ impl Shell<Snapshotter> for Executor {
             Notice::Lost(content, handle) => tracing::error!(
                 content = &*content,
                 snapshot_handle = &*handle,
-                "The content is gone although its snapshot is there; nobody will delete it"
+                "The VolumeSnapshotContent is gone but its snapshot is not; nobody will delete the snapshot"
             ),
             Notice::OtherHandle(content, asked, answered) => tracing::warn!(
                 content = &*content,
                 asked = &*asked,
                 answered = &*answered,
-                "The driver spells the handle in another way than it was asked about; its own goes into the \
-                 status of a content that has none"
+                "The driver returned the snapshot handle in another spelling; its spelling is stored only where the content's status has none"
             ),
         }
     }
@@ -163,7 +162,7 @@ impl Shell<Snapshotter> for Executor {
                 verbose!(4, content, retry_after = ?wait, "The snapshot is not ready");
             }
             Retry::Awaits => {
-                verbose!(4, content, retry_after = ?wait, "Waits for the status of a group's member");
+                verbose!(4, content, retry_after = ?wait, "Waiting for the status of a member of the group snapshot");
             }
             Retry::Failed(failure) => {
                 tracing::error!(content, retry_after = ?wait, err = %failure, "Error processing");

@@ -147,7 +147,9 @@ async fn s_124_a_driver_that_spells_the_handle_in_another_way() {
     stage.until_ready("pp").await;
     let status = &stage.content_named("pp")["status"];
     assert_eq!(status["snapshotHandle"], "/pool/snap-9");
-    program.logs("spells the handle in another way").await;
+    program
+        .logs("returned the snapshot handle in another spelling")
+        .await;
 }
 
 #[tokio::test]

@@ -131,7 +131,7 @@ async fn s_21_a_driver_without_groups() {
         assert!(asked.contains(&watched), "S-21: {asked:?}");
     }
     assert_eq!(stage.calls("GroupControllerGetCapabilities"), 1, "S-21");
-    let text = "does not say whether it takes group snapshots";
+    let text = "Cannot determine whether the driver supports group snapshots";
     assert!(program.log().contains(text), "S-21: {}", program.log());
 }
 

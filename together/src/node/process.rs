@@ -64,7 +64,7 @@ pub(super) async fn work(config: Config) -> Result<(), Exit> {
                 }
                 if exit != last {
                     let (controller, reason) = ("livenessprobe", exit.error.as_deref());
-                    tracing::error!(controller, reason, "The driver does not tell its name");
+                    tracing::error!(controller, reason, "Cannot get the driver's name");
                     last = exit;
                 }
                 sleep(RETRY_INTERVAL).await;

@@ -95,7 +95,7 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
         reasons.push("shutting down".to_owned());
     }
     if !state.is_named {
-        reasons.push("the driver has not told its name yet".to_owned());
+        reasons.push("the driver's name is not known yet".to_owned());
     }
     if state.is_idle {
         reasons.push("no lease is asked for: waiting for the driver".to_owned());

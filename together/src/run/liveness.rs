@@ -85,7 +85,7 @@ impl Liveness {
             // As a caller that comes new it asks the name once, whatever the controllers know.
             let driver = Arc::clone(&lock(&self.driver));
             if let Err(error) = driver.name().await {
-                tracing::error!(err = %Chain(&error), "The driver does not tell livenessprobe its name");
+                tracing::error!(err = %Chain(&error), "livenessprobe cannot get the driver's name");
             }
             std::future::pending::<std::convert::Infallible>().await
         };

@@ -110,10 +110,10 @@ async fn a_66_a_57_the_driver_is_registered_and_its_health_told() {
 async fn a_57_a_registrar_alone_answers_for_its_socket() {
     let driver = FakeDriver::new(NAME);
     let mut node = Node::start(driver, "registrar", &["--enable-pprof".to_owned()]).await;
-    node.says("/healthz", 404, "the driver has not told its name yet")
+    node.says("/healthz", 404, "the driver's name is not known yet")
         .await;
     node.says("/livez", 200, "ok").await;
-    node.says("/readyz", 503, "the driver has not told its name yet")
+    node.says("/readyz", 503, "the driver's name is not known yet")
         .await;
     node.says("/registration", 503, "not registered").await;
     node.driver.start();
@@ -205,7 +205,7 @@ async fn a_70_a_driver_of_another_name_is_registered_anew() {
     assert_eq!(kubelet::ask(&socket).await.name, "other.example.com");
     node.says("/healthz", 200, "ok").await;
     let log = node.process.log();
-    let ended = log.lines().find(|line| line.contains("begins anew"));
+    let ended = log.lines().find(|line| line.contains("restarting it"));
     let ended = ended.unwrap();
     assert!(
         ended.contains(NAME) && ended.contains("other.example.com"),
@@ -225,7 +225,7 @@ async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again()
     let mut node = Node::both(&[]).await;
     // It may end before it answers.
     let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
-    node.process.says("The registration has ended").await;
+    node.process.says("The registration ended").await;
     node.says("/healthz", 200, "ok").await;
     node.says("/livez", 200, "ok").await;
     node.says("/readyz", 503, "a name that is taken").await;
@@ -257,7 +257,7 @@ async fn a_101_a_driver_that_comes_late_is_waited_for_and_its_health_told() {
     };
     within(minute, "a program's patience", waits).await;
     node.says("/healthz", 500, "").await;
-    node.says("/readyz", 503, "the driver has not told its name yet")
+    node.says("/readyz", 503, "the driver's name is not known yet")
         .await;
     node.process.must_run();
     node.driver.fault(
@@ -287,7 +287,7 @@ async fn a_59_each_line_says_whose_it_is() {
     let node = Node::both(&[]).await;
     node.register().await;
     node.process.says("kubelet has registered the driver").await;
-    node.process.says("The driver has told its name").await;
+    node.process.says("Got the driver's name").await;
     let log = node.process.log();
     for (message, controller) in [
         ("Starting", None),
@@ -299,7 +299,7 @@ async fn a_59_each_line_says_whose_it_is() {
             "kubelet has registered the driver",
             Some("node-driver-registrar"),
         ),
-        ("The driver has told its name", Some("livenessprobe")),
+        ("Got the driver's name", Some("livenessprobe")),
     ] {
         let line = log.lines().find(|line| line.contains(message)).unwrap();
         let said = line.split_once(" controller=\"").map(|(_, rest)| rest);

@@ -115,9 +115,15 @@ fn take_a_snapshot(api: &Api, handle: &str) -> Result<()> {
         "metadata": {"name": "swap"},
         "spec": {
             "driver": DRIVER, "deletionPolicy": "Delete", "source": {"volumeHandle": handle},
+            "volumeSnapshotClassName": "swap",
             "volumeSnapshotRef": {"namespace": "default", "name": "swap", "uid": "0f8a2c1e-0000-4000-8000-000000000001"},
         },
     });
+    let class = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+        "metadata": {"name": "swap"}, "driver": DRIVER, "deletionPolicy": "Delete",
+    });
+    manifest::create(api, &class)?;
     let path = format!("{CONTENTS}/swap");
     api.create(CONTENTS, &content)?;
     wait::until_true(LONG, "the snapshot is ready", || {
@@ -127,7 +133,8 @@ fn take_a_snapshot(api: &Api, handle: &str) -> Result<()> {
     let gone = json!({"metadata": {"annotations": {"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}}});
     api.merge(&path, &gone)?;
     api.delete(&path)?;
-    api.until_gone(LONG, &path)
+    api.until_gone(LONG, &path)?;
+    manifest::delete(api, &class)
 }
 
 fn array<'a>(value: &'a mut Value, field: &str) -> Result<&'a mut Vec<Value>> {

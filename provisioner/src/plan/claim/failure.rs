@@ -94,7 +94,7 @@ pub enum Failure {
     )]
     AttributesClassInTree(Text),
     /// What the driver would be asked could not be written into the provisioning journal.
-    #[error("the driver is not asked before that is in the provisioning journal: {0}")]
+    #[error("CreateVolume postponed: cannot write the provisioning journal: {0}")]
     Intend(Unwritable),
     /// The driver cannot be reached, and nothing was sent to it.
     #[error("{0}")]
@@ -119,12 +119,13 @@ pub enum Failure {
     Orphan(Unusable, RpcError),
     /// What is owed was asked again, and the PersistentVolume of its name is on its way out: it may
     /// be that the driver has made anew what was deleted a moment ago.
-    #[error("the PersistentVolume {0} is being deleted; what was asked for it is asked again then")]
+    #[error(
+        "the PersistentVolume {0} is being deleted; the request will be repeated once it is gone"
+    )]
     Leaving(String),
     /// The claim is bound to a PersistentVolume of this name that is gone.
     #[error(
-        "the claim has lost its PersistentVolume {0}; what was asked for the claim is asked again when the \
-         claim is gone, or its PersistentVolume there"
+        "the claim has lost its PersistentVolume {0}; the request will be repeated when the claim is gone or the PersistentVolume exists again"
     )]
     Lost(String),
     /// The volume is there, its PersistentVolume could not be saved.
@@ -285,7 +286,7 @@ impl Failure {
     pub fn event(&self, class: &str) -> String {
         let delayed = match self.state() {
             ProvisioningState::Infeasible => {
-                "the driver calls the request impossible, retries are delayed: "
+                "the driver rejected the request as infeasible, retries are delayed: "
             }
             ProvisioningState::Finished
             | ProvisioningState::InBackground

@@ -18,7 +18,7 @@ mod end;
 
 /// An attempt on a claim.
 pub enum Run {
-    /// The claim is gone or needs nothing.
+    /// The claim is gone or needs no volume.
     Nothing(ClaimKey),
     /// It is not to be asked for again yet.
     Slow(ClaimKey, Duration),

@@ -14,7 +14,7 @@ use crate::plan::{claim as claims, delete};
 /// objects.
 #[derive(Debug)]
 pub enum Notice {
-    /// The claim is gone or needs nothing.
+    /// The claim is gone or needs no volume.
     Idle(ClaimKey),
     /// The driver called the request for the claim impossible; it is repeated after this.
     Later(ClaimKey, Duration),
@@ -34,9 +34,9 @@ pub enum Notice {
     Elsewhere(ClaimKey),
     /// The claim does not fit on this node.
     NoRoom(ClaimKey),
-    /// The driver does not say how much room there is.
+    /// GetCapacity failed.
     RoomUnknown(ClaimKey, RpcError),
-    /// The claim is this node's.
+    /// The claim was taken for this node.
     Taken(ClaimKey),
     /// The PersistentVolume of this name is another node's.
     OfAnotherNode(Text),
@@ -85,6 +85,6 @@ pub enum Failed {
     /// Nothing failed: the volume is looked at again. Not at once, because an answer may be ahead of
     /// what is known of attachments.
     Follows,
-    /// The finalizer of a cloned claim stays.
+    /// The finalizer of a cloned claim could not be removed.
     Source(String),
 }

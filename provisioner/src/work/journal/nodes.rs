@@ -39,7 +39,7 @@ struct ListMeta {
 /// Which permission is missing was said at the start.
 fn not_looked_for(error: &ApiError) {
     if !error.is_forbidden() {
-        verbose!(2, err = %error, "Journals of nodes that are gone were not looked for");
+        verbose!(2, err = %error, "Cannot look for journals of nodes that are gone");
     }
 }
 
@@ -149,7 +149,7 @@ impl Keeper {
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                verbose!(2, lease = name, err = %error, "The empty journal of a node that is gone stays");
+                verbose!(2, lease = name, err = %error, "Cannot remove the empty journal of a node that is gone");
             }
         }
     }

@@ -27,7 +27,7 @@ pub async fn not_to_be_opened(engine: &Engine) -> Option<String> {
 
 /// What a journal that cannot be written keeps the program from.
 pub(super) fn hindrance(reason: &dyn fmt::Display) -> String {
-    format!("no volume is made before the provisioning journal can be written: {reason}")
+    format!("no volume is created until the provisioning journal can be written: {reason}")
 }
 
 /// Goes on with what earlier processes have left, as soon as the journal is open. To be called when claims and

@@ -187,7 +187,7 @@ impl Settings {
 /// What is made of a group controller that does not say what it can do. One that is not there can do
 /// nothing; any other is asked when it is needed, and its answer then says what is wrong.
 fn assumed(error: &IdentityError) -> GroupCapabilities {
-    tracing::error!(err = %Chain(error), "The driver does not say whether it takes group snapshots");
+    tracing::error!(err = %Chain(error), "Cannot determine whether the driver supports group snapshots");
     match error {
         IdentityError::Call { status, .. } if status.code() == Code::Unimplemented => {
             GroupCapabilities::default()

@@ -225,7 +225,7 @@ impl Trusted {
             tracing::warn!(
                 file = %named,
                 certificates = ?unreadable,
-                "Passed over certificates of the certificate authority that cannot be read"
+                "Skipped certificates of the certificate authority that cannot be parsed"
             );
         }
         Ok(trusted)

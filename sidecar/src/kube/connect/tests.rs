@@ -345,7 +345,7 @@ async fn row_99_what_is_wrong_with_a_certificate_is_told_once_with_the_way_out()
     }
     let lines = log.lines();
     let told: Vec<_> = { lines.iter() }
-        .filter(|line| line.contains("Cannot speak with the API server until this is mended"))
+        .filter(|line| line.contains("Cannot talk to the API server until this is fixed"))
         .collect();
     assert_eq!(told.len(), 1, "{lines:?}");
     let problem = server.problem().unwrap();

@@ -56,7 +56,7 @@ impl Member {
         let mut named = lock(&self.unreadable);
         if named.len() < UNREADABLE_NAMED && named.insert(name.clone()) {
             let error = Chain(error);
-            tracing::warn!(resource, name, %error, "Passing over an object that cannot be read");
+            tracing::warn!(resource, name, %error, "Skipping an object that cannot be decoded");
         }
     }
 }

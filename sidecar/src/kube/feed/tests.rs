@@ -309,7 +309,9 @@ async fn a_29_what_one_cache_cannot_read_the_others_take() {
     assert_eq!((first.cache.len(), bare.len()), (3, 1));
     let named = |text: &str| {
         let lines = log.lines();
-        let passed = lines.iter().filter(|line| line.contains("Passing over"));
+        let passed = lines
+            .iter()
+            .filter(|line| line.contains("Skipping an object"));
         passed.filter(|line| line.contains(text)).count()
     };
     assert_eq!((named("n0000"), named("n0001"), named("bare")), (1, 1, 0));

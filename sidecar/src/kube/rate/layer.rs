@@ -128,10 +128,7 @@ impl Limiter {
         if let Some(problem) = certificate_problem(error)
             && self.server.needs_mending(&problem)
         {
-            tracing::error!(
-                problem,
-                "Cannot speak with the API server until this is mended"
-            );
+            tracing::error!(problem, "Cannot talk to the API server until this is fixed");
         }
     }
 

@@ -73,7 +73,12 @@ impl<C: Controllers> Shell<'_, C> {
         match next {
             Next::BeginAnew(pause) => {
                 let seconds = pause.as_secs();
-                tracing::error!(controller = name, reason, seconds, "Ended, and begins anew");
+                tracing::error!(
+                    controller = name,
+                    reason,
+                    seconds,
+                    "Controller ended, restarting it"
+                );
                 self.shown.is_down(name);
                 if let Some(place) = place {
                     self.pause(place, pause);
@@ -81,13 +86,21 @@ impl<C: Controllers> Shell<'_, C> {
             }
             Next::SwitchOff => {
                 self.shown.is_off(name, reason);
-                tracing::error!(controller = name, reason, "Is off with this driver");
+                tracing::error!(
+                    controller = name,
+                    reason,
+                    "Controller switched off: it cannot work with this driver"
+                );
             }
             Next::LeaveOut => {
-                tracing::info!(controller = name, reason, "Is left out with this driver");
+                tracing::info!(
+                    controller = name,
+                    reason,
+                    "Controller left out: it has nothing to do with this driver"
+                );
             }
             Next::Rest => {
-                tracing::error!("The CSI driver stays away, others may try");
+                tracing::error!("The CSI driver stays unreachable, letting another replica try");
                 self.finish(Order::rest);
             }
             Next::Exit => self.end_with(exit),

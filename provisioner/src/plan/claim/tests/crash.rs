@@ -69,7 +69,7 @@ fn j_11_the_driver_is_not_asked_before_it_is_written() {
     let trace = world.run();
     assert_eq!(trace[0], ANNOUNCE);
     assert!(
-        trace[1].starts_with("fail NoChange the driver is not asked before"),
+        trace[1].starts_with("fail NoChange CreateVolume postponed"),
         "{trace:#?}"
     );
     assert_eq!(trace.len(), 2);

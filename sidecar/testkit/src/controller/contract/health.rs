@@ -95,7 +95,7 @@ pub async fn certificate(program: &'static Program) {
     let mut watched = Watched::start(&stage);
     let said = "UnknownIssuer; certificate-authority of";
     watched.is_hindered(said).await;
-    let log = "Cannot speak with the API server until this is mended";
+    let log = "Cannot talk to the API server until this is fixed";
     assert_eq!(watched.running.log().matches(log).count(), 1, "row 99");
     std::fs::write(stage.authority(), own).expect("a file to write");
     watched.running.logs(program.ready).await;
@@ -177,7 +177,7 @@ pub async fn not_permitted(program: &'static Program) {
         .api
         .allow_only(all.into_iter().chain([LEASES.allowed()]));
     watched.is_ready().await;
-    let granted = "The service account has all permissions that are required";
+    let granted = "The service account has all required permissions";
     watched.running.logs(granted).await;
 }
 
