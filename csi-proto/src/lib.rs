@@ -1,4 +1,5 @@
-//! Messages, clients and servers of CSI 1.13 (`csi.v1`) and of the kubelet's plugin registration.
+//! Messages, clients and servers of CSI 1.13 (`csi.v1`), of the kubelet's plugin registration, of
+//! csi-snapshot-metadata for its clients, and of gRPC's health check.
 //!
 //! The code in `gen` is written by `cargo run -p csi-codegen` from the files in `proto`. Drivers
 //! built on CSI 1.0 to 1.12 are understood: what they send beyond 1.13 decodes as unknown field or
@@ -34,4 +35,34 @@ pub mod csi {
 #[rustfmt::skip]
 pub mod registration {
     include!("gen/pluginregistration.rs");
+}
+
+/// What csi-snapshot-metadata serves, package `snapshotmetadata`.
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated"
+)]
+#[rustfmt::skip]
+pub mod snapshot_metadata {
+    include!("gen/snapshotmetadata.rs");
+}
+
+/// gRPC's health check, package `grpc.health.v1`.
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated"
+)]
+#[rustfmt::skip]
+pub mod health {
+    include!("gen/grpc.health.v1.rs");
 }

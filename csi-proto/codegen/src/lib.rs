@@ -14,9 +14,11 @@ use prost_types::FileDescriptorSet;
 use protox::prost_reflect::DescriptorPool;
 
 /// The `.proto` files, each with the package it declares; the package names the generated file.
-pub const FILES: [(&str, &str); 2] = [
+pub const FILES: [(&str, &str); 4] = [
     ("csi.proto", "csi.v1"),
+    ("health.proto", "grpc.health.v1"),
     ("pluginregistration.proto", "pluginregistration"),
+    ("snapshotmetadata.proto", "snapshotmetadata"),
 ];
 
 /// A `.proto` file, in `testdata`, with every shape that the log form has to deal with.
