@@ -21,7 +21,7 @@ mod answer;
 mod connection;
 mod server;
 
-pub use server::{ListenError, Server};
+pub use server::{ListenError, Server, everywhere as listen};
 
 /// Content type of everything but metrics.
 pub const TEXT: &str = "text/plain; charset=utf-8";

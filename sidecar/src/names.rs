@@ -35,6 +35,8 @@ pub enum LeaseOwner {
     Snapshotter,
     /// `snapshot-controller-leader`, which has no driver
     SnapshotController,
+    /// A program that works in every replica and takes no lease.
+    Nobody,
 }
 
 /// The lease name before sanitizing; the source component of leader election events shows it.
@@ -45,6 +47,7 @@ pub fn lease_unsanitized(owner: LeaseOwner, driver: &str) -> String {
         LeaseOwner::Resizer => format!("external-resizer-{driver}"),
         LeaseOwner::Snapshotter => format!("external-snapshotter-leader-{driver}"),
         LeaseOwner::SnapshotController => "snapshot-controller-leader".to_owned(),
+        LeaseOwner::Nobody => String::new(),
     }
 }
 

@@ -136,7 +136,7 @@ fn rows_127_and_128_where_the_health_of_election_is_served() {
         let expected = Http {
             address: ":1".to_owned(),
             flag,
-            metrics_path: "/metrics".to_owned(),
+            metrics_path: Some("/metrics".to_owned()),
             health,
         };
         assert_eq!(config(args).http, Some(expected), "{args:?}");

@@ -58,8 +58,8 @@ pub struct Http {
     pub address: String,
     /// The flag that says so.
     pub flag: &'static str,
-    /// `--metrics-path`
-    pub metrics_path: String,
+    /// `--metrics-path`; `None`: metrics are not served.
+    pub metrics_path: Option<String>,
     /// Whether the health of leader election is served.
     pub health: bool,
 }
@@ -93,7 +93,7 @@ impl Http {
         Ok(Some(Self {
             address: address.to_owned(),
             flag,
-            metrics_path: values.string("metrics-path").to_owned(),
+            metrics_path: Some(values.string("metrics-path").to_owned()),
             health: values.bool("leader-election") && !endpoint.is_empty(),
         }))
     }

@@ -128,7 +128,8 @@ impl Candidate<'_> {
             LeaseOwner::Attacher
             | LeaseOwner::Provisioner
             | LeaseOwner::Snapshotter
-            | LeaseOwner::SnapshotController => names::lease_unsanitized(self.owner, self.driver),
+            | LeaseOwner::SnapshotController
+            | LeaseOwner::Nobody => names::lease_unsanitized(self.owner, self.driver),
         };
         let source = Source {
             component: format!("{component}/{hostname}"),

@@ -106,8 +106,12 @@ pub fn routes(http: &Http, registry: &Registry, health: &LeaderHealth) -> Result
     } else {
         Ok(())
     };
+    let metrics = |()| match &http.metrics_path {
+        Some(path) => routes.add_metrics(path, registry),
+        None => Ok(()),
+    };
     added
-        .and_then(|()| routes.add_metrics(&http.metrics_path, registry))
+        .and_then(metrics)
         .map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
     Ok(routes)
 }

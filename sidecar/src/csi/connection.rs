@@ -266,6 +266,27 @@ pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connect
     })
 }
 
+/// A connection of its own for one call whose answers are a stream, of which at most `window` bytes wait here unread:
+/// what one caller does not take holds up nobody else. Neither logged nor measured.
+///
+/// # Errors
+/// Nobody listens, or it is no gRPC server.
+pub async fn dedicated(address: &Address, window: u32) -> io::Result<tonic::transport::Channel> {
+    let (state, _) = watch::channel(State::default());
+    let dialer = Dialer {
+        address: address.clone(),
+        on_loss: OnLoss::Stop,
+        dialled: Arc::new(Mutex::new(Some(dial(address).await?))),
+        fence: Fence::default(),
+        state,
+    };
+    let endpoint = endpoint()
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window);
+    let channel = endpoint.connect_with_connector(dialer).await;
+    channel.map_err(io::Error::other)
+}
+
 /// Largest header list accepted, as in Go's gRPC. Status texts are headers, and drivers put the
 /// output of whole commands into them; hyper would refuse 16 KiB.
 const HEADER_LIST: u32 = 16 << 20;

@@ -107,8 +107,11 @@ impl Server {
     }
 }
 
-/// Listens on both families, or on the old one alone where the new one is switched off.
-fn everywhere(port: u16) -> io::Result<TcpListener> {
+/// Listens on all addresses of both families, or of the old one alone where the new one is switched off.
+///
+/// # Errors
+/// The port is taken, or not for this process.
+pub fn everywhere(port: u16) -> io::Result<TcpListener> {
     let both = || {
         let socket = TcpSocket::new_v6()?;
         // What the system's net.ipv6.bindv6only says is for those who do not ask.

@@ -23,6 +23,8 @@ pub enum Side {
     Sidecar,
     /// A driver: `csi_plugin_operations_seconds`.
     Plugin,
+    /// csi-snapshot-metadata, its own calls too: `snapshot_metadata_controller_operations_seconds`.
+    SnapshotMetadata,
 }
 
 /// What the samples look like.
@@ -77,12 +79,13 @@ impl CsiOperations {
     /// # Errors
     /// A label has no valid name.
     pub fn unregistered(config: OperationsConfig) -> Result<Self, RegisterError> {
-        let side = match config.side {
-            Side::Sidecar => "sidecar",
-            Side::Plugin => "plugin",
+        let who = match config.side {
+            Side::Sidecar => "csi_sidecar",
+            Side::Plugin => "csi_plugin",
+            Side::SnapshotMetadata => "snapshot_metadata_controller",
         };
         let mut options = HistogramOpts::new(
-            format!("csi_{side}_operations_seconds"),
+            format!("{who}_operations_seconds"),
             "[ALPHA] Container Storage Interface operation duration with gRPC error code status \
              total",
         )

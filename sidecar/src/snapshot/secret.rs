@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::log::quote;
-use crate::secret::{self, Part};
+use crate::secret::{self, Part, SecretRef, Template};
+use crate::snapshot::{SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER};
 
 /// A class does not say clearly which Secret it means. Users know upstream's words, and search for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,3 +53,61 @@ impl fmt::Display for Unclear {
 }
 
 impl std::error::Error for Unclear {}
+
+/// What the tokens of a template stand for, and what users call such Secrets. Each token is a pair of its
+/// name and its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    /// What users call such Secrets.
+    pub called: &'static str,
+    /// Parameters with the templates of name and namespace.
+    pub keys: [&'static str; 2],
+    /// The content's name.
+    pub content: (&'static str, &'a str),
+    /// The snapshot's namespace.
+    pub namespace: (&'static str, &'a str),
+    /// The snapshot's name; not in the template of a namespace.
+    pub name: (&'static str, &'a str),
+}
+
+impl<'a> Words<'a> {
+    /// Those of the VolumeSnapshot `name` in `namespace` and the content of that name.
+    #[must_use]
+    pub fn of_snapshot((namespace, name): (&'a str, &'a str), content: &'a str) -> Self {
+        Self {
+            called: "Snapshotter",
+            keys: [SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER],
+            content: ("volumesnapshotcontent.name", content),
+            namespace: ("volumesnapshot.namespace", namespace),
+            name: ("volumesnapshot.name", name),
+        }
+    }
+
+    fn value(&self, part: Part, token: &str) -> Option<&'a str> {
+        let name = (part == Part::Name).then_some(self.name);
+        let known = [self.content, self.namespace].into_iter().chain(name);
+        let mut known = known.filter(|(name, _)| token == *name);
+        known.next().map(|(_, text)| text)
+    }
+}
+
+/// The Secret that a class with these templates of name and namespace names for a content.
+///
+/// # Errors
+/// The class does not say one that there could be.
+pub fn resolve(
+    (name, namespace): (Option<&str>, Option<&str>),
+    words: &Words<'_>,
+) -> Result<Option<SecretRef>, Unclear> {
+    let template = |key, text| Template { key, text };
+    let [name_key, namespace_key] = words.keys;
+    secret::resolve(
+        template(name_key, name),
+        template(namespace_key, namespace),
+        |part, token| words.value(part, token),
+    )
+    .map_err(|why| Unclear {
+        called: words.called,
+        why,
+    })
+}

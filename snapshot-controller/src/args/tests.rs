@@ -62,7 +62,10 @@ fn every_flag_says_what_it_means() {
     assert_eq!(all.kinds_patience, Duration::from_secs(1));
     assert!(all.settings.distributed && !all.settings.keep_mode);
     let http = all.http.unwrap();
-    assert_eq!((&*http.address, &*http.metrics_path), (":8080", "/m"));
+    assert_eq!(
+        (&*http.address, http.metrics_path.as_deref()),
+        (":8080", Some("/m"))
+    );
     assert!(http.health);
     let election = all.election.unwrap();
     assert_eq!((&*election.namespace, election.labels.len()), ("ns", 0));

@@ -37,7 +37,7 @@ pub(super) fn decide(
     let volumes = claims::volumes(view, group, selector)?.map_err(refuse)?;
     let name = Text::from(group_content_name(&group.uid));
     let of_class = || RequeueTrigger::GroupClass(class.name.clone());
-    let secret = secret::resolve(&class.class, &secret::Words::of_group(group, &name));
+    let secret = secret::resolve(&class.class, &secret::of_group(group, &name));
     let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
     let handles = volumes.iter().map(|origin| handle(group, class, origin));
     let handles: Vec<Text> = handles.collect::<Decision<_>>()?;

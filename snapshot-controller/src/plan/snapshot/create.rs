@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sidecar::log::quote;
 use sidecar::snapshot::content_name;
+use sidecar::snapshot::secret::Words;
 
 use super::class::Chosen;
 use super::{Decision, body, fail};
@@ -131,7 +132,7 @@ pub(super) fn decide(
     let origin =
         origin.map_err(|problem| fail(parameters(&problem).until(problem.trigger(&key))))?;
     let content = content_name(&snapshot.uid);
-    let words = secret::Words::of_snapshot(snapshot, &content);
+    let words = Words::of_snapshot((&snapshot.namespace, &snapshot.name), &content);
     let secret = secret::resolve(&class.class, &words);
     let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
     let volume = &origin.volume;
