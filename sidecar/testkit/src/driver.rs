@@ -6,6 +6,7 @@
 pub mod fault;
 mod group;
 mod listen;
+mod metadata;
 mod model;
 mod node;
 pub mod record;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fault::{CallFault, CallFaultHandle, CallFaults};
-pub use model::{ControllerRpc, GroupRpc, Model, NodeRpc, PluginService, Probe, Volume};
+pub use model::{ControllerRpc, GroupRpc, Model, NodeRpc, Part, PluginService, Probe, Volume};
 use record::Call;
 
 /// The model driver; clones share one state.

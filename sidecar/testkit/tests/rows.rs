@@ -82,6 +82,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("snapshot-metadata.md", "CB-"),
+        crates: &["snapshot-metadata"],
+        names: &["cb"],
+        elsewhere: None,
+    },
+    Family {
         table: ("snapshotter.md", "G-"),
         crates: &["snapshotter", "snapshot-controller"],
         names: &["g"],

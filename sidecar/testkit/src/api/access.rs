@@ -1,9 +1,10 @@
 //! Who may do what: the rule table behind access reviews and 403.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::FakeApi;
 use super::refusal::Refusal;
 use super::route::Target;
 
@@ -70,6 +71,10 @@ pub(super) struct Access {
     pub(super) rules: Option<Vec<Allow>>,
     /// The `Authorization` headers that tell who somebody is; without them anybody is somebody.
     pub(super) known: Option<BTreeSet<String>>,
+    /// Users and audiences of tokens that are reviewed.
+    pub(super) tokens: BTreeMap<String, (String, Vec<String>)>,
+    /// What users other than the program may do.
+    pub(super) grants: Vec<(String, Allow)>,
 }
 
 impl Access {
@@ -99,7 +104,7 @@ impl Access {
             namespace: &target.namespace,
         };
         // Every authenticated user may ask what it may do (system:basic-user).
-        if kind.group == "authorization.k8s.io" || self.allows(&attributes) {
+        if kind.kind == "SelfSubjectAccessReview" || self.allows(&attributes) {
             return Ok(());
         }
         let name = target.name.as_ref();
@@ -121,21 +126,89 @@ impl Access {
 
     /// Answers a `SelfSubjectAccessReview`.
     pub(super) fn review(&self, mut review: Value) -> Value {
-        let asked = &review["spec"]["resourceAttributes"];
-        let text = |field: &str| asked[field].as_str().unwrap_or_default();
-        let resource = match text("subresource") {
-            "" => text("resource").to_owned(),
-            sub => format!("{}/{sub}", text("resource")),
-        };
-        let allowed = self.allows(&Attributes {
-            verb: text("verb"),
-            group: text("group"),
-            resource,
-            namespace: text("namespace"),
-        });
+        let allowed = self.allows(&asked(&review));
         review["status"] = json!({ "allowed": allowed });
         review["metadata"] = json!({});
         review
+    }
+
+    /// Answers a `SubjectAccessReview`.
+    pub(super) fn review_user(&self, mut review: Value) -> Value {
+        let attributes = asked(&review);
+        let user = review["spec"]["user"].as_str().unwrap_or_default();
+        let mut grants = self.grants.iter();
+        let allowed = grants.any(|(who, rule)| who == user && rule.covers(&attributes));
+        review["status"] = if allowed {
+            json!({"allowed": true, "reason": "RBAC: allowed by a RoleBinding"})
+        } else {
+            json!({"allowed": false, "reason": "no RBAC policy matched"})
+        };
+        review["metadata"] = json!({});
+        review
+    }
+
+    /// Answers a `TokenReview`.
+    pub(super) fn review_token(&self, mut review: Value) -> Value {
+        let spec = &review["spec"];
+        let token = spec["token"].as_str().unwrap_or_default();
+        let asked: Vec<&str> = { spec["audiences"].as_array().into_iter().flatten() }
+            .filter_map(Value::as_str)
+            .collect();
+        let refused = json!({"user": {}, "error": "invalid bearer token"});
+        review["status"] = match self.tokens.get(token) {
+            None => refused,
+            Some((user, audiences)) => {
+                let mut common = audiences.clone();
+                common.retain(|one| asked.contains(&one.as_str()));
+                let user = json!({
+                    "username": user, "uid": format!("uid-of-{user}"),
+                    "groups": ["system:serviceaccounts", "system:authenticated"],
+                    "extra": {"authentication.kubernetes.io/credential-id": ["JTI=1"]},
+                });
+                if common.is_empty() {
+                    refused
+                } else {
+                    json!({"authenticated": true, "audiences": common, "user": user})
+                }
+            }
+        };
+        review["metadata"] = json!({});
+        review
+    }
+}
+
+impl FakeApi {
+    /// Issues a token of a user for these audiences, which a TokenReview then accepts.
+    pub fn issue_token(&self, token: &str, user: &str, audiences: &[&str]) {
+        let audiences = audiences.iter().map(|&one| one.to_owned()).collect();
+        let issued = (user.to_owned(), audiences);
+        self.lock().access.tokens.insert(token.to_owned(), issued);
+    }
+
+    /// Takes a token back, as the deletion of its account does.
+    pub fn revoke_token(&self, token: &str) {
+        self.lock().access.tokens.remove(token);
+    }
+
+    /// Lets a user do this, as a SubjectAccessReview then says.
+    pub fn grant(&self, user: &str, rule: Allow) {
+        self.lock().access.grants.push((user.to_owned(), rule));
+    }
+}
+
+/// What a review asks about.
+fn asked(review: &Value) -> Attributes<'_> {
+    let asked = &review["spec"]["resourceAttributes"];
+    let text = |field: &str| asked[field].as_str().unwrap_or_default();
+    let resource = match text("subresource") {
+        "" => text("resource").to_owned(),
+        sub => format!("{}/{sub}", text("resource")),
+    };
+    Attributes {
+        verb: text("verb"),
+        group: text("group"),
+        resource,
+        namespace: text("namespace"),
     }
 }
 

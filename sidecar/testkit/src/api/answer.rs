@@ -119,8 +119,11 @@ impl FakeApi {
     ) -> Result<(u16, Value), Refusal> {
         let inner = &mut *self.lock();
         let before = inner.store.version();
-        if target.kind.group == "authorization.k8s.io" {
-            return Ok((201, inner.access.review(parse(body)?)));
+        match target.kind.kind.as_str() {
+            "SelfSubjectAccessReview" => return Ok((201, inner.access.review(parse(body)?))),
+            "SubjectAccessReview" => return Ok((201, inner.access.review_user(parse(body)?))),
+            "TokenReview" => return Ok((201, inner.access.review_token(parse(body)?))),
+            _ => {}
         }
         let answer = match (verb, target.subresource.as_deref()) {
             ("create", Some("token")) => token(target, &parse(body)?),

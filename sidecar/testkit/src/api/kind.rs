@@ -231,6 +231,13 @@ fn custom() -> Vec<Kind> {
             .status(Status::WithMetadata),
         group("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass"),
         Kind::new(
+            "cbt.storage.k8s.io",
+            "v1beta1",
+            "snapshotmetadataservices",
+            "SnapshotMetadataService",
+        )
+        .custom(),
+        Kind::new(
             "gateway.networking.k8s.io",
             "v1beta1",
             "referencegrants",

@@ -86,7 +86,8 @@ impl Request {
     /// Whether this changes anything; access reviews do not.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        self.method != "GET" && !self.path.starts_with("/apis/authorization.k8s.io/")
+        let is_review = self.fits("*", "/apis/auth*.k8s.io/*");
+        self.method != "GET" && !is_review
     }
 
     /// Whether method and path fit; `*` in either stands for any text.

@@ -77,18 +77,25 @@ fn resource(kinds: &[Arc<Kind>], group: &str, version: &str, rest: &[&str]) -> R
             name: name.map(str::to_owned),
             subresource: subresource.map(str::to_owned),
         }),
-        None if reviews(group, plural) => Route::Resource(Target {
-            kind: Arc::new(Kind::new(group, version, plural, "SelfSubjectAccessReview")),
-            namespace: String::new(),
-            name: None,
-            subresource: None,
-        }),
-        None => Route::Unknown,
+        None => match review(group, plural) {
+            Some(kind) => Route::Resource(Target {
+                kind: Arc::new(Kind::new(group, version, plural, kind)),
+                namespace: String::new(),
+                name: None,
+                subresource: None,
+            }),
+            None => Route::Unknown,
+        },
     }
 }
 
-fn reviews(group: &str, plural: &str) -> bool {
-    group == "authorization.k8s.io" && plural == "selfsubjectaccessreviews"
+fn review(group: &str, plural: &str) -> Option<&'static str> {
+    Some(match (group, plural) {
+        ("authorization.k8s.io", "selfsubjectaccessreviews") => "SelfSubjectAccessReview",
+        ("authorization.k8s.io", "subjectaccessreviews") => "SubjectAccessReview",
+        ("authentication.k8s.io", "tokenreviews") => "TokenReview",
+        _ => return None,
+    })
 }
 
 /// The parameters of a query string, decoded; the last of equals wins.

@@ -10,6 +10,7 @@ use csi_proto::csi::controller_server::ControllerServer;
 use csi_proto::csi::group_controller_server::GroupControllerServer;
 use csi_proto::csi::identity_server::IdentityServer;
 use csi_proto::csi::node_server::NodeServer;
+use csi_proto::csi::snapshot_metadata_server::SnapshotMetadataServer;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -118,6 +119,8 @@ async fn dispatch(
         ControllerServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.GroupController/") {
         GroupControllerServer::new(driver).call(request).await
+    } else if path.starts_with("/csi.v1.SnapshotMetadata/") {
+        SnapshotMetadataServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.Node/") {
         NodeServer::new(driver).call(request).await
     } else {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use csi_proto::csi;
 use tonic::{Code, Status};
 
+pub use super::metadata::Part;
+
 pub use csi::controller_service_capability::rpc::Type as ControllerRpc;
 pub use csi::group_controller_service_capability::rpc::Type as GroupRpc;
 pub use csi::node_service_capability::rpc::Type as NodeRpc;
@@ -47,6 +49,8 @@ pub struct Model {
     /// The groups of snapshots by id.
     pub groups: BTreeMap<String, csi::VolumeGroupSnapshot>,
     pub(super) group_names: BTreeMap<String, String>,
+    /// What calls of SnapshotMetadata stream.
+    pub metadata: Vec<Part>,
     pub(super) made: usize,
 }
 
@@ -116,6 +120,7 @@ impl Model {
             snapshot_names: BTreeMap::new(),
             groups: BTreeMap::new(),
             group_names: BTreeMap::new(),
+            metadata: Vec::new(),
             made: 0,
         }
     }

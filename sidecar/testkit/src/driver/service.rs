@@ -17,15 +17,15 @@ use super::model::Model;
 use super::record::{Call, Envelope};
 
 /// Closes the record of a call, also when the caller goes away.
-struct Running<'a> {
-    driver: &'a FakeDriver,
+pub(super) struct Running {
+    driver: FakeDriver,
     number: usize,
     method: &'static str,
     subject: Vec<String>,
-    code: Option<Code>,
+    pub(super) code: Option<Code>,
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
         {
             let state = &mut *self.driver.state();
@@ -48,12 +48,12 @@ impl Drop for Running<'_> {
 }
 
 impl FakeDriver {
-    fn begin<T: prost::Message + Clone + std::fmt::Debug + 'static>(
+    pub(super) fn begin<T: prost::Message + Clone + std::fmt::Debug + 'static>(
         &self,
         method: &'static str,
         subject: Vec<String>,
         request: &Request<T>,
-    ) -> (Running<'_>, Vec<CallAction>) {
+    ) -> (Running, Vec<CallAction>) {
         let state = &mut *self.state();
         let envelope = request
             .extensions()
@@ -99,7 +99,7 @@ impl FakeDriver {
         *peak = running.max(*peak);
         let actions = state.faults.actions(method, &subject);
         let running = Running {
-            driver: self,
+            driver: self.clone(),
             number,
             method,
             subject,
@@ -126,7 +126,7 @@ impl FakeDriver {
         answer.map(Response::new)
     }
 
-    async fn bent<T, R: Clone + 'static>(
+    pub(super) async fn bent<T, R: Clone + 'static>(
         &self,
         actions: Vec<CallAction>,
         request: &T,

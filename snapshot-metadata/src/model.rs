@@ -1,0 +1,275 @@
+//! What is read of API objects. Whatever is missing is empty: fields that matter are checked where they
+//! are used, since snapshots have no status at first.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sidecar::snapshot::{
+    DEFAULT_CLASS, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, Kind, SECRET_NAME_PARAMETER,
+    SECRET_NAMESPACE_PARAMETER,
+};
+
+/// SnapshotMetadataServices: where clients find this program, and for whom their tokens must be.
+pub const SERVICES: Kind = Kind {
+    group: "cbt.storage.k8s.io",
+    kind: "SnapshotMetadataService",
+    plural: "snapshotmetadataservices",
+};
+/// The version of [`SERVICES`] that is read.
+pub const SERVICES_VERSION: &str = "v1beta1";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// What a SnapshotMetadataService says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// `spec.address`, host and port.
+    pub address: String,
+    /// `spec.audience`
+    pub audience: String,
+}
+
+impl Service {
+    /// Reads its JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Spec {
+            address: String,
+            audience: String,
+        }
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            spec: Spec,
+        }
+        let Wire { spec } = serde_json::from_str(text)?;
+        Ok(Self {
+            address: spec.address,
+            audience: spec.audience,
+        })
+    }
+}
+
+/// Whom a token belongs to, as access is reviewed for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// `username`
+    #[serde(rename(serialize = "user"))]
+    pub username: String,
+    /// `uid`
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// `groups`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// `extra`
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The answer to a TokenReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TokenReview {
+    /// `status.authenticated`
+    pub authenticated: bool,
+    /// `status.audiences`
+    pub audiences: Vec<String>,
+    /// `status.user`
+    pub user: User,
+}
+
+/// The answer to a SubjectAccessReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AccessReview {
+    /// `status.allowed`
+    pub allowed: bool,
+    /// `status.reason`
+    pub reason: String,
+}
+
+/// The status of a review.
+///
+/// # Errors
+/// It is none.
+pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, serde_json::Error> {
+    let mut answer: Value = serde_json::from_str(text)?;
+    match answer.get_mut("status").map(Value::take) {
+        None | Some(Value::Null) => Ok(T::default()),
+        Some(status) => serde_json::from_value(status),
+    }
+}
+
+/// A VolumeSnapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// `spec.volumeSnapshotClassName`
+    pub class: Option<String>,
+    /// `status.boundVolumeSnapshotContentName`
+    pub content: Option<String>,
+    /// `status.readyToUse`
+    pub ready: bool,
+}
+
+impl Snapshot {
+    /// Reads its JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Spec {
+            volume_snapshot_class_name: Option<String>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Status {
+            bound_volume_snapshot_content_name: Option<String>,
+            ready_to_use: Option<bool>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Wire {
+            spec: Spec,
+            status: Option<Status>,
+        }
+        let wire: Wire = serde_json::from_str(text)?;
+        let status = wire.status.unwrap_or_default();
+        Ok(Self {
+            class: named(wire.spec.volume_snapshot_class_name),
+            content: named(status.bound_volume_snapshot_content_name),
+            ready: status.ready_to_use.unwrap_or_default(),
+        })
+    }
+}
+
+/// A VolumeSnapshotContent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// `spec.driver`
+    pub driver: String,
+    /// `status.snapshotHandle`
+    pub handle: Option<String>,
+    /// `status.readyToUse`
+    pub ready: bool,
+    /// Namespace and name of the Secret that the snapshot-controller has noted.
+    pub secret: Option<(String, String)>,
+}
+
+impl Content {
+    /// Reads its JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Spec {
+            driver: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Status {
+            snapshot_handle: Option<String>,
+            ready_to_use: Option<bool>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Wire {
+            metadata: Metadata,
+            spec: Spec,
+            status: Option<Status>,
+        }
+        let wire: Wire = serde_json::from_str(text)?;
+        let status = wire.status.unwrap_or_default();
+        let mut annotations = wire.metadata.annotations.unwrap_or_default();
+        let mut noted = |key| named(annotations.remove(key));
+        Ok(Self {
+            driver: wire.spec.driver,
+            handle: named(status.snapshot_handle),
+            ready: status.ready_to_use.unwrap_or_default(),
+            secret: noted(DELETION_SECRET_NAMESPACE).zip(noted(DELETION_SECRET_NAME)),
+        })
+    }
+}
+
+/// A VolumeSnapshotClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// `driver`
+    pub driver: String,
+    /// It is the default of its driver.
+    pub is_default: bool,
+    /// Template of the Secret's name.
+    pub secret_name: Option<String>,
+    /// Template of the Secret's namespace.
+    pub secret_namespace: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClassWire {
+    metadata: Metadata,
+    driver: String,
+    parameters: Option<BTreeMap<String, String>>,
+}
+
+impl From<ClassWire> for Class {
+    fn from(wire: ClassWire) -> Self {
+        let annotations = wire.metadata.annotations.unwrap_or_default();
+        let mut parameters = wire.parameters.unwrap_or_default();
+        Self {
+            name: wire.metadata.name,
+            driver: wire.driver,
+            is_default: annotations
+                .get(DEFAULT_CLASS)
+                .is_some_and(|is| is == "true"),
+            secret_name: parameters.remove(SECRET_NAME_PARAMETER),
+            secret_namespace: parameters.remove(SECRET_NAMESPACE_PARAMETER),
+        }
+    }
+}
+
+impl Class {
+    /// Reads its JSON.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<ClassWire>(text).map(Self::from)
+    }
+
+    /// Reads the JSON of a list of them.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read_list(text: &str) -> Result<Vec<Self>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct List {
+            #[serde(default)]
+            items: Vec<ClassWire>,
+        }
+        let list: List = serde_json::from_str(text)?;
+        Ok(list.items.into_iter().map(Self::from).collect())
+    }
+}
+
+/// A name that is not empty.
+fn named(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}

@@ -1,0 +1,220 @@
+//! What TLS is spoken, from flags in Go's words.
+
+use sidecar::flags::Exit;
+
+/// Lowest version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// TLS 1.2
+    #[default]
+    Tls12,
+    /// TLS 1.3
+    Tls13,
+}
+
+/// A suite of TLS 1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`
+    EcdsaAes128,
+    /// `TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384`
+    EcdsaAes256,
+    /// `TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256`
+    EcdsaChacha,
+    /// `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`
+    RsaAes128,
+    /// `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`
+    RsaAes256,
+    /// `TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256`
+    RsaChacha,
+}
+
+/// A group for the exchange of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// `CurveP256`
+    P256,
+    /// `CurveP384`
+    P384,
+    /// `X25519`
+    X25519,
+}
+
+/// What the flags say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// `--tls-min-version`
+    pub version: Version,
+    /// `--tls-cipher-suites`; `None`: all.
+    pub suites: Option<Vec<Suite>>,
+    /// `--tls-curve-preferences`; `None`: all.
+    pub curves: Option<Vec<Curve>>,
+}
+
+/// What a name stands for here.
+enum Known<T> {
+    /// Something that there is.
+    Here(T),
+    /// Something of Go's that there is not.
+    Missing,
+    /// Something that is always there, whatever the flag says.
+    Always,
+}
+
+fn suite(name: &str) -> Option<Known<Suite>> {
+    Some(match name {
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256" => Known::Here(Suite::EcdsaAes128),
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384" => Known::Here(Suite::EcdsaAes256),
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256" => Known::Here(Suite::EcdsaChacha),
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256" => Known::Here(Suite::RsaAes128),
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384" => Known::Here(Suite::RsaAes256),
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256" => Known::Here(Suite::RsaChacha),
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA"
+        | "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA"
+        | "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"
+        | "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA" => Known::Missing,
+        // Go cannot switch them off either.
+        "TLS_AES_128_GCM_SHA256" | "TLS_AES_256_GCM_SHA384" | "TLS_CHACHA20_POLY1305_SHA256" => {
+            Known::Always
+        }
+        _ => return None,
+    })
+}
+
+fn curve(name: &str) -> Option<Known<Curve>> {
+    Some(match name {
+        "CurveP256" => Known::Here(Curve::P256),
+        "CurveP384" => Known::Here(Curve::P384),
+        "X25519" => Known::Here(Curve::X25519),
+        "CurveP521" | "X25519MLKEM768" => Known::Missing,
+        _ => return None,
+    })
+}
+
+impl Tls {
+    /// Reads the three flags; also what to warn about.
+    ///
+    /// # Errors
+    /// Exit code 1 and the value at fault.
+    pub fn from_flags(
+        version: &str,
+        suites: &str,
+        curves: &str,
+    ) -> Result<(Self, Vec<String>), Exit> {
+        let version = match version {
+            "" | "VersionTLS12" => Version::Tls12,
+            "VersionTLS13" => Version::Tls13,
+            other => {
+                return Err(Exit::failure(
+                    1,
+                    format_args!("--tls-min-version={other}: must be VersionTLS12 or VersionTLS13"),
+                ));
+            }
+        };
+        let mut warnings = Vec::new();
+        let suites = list("tls-cipher-suites", suites, suite, &mut warnings)?;
+        let curves = list("tls-curve-preferences", curves, curve, &mut warnings)?;
+        Ok((
+            Self {
+                version,
+                suites,
+                curves,
+            },
+            warnings,
+        ))
+    }
+}
+
+fn list<T>(
+    flag: &str,
+    names: &str,
+    known: impl Fn(&str) -> Option<Known<T>>,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Vec<T>>, Exit> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let (mut found, mut missing, mut always) = (Vec::new(), Vec::new(), false);
+    for name in names.split(',').map(str::trim) {
+        match known(name) {
+            Some(Known::Here(one)) => found.push(one),
+            Some(Known::Missing) => missing.push(name),
+            Some(Known::Always) => always = true,
+            None => {
+                let line = format!("--{flag}={names}: {name:?} is unknown or insecure");
+                return Err(Exit::failure(1, line));
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let line = format!(
+            "--{flag}: {} not available in this build, whose cryptography has none",
+            missing.join(", ")
+        );
+        if found.is_empty() && !always {
+            return Err(Exit::failure(1, line));
+        }
+        warnings.push(line);
+    }
+    // Names of TLS 1.3 alone leave TLS 1.2 as it is.
+    Ok((!found.is_empty()).then_some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cb_4_versions_suites_and_curves_by_go_s_names() {
+        let ecdsa = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+        let cbc = "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA";
+        for (version, suites, curves, expected) in [
+            ("", "", "", Ok((None, None, 0))),
+            ("VersionTLS12", "", "", Ok((None, None, 0))),
+            (
+                "VersionTLS13",
+                "",
+                "CurveP384",
+                Ok((None, Some(vec![Curve::P384]), 0)),
+            ),
+            ("", ecdsa, "", Ok((Some(vec![Suite::EcdsaAes128]), None, 0))),
+            (
+                "",
+                &format!("{cbc},{ecdsa}"),
+                "",
+                Ok((Some(vec![Suite::EcdsaAes128]), None, 1)),
+            ),
+            ("", "TLS_AES_128_GCM_SHA256", "", Ok((None, None, 0))),
+            (
+                "",
+                "",
+                "X25519MLKEM768,X25519",
+                Ok((None, Some(vec![Curve::X25519]), 1)),
+            ),
+            ("1.2", "", "", Err("--tls-min-version=1.2")),
+            ("VersionTLS11", "", "", Err("VersionTLS11")),
+            (
+                "",
+                "TLS_RSA_WITH_RC4_128_SHA",
+                "",
+                Err("TLS_RSA_WITH_RC4_128_SHA"),
+            ),
+            ("", cbc, "", Err(cbc)),
+            ("", "", "P256", Err("P256")),
+            ("", "", "CurveP521", Err("CurveP521")),
+        ] {
+            let found = Tls::from_flags(version, suites, curves);
+            match expected {
+                Ok(expected) => {
+                    let (tls, warnings) = found.unwrap();
+                    assert_eq!((tls.suites, tls.curves, warnings.len()), expected);
+                }
+                Err(text) => {
+                    let exit = found.unwrap_err();
+                    let line = exit.error.unwrap();
+                    assert!(exit.code == 1 && line.contains(text), "{line}");
+                }
+            }
+        }
+    }
+}

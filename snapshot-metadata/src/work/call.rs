@@ -1,0 +1,256 @@
+//! One call of a client, from its first byte to its status.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use h2::RecvStream;
+use prometheus::IntGauge;
+use sidecar::csi::Deadline;
+use sidecar::shutdown::Requested;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tonic::{Code, Status};
+
+use super::client::Reviews;
+use super::driver::{Blocks, Driver};
+use super::grpc::{self, Answer, Gone};
+use super::metrics::Metrics;
+use super::objects::Objects;
+use super::room::{Place, Room};
+use super::tls::Certificates;
+use crate::plan::ranges::{Fault, Stream};
+use crate::plan::refusal::{Reason, Refusal};
+use crate::plan::request::Request;
+use crate::plan::resolve;
+
+/// For a stream's turn.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A driver may end its stream without error when its time is over, and its clock is not ours. An end so
+/// shortly before that counts as too late: a client then asks once more and gets nothing.
+const DOUBT: Duration = Duration::from_millis(50);
+
+/// Answers calls.
+#[derive(Debug)]
+pub struct Service {
+    /// The driver.
+    pub driver: Arc<Driver>,
+    /// What is asked of the API server.
+    pub objects: Objects,
+    /// Who clients are.
+    pub reviews: Reviews,
+    /// Calls at the driver, by user.
+    pub streams: Room<String>,
+    /// `--max-streaming-duration-min`
+    pub longest: Duration,
+    /// The certificate.
+    pub certificates: Arc<Certificates>,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// This process is to end: nothing new is begun.
+    pub ending: watch::Receiver<bool>,
+    /// Nor is anything finished.
+    pub over: Requested,
+    /// How many calls there were.
+    pub count: AtomicU64,
+}
+
+/// What is known of a call, for log and metrics.
+struct Seen {
+    request: Request,
+    /// The client may see the snapshot.
+    is_known: bool,
+}
+
+impl Service {
+    /// Answers one call.
+    pub async fn serve<M>(
+        &self,
+        peer: IpAddr,
+        given: Option<Duration>,
+        body: RecvStream,
+        answer: Answer,
+    ) where
+        M: prost::Message + Default + Into<Request>,
+    {
+        let began = Instant::now();
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let limit = given.map_or(self.longest, |given| given.min(self.longest));
+        let mut answer = answer;
+        let mut seen = None;
+        let outcome = {
+            let deadline = Deadline::after(limit);
+            let serving = self.answer::<M>(peer, deadline, (body, &mut answer), &mut seen);
+            tokio::select! {
+                biased;
+                () = self.over.requested() => Err(Refusal::ending()),
+                () = sleep(limit) => Err(Refusal::too_late()),
+                outcome = Box::pin(serving) => outcome,
+            }
+        };
+        let status = match &outcome {
+            Ok(()) => Status::new(Code::Ok, ""),
+            Err(refusal) => Status::new(refusal.code, refusal.text.clone()),
+        };
+        answer.end(&status);
+        if let Err(refusal) = &outcome {
+            self.metrics.refused(refusal.reason);
+        }
+        if let Some(seen) = seen {
+            let code = status.code();
+            self.metrics
+                .call(&seen.request, seen.is_known, code, began.elapsed());
+            report(number, &seen.request, &outcome, began.elapsed());
+        }
+    }
+
+    async fn answer<M>(
+        &self,
+        peer: IpAddr,
+        deadline: Deadline,
+        (mut body, answer): (RecvStream, &mut Answer),
+        seen: &mut Option<Seen>,
+    ) -> Result<(), Refusal>
+    where
+        M: prost::Message + Default + Into<Request>,
+    {
+        let request = answer.unless_gone(grpc::request::<M>(&mut body)).await;
+        let request = request
+            .map_err(cancelled)?
+            .map_err(|status| Refusal::new(Reason::Invalid, status.code(), status.message()))?;
+        let seen = seen.insert(Seen {
+            request: request.into(),
+            is_known: false,
+        });
+        let preparing = Box::pin(self.prepare(seen, peer, deadline));
+        let (mut blocks, _place) = answer.unless_gone(preparing).await.map_err(cancelled)??;
+        let _counted = Counted::new(&self.metrics.streams);
+        Box::pin(self.pass_on(&seen.request, &mut blocks, answer)).await?;
+        if deadline.remaining() <= DOUBT {
+            return Err(Refusal::too_late());
+        }
+        Ok(())
+    }
+
+    /// Everything until the driver answers.
+    async fn prepare(
+        &self,
+        seen: &mut Seen,
+        peer: IpAddr,
+        deadline: Deadline,
+    ) -> Result<(Blocks, Place), Refusal> {
+        let request = &seen.request;
+        request.validate()?;
+        if *self.ending.borrow() {
+            return Err(Refusal::ending());
+        }
+        let (token, namespace, name) = (&request.token, &request.namespace, &request.snapshot);
+        let client = self.reviews.admit(token, namespace, peer).await?;
+        seen.is_known = true;
+        if let Some(address) = &client.address {
+            self.certificates.compare(address);
+        }
+        request.validate_numbers()?;
+        if !self.driver.is_ready() {
+            return Err(Refusal::not_ready());
+        }
+        let snapshot = self.objects.snapshot(namespace, name).await?;
+        let bound = resolve::content_of(&snapshot, name)?;
+        let content = self.objects.content(bound).await?;
+        let driver = self.driver.name();
+        let handle = resolve::handle_of(&content, bound, name, driver)?;
+        let class = match &snapshot.class {
+            Some(class) => self.objects.class(class).await?,
+            None => resolve::default_class(self.objects.classes().await?, driver)?,
+        };
+        let of = (namespace.as_str(), name.as_str());
+        let secrets = match resolve::secret(class.as_ref(), &content, of, bound)? {
+            Some(secret) => self.objects.secret(&secret).await?,
+            None => std::collections::BTreeMap::new(),
+        };
+        let place = self.streams.enter(&client.user.username, PATIENCE).await?;
+        let asking = self.driver.stream(request, handle, secrets, deadline);
+        Ok((Box::pin(asking).await?, place))
+    }
+
+    /// Passes the driver's ranges on. The next message is not asked for before the client has taken this one.
+    async fn pass_on(
+        &self,
+        request: &Request,
+        blocks: &mut Blocks,
+        answer: &mut Answer,
+    ) -> Result<(), Refusal> {
+        let mut stream = Stream::new(request.offset, request.most);
+        let unusable =
+            |fault: Fault| Refusal::new(Reason::Ranges, Code::Internal, fault.to_string());
+        loop {
+            let next = answer.unless_gone(blocks.next()).await.map_err(cancelled)?;
+            let Some(message) = next? else { return Ok(()) };
+            let mut message = stream.begin(message).map_err(unusable)?;
+            while let Some(piece) = stream.cut(&mut message).map_err(unusable)? {
+                let sent = answer.send(&piece.head, &piece.ranges).await;
+                sent.map_err(cancelled)?;
+                self.metrics.messages.inc();
+                self.metrics.ranges.inc_by(piece.count);
+            }
+        }
+    }
+}
+
+/// A stream that runs.
+struct Counted<'a>(&'a IntGauge);
+
+impl<'a> Counted<'a> {
+    fn new(streams: &'a IntGauge) -> Self {
+        streams.inc();
+        Self(streams)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn cancelled(_: Gone) -> Refusal {
+    Refusal::new(Reason::Cancelled, Code::Cancelled, "context canceled")
+}
+
+/// One line for each failure. Neither token nor Secret are among what it is made of.
+fn report(number: u64, request: &Request, outcome: &Result<(), Refusal>, took: Duration) {
+    let op = format!("Get{}-{number}", request.method());
+    let (namespace, snapshot) = (request.namespace.as_str(), request.snapshot.as_str());
+    let base = request.base.as_deref().unwrap_or_default();
+    let (offset, most) = (request.offset, request.most);
+    let seconds = took.as_secs_f32();
+    match outcome {
+        Ok(()) => sidecar::verbose!(
+            4,
+            op,
+            namespace,
+            snapshot,
+            base,
+            offset,
+            most,
+            seconds,
+            "Call served"
+        ),
+        Err(refusal) => {
+            let code = sidecar::rpc_code::name(refusal.code);
+            let err = refusal.to_string();
+            tracing::error!(
+                op,
+                namespace,
+                snapshot,
+                base,
+                offset,
+                most,
+                code,
+                err,
+                "Call failed"
+            );
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Who a client is and what it may do, by the API server's word.
+//!
+//! That word counts for ten seconds, so that a client which calls often does not cost two reviews each
+//! time, nor does a flood of one bad token. Tokens are remembered as they are: nothing that is shorter
+//! would tell them apart for certain.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::objects::Objects;
+use super::room::Room;
+use crate::model::User;
+use crate::plan::cache::Cache;
+use crate::plan::refusal::Refusal;
+use crate::plan::request::LONGEST_TOKEN;
+use crate::plan::resolve;
+
+/// How long an answer of the API server counts.
+const LIFE: Duration = Duration::from_secs(10);
+/// How many accepted tokens, how many rights are remembered.
+const MOST: usize = 512;
+/// How many refused tokens.
+const MOST_REFUSED: usize = 64;
+/// Reviews at the same time, of all clients and of one address.
+const REVIEWS: (usize, usize) = (16, 12);
+/// For a review's turn.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Longer tokens are not remembered.
+const LONGEST: usize = 4 << 10;
+
+/// Makes reviews.
+#[derive(Debug)]
+pub struct Reviews {
+    objects: Objects,
+    driver: String,
+    /// `--audience`
+    audience: Option<String>,
+    room: Room<IpAddr>,
+    memory: Mutex<Memory>,
+}
+
+/// What is remembered of a client.
+enum Known {
+    Nothing,
+    /// Who it is.
+    User(User),
+    /// The answer.
+    All(Result<Client, Refusal>),
+}
+
+#[derive(Debug)]
+struct Memory {
+    /// The audience of the SnapshotMetadataService, and its address.
+    service: Cache<(), (String, String)>,
+    accepted: Cache<String, User>,
+    refused: Cache<String, ()>,
+    allowed: Cache<(User, String), ()>,
+}
+
+/// A client that may do what it asks for.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Who it is.
+    pub user: User,
+    /// The address at which clients look for this server, if that is known.
+    pub address: Option<String>,
+}
+
+impl Memory {
+    fn client(&self, user: User) -> Client {
+        let service = self.service.get(&(), now());
+        Client {
+            user,
+            address: service.map(|(_, address)| address),
+        }
+    }
+}
+
+impl Reviews {
+    /// For clients of the driver's metadata.
+    #[must_use]
+    pub fn new(objects: Objects, driver: &str, audience: Option<String>) -> Self {
+        Self {
+            objects,
+            driver: driver.to_owned(),
+            audience,
+            room: Room::new(REVIEWS.0, REVIEWS.1),
+            memory: Mutex::new(Memory {
+                service: Cache::new(1, LIFE),
+                accepted: Cache::new(MOST, LIFE),
+                refused: Cache::new(MOST_REFUSED, LIFE),
+                allowed: Cache::new(MOST, LIFE),
+            }),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who shows this token at `peer`, and that they may read the VolumeSnapshots of the namespace.
+    ///
+    /// # Errors
+    /// They may not, or the API server does not say.
+    pub async fn admit(
+        &self,
+        token: &str,
+        namespace: &str,
+        peer: IpAddr,
+    ) -> Result<Client, Refusal> {
+        if token.len() > LONGEST_TOKEN {
+            return Err(resolve::unauthenticated());
+        }
+        if let Known::All(answer) = self.recall(token, namespace) {
+            return answer;
+        }
+        let _place = self.room.enter(&peer, PATIENCE).await?;
+        // Whoever waited may find that the one before has asked the same.
+        let user = match self.recall(token, namespace) {
+            Known::All(answer) => return answer,
+            Known::User(user) => user,
+            Known::Nothing => self.authenticate(token).await?,
+        };
+        let review = self.objects.review_access(&user, namespace).await?;
+        resolve::authorized(&review)?;
+        let right = (user.clone(), namespace.to_owned());
+        let mut memory = self.memory();
+        memory.allowed.put(right, (), now());
+        Ok(memory.client(user))
+    }
+
+    fn recall(&self, token: &str, namespace: &str) -> Known {
+        let (memory, now) = (self.memory(), now());
+        let token = token.to_owned();
+        if memory.refused.get(&token, now).is_some() {
+            return Known::All(Err(resolve::unauthenticated()));
+        }
+        let Some(user) = memory.accepted.get(&token, now) else {
+            return Known::Nothing;
+        };
+        let right = (user, namespace.to_owned());
+        let is_allowed = memory.allowed.get(&right, now).is_some();
+        let (user, _) = right;
+        if is_allowed {
+            return Known::All(Ok(memory.client(user)));
+        }
+        Known::User(user)
+    }
+
+    async fn authenticate(&self, token: &str) -> Result<User, Refusal> {
+        let audience = self.audience().await?;
+        let review = self.objects.review_token(token, &audience).await?;
+        let user = resolve::authenticated(review, &audience);
+        if token.len() <= LONGEST {
+            let mut memory = self.memory();
+            match &user {
+                Ok(user) => memory.accepted.put(token.to_owned(), user.clone(), now()),
+                Err(_) => memory.refused.put(token.to_owned(), (), now()),
+            }
+        }
+        user
+    }
+
+    /// For whom tokens must be.
+    async fn audience(&self) -> Result<String, Refusal> {
+        if let Some(audience) = &self.audience {
+            return Ok(audience.clone());
+        }
+        if let Some((audience, _)) = self.memory().service.get(&(), now()) {
+            return Ok(audience);
+        }
+        let service = self.objects.service(&self.driver).await?;
+        let known = (service.audience.clone(), service.address);
+        self.memory().service.put((), known, now());
+        Ok(service.audience)
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

@@ -1,0 +1,241 @@
+//! Connections of clients: TLS, HTTP/2, and a call for each stream.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use csi_proto::snapshot_metadata::{GetMetadataAllocatedRequest, GetMetadataDeltaRequest};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Ping, PingPong, RecvStream};
+use http::{Request, StatusCode};
+use sidecar::error::Chain;
+use sidecar::shutdown::Requested;
+use sidecar::verbose;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tonic::Status;
+
+use super::call::Service;
+use super::grpc::{self, Answer};
+use super::health;
+use super::room::{Place, Room};
+
+/// Connections at the same time, of all clients and of one address.
+const CONNECTIONS: (usize, usize) = (1024, 512);
+/// Calls at the same time on one connection.
+const CALLS: u32 = 128;
+/// For the handshake of TLS, and for that of HTTP/2.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A connection without calls for so long is ended; clients make another one when they need it.
+const IDLE: Duration = Duration::from_mins(2);
+/// After so long a client is asked whether it is still there, and so long it may take for the answer.
+const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// Largest list of headers.
+const HEADERS: u32 = 16 << 10;
+/// Bytes of answers that wait in a connection for each stream.
+const BUFFER: usize = 64 << 10;
+/// Pause when the process is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// For the last bytes of calls that have ended.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+
+/// What all connections share.
+#[derive(Debug)]
+pub struct Server {
+    /// Answers calls.
+    pub service: Service,
+    /// This process is to end.
+    pub ending: Requested,
+    /// Whether the driver can be asked and this process does not end.
+    pub ready: watch::Receiver<bool>,
+    /// How many calls of clients run.
+    pub calls: watch::Sender<usize>,
+}
+
+impl Server {
+    /// Serves until the process is to end, and until calls have ended or `grace` is over.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        grace: Duration,
+        over: watch::Sender<bool>,
+    ) {
+        let mut connections = JoinSet::new();
+        let room = Arc::new(Room::new(CONNECTIONS.0, CONNECTIONS.1));
+        let mut ending = pin!(self.ending.requested());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ending => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        let peer = peer.ip().to_canonical();
+                        // Whoever comes too much is shown the door at once.
+                        if let Some(place) = room.try_enter(&peer) {
+                            let this = Arc::clone(&self);
+                            connections.spawn(this.converse(stream, peer, place));
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "Cannot accept a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        let mut calls = self.calls.subscribe();
+        let ended = timeout(grace, calls.wait_for(|calls| *calls == 0)).await;
+        if ended.is_err() {
+            tracing::warn!("Calls that still run are ended");
+        }
+        over.send_replace(true);
+        let all = async { while connections.join_next().await.is_some() {} };
+        // Clients that do not take leave are left behind.
+        let _ = timeout(LAST_BYTES, all).await;
+    }
+
+    async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, _place: Place) {
+        let ended = match self.greet(stream).await {
+            Ok(connection) => self.serve_calls(connection, peer).await,
+            Err(why) => Err(why),
+        };
+        if let Err(why) = ended {
+            verbose!(4, peer = %peer, reason = why, "Connection of a client ended");
+        }
+    }
+
+    async fn greet(
+        &self,
+        stream: TcpStream,
+    ) -> Result<Connection<TlsStream<TcpStream>, Bytes>, String> {
+        let late = |_elapsed| "it says nothing".to_owned();
+        // Pieces of answers are as large as they can be already.
+        let _ = stream.set_nodelay(true);
+        let acceptor = TlsAcceptor::from(self.service.certificates.current());
+        let secured = timeout(HANDSHAKE, acceptor.accept(stream)).await;
+        let secured = secured
+            .map_err(late)?
+            .map_err(|error| Chain(&error).to_string())?;
+        if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return Err("it does not speak HTTP/2".to_owned());
+        }
+        let greeting = Builder::new()
+            .max_concurrent_streams(CALLS)
+            .max_header_list_size(HEADERS)
+            .max_send_buffer_size(BUFFER)
+            .handshake(secured);
+        let greeted = timeout(HANDSHAKE, greeting).await.map_err(late)?;
+        greeted.map_err(|error| error.to_string())
+    }
+
+    async fn serve_calls(
+        self: &Arc<Self>,
+        mut connection: Connection<TlsStream<TcpStream>, Bytes>,
+        peer: IpAddr,
+    ) -> Result<(), String> {
+        let mut alive = pin!(is_dead(connection.ping_pong()));
+        let mut ending = pin!(self.ending.requested());
+        let mut is_leaving = false;
+        let mut last = Instant::now();
+        // Dropped with the connection, which ends the driver's part of each.
+        let mut calls = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                why = &mut alive => return Err(why),
+                Some(_) = calls.join_next() => last = Instant::now(),
+                () = &mut ending, if !is_leaving => {
+                    is_leaving = true;
+                    connection.graceful_shutdown();
+                }
+                () = sleep_until(last + IDLE), if calls.is_empty() && !is_leaving => {
+                    is_leaving = true;
+                    connection.graceful_shutdown();
+                }
+                next = connection.accept() => match next {
+                    None => return Ok(()),
+                    Some(Err(error)) => return Err(error.to_string()),
+                    Some(Ok((request, respond))) => {
+                        let this = Arc::clone(self);
+                        calls.spawn(async move { this.dispatch(request, respond, peer).await });
+                    }
+                },
+            }
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        peer: IpAddr,
+    ) {
+        let answer = Answer::new(respond);
+        let (head, body) = request.into_parts();
+        if !grpc::is_grpc(&head.headers) {
+            return answer.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        }
+        let path = head.uri.path();
+        let (service, limit) = (&self.service, grpc::timeout_of(&head.headers));
+        match path {
+            "/grpc.health.v1.Health/Check" => {
+                return health::check(body, answer, &self.ready).await;
+            }
+            "/grpc.health.v1.Health/Watch" => {
+                return health::watch(body, answer, self.ready.clone()).await;
+            }
+            _ => {}
+        }
+        let _running = Running::new(&self.calls);
+        match path {
+            "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated" => {
+                type Asked = GetMetadataAllocatedRequest;
+                Box::pin(service.serve::<Asked>(peer, limit, body, answer)).await;
+            }
+            "/snapshotmetadata.SnapshotMetadata/GetMetadataDelta" => {
+                type Asked = GetMetadataDeltaRequest;
+                Box::pin(service.serve::<Asked>(peer, limit, body, answer)).await;
+            }
+            _ => answer.end(&Status::unimplemented("unknown service or method")),
+        }
+    }
+}
+
+/// A call that runs.
+struct Running<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Running<'a> {
+    fn new(calls: &'a watch::Sender<usize>) -> Self {
+        calls.send_modify(|calls| *calls += 1);
+        Self(calls)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls = calls.saturating_sub(1));
+    }
+}
+
+/// Asks now and then whether the client is there; ends when it is not.
+async fn is_dead(ping: Option<PingPong>) -> String {
+    let Some(mut ping) = ping else {
+        return std::future::pending().await;
+    };
+    loop {
+        sleep(ALIVE.0).await;
+        match timeout(ALIVE.1, ping.ping(Ping::opaque())).await {
+            Ok(Ok(_pong)) => {}
+            Ok(Err(error)) => return error.to_string(),
+            Err(_elapsed) => return "it does not answer a PING".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Clients and drivers that mean no good.
+
+use std::time::{Duration, Instant};
+
+use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
+use sidecar_testkit::driver::Part;
+use sidecar_testkit::measure::memory;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use crate::stage::{Stage, collected, config, get, get_snapshots, request, secured, until};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A thousand calls at once, of one client that may do so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_at_once() {
+    let stage = Stage::streaming([Part::Blocks(1), Part::Wait(SECOND), Part::Blocks(1)]).await;
+    let mut running = stage.started(&["--max-streams=64"]).await;
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        clients.push(running.client().await);
+    }
+    let mut calls = JoinSet::new();
+    for number in 0..1000 {
+        let mut client = clients[number % 10].clone();
+        calls.spawn(async move {
+            let answer = client.get_metadata_allocated(request()).await;
+            collected(answer)
+                .await
+                .1
+                .map_err(|status| (status.code(), status.message().to_owned()))
+        });
+    }
+    let ends = calls.join_all().await;
+    let busy = (Code::Unavailable, "too many requests".to_owned());
+    let served = ends.iter().filter(|end| end.is_ok()).count();
+    assert!(served >= 32, "{served}");
+    let refused = ends.iter().filter_map(|end| end.as_ref().err());
+    let others: Vec<_> = refused.filter(|end| **end != busy).collect();
+    assert!(others.is_empty(), "{others:?}");
+    // One client has half of what there is.
+    assert!(stage.driver.peak("GetMetadataAllocated") <= 32);
+    running.process.must_run();
+    let anonymous = memory(running.process.id(), "RssAnon");
+    assert!(anonymous < 40_000_000, "{anonymous}");
+    assert!(running.allocated(request()).await.1.is_ok());
+}
+
+/// Connections that say nothing, half of it, or something else, a thousand of them.
+#[tokio::test]
+async fn connections_that_say_nothing() {
+    let stage = Stage::new().await;
+    let mut running = stage.started(&[]).await;
+    let mut silent = Vec::new();
+    for number in 0..1000 {
+        let Ok(mut stream) = TcpStream::connect(&running.address).await else {
+            break;
+        };
+        let words: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"\x16\x03\x01\x01\x00",
+            _ => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        };
+        let _closed = stream.write_all(words).await;
+        silent.push(stream);
+    }
+    // Health is answered all the while, and clients are once those were given up.
+    assert_eq!(get(&running.http, "/health").await.0, 200);
+    until("a client's turn", async || {
+        let config = config(&stage.pair.der, &[b"h2"]);
+        let secured = secured(&running.address, config);
+        matches!(tokio::time::timeout(SECOND, secured).await, Ok(Ok(_)))
+    })
+    .await;
+    assert!(running.allocated(request()).await.1.is_ok());
+    running.process.must_run();
+}
+
+/// Streams that nobody reads leave half of the room to others.
+#[tokio::test]
+async fn streams_that_nobody_reads_leave_room_for_others() {
+    let stage = Stage::streaming([Part::Endless(100)]).await;
+    stage.api.issue_token("other", "another", &["aud1"]);
+    stage.api.grant("another", get_snapshots("default"));
+    let running = stage.started(&["--max-streams=4"]).await;
+    let mut stalled = Vec::new();
+    let mut client = running.client().await;
+    for _ in 0..2 {
+        stalled.push(client.get_metadata_allocated(request()).await.unwrap());
+    }
+    let began = Instant::now();
+    let status = client.get_metadata_allocated(request()).await.unwrap_err();
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::Unavailable, "too many requests")
+    );
+    crate::stage::took(began, SECOND, 3 * SECOND);
+    let other = GetMetadataAllocatedRequest {
+        security_token: "other".to_owned(),
+        ..request()
+    };
+    let answer = running.client().await.get_metadata_allocated(other).await;
+    assert!(
+        answer
+            .unwrap()
+            .into_inner()
+            .message()
+            .await
+            .unwrap()
+            .is_some()
+    );
+    // A place is free again as soon as a client goes.
+    drop(stalled.pop());
+    until("the place", async || {
+        client.get_metadata_allocated(request()).await.is_ok()
+    })
+    .await;
+}
+
+/// Requests that are none of gRPC, or of nothing that is served.
+#[tokio::test]
+async fn requests_of_any_kind() {
+    let stage = Stage::new().await;
+    let mut running = stage.started(&[]).await;
+    let stream = secured(&running.address, config(&stage.pair.der, &[b"h2"]))
+        .await
+        .unwrap();
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    const ALLOCATED: &str = "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated";
+    let grpc = "application/grpc";
+    for (path, kind, body, http, status) in [
+        ("/", "text/plain", &b""[..], 415, ""),
+        ("/", grpc, b"", 200, "12"),
+        (
+            "/snapshotmetadata.SnapshotMetadata/Other",
+            grpc,
+            b"",
+            200,
+            "12",
+        ),
+        (
+            "/grpc.health.v1.Health/Check",
+            grpc,
+            b"\0\0\0\0\x03\x0a\x01x",
+            200,
+            "5",
+        ),
+        (ALLOCATED, grpc, b"", 200, "13"),
+        (ALLOCATED, grpc, b"\0\0\0\0\x05abc", 200, "13"),
+        (ALLOCATED, grpc, b"\0\0\0\0\x01\xff", 200, "13"),
+        (ALLOCATED, grpc, b"\x01\0\0\0\0", 200, "12"),
+        (ALLOCATED, grpc, b"\0\0\0\0\0\0\0\0\0\0", 200, "13"),
+        (ALLOCATED, grpc, &[0; 100_000], 200, "8"),
+    ] {
+        let request = http::Request::post(format!("http://localhost{path}"));
+        let request = request.header("content-type", kind).body(()).unwrap();
+        client = client.ready().await.unwrap();
+        let (answer, mut sending) = client.send_request(request, false).unwrap();
+        // What is more than the window does not go out, and need not.
+        let _ = sending.send_data(bytes::Bytes::copy_from_slice(body), true);
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status(), http, "{path} {body:?}");
+        let found = answer
+            .headers()
+            .get("grpc-status")
+            .map(|it| it.to_str().unwrap());
+        assert_eq!(found.unwrap_or_default(), status, "{path} {}", body.len());
+    }
+    running.process.must_run();
+}
+
+/// A driver that streams for ever is read as long as the client reads and its time lasts.
+#[tokio::test]
+async fn a_driver_that_streams_for_ever() {
+    let stage = Stage::streaming([Part::Endless(1000)]).await;
+    let running = stage.started(&[]).await;
+    let mut request = tonic::Request::new(request());
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "2S".parse().unwrap());
+    let began = Instant::now();
+    let mut stream = running
+        .client()
+        .await
+        .get_metadata_allocated(request)
+        .await
+        .unwrap()
+        .into_inner();
+    let end = loop {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("there is no end"),
+            Err(status) => break status,
+        }
+    };
+    // Whether the client hears the reason depends on how far it was in a message: the rest of one is cut off,
+    // which its library has no code for.
+    assert!(
+        matches!(end.code(), Code::DeadlineExceeded | Code::Unknown),
+        "{end:?}"
+    );
+    crate::stage::took(began, SECOND, 5 * SECOND);
+    assert!(memory(running.process.id(), "RssAnon") < 30_000_000);
+}

@@ -1,0 +1,24 @@
+//! The built program between backup clients, a model API server and a model driver. Test names carry the
+//! rows of the specification.
+//!
+//! `CSI_SNAPSHOT_METADATA_BINARY=path` in front asks another build.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that panics has failed, which is what it is for"
+)]
+
+mod call;
+mod command_line;
+mod driver;
+mod end;
+mod hostile;
+mod load;
+mod objects;
+mod shown;
+mod stage;
+mod stream;
+mod tls;
