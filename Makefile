@@ -76,19 +76,20 @@ livenessprobe := -p livenessprobe
 csi-attacher := -p attacher
 csi-provisioner := -p provisioner
 csi-resizer := -p resizer
+csi-snapshot-metadata := -p snapshot-metadata
 csi-snapshotter := -p snapshotter
 snapshot-controller := -p snapshot-controller
 csi-node-agent := -p node-agent
 csi-node-sidecars := -p together
 csi-sidecars := -p multicall
 PROGRAMS ?= csi-node-driver-registrar csi-node-sidecars csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
-            csi-snapshotter snapshot-controller
+            csi-snapshotter csi-snapshot-metadata snapshot-controller
 
 # To link it takes minutes: only for what measures it.
 bench: PROGRAMS += csi-sidecars
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
-ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter snapshot-controller
+ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter csi-snapshot-metadata snapshot-controller
 KUBELETS := csi-plugin-manager csi-node-agent
 
 define released

@@ -23,6 +23,7 @@ pub const PROGRAMS: &[&str] = &[
     "csi-plugin-manager",
     "csi-provisioner",
     "csi-resizer",
+    "csi-snapshot-metadata",
     "csi-snapshotter",
     "livenessprobe",
     "snapshot-controller",
@@ -77,6 +78,11 @@ pub const IMAGES: &[Entry] = &[
         "csi-resizer",
         "resizer",
         "Expands and modifies CSI volumes for claims",
+    ),
+    one(
+        "csi-snapshot-metadata",
+        "snapshot-metadata",
+        "Tells backup clients which blocks of a snapshot are allocated or have changed",
     ),
     one(
         "csi-snapshotter",

@@ -52,6 +52,10 @@ pub(crate) const ALL: &[Program] = &[
         main: |argv| Box::pin(resizer::run::run(argv)),
     },
     Program {
+        name: "csi-snapshot-metadata",
+        main: |argv| Box::pin(snapshot_metadata::run::run(argv)),
+    },
+    Program {
         name: "csi-snapshotter",
         main: |argv| Box::pin(snapshotter::run::run(argv)),
     },
