@@ -147,9 +147,11 @@ pub fn permissions(
     };
     let mut objects = release.objects()?;
     let component = "/metadata/labels/app.kubernetes.io~1component";
+    // A value of two words; labels have a hyphen between them.
+    let label = program.replace("snapshotMetadata", "snapshot-metadata");
     objects.retain(|object| {
         let version = text(object, "/apiVersion").unwrap_or_default();
-        version.starts_with("rbac.") && text(object, component) == Some(program)
+        version.starts_with("rbac.") && text(object, component) == Some(&label)
     });
     Ok(objects)
 }

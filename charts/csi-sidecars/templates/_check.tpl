@@ -80,8 +80,19 @@
 {{- end -}}
 {{- include "csi-sidecars.check.hostPorts" . -}}
 {{- $ports := dict -}}
-{{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" -}}
-{{- range $name := ternary list $listening (not (empty $together)) -}}
+{{- with .Values.snapshotMetadata -}}
+{{- if and .enabled (not .tls.secretName) -}}
+{{- fail "snapshotMetadata.tls.secretName is required: csi-snapshot-metadata answers over TLS alone; name a Secret of type kubernetes.io/tls" -}}
+{{- end -}}
+{{- if and .advertise.address (not (and .advertise.caCert .audience)) -}}
+{{- fail "snapshotMetadata.advertise.address needs snapshotMetadata.advertise.caCert and snapshotMetadata.audience: clients must know whom to trust, and for whom their tokens must be" -}}
+{{- end -}}
+{{- if and .enabled .port (eq (int .port) (int .grpcPort)) -}}
+{{- fail (printf "snapshotMetadata.port and snapshotMetadata.grpcPort are both %d" (int .port)) -}}
+{{- end -}}
+{{- end -}}
+{{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" "snapshotMetadata" -}}
+{{- range $name := ternary (list "snapshotMetadata") $listening (not (empty $together)) -}}
 {{- $sidecar := index $.Values $name -}}
 {{- if and $sidecar.enabled $sidecar.port -}}
 {{- $own := list (toString (int $sidecar.port)) -}}

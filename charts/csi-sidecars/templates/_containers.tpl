@@ -36,7 +36,7 @@ runAsGroup: {{ int . }}
 {{- end -}}
 
 {{/* dict root, sidecar (values), program, name (if it is another), flags (template), place, api (talks to the
-     API server), probe, ready, env, mounts */}}
+     API server), probe, ready, env, mounts, ports (beside that of HTTP) */}}
 {{- define "csi-sidecars.container" -}}
 {{- $root := include "csi-sidecars.placed" (list .root .place) | fromJson | merge (omit .root "Values") -}}
 {{- $port := include "csi-sidecars.named" (list .root .portName) -}}
@@ -62,11 +62,17 @@ runAsGroup: {{ int . }}
   envFrom:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- $ports := default list .ports }}
   {{- with .sidecar.port }}
+  {{- $ports = prepend $ports (dict "name" $port "containerPort" (int .) "protocol" "TCP") }}
+  {{- end }}
+  {{- with $ports }}
   ports:
-    - name: {{ $port }}
-      containerPort: {{ int . }}
-      protocol: TCP
+    {{- range . }}
+    - name: {{ .name }}
+      containerPort: {{ int .containerPort }}
+      protocol: {{ .protocol }}
+    {{- end }}
   {{- end }}
   {{- $host := include "csi-sidecars.probeHost" . }}
   {{- if .probe }}
@@ -141,6 +147,20 @@ runAsGroup: {{ int . }}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.snapshotter "program" "csi-snapshotter" "flags" "csi-sidecars.flags.snapshotter" "portName" "snapshotter" "api" true
   "place" (ternary "node" "controller" $onNodes) "probe" $probe
   "env" (include "csi-sidecars.snapshotter.env" . | fromYamlArray)) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.metadata.mount" -}}
+name: {{ include "csi-sidecars.named" (list . "metadata-tls") }}
+mountPath: /tls
+readOnly: true
+{{- end -}}
+
+{{/* No part of csi-sidecars: it works in every replica, and its port is another one. */}}
+{{- define "csi-sidecars.snapshotMetadata.container" -}}
+{{- $it := .Values.snapshotMetadata -}}
+{{- $grpc := dict "name" (include "csi-sidecars.named" (list . "metadata-grpc")) "containerPort" $it.grpcPort "protocol" "TCP" -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "program" "csi-snapshot-metadata" "flags" "csi-sidecars.flags.snapshotMetadata" "portName" "metadata" "place" "controller" "api" true
+  "ready" (ternary "/health" "" (not (empty $it.port))) "ports" (list $grpc) "mounts" (list (include "csi-sidecars.metadata.mount" . | fromYaml))) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.fieldEnv" -}}
@@ -234,6 +254,9 @@ failureThreshold: 5
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "controller") }}
 {{- end }}
 {{- end }}
+{{- if .Values.snapshotMetadata.enabled }}
+{{ include "csi-sidecars.snapshotMetadata.container" . }}
+{{- end }}
 {{- end -}}
 
 {{/* All enabled sidecars of a pod on each node. */}}
@@ -282,6 +305,9 @@ failureThreshold: 5
 {{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.snapshotter.container" . }}
 {{- end }}
+{{- end }}
+{{- if .Values.snapshotMetadata.enabled }}
+{{ include "csi-sidecars.snapshotMetadata.container" . }}
 {{- end }}
 {{- end -}}
 {{- end -}}

@@ -159,6 +159,31 @@
 ) }}
 {{- end -}}
 
+{{- define "csi-sidecars.flags.snapshotMetadata" -}}
+{{- $it := .Values.snapshotMetadata -}}
+{{- $kube := .Values.kubeApi -}}
+{{- include "csi-sidecars.flags.common" (dict "root" . "sidecar" $it) }}
+{{- include "csi-sidecars.flags" (list
+  (list "kube-api-qps" (include "csi-sidecars.own" (dict "here" $it.kubeApi "all" $kube "key" "qps")))
+  (list "kube-api-burst" (include "csi-sidecars.own" (dict "here" $it.kubeApi "all" $kube "key" "burst")))
+  (list "timeout" $it.timeout)
+  (list "port" $it.grpcPort)
+  (list "tls-cert" "/tls/tls.crt")
+  (list "tls-key" "/tls/tls.key")
+  (list "tls-min-version" $it.tls.minVersion)
+  (list "tls-cipher-suites" (join "," $it.tls.cipherSuites))
+  (list "tls-curve-preferences" (join "," $it.tls.curvePreferences))
+  (list "audience" $it.audience)
+  (list "max-streaming-duration-min" $it.maxStreamingMinutes)
+  (list "max-streams" $it.maxStreams)
+  (list "shutdown-grace" $it.shutdownGrace)
+) }}
+{{- if not $it.port }}
+{{- /* Otherwise it would listen where upstream's does. */}}
+- "--http-endpoint="
+{{- end }}
+{{- end -}}
+
 {{- define "csi-sidecars.flags.registrar" -}}
 {{- $it := .Values.registrar -}}
 {{- include "csi-sidecars.flags.common" (dict "root" . "sidecar" $it) }}

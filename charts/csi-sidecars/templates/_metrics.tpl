@@ -26,6 +26,10 @@
 {{- $ports = append $ports (dict "name" "healthz" "port" (int $health)) -}}
 {{- end -}}
 {{- end -}}
+{{- $metadata := .root.Values.snapshotMetadata -}}
+{{- if and (eq .place "controller") $metadata.enabled $metadata.port -}}
+{{- $ports = append $ports (dict "name" "metadata" "port" (int $metadata.port)) -}}
+{{- end -}}
 {{- range $port := $ports -}}
 {{- $_ := set $port "name" (include "csi-sidecars.named" (list $root $port.name)) -}}
 {{- end -}}

@@ -31,6 +31,17 @@ readOnly: true
   emptyDir: {{ toJson .Values.socket.emptyDir }}
   {{- end }}
 {{ include "csi-sidecars.apiToken.volume" . }}
+{{- include "csi-sidecars.metadata.volume" . }}
+{{- end -}}
+
+{{- define "csi-sidecars.metadata.volume" -}}
+{{- with .Values.snapshotMetadata }}
+{{- if .enabled }}
+- name: {{ include "csi-sidecars.named" (list $ "metadata-tls") }}
+  secret:
+    secretName: {{ .tls.secretName }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "csi-sidecars.node.directories" -}}
@@ -56,6 +67,7 @@ readOnly: true
 {{- define "csi-sidecars.all.volumes" -}}
 {{ include "csi-sidecars.node.directories" . }}
 {{ include "csi-sidecars.apiToken.volume" . }}
+{{- include "csi-sidecars.metadata.volume" . }}
 {{- end -}}
 
 {{/* Containers of a list that tokenFor names get the token: dict root, containers, names. */}}

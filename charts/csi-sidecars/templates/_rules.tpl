@@ -195,6 +195,30 @@
 {{- include "csi-sidecars.rules.secrets" . }}
 {{- end -}}
 
+{{- define "csi-sidecars.rules.snapshotMetadata" -}}
+- apiGroups: ["authentication.k8s.io"]
+  resources: ["tokenreviews"]
+  verbs: ["create"]
+- apiGroups: ["authorization.k8s.io"]
+  resources: ["subjectaccessreviews"]
+  verbs: ["create"]
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshots", "volumesnapshotcontents"]
+  verbs: ["get"]
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshotclasses"]
+  verbs: ["get", "list"]
+{{- if not .Values.snapshotMetadata.audience }}
+- apiGroups: ["cbt.storage.k8s.io"]
+  resources: ["snapshotmetadataservices"]
+  verbs: ["get"]
+{{- end }}
+{{- include "csi-sidecars.rules.secrets" . }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.snapshotMetadata.namespaced" -}}{{- end -}}
+{{- define "csi-sidecars.rules.snapshotMetadata.leases" -}}{{- end -}}
+
 {{- define "csi-sidecars.rules.snapshotter.namespaced" -}}{{- end -}}
 
 {{- define "csi-sidecars.rules.snapshotter.leases" -}}

@@ -103,6 +103,7 @@ fn permitted(program: &str, set: &[&str]) -> Result<BTreeSet<String>> {
         "provisioner.protection=off",
         "resizer.handleVolumeInUseError=false",
         "snapshotter.events=false",
+        "snapshotMetadata.tls.secretName=tls",
         "controller.leaderElection.enabled=false",
     ];
     values.extend(set);

@@ -43,6 +43,23 @@ const HOSTED: &[&str] = &[
     "attacher.volumeMounts[0].readOnly=true",
     "attacher.extraArgs={--kubeconfig=/etc/hosted/kubeconfig}",
 ];
+/// A driver that knows changed blocks, and where backup clients find that.
+const CHANGED_BLOCKS: &[&str] = &[
+    "snapshotMetadata.enabled=true",
+    "snapshotMetadata.tls.secretName=metadata-tls",
+    "snapshotMetadata.audience=my-driver",
+    "snapshotMetadata.advertise.address=metadata.storage.svc:6443",
+    "snapshotMetadata.advertise.caCert=eA==",
+    "snapshotMetadata.maxStreams=8",
+    "networkPolicy.enabled=true",
+];
+const CHANGED_BLOCKS_UNNAMED: &[&str] = &[
+    "snapshotMetadata.enabled=true",
+    "snapshotMetadata.tls.secretName=metadata-tls",
+    "snapshotMetadata.port=null",
+    "snapshotMetadata.service.create=false",
+    "sidecars=together",
+];
 const TOGETHER: &str = "ci/together-values.yaml";
 const ONE_OF_ALL: &[&str] = &["sidecars=together", "resizer.image="];
 const ON_NODES_TOGETHER: &[&str] = &["sidecars=together"];
@@ -85,6 +102,22 @@ pub(super) const TABLE: &[Row] = &[
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args/0"), Is(r#""--controllers=provisioner,attacher,resizer,snapshotter,livenessprobe""#)),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-worker-threads=7")),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-resync=5m")),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--tls-cert=/tls/tls.crt")),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--audience=my-driver")),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--max-streams=8")),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--http-endpoint=:8086")),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/ports/1"), Is(r#"{"name": "metadata-grpc", "containerPort": 50051, "protocol": "TCP"}"#)),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/readinessProbe/httpGet"), Is(r#"{"path": "/health", "port": "metadata"}"#)),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/volumeMounts/[metadata-tls]"), Is(r#"{"name": "metadata-tls", "mountPath": "/tls", "readOnly": true}"#)),
+    row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, "/spec/template/spec/volumes/[metadata-tls]/secret/secretName", Is(r#""metadata-tls""#)),
+    row(MINIMAL, CHANGED_BLOCKS, "Service/test-csi-sidecars-metadata", "/spec/ports/0", Is(r#"{"name": "grpc", "port": 6443, "targetPort": "metadata-grpc", "protocol": "TCP"}"#)),
+    row(MINIMAL, CHANGED_BLOCKS, "Service/test-csi-sidecars-metadata", "/spec/selector", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
+    row(MINIMAL, CHANGED_BLOCKS, "NetworkPolicy/test-csi-sidecars-controller", "/spec/ingress/0/ports", Is(r#"[{"port": 50051, "protocol": "TCP"}]"#)),
+    row(MINIMAL, CHANGED_BLOCKS, "NetworkPolicy/test-csi-sidecars-node", "/spec/ingress", Is("[]")),
+    row(MINIMAL, CHANGED_BLOCKS_UNNAMED, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--http-endpoint=")),
+    row(MINIMAL, CHANGED_BLOCKS_UNNAMED, CONTROLLER, under!("csi-snapshot-metadata", "/readinessProbe"), Absent),
+    row(MINIMAL, CHANGED_BLOCKS_UNNAMED, CONTROLLER, under!("csi-snapshot-metadata", "/ports/0/name"), Is(r#""metadata-grpc""#)),
+    row(MINIMAL, CHANGED_BLOCKS_UNNAMED, "Service/test-csi-sidecars-metadata", "", Absent),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--retry-interval-max=2m")),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--livenessprobe-probe-timeout=5s")),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Lacks("--attacher-csi-address")),
@@ -630,6 +663,7 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
         "list volumeattributesclasses.storage.k8s.io", "watch volumeattributesclasses.storage.k8s.io",
     ]),
     (&["secrets.access=all"], "resizer", &["get secrets"]),
+    (&["snapshotMetadata.enabled=true", "secrets.access=all"], "snapshotMetadata", &["get secrets"]),
     (&["snapshotter.events=true"], "snapshotter", &["create events in default", "patch events in default"]),
     (&["snapshotter.events=false", "secrets.access=all"], "snapshotter", &["get secrets"]),
     (&["snapshotter.events=false", "features.nodeDeployment=true", "features.topology=true", "controller.leaderElection.enabled=true"], "snapshotter", &[]),
@@ -672,6 +706,12 @@ pub(super) const ALWAYS: &[(&str, &[&str])] = &[
         "patch persistentvolumes", "get persistentvolumeclaims", "list persistentvolumeclaims",
         "watch persistentvolumeclaims",
         "patch persistentvolumeclaims/status", "create events", "patch events",
+    ]),
+    ("snapshotMetadata", &[
+        "create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io",
+        "get volumesnapshots.snapshot.storage.k8s.io", "get volumesnapshotcontents.snapshot.storage.k8s.io",
+        "get volumesnapshotclasses.snapshot.storage.k8s.io", "list volumesnapshotclasses.snapshot.storage.k8s.io",
+        "get snapshotmetadataservices.cbt.storage.k8s.io",
     ]),
     ("snapshotter", &[
         "get volumesnapshotcontents.snapshot.storage.k8s.io", "list volumesnapshotcontents.snapshot.storage.k8s.io",
