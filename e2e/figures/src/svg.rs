@@ -189,7 +189,8 @@ impl Body<'_> {
         self.text((x0, y0 + 16.0), "s", "0");
         self.text((x0 + width, y0 + 16.0), "s e", &thousands(most.0));
         for line in lines {
-            let colour = self.theme.colours[usize::from(line.is_other)];
+            let [ours, others] = self.theme.colours;
+            let colour = if line.is_other { others } else { ours };
             let mut points = String::new();
             for point in &line.points {
                 let (x, y) = place(*point);
