@@ -22,6 +22,7 @@ use crate::args::Config;
 use crate::model::Pairs;
 use crate::permission::{self, Uses};
 use crate::plan::Settings;
+use crate::plan::capacity::Producer;
 use crate::plan::journal::{Journal, Lost};
 use crate::plan::ownership::Pace;
 use crate::plan::reactor::{Change, Setup};
@@ -29,7 +30,7 @@ use crate::plan::settings::Protection;
 use crate::plan::topology::{Term, TopologyIndex};
 use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
 use crate::work::attributes::look_for_attributes_classes;
-use crate::work::capacity::{self, Capacity, Origin};
+use crate::work::capacity::{self, Capacity};
 use crate::work::driver::{DriverView, OwnNode};
 use crate::work::events::Events;
 use crate::work::executor::{self, Engine, Executor, Pacing};
@@ -66,7 +67,7 @@ pub(crate) struct Parts<'a> {
 /// What the producer of CSIStorageCapacity objects is made from.
 #[derive(Debug)]
 pub(crate) struct CapacityProducer {
-    pub(crate) origin: Origin,
+    pub(crate) producer: Producer,
     /// Of its own, which nothing else draws on.
     pub(crate) rate: Rate,
     pub(crate) room: Room,
@@ -149,7 +150,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         let informers = &engine.shell().informers;
         let client = seat.another_client(producer.rate);
         let capacity = Capacity::new(capacity::Parts {
-            origin: producer.origin.clone(),
+            producer: producer.producer.clone(),
             config,
             retry: RetryPolicy::new(pacing.retry_start, pacing.retry_max),
             driver: Arc::clone(parts.driver),

@@ -187,9 +187,9 @@ async fn producer(
     let process = &*seat.process;
     let api = seat.api();
     let node = config.settings.node.as_ref().map(|node| &*node.name);
-    let origin = capacity::origin(&api, capacity, driver, node);
+    let producer = capacity::producer(&api, capacity, driver, node);
     Ok(Some(CapacityProducer {
-        origin: process.unless_ended(origin).await?,
+        producer: process.unless_ended(producer).await?,
         rate: capacity.rate,
         room: Room::new(&process.registry)?,
     }))

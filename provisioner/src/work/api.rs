@@ -18,6 +18,8 @@ pub const NODES: Resource = Resource {
     metadata_only: true,
     ..objects::NODES
 };
+/// CSIStorageCapacities.
+pub const CAPACITIES: Resource = Resource::new("storage.k8s.io", "v1", "csistoragecapacities");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases");
 /// VolumeSnapshots.

@@ -16,7 +16,7 @@ use sidecar::controller::Watch;
 use sidecar::kube::api::Api;
 use sidecar::kube::cache::{Cache, Event};
 use sidecar::kube::interner::Interner;
-use sidecar::kube::reflect::{Resource, Scope};
+use sidecar::kube::reflect::Scope;
 use sidecar::metrics::RegisterError;
 use sidecar::node_selector;
 use sidecar::queue::{self, Place, Queue};
@@ -24,13 +24,14 @@ use sidecar::retry::RetryPolicy;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::api::CAPACITIES;
 use super::driver::DriverView;
 use super::metrics::Room;
 use crate::model::{Class, StorageCapacity};
 use crate::plan::capacity::{Book, Producer, Task};
 use crate::plan::topology::Term;
 
-pub use origin::{Origin, origin};
+pub use origin::producer;
 
 /// So long segments may go on changing before anything is done about it: nodes join in groups.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -40,7 +41,6 @@ pub struct Capacity {
     /// What there is to do.
     pub queue: Queue<Task>,
     producer: Producer,
-    resource: Resource,
     poll: Duration,
     driver: Arc<DriverView>,
     api: Api,
@@ -53,8 +53,8 @@ pub struct Capacity {
 
 /// What it is made from.
 pub struct Parts<'a> {
-    /// Who writes the objects, and which kind they are.
-    pub origin: Origin,
+    /// Who writes the objects.
+    pub producer: Producer,
     /// The command line's part.
     pub config: &'a crate::args::Capacity,
     /// The back-off of items.
@@ -80,7 +80,7 @@ impl Capacity {
     /// When the metrics refuse the queue's name, which they do for no text.
     pub fn new(parts: Parts<'_>) -> Result<Arc<Self>, RegisterError> {
         let Parts {
-            origin,
+            producer,
             retry: policy,
             ..
         } = parts;
@@ -93,7 +93,7 @@ impl Capacity {
                 Box::new(move |failures| policy.delay(failures, 0.0)),
             )
         })?;
-        let name = origin.producer.driver.as_str().into();
+        let name = producer.driver.as_str().into();
         let this = Arc::new_cyclic(|this: &Weak<Self>| {
             let weak = this.clone();
             let heard = move |event: Event<'_, StorageCapacity>| {
@@ -103,8 +103,7 @@ impl Capacity {
             };
             Self {
                 queue,
-                producer: origin.producer,
-                resource: origin.resource,
+                producer,
                 poll: parts.config.poll,
                 driver: parts.driver,
                 api: Api::new(parts.client.clone()),
@@ -181,7 +180,7 @@ impl Capacity {
         let scope = Scope {
             namespace: Some(self.producer.namespace.clone()),
             labels: self.producer.selector(),
-            ..Scope::all(self.resource.clone())
+            ..Scope::all(CAPACITIES)
         };
         Watch::of(scope, &self.objects).at_once()
     }

@@ -6,6 +6,7 @@ use sidecar::controller::Seat;
 use sidecar::kube::events::{Recorder, Reference, Severity, Source};
 
 use crate::model::{Claim, Text, Volume};
+use crate::plan::delete::Failure;
 
 /// Where events go.
 #[derive(Clone, Debug)]
@@ -44,8 +45,8 @@ impl Events {
             .record(&about, Severity::Normal, "Provisioning", message);
     }
 
-    /// A volume could not be deleted.
-    pub fn volume_failed(&self, name: &Text, volume: &Volume, failure: &dyn std::fmt::Display) {
+    /// A volume could not be deleted, or not yet.
+    pub fn volume_stays(&self, name: &Text, volume: &Volume, failure: &Failure) {
         let (uid, version) = match volume {
             Volume::Deletable(detail) => (detail.uid.to_string(), detail.version.to_string()),
             Volume::NameOnly | Volume::Finalizer(..) => (String::new(), String::new()),
@@ -58,9 +59,12 @@ impl Events {
             resource_version: version,
             ..Reference::default()
         };
-        let reason = "VolumeFailedDelete";
+        let (severity, reason) = match failure.is_wait() {
+            true => (Severity::Normal, "VolumeDelete"),
+            false => (Severity::Warning, "VolumeFailedDelete"),
+        };
         self.ours
-            .record(&about, Severity::Warning, reason, failure.to_string());
+            .record(&about, severity, reason, failure.to_string());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The single steps of an attempt for a claim, each one request or one call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
@@ -30,6 +31,14 @@ use crate::plan::outcome::{ApiError, Refusal, RpcError};
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
+/// How long a claim whose update met another one is left alone before the next of its four rounds. The
+/// scheduler and kube-controller-manager write pending claims all the time, and as long as the node stays
+/// selected the driver is asked for a volume there.
+const UNSELECT_PAUSES: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
 
 impl Executor {
     /// Carries out a step for `claim`.
@@ -58,7 +67,7 @@ impl Executor {
                 done(result)
             }
             Step::Intend(_) => self.intend(claim, intent).await,
-            Step::Unselect(edit, _) => done(self.edit(edit).await),
+            Step::Unselect(edit, _) => done(self.unselect(edit).await),
             Step::Create(prepared, request) => {
                 let migrated = Migrated(prepared.blueprint.is_in_tree());
                 self.create(claim, std::mem::take(request), migrated).await
@@ -189,6 +198,17 @@ impl Executor {
             Err(SecretError::Unread(error)) => Answer::Refused(error),
             Err(SecretError::NotText) => Answer::SecretNotText,
         }
+    }
+
+    /// Takes the selected node off a claim, again where another update came between.
+    async fn unselect(&self, edit: &Edit) -> Result<Applied, ApiError> {
+        for pause in UNSELECT_PAUSES {
+            match self.edit(edit).await {
+                Err(error) if error.is_conflict() => tokio::time::sleep(pause).await,
+                result => return result,
+            }
+        }
+        self.edit(edit).await
     }
 
     /// Changes an object as it is now.

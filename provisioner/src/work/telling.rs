@@ -59,8 +59,8 @@ impl Executor {
             }
             Notice::Deleted(name, volume, took) => self.deleted(&name, &volume, took),
             Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
-            Notice::VolumeFailed(name, volume, failure) => {
-                self.events.volume_failed(&name, &volume, &failure);
+            Notice::VolumeStays(name, volume, failure) => {
+                self.events.volume_stays(&name, &volume, &failure);
             }
             Notice::Released(name) => {
                 let claim = &*name;
@@ -130,7 +130,11 @@ impl Executor {
             }
             (Key::Volume(name), Failed::Volume(failure)) => {
                 let volume = &**name;
-                tracing::error!(volume, retry_after = ?wait, err = %failure, "Volume deletion failed");
+                if failure.is_wait() {
+                    verbose!(4, volume, retry_after = ?wait, err = %failure, "Volume deletion waits");
+                } else {
+                    tracing::error!(volume, retry_after = ?wait, err = %failure, "Volume deletion failed");
+                }
             }
             (Key::Source(name), Failed::Source(text)) => verbose!(
                 2,

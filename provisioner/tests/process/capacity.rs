@@ -291,19 +291,3 @@ async fn rows_247_and_259_what_is_not_ours_and_a_call_that_failed() {
         .collect();
     assert_eq!(classes, [r#"{"of": "sc1"}"#; 2], "row 259");
 }
-
-#[tokio::test]
-async fn row_263_an_api_server_with_the_old_version_only() {
-    let stage = stage().await;
-    stage.api.forget_kind(KIND);
-    let old = Kind::new("storage.k8s.io", "v1beta1", KIND, "CSIStorageCapacity");
-    stage.api.serve_kind(old.namespaced().conditional());
-    let _program = start(&stage, &[]);
-    stage
-        .until("objects", |stage| {
-            objects(stage) == ["late 1 5Gi", "late 2 5Gi"]
-        })
-        .await;
-    let object = &stage.api.objects(KIND)[0];
-    assert_eq!(object["apiVersion"], "storage.k8s.io/v1beta1");
-}

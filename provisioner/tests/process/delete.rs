@@ -248,11 +248,9 @@ async fn rows_217_to_219_attached_volumes() {
             finalizers(&stage.volume("pv2")) == json!([PROTECTION])
         })
         .await;
-    stage.until_events("VolumeFailedDelete", 1).await;
-    assert!(
-        stage.events("VolumeFailedDelete")[0].contains("node1"),
-        "row 217"
-    );
+    stage.until_events("VolumeDelete", 1).await;
+    let waits = "persistentvolume pv1 is still attached to node node1, waiting for detach";
+    assert_eq!(stage.events("VolumeDelete"), [waits], "row 217");
     assert_eq!(stage.calls(DELETE), 1, "row 217");
     stage.api.remove("volumeattachments", "va1");
     stage
@@ -267,6 +265,56 @@ async fn rows_217_to_219_attached_volumes() {
     stage.api.insert(released("pv1"));
     let _program = stage.start(&[]);
     stage.until_calls(DELETE, 1).await;
+}
+
+#[tokio::test]
+async fn n_8a_8b_and_8c_waiting_for_a_detach_is_no_failure() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::PublishUnpublishVolume);
+    let attachment = build::attachment("va1").by(DRIVER).on("node1");
+    stage.api.insert(attachment.of("pv1"));
+    stage.api.insert(released("pv1"));
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&["--retry-interval-start=100ms", &endpoint]);
+    stage
+        .until("retries", |stage| {
+            let events = stage.api.objects("events");
+            let again = |event: &Value| {
+                event["type"] == "Normal"
+                    && event["reason"] == "VolumeDelete"
+                    && event["count"] == 2
+            };
+            events.iter().any(again)
+        })
+        .await;
+    let (_, text) = get(&address, "/metrics").await;
+    let counted = |text: &str, name: &str, count: u32| {
+        text.contains(&format!("{name}{{class=\"sc1\"}} {count}\n"))
+    };
+    let names = ["total", "failed_total", "duration_seconds_count"]
+        .map(|name| format!("controller_persistentvolume_delete_{name}"));
+    for name in &names {
+        assert!(!text.contains(&format!("{name}{{")), "N-8a: {text}");
+    }
+    assert_eq!(stage.calls(DELETE), 0, "N-8a: {}", program.log());
+
+    stage.api.remove("volumeattachments", "va1");
+    within(PATIENCE, "N-8b", async || {
+        counted(&get(&address, "/metrics").await.1, &names[0], 1)
+    })
+    .await;
+    assert_eq!(stage.calls(DELETE), 1, "N-8b");
+    assert!(stage.events("VolumeFailedDelete").is_empty(), "N-8b");
+
+    let attachment = build::attachment("va2").by(DRIVER).on("node1");
+    stage.api.insert(attachment.of("pv3"));
+    let no = CallFault::on(DELETE).fail(Code::Internal, "no").times(1);
+    stage.driver.fault(no);
+    stage.api.insert(released("pv2"));
+    stage.until_events("VolumeFailedDelete", 1).await;
+    let (_, text) = get(&address, "/metrics").await;
+    assert!(counted(&text, &names[1], 1), "N-8c: {text}");
 }
 
 #[tokio::test]

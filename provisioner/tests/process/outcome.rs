@@ -140,7 +140,7 @@ async fn rows_174_178_184_and_185_a_node_without_room_is_given_up() {
     stage.api.fault(
         Fault::on("PUT", "*/persistentvolumeclaims/c1")
             .answer(409)
-            .times(1),
+            .times(ROUNDS),
     );
     stage.api.insert(class().waiting_for_consumer());
     let program = stage.start(&[QUICK]);
@@ -151,14 +151,8 @@ async fn rows_174_178_184_and_185_a_node_without_room_is_given_up() {
         })
         .await;
     assert_eq!(stage.calls(CREATE), 2, "row 185: {}", program.log());
-    assert_eq!(
-        stage
-            .api
-            .requests_to("PUT", "*/persistentvolumeclaims/c1")
-            .len(),
-        2,
-        "row 184"
-    );
+    let puts = stage.api.requests_to("PUT", "*/persistentvolumeclaims/c1");
+    assert_eq!(puts.len(), ROUNDS + 1, "row 184");
     settle().await;
     assert_eq!(stage.calls(CREATE), 2, "row 184");
     stage
@@ -181,6 +175,45 @@ async fn rows_174_178_184_and_185_a_node_without_room_is_given_up() {
     let expected = json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
         [{"key": "zone", "operator": "In", "values": ["z2"]}]}]}});
     assert_eq!(affinity, expected, "row 178");
+}
+
+/// How often the update is tried that takes the node away.
+const ROUNDS: usize = 4;
+
+#[tokio::test]
+async fn n_7a_and_7b_updates_in_between() {
+    let node = "volume.kubernetes.io/selected-node";
+    let stage = Stage::new().await;
+    in_zones(&stage);
+    let full = CallFault::on(CREATE).fail(Code::ResourceExhausted, "full");
+    stage.driver.fault(full);
+    for conflicts in 1..=ROUNDS {
+        let uid = format!("u{conflicts}");
+        let name = format!("c{conflicts}");
+        let put = Fault::on("PUT", &format!("*/persistentvolumeclaims/{name}"));
+        stage.api.fault(put.answer(409).times(conflicts));
+        let claim = claim().uid(&uid).with("/metadata/name", &*name);
+        stage.api.insert(claim.annotation(node, "n1"));
+    }
+    let program = stage.start(&[QUICK]);
+    for conflicts in 1..=ROUNDS {
+        let name = format!("ns1/c{conflicts}");
+        stage
+            .until("unselected", |stage| {
+                stage.claim(&name)["metadata"]["annotations"][node].is_null()
+            })
+            .await;
+    }
+    settle().await;
+    let calls = stage.creations();
+    for conflicts in 1..=ROUNDS {
+        let name = format!("pvc-u{conflicts}");
+        let of_claim = calls.iter().filter(|call| call.name == name);
+        // Only after the last round the driver is asked about the same node again.
+        let expected = if conflicts < ROUNDS { 1 } else { 2 };
+        let log = program.log();
+        assert_eq!(of_claim.count(), expected, "{conflicts} conflicts: {log}");
+    }
 }
 
 #[tokio::test]

@@ -17,8 +17,6 @@ pub struct Producer {
     pub managed_by: String,
     /// Where the objects are.
     pub namespace: String,
-    /// `apiVersion` of the objects.
-    pub api_version: &'static str,
     /// With whom the objects are to vanish.
     pub owner: Option<Owner>,
 }
@@ -113,7 +111,7 @@ impl Producer {
     fn object(&self, item: &Item, room: Room, metadata: Value) -> Value {
         let text = |quantity: Quantity| Value::from(quantity.to_string());
         fields([
-            ("apiVersion", Some(self.api_version.into())),
+            ("apiVersion", Some("storage.k8s.io/v1".into())),
             ("kind", Some("CSIStorageCapacity".into())),
             ("metadata", Some(metadata)),
             ("storageClassName", Some((*item.class).into())),

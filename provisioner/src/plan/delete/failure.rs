@@ -38,7 +38,7 @@ pub enum Failure {
     )]
     SecretNotText(SecretRef),
     /// A VolumeAttachment says that the volume, with its name, may be in use on a node.
-    #[error("persistentvolume {0} is still attached to node {1}")]
+    #[error("persistentvolume {0} is still attached to node {1}, waiting for detach")]
     Attached(Text, Text),
     /// Nobody knows at the moment whether a VolumeAttachment names the volume.
     #[error("the watch of VolumeAttachments is interrupted: the volume may be attached")]
@@ -58,7 +58,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether it is an event `VolumeFailedDelete` on the volume; otherwise it is only logged.
+    /// Whether it is an event on the volume; otherwise it is only logged.
     #[must_use]
     pub fn is_event(&self) -> bool {
         match self {
@@ -77,9 +77,15 @@ impl Failure {
         }
     }
 
+    /// Whether nothing has failed: the volume only waits for the nodes that use it.
+    #[must_use]
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Self::Attached(..) | Self::AttachmentsMissed)
+    }
+
     /// Whether it counts as a failed deletion in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::FinalizerAction(_) | Self::AttachmentsMissed)
+        !self.is_wait() && !matches!(self, Self::FinalizerAction(_))
     }
 }

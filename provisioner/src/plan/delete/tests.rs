@@ -380,6 +380,8 @@ fn what_must_hold_before_a_volume_is_deleted() {
         Step::Fail(Failure::Attached("pv1".into(), "n1".into())),
         "row 217"
     );
+    let attached = Failure::Attached("pv1".into(), "n1".into());
+    assert!(attached.is_event() && !attached.is_counted(), "N-8a");
     let unknown = View {
         attachments_missed: true,
         ..view

@@ -44,8 +44,8 @@ pub enum Notice {
     Deleted(Text, Arc<Volume>, Duration),
     /// An attempt on the volume counts as failed.
     NotDeleted(Arc<Volume>),
-    /// Users of the volume are told of a failure.
-    VolumeFailed(Text, Arc<Volume>, delete::Failure),
+    /// Users of the volume are told why it is not deleted.
+    VolumeStays(Text, Arc<Volume>, delete::Failure),
     /// The claim of this `namespace/name` lost the finalizer that protected it.
     Released(Text),
     /// The places where volumes can be are others.

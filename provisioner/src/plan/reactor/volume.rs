@@ -132,7 +132,7 @@ impl Provisioner {
                     due.notices.push(Notice::NotDeleted(Arc::clone(&current)));
                 }
                 if failure.is_event() {
-                    let failed = Notice::VolumeFailed(name.clone(), current, failure.clone());
+                    let failed = Notice::VolumeStays(name.clone(), current, failure.clone());
                     due.notices.push(failed);
                 }
                 if matches!(failure, Failure::AttachmentsMissed) {

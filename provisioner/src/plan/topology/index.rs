@@ -19,6 +19,8 @@ pub struct TopologyIndex {
     nodes: HashMap<Text, Place>,
     /// For each set of keys that some CSINode names, never an empty one.
     keys: BTreeMap<List, Reported>,
+    /// The terms of all of them; dropped when one of them changes.
+    everywhere: OnceLock<Arc<[Term]>>,
     segments: Counted,
 }
 
@@ -56,7 +58,7 @@ impl Entry {
 struct Reported {
     /// By how many CSINodes.
     by: usize,
-    /// What Nodes have under these keys.
+    /// What the nodes have under these keys.
     terms: Counted,
     /// The same as a list; dropped when the set changes.
     list: OnceLock<Arc<[Term]>>,
@@ -68,10 +70,11 @@ struct Counted(OnceLock<BTreeMap<Term, usize>>);
 
 impl Counted {
     /// Replaces one node's term. Whether the set of terms is another one now.
-    fn replace(&mut self, old: Option<Term>, new: Option<Term>) -> bool {
+    fn replace(&mut self, term: impl Fn(&Place) -> Option<Term>, old: &Place, new: &Place) -> bool {
         let Some(counts) = self.0.get_mut() else {
             return false;
         };
+        let (old, new) = (term(old), term(new));
         if old == new {
             return false;
         }
@@ -105,9 +108,13 @@ impl Counted {
 }
 
 impl Place {
-    /// What the node has under `keys`; `None` while a key is missing.
+    /// What the node has under `keys`; `None` unless the driver was registered there with all of
+    /// them and the Node has all labels.
     fn term(&self, keys: &[Text]) -> Option<Term> {
-        Term::of_labels(keys, self.labels.as_ref()?).ok()
+        let registered = self.driver.keys()?;
+        let has = |key| registered.binary_search(key).is_ok();
+        let labels = self.labels.as_ref().filter(|_| keys.iter().all(has))?;
+        Term::of_labels(keys, labels).ok()
     }
 
     /// What the node has under its own driver's keys.
@@ -140,13 +147,6 @@ impl TopologyIndex {
             labels,
             driver: old.driver.clone(),
         };
-        for (keys, reported) in &mut self.keys {
-            if reported.terms.0.get().is_some()
-                && reported.terms.replace(old.term(keys), new.term(keys))
-            {
-                reported.list.take();
-            }
-        }
         self.replace(node, &old, new)
     }
 
@@ -167,20 +167,30 @@ impl TopologyIndex {
             reported.by -= 1;
             if reported.by == 0 {
                 self.keys.remove(keys);
+                self.everywhere.take();
             }
         }
         if let Entry::Keys(keys) = &driver
             && !keys.is_empty()
         {
-            self.keys.entry(keys.clone()).or_default().by += 1;
+            let reported = self.keys.entry(keys.clone()).or_default();
+            reported.by += 1;
+            if reported.by == 1 {
+                self.everywhere.take();
+            }
         }
         let labels = old.labels.clone();
         self.replace(node, &old, Place { labels, driver })
     }
 
     fn replace(&mut self, node: &Text, old: &Place, new: Place) -> bool {
-        let changed =
-            self.segments.0.get().is_some() && self.segments.replace(old.segment(), new.segment());
+        for (keys, reported) in &mut self.keys {
+            if reported.terms.replace(|place| place.term(keys), old, &new) {
+                reported.list.take();
+                self.everywhere.take();
+            }
+        }
+        let changed = self.segments.replace(Place::segment, old, &new);
         if new.labels.is_none() && new.driver == Entry::NoCsiNode {
             self.nodes.remove(node);
         } else {
@@ -202,31 +212,39 @@ impl TopologyIndex {
         place.map_or(&Entry::NoCsiNode, |place| &place.driver)
     }
 
-    /// The keys to tell nodes apart by if no node is selected: those that most CSINodes name, the
-    /// least of them if several are named equally often. `None` if no CSINode names any.
-    ///
-    /// Any CSINode could give the keys; this way it is always the same one, and a single node that
-    /// was registered differently does not change where volumes may go.
-    #[must_use]
-    pub fn usual_keys(&self) -> Option<&List> {
-        let mut best: Option<(&List, usize)> = None;
-        for (keys, reported) in &self.keys {
-            if best.is_none_or(|(_, by)| reported.by > by) {
-                best = Some((keys, reported.by));
-            }
-        }
-        best.map(|(keys, _)| keys)
+    /// Each distinct set of keys with which the driver was registered somewhere.
+    pub fn key_sets(&self) -> impl Iterator<Item = &List> {
+        self.keys.keys()
     }
 
-    /// What the Nodes have under `keys`, each once and in order. Nodes that lack a key are passed
-    /// over; whether the driver runs on a node does not matter, as it always did not.
+    /// What the nodes have under `keys`, one of the [`key_sets`](Self::key_sets), each once and in
+    /// order. A node counts if the driver was registered there with all of them, maybe with more,
+    /// and the Node has all labels.
     #[must_use]
-    pub fn terms(&self, keys: &[Text]) -> Arc<[Term]> {
-        let all = || self.nodes.values().filter_map(|place| place.term(keys));
-        let Some(reported) = self.keys.get(keys) else {
-            let counted = Counted::default();
-            return counted.get(all()).keys().cloned().collect();
+    pub fn terms(&self, keys: &List) -> Arc<[Term]> {
+        let reported = self.keys.get(keys);
+        reported.map_or_else(Arc::default, |reported| self.listed(keys, reported))
+    }
+
+    /// What the nodes have under every set of keys, each once and in order.
+    #[must_use]
+    pub fn everywhere(&self) -> Arc<[Term]> {
+        let all = || {
+            let sets = self.keys.iter();
+            let lists: Vec<_> = sets.map(|(keys, set)| self.listed(keys, set)).collect();
+            if let [one] = &*lists {
+                return one.clone();
+            }
+            // Terms of different sets have different keys: none comes twice.
+            let mut all = lists.concat();
+            all.sort_unstable();
+            all.into()
         };
+        self.everywhere.get_or_init(all).clone()
+    }
+
+    fn listed(&self, keys: &[Text], reported: &Reported) -> Arc<[Term]> {
+        let all = || self.nodes.values().filter_map(|place| place.term(keys));
         let list = || reported.terms.get(all()).keys().cloned().collect();
         reported.list.get_or_init(list).clone()
     }

@@ -147,7 +147,7 @@ fn strictly(selected: &Selected<'_>, input: &Input<'_>) -> Result<Requirement, E
 /// Everywhere it is allowed, the selected node's place first.
 fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if input.allowed.is_empty() {
-        cluster(input.places, selected.keys)?
+        some(input.places.terms(selected.keys), [selected.keys])?
     } else {
         in_order(flatten(input.allowed)?)
     };
@@ -173,8 +173,7 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if !input.allowed.is_empty() {
         in_order(flatten(input.allowed)?)
     } else if input.immediate {
-        let keys = input.places.usual_keys().ok_or(Error::NoKeysAnywhere)?;
-        cluster(input.places, keys)?
+        some(input.places.everywhere(), input.places.key_sets())?
     } else {
         return Ok(None);
     };
@@ -183,14 +182,20 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     Ok(Requirement::new(terms, first))
 }
 
-/// All places of the cluster by these keys; at least one.
-fn cluster(places: &TopologyIndex, keys: &List) -> Result<Arc<[Term]>, Error> {
-    let terms = places.terms(keys);
-    if terms.is_empty() {
-        Err(Error::NoNodeWithKeys(keys.join(", ")))
-    } else {
-        Ok(terms)
+/// These places of the cluster, which are those by these sets of keys; at least one.
+fn some<'a>(
+    terms: Arc<[Term]>,
+    sets: impl IntoIterator<Item = &'a List>,
+) -> Result<Arc<[Term]>, Error> {
+    if !terms.is_empty() {
+        return Ok(terms);
     }
+    let sets: Vec<_> = sets.into_iter().map(|keys| keys.join(", ")).collect();
+    Err(if sets.is_empty() {
+        Error::NoKeysAnywhere
+    } else {
+        Error::NoNodeWithKeys(sets.join("; "))
+    })
 }
 
 fn in_order(mut terms: Vec<Term>) -> Arc<[Term]> {

@@ -4,46 +4,31 @@ use serde::Deserialize;
 use sidecar::flags::Exit;
 use sidecar::kube::api::Api;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::reflect::Resource;
 
 use crate::args::{self, FATAL};
 use crate::plan::capacity::{Met, Next, Owner, Producer, Walk, Wanted, managed_by};
-use crate::work::{discovery, record};
+use crate::work::record;
 
-/// Who writes the objects, and which kind they are.
-#[derive(Clone, Debug)]
-pub struct Origin {
-    /// Who writes them.
-    pub producer: Producer,
-    /// Their kind.
-    pub resource: Resource,
-}
-
-/// Finds out what `config` asks for. `node` is the node of this process in a node deployment.
+/// Finds out who writes the objects that `config` asks for. `node` is the node of this process in a node deployment.
 ///
 /// # Errors
 /// How the process ends.
-pub async fn origin(
+pub async fn producer(
     api: &Api,
     config: &args::Capacity,
     driver: &str,
     node: Option<&str>,
-) -> Result<Origin, Exit> {
-    let fatal = |error| Exit::failure(FATAL, format_args!("--enable-capacity: {error}"));
-    let version = discovery::capacity_version(api).await.map_err(fatal)?;
+) -> Result<Producer, Exit> {
     let owner = match config.owner_level {
         None => None,
         Some(level) => Some(owner(api, config, level).await?),
     };
-    let resource = Resource::new("storage.k8s.io", version.name(), "csistoragecapacities");
-    let producer = Producer {
+    Ok(Producer {
         driver: driver.to_owned(),
         managed_by: managed_by(node),
         namespace: config.namespace.clone(),
-        api_version: version.api_version(),
         owner,
-    };
-    Ok(Origin { producer, resource })
+    })
 }
 
 async fn owner(api: &Api, config: &args::Capacity, level: u32) -> Result<Owner, Exit> {

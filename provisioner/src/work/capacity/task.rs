@@ -14,6 +14,7 @@ use sidecar::kube::key::Key;
 use sidecar::queue::Work;
 use sidecar::verbose;
 
+use super::super::api::CAPACITIES;
 use super::Capacity;
 use crate::model::StorageCapacity;
 use crate::plan::capacity::{Item, Room, Step, Task, request};
@@ -81,7 +82,7 @@ impl Capacity {
     async fn create(&self, item: &Item, body: &Value) -> Result<(), Failure> {
         let namespace = Some(self.producer.namespace.as_str());
         self.book().begin_create(item);
-        let answer = self.api.create(&self.resource, namespace, body).await;
+        let answer = self.api.create(&CAPACITIES, namespace, body).await;
         let created = answer.and_then(|answer| self.read(&answer));
         let tasks = self
             .book()
@@ -95,7 +96,7 @@ impl Capacity {
     async fn update(&self, name: &str, body: &Value) -> Result<(), Failure> {
         let key = self.key(name)?;
         let own = self.objects.begin_write(&key);
-        match self.api.update(&self.resource, &key, body).await {
+        match self.api.update(&CAPACITIES, &key, body).await {
             Ok(answer) => {
                 let taken = own.answered(&answer);
                 taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
@@ -116,7 +117,7 @@ impl Capacity {
             return Ok(());
         };
         let key = self.key(name)?;
-        let deleted = self.api.delete(&self.resource, &key, Some(&object.uid));
+        let deleted = self.api.delete(&CAPACITIES, &key, Some(&object.uid));
         match deleted.await {
             // The watch tells when it is gone.
             Ok(_) => {

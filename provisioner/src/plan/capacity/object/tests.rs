@@ -25,7 +25,6 @@ fn producer(owner: Option<Owner>) -> Producer {
         driver: "test-driver".into(),
         managed_by: "external-provisioner".into(),
         namespace: "ns".into(),
-        api_version: "storage.k8s.io/v1",
         owner,
     }
 }

@@ -24,6 +24,10 @@ fn segments(places: &TopologyIndex) -> Vec<Term> {
     places.segments().cloned().collect()
 }
 
+fn key_sets(places: &TopologyIndex) -> Vec<String> {
+    places.key_sets().map(|keys| keys.join(" ")).collect()
+}
+
 #[test]
 fn row_264_a_segment_needs_csinode_node_and_labels() {
     let mut places = TopologyIndex::default();
@@ -43,7 +47,7 @@ fn row_265_the_order_of_keys_does_not_matter() {
     node(&mut places, "n0", "zone=1 rack=A host=n0", "zone rack");
     node(&mut places, "n1", "zone=1 rack=A host=n1", "rack zone zone");
     assert_eq!(segments(&places), [term("rack=A zone=1")]);
-    assert_eq!(*places.usual_keys().unwrap().concat(), *"rackzone");
+    assert_eq!(key_sets(&places), ["rack zone"]);
 }
 
 #[test]
@@ -78,24 +82,26 @@ fn row_257_a_driver_without_keys_has_one_segment_for_all_nodes() {
     node(&mut places, "n0", "zone=1", "");
     node(&mut places, "n1", "zone=2", "");
     assert_eq!(segments(&places), [term("")]);
-    assert_eq!(places.usual_keys(), None);
+    assert_eq!(key_sets(&places), [""; 0]);
 }
 
 #[test]
-fn most_csinodes_decide_about_the_keys_then_the_least_set() {
+fn sets_of_keys_come_and_go_with_those_who_name_them() {
     let mut places = TopologyIndex::default();
-    let keys = |places: &TopologyIndex| places.usual_keys().map(|keys| keys.join(" "));
-    assert_eq!(keys(&places), None);
-    node(&mut places, "n0", "", "zone");
-    node(&mut places, "n1", "", "rack");
-    assert_eq!(keys(&places).unwrap(), "rack");
-    node(&mut places, "n2", "", "zone");
-    assert_eq!(keys(&places).unwrap(), "zone");
+    assert_eq!(*places.everywhere(), []);
+    node(&mut places, "n0", "zone=1", "zone");
+    node(&mut places, "n1", "zone=2 rack=A", "rack");
+    assert_eq!(*places.everywhere(), [term("rack=A"), term("zone=1")]);
+    node(&mut places, "n2", "zone=1", "zone");
+    places.set_driver(&"n1".into(), entry("rack zone"));
+    assert_eq!(key_sets(&places), ["rack zone", "zone"]);
+    let all = ["zone=1", "zone=2", "rack=A zone=2"].map(term);
+    assert_eq!(*places.everywhere(), all);
     for name in ["n0", "n2"] {
         places.set_driver(&name.into(), Entry::NoCsiNode);
     }
-    assert_eq!(keys(&places).unwrap(), "rack");
-    assert_eq!(places.keys.len(), 1, "unused keys are not counted on");
+    assert_eq!(key_sets(&places), ["rack zone"]);
+    assert_eq!(*places.everywhere(), all[2..]);
 }
 
 #[test]
@@ -103,16 +109,19 @@ fn equal_lists_are_one_until_a_place_comes_or_goes() {
     let mut places = TopologyIndex::default();
     node(&mut places, "n0", "zone=1", "zone");
     node(&mut places, "n1", "zone=2", "zone");
-    let keys = [Text::from("zone")];
+    let keys = List::from([Text::from("zone")]);
     let terms = places.terms(&keys);
     assert_eq!(*terms, [term("zone=1"), term("zone=2")]);
+    assert!(Arc::ptr_eq(&terms, &places.everywhere()), "one set");
     node(&mut places, "n2", "zone=2", "zone");
     places.set_labels(&"n1".into(), pairs("zone=1"));
     assert!(Arc::ptr_eq(&terms, &places.terms(&keys)));
+    assert!(Arc::ptr_eq(&terms, &places.everywhere()));
     places.set_labels(&"n2".into(), pairs("zone=0"));
     assert_eq!(*places.terms(&keys), [term("zone=0"), term("zone=1")]);
+    assert_eq!(places.everywhere(), places.terms(&keys));
     // Keys that no CSINode names any more.
-    assert_eq!(*places.terms(&["row".into()]), []);
+    assert_eq!(*places.terms(&List::from([Text::from("row")])), []);
 }
 
 #[test]

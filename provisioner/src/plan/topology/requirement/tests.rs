@@ -1,4 +1,4 @@
-//! Rows 151 to 175 and the properties that hold for every cluster.
+//! Rows 151 to 175, N-1 to N-3 and the properties that hold for every cluster.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::super::term::term;
 use super::*;
 use crate::model::Pairs;
 
-/// A node of the cluster: name, labels, and what its CSINode says.
+/// A node of the cluster: name, labels, and what its CSINode says, `-` without the driver.
 #[derive(Clone, Debug)]
 struct Node {
     name: &'static str,
@@ -40,8 +40,12 @@ fn keys(keys: &str) -> List {
 fn add(places: &mut TopologyIndex, node: &Node) {
     let name = Text::from(node.name);
     places.set_labels(&name, node.labels.map(pairs));
-    let driver = node.driver.map(keys);
-    places.set_driver(&name, driver.map_or(Entry::NoCsiNode, Entry::Keys));
+    let driver = match node.driver {
+        None => Entry::NoCsiNode,
+        Some("-") => Entry::NotInstalled,
+        Some(registered) => Entry::Keys(keys(registered)),
+    };
+    places.set_driver(&name, driver);
 }
 
 fn places(nodes: &[Node]) -> TopologyIndex {
@@ -85,7 +89,7 @@ fn show<'a>(terms: impl IntoIterator<Item = &'a Term>) -> Vec<String> {
 
 /// A row: what is given and what comes out.
 struct Row {
-    row: u32,
+    row: String,
     claim: &'static str,
     node: &'static str,
     allowed: &'static str,
@@ -97,9 +101,9 @@ struct Row {
 }
 
 impl Row {
-    fn new(row: u32, claim: &'static str) -> Self {
+    fn new(row: impl ToString, claim: &'static str) -> Self {
         Self {
-            row,
+            row: row.to_string(),
             claim,
             node: "",
             allowed: "",
@@ -148,7 +152,7 @@ impl Row {
     }
 
     fn check(&self) {
-        let row = self.row;
+        let row = &self.row;
         let places = places(&self.nodes);
         let node = Text::from(self.node);
         let input = Input {
@@ -169,7 +173,7 @@ impl Row {
             }
             (Err(error), Err(with)) => {
                 assert!(error.to_string().contains(with), "row {row}: {error}");
-                assert_eq!(error.reschedules(), row == 169, "row {row}: {error}");
+                assert_eq!(error.reschedules(), row == "169", "row {row}: {error}");
             }
             (result, expected) => panic!("row {row}: {result:?} instead of {expected:?}"),
         }
@@ -315,6 +319,8 @@ fn rows_165_to_168_and_175_the_cluster_s_nodes() {
         ..node
     });
     let unlabelled = unlabelled.collect::<Vec<_>>();
+    let mut two_sets = unlabelled.clone();
+    two_sets[0].driver = Some("zone row");
     let mut mixed = three();
     mixed[1].driver = Some("zone");
     mixed.push(node("n3", "rack=A", "rack"));
@@ -322,7 +328,9 @@ fn rows_165_to_168_and_175_the_cluster_s_nodes() {
         Row::new(165, "testpvc")
             .nodes(&one_zone)
             .gives(&["zone=1"], 0),
-        Row::new(166, "testpvc").nodes(&one_csinode).gives(&ALL, 2),
+        Row::new(166, "testpvc")
+            .nodes(&one_csinode)
+            .gives(&[ALL[1]], 0),
         Row::new(167, "testpvc")
             .nodes(&none)
             .fails("no CSINode has topology keys"),
@@ -336,8 +344,111 @@ fn rows_165_to_168_and_175_the_cluster_s_nodes() {
             .node("n1")
             .nodes(&mixed)
             .gives(&["zone=1", "zone=2", "zone=3"], 1),
-        // Without a node the keys are those of most nodes.
-        Row::new(175, "testpvc").nodes(&mixed).gives(&ALL, 2),
+        // Without a node every set of keys counts.
+        Row::new(175, "testpvc").nodes(&mixed).gives(
+            &[
+                "rack=A", "rack=C", "zone=1", "zone=2", "zone=3", ALL[0], ALL[2],
+            ],
+            4,
+        ),
+        Row::new(168, "testpvc")
+            .nodes(&two_sets)
+            .fails("topology: row; row, zone"),
+    ] {
+        row.check();
+    }
+}
+
+#[test]
+fn n_1a_1b_1c_1d_2a_2b_2c_and_2d_each_set_of_keys_where_it_was_registered() {
+    let immediate = |row| Row::new(row, "web-0");
+    let east = "region=us-east";
+    let west = [
+        "region=us-west",
+        "region=us-west zone=1",
+        "region=us-west zone=2",
+    ];
+    for row in [
+        immediate("N-1a")
+            .nodes(&[
+                node("n0", "zone=1", "zone"),
+                node("n1", "zone=1 rack=A", "zone rack"),
+            ])
+            .gives(&["zone=1", "rack=A zone=1"], 1),
+        immediate("N-1b")
+            .nodes(&[
+                node("n0", east, "region"),
+                node("n1", west[1], "region zone"),
+                node("n2", west[2], "region zone"),
+            ])
+            .gives(&[east, west[0], west[1], west[2]], 1),
+        immediate("N-1c")
+            .nodes(&[node("n0", east, "region"), node("n1", "zone=1", "zone")])
+            .gives(&[east, "zone=1"], 1),
+        immediate("N-1d")
+            .nodes(&[
+                node("n0", west[1], "region zone"),
+                node("n1", west[2], "zone region"),
+            ])
+            .gives(&west[1..], 1),
+        immediate("N-2a")
+            .nodes(&[
+                node("n0", "region=us-east zone=1", "region"),
+                node("n1", "region=us-west zone=2", "zone"),
+            ])
+            .gives(&[east, "zone=2"], 1),
+        immediate("N-2b")
+            .nodes(&[
+                node("n0", east, "region"),
+                node("n1", "zone=1", "zone"),
+                node("n2", "region=us-west zone=2", ""),
+            ])
+            .gives(&[east, "zone=1"], 1),
+        immediate("N-2c")
+            .nodes(&[node("n0", "zone=1", "zone"), node("n1", "zone=2", "-")])
+            .gives(&["zone=1"], 0),
+        immediate("N-2d")
+            .nodes(&[
+                node("n0", "region=us-east zone=1", "region"),
+                node("n1", "region=us-east zone=2", "region zone"),
+            ])
+            .gives(&[east, "region=us-east zone=2"], 1),
+    ] {
+        row.check();
+    }
+}
+
+#[test]
+fn n_3a_3b_and_3c_other_nodes_by_the_selected_one_s_keys() {
+    let unregistered = [
+        node("n0", "zone=1", "zone"),
+        node("n1", "zone=2", ""),
+        node("n2", "zone=3", "zone"),
+    ];
+    let alone = [node("n0", "zone=1", "zone"), node("n1", "zone=2", "-")];
+    let finer = [
+        node("n0", "region=us-east", "region"),
+        node("n1", "region=us-west zone=1", "zone"),
+        node("n2", "region=us-central zone=2", "region zone"),
+    ];
+    let east = "region=us-east";
+    let selected = |row| Row::new(row, "testpvc").node("n0");
+    for row in [
+        selected("N-3a")
+            .nodes(&unregistered)
+            .gives(&["zone=1", "zone=3"], 0),
+        selected("N-3a, strict")
+            .nodes(&unregistered)
+            .strict()
+            .gives(&["zone=1"], 0),
+        selected("N-3b").nodes(&alone).gives(&["zone=1"], 0),
+        selected("N-3c")
+            .nodes(&finer)
+            .gives(&["region=us-central", east], 1),
+        selected("N-3c, strict")
+            .nodes(&finer)
+            .strict()
+            .gives(&[east], 0),
     ] {
         row.check();
     }
@@ -478,6 +589,7 @@ fn any_node(name: &'static str) -> impl Strategy<Value = Node> + Clone {
         Some("rack zone"),
         Some("zone rack"),
         Some("rack"),
+        Some("-"),
     ]);
     (labels, driver).prop_map(move |(labels, driver)| Node {
         name,
@@ -547,9 +659,7 @@ impl Case {
         for (_, node) in &self.before {
             add(&mut places, node);
             places.segments().count();
-            if let Some(keys) = places.usual_keys().cloned() {
-                let _ = places.terms(&keys);
-            }
+            let _ = places.everywhere();
         }
         for index in &self.order {
             add(&mut places, &self.nodes[*index]);
@@ -567,6 +677,12 @@ proptest! {
         prop_assert_eq!(&requirement(&case.input(&other)), &result);
         let segments: Vec<_> = direct.segments().collect();
         prop_assert_eq!(other.segments().collect::<Vec<_>>(), segments);
+        // Terms of nodes under their own keys are in any case among those of all sets.
+        let everywhere = direct.everywhere();
+        prop_assert_eq!(&other.everywhere(), &everywhere);
+        for segment in direct.segments().filter(|segment| !segment.is_empty()) {
+            prop_assert!(everywhere.contains(segment), "{:?}", segment);
+        }
     }
 
     #[test]
