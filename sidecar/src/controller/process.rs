@@ -16,7 +16,7 @@ use crate::kube::access::Findings;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
-use crate::kube::rate::RateMetrics;
+use crate::kube::rate::{RateMetrics, RequestMetrics};
 use crate::metrics::{ElectionMetrics, RegisterError, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
@@ -146,9 +146,10 @@ impl Process {
         let (name, version) = (program.name, program.version());
         tracing::info!(version, "Version");
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
-        let options = connect::Options::from_flags(values, program.kubeconfig, name, version)
+        let mut options = connect::Options::from_flags(values, program.kubeconfig, name, version)
             .map_err(|error| program.fatal(&error))?;
         let registry = Registry::new();
+        options.requests = Some(RequestMetrics::new(&registry)?);
         let rates = rates(&registry)?;
         let server = Outage::default();
         let first = Tenure::new(&options, &server, Some(rates.clone()), Duration::ZERO).await;

@@ -28,7 +28,7 @@ use ::kube::config::{
 };
 use ::kube::{Client, Config};
 
-use super::rate::{Rate, RateError, RateMetrics};
+use super::rate::{HostMetrics, Rate, RateError, RateMetrics, RequestMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
@@ -99,6 +99,8 @@ pub struct Options {
     pub fence: Fence,
     /// What the environment says of proxies.
     pub proxies: ProxyEnvironment,
+    /// Where requests of all clients are counted.
+    pub requests: Option<RequestMetrics>,
 }
 
 /// Whether `$KUBECONFIG` counts.
@@ -159,6 +161,7 @@ impl Options {
             service_account: SERVICE_ACCOUNT.into(),
             fence: Fence::default(),
             proxies: ProxyEnvironment::default(),
+            requests: None,
         }
     }
 
@@ -216,8 +219,10 @@ pub async fn connect(
     Ok(server.client(options.budget(metrics), &Outage::default()))
 }
 
-/// The connections, and the namespace that the kubeconfig names.
-async fn transport(options: &Options) -> Result<(Transport, String), ConnectError> {
+/// The connections, the namespace that the kubeconfig names, and where requests are counted.
+async fn transport(
+    options: &Options,
+) -> Result<(Transport, String, Option<HostMetrics>), ConnectError> {
     let refused = |problem| options.error(problem);
     let mut kubeconfig = kubeconfig(options)?;
     let cluster = current_cluster(&mut kubeconfig);
@@ -239,6 +244,11 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
         proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url).map_err(refused)?;
     let bearer = Bearer::take(&mut config.auth_info).map_err(refused)?;
     let namespace = config.default_namespace.clone();
+    let host = config
+        .cluster_url
+        .authority()
+        .map_or("none", |host| host.as_str());
+    let requests = options.requests.as_ref().map(|requests| requests.to(host));
     let fence = options.fence.clone();
     let transport = Transport::new(config, authority, proxy, bearer, fence);
     let transport = transport.map_err(|error| {
@@ -250,7 +260,7 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
         }
         options.error(problem)
     })?;
-    Ok((transport, namespace))
+    Ok((transport, namespace, requests))
 }
 
 /// Makes of `named` what servers are compared with, and shows it to a plugin that asked to be told.

@@ -10,7 +10,7 @@
 //! the request has a schedule of its own.
 //!
 //! Layout: `bucket` and `adaptive` decide, `lane` says which budget a request draws on,
-//! `gate` lets requests wait, `layer` is the tower service.
+//! `gate` lets requests wait, `layer` is the tower service, `metrics` and `requests` count.
 
 mod adaptive;
 pub(super) mod bucket;
@@ -18,9 +18,11 @@ mod gate;
 mod lane;
 mod layer;
 mod metrics;
+mod requests;
 
 pub use layer::{Limited, RequestTimeout, Timed};
 pub use metrics::RateMetrics;
+pub use requests::{HostMetrics, RequestMetrics};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,6 +104,7 @@ pub struct Limiter {
     gates: Arc<Gates>,
     timeout: Duration,
     metrics: Option<RateMetrics>,
+    requests: Option<HostMetrics>,
     server: Outage,
 }
 
@@ -127,6 +130,7 @@ impl Limiter {
             gates: Arc::new(gates),
             timeout,
             metrics,
+            requests: None,
             server: Outage::default(),
         }
     }
@@ -138,6 +142,12 @@ impl Limiter {
             server: server.clone(),
             ..self
         }
+    }
+
+    /// Also counts requests there.
+    #[must_use]
+    pub fn counting(self, requests: Option<HostMetrics>) -> Self {
+        Self { requests, ..self }
     }
 
     /// `service` behind these budgets.

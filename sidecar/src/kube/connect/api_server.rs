@@ -12,7 +12,7 @@ use tower_service::Service as _;
 use super::transport::Transport;
 use super::{ConnectError, Options, transport};
 use crate::election::Fence;
-use crate::kube::rate::{Limiter, Rate, RateMetrics};
+use crate::kube::rate::{HostMetrics, Limiter, Rate, RateMetrics};
 use crate::outage::Outage;
 
 /// The way to the API server; clones are the same. With HTTP/2 that is one connection, made with the
@@ -22,6 +22,7 @@ pub struct ApiServer {
     transport: Transport,
     namespace: String,
     timeout: Duration,
+    requests: Option<HostMetrics>,
 }
 
 /// What a client may ask for, and as whom.
@@ -45,11 +46,12 @@ impl ApiServer {
     /// # Errors
     /// One line that names the flag or file at fault and the way out.
     pub async fn new(options: &Options) -> Result<Self, ConnectError> {
-        let (transport, namespace) = transport(options).await?;
+        let (transport, namespace, requests) = transport(options).await?;
         Ok(Self {
             transport,
             namespace,
             timeout: options.timeout,
+            requests,
         })
     }
 
@@ -61,7 +63,9 @@ impl ApiServer {
             metrics,
             fence,
         } = budget;
-        let limiter = Limiter::new(rate, self.timeout, metrics).reporting_to(server);
+        let limiter = Limiter::new(rate, self.timeout, metrics)
+            .counting(self.requests.clone())
+            .reporting_to(server);
         let agent = HeaderValue::from_str(&user_agent).ok();
         let named = move |mut request: Request<Body>| {
             if let Some(agent) = &agent {

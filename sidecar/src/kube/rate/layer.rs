@@ -10,14 +10,14 @@ use std::time::Duration;
 use ::kube::client::Body;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower_service::Service;
 
 use super::Limiter;
 use super::adaptive::{Object, Verdict};
-use super::gate::{Entered, Gate};
 use super::lane::{Lane, lane};
+use super::requests::Running;
 use crate::error::Chain;
 use crate::kube::connect::certificate_problem;
 
@@ -87,15 +87,34 @@ impl Limiter {
         let lane = lane(request.uri());
         let gate = self.gate(lane, request.uri());
         let object = object(&request);
+        let method = request.method().clone();
+        // A watch is one request, open for long.
+        let measured = self.requests.as_ref().filter(|_| lane != Lane::Watch);
+        let mut measuring = measured.map(|requests| requests.begin(&method));
         for retry in 0_u32.. {
             let copy = copy(&request);
-            let entered = self.enter(lane, (&gate, object)).await;
+            let size = request.body().size_hint().exact();
+            let waiting = Instant::now();
+            let entered = gate.enter(object).await;
+            if let Some(metrics) = &self.metrics {
+                metrics.waited(lane, waiting.elapsed());
+            }
+            if let Some(requests) = measured {
+                requests.waited(&method, waiting.elapsed());
+            }
             let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
             let deadline = Instant::now() + self.timeout;
             let answer = timeout_at(deadline, send(inner, request)).await;
             let answer = answer
                 .map_err(|_| BoxError::from(RequestTimeout(self.timeout)))
                 .and_then(|answer| answer);
+            if let (Some(requests), Some(size)) = (measured, size) {
+                requests.sent(&method, size);
+            }
+            if let Some(requests) = &self.requests {
+                let status = answer.as_ref().ok().map(Response::status);
+                requests.answered(&method, status, retry > 0);
+            }
             match &answer {
                 Ok(_) => self.server.answered(),
                 Err(error) => self.unanswered(&**error),
@@ -115,7 +134,8 @@ impl Limiter {
             let pause = refusal.and_then(|asked| pause(lane, retry, asked));
             let (Some(pause), Some(copy)) = (pause, copy) else {
                 let limit = (lane != Lane::Watch).then_some((deadline, self.timeout));
-                return Ok(answer.map(|body| Timed::new(body, limit)));
+                let measuring = measuring.take();
+                return Ok(answer.map(|body| Timed::new(body, limit, measuring)));
             };
             request = copy;
             sleep(pause).await;
@@ -130,15 +150,6 @@ impl Limiter {
         {
             tracing::error!(problem, "Cannot talk to the API server until this is fixed");
         }
-    }
-
-    async fn enter(&self, lane: Lane, (gate, object): (&Arc<Gate>, Object)) -> Entered {
-        let started = Instant::now();
-        let entered = gate.enter(object).await;
-        if let Some(metrics) = &self.metrics {
-            metrics.waited(lane, started.elapsed());
-        }
-        entered
     }
 }
 
@@ -210,11 +221,16 @@ where
 pub struct Timed<B> {
     body: Pin<Box<B>>,
     limit: Option<(Pin<Box<Sleep>>, Duration)>,
+    measuring: Option<Running>,
 }
 
 impl<B> Timed<B> {
-    fn new(body: B, limit: Option<(Instant, Duration)>) -> Self {
+    fn new(body: B, limit: Option<(Instant, Duration)>, mut measuring: Option<Running>) -> Self {
+        if let Some(running) = &mut measuring {
+            running.receives(0);
+        }
         Self {
+            measuring,
             body: Box::pin(body),
             limit: limit.map(|(deadline, timeout)| (Box::pin(sleep_until(deadline)), timeout)),
         }
@@ -235,6 +251,13 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = this.body.as_mut().poll_frame(context) {
+            match (&frame, &mut this.measuring) {
+                (Some(Ok(frame)), Some(running)) => {
+                    running.receives(frame.data_ref().map_or(0, Bytes::len));
+                }
+                (Some(Err(_)) | None, _) => this.measuring = None,
+                (Some(Ok(_)), None) => {}
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let Some((sleep, timeout)) = &mut this.limit else {

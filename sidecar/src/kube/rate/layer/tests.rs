@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sidecar_testkit::build::{Object as _, volume};
 use sidecar_testkit::{FakeApi, Fault, Gate};
 
-use super::super::{Rate, RateMetrics};
+use super::super::{Rate, RateMetrics, RequestMetrics};
 use super::*;
 use crate::metrics::Registry;
 
@@ -342,5 +342,98 @@ async fn metrics_show_waits_refusals_and_the_limit() {
         "csi_sidecar_kube_api_wait_seconds_bucket{lane=\"object\",le=\"0.001\"} 1",
     ] {
         assert!(text.contains(line), "no {line} in\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n_24_requests_are_counted_as_client_go_does() {
+    let registry = Registry::new();
+    let metrics = RequestMetrics::new(&registry).unwrap();
+    let api = with_volume();
+    let limiter = Limiter::new(Rate::Adaptive, TIMEOUT, None);
+    let limiter = limiter.counting(Some(metrics.to("10.96.0.1:443")));
+    let client = Client::new(limiter.limit(api.service()), "default");
+    api.fault(Fault::on("PATCH", "*").times(1).too_many(3));
+    write(&client, 1).await.unwrap();
+    let volume = ask(&client, Method::GET, VOLUME, Value::Null)
+        .await
+        .unwrap();
+    let missing = "/api/v1/persistentvolumes/pv2";
+    ask(&client, Method::GET, missing, Value::Null)
+        .await
+        .unwrap_err();
+    let gate = Gate::new();
+    api.fault(Fault::on("DELETE", "*").hold(&gate));
+    ask(&client, Method::DELETE, VOLUME, Value::Null)
+        .await
+        .unwrap_err();
+    let watch = "/api/v1/persistentvolumes?watch=true&resourceVersion=1";
+    let request = Request::builder().uri(watch).body(Vec::new()).unwrap();
+    let _watch = client.send(request.map(Body::from)).await.unwrap();
+
+    let text = registry.render();
+    let host = r#"host="10.96.0.1:443""#;
+    let size = r#"{"metadata":{"annotations":{"n":"1"}}}"#.len();
+    let answer = volume.to_string().len();
+    assert!((256..512).contains(&answer), "{answer}");
+    for line in [
+        format!(r#"requests_total{{code="200",{host},method="GET"}} 2"#),
+        format!(r#"requests_total{{code="404",{host},method="GET"}} 1"#),
+        format!(r#"requests_total{{code="429",{host},method="PATCH"}} 1"#),
+        format!(r#"requests_total{{code="200",{host},method="PATCH"}} 1"#),
+        format!(r#"requests_total{{code="<error>",{host},method="DELETE"}} 1"#),
+        format!(r#"request_retries_total{{code="200",{host},verb="PATCH"}} 1"#),
+        // Both attempts and the pause between them.
+        format!(r#"request_duration_seconds_bucket{{{host},verb="PATCH",le="2"}} 0"#),
+        format!(r#"request_duration_seconds_bucket{{{host},verb="PATCH",le="4"}} 1"#),
+        format!(r#"request_duration_seconds_count{{{host},verb="PATCH"}} 1"#),
+        format!(r#"request_duration_seconds_sum{{{host},verb="DELETE"}} 30"#),
+        // Without the watch.
+        format!(r#"request_duration_seconds_count{{{host},verb="GET"}} 2"#),
+        format!(r#"rate_limiter_duration_seconds_count{{{host},verb="PATCH"}} 2"#),
+        format!(r#"rate_limiter_duration_seconds_count{{{host},verb="GET"}} 2"#),
+        format!(
+            r#"request_size_bytes_sum{{{host},verb="PATCH"}} {}"#,
+            2 * size
+        ),
+        format!(r#"request_size_bytes_bucket{{{host},verb="GET",le="64"}} 2"#),
+        format!(r#"response_size_bytes_count{{{host},verb="GET"}} 2"#),
+        format!(r#"response_size_bytes_bucket{{{host},verb="PATCH",le="256"}} 0"#),
+        format!(r#"response_size_bytes_bucket{{{host},verb="PATCH",le="512"}} 1"#),
+    ] {
+        assert!(
+            text.contains(&format!("rest_client_{line}\n")),
+            "no {line} in\n{text}"
+        );
+    }
+    assert!(!text.contains(r#"response_size_bytes_count{host="10.96.0.1:443",verb="DELETE"}"#));
+    for (name, help) in [
+        (
+            "requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+        ),
+        (
+            "request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host.",
+        ),
+        (
+            "rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+        ),
+        (
+            "request_size_bytes",
+            "Request size in bytes. Broken down by verb and host.",
+        ),
+        (
+            "response_size_bytes",
+            "Response size in bytes. Broken down by verb and host.",
+        ),
+        (
+            "request_retries_total",
+            "Number of request retries, partitioned by status code, verb, and host.",
+        ),
+    ] {
+        let help = format!("# HELP rest_client_{name} [ALPHA] {help}\n");
+        assert!(text.contains(&help), "no {help} in\n{text}");
     }
 }
