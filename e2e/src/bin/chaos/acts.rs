@@ -1,6 +1,6 @@
 //! Does what users do, at its time, whatever the API server is like just then.
 
-pub(crate) mod keeper;
+pub(crate) mod administrator;
 pub(crate) mod ledger;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

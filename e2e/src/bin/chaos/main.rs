@@ -4,7 +4,7 @@
 //! `schedule` and `users` decide beforehand what happens when, from a seed (`dice`); `stage` is what
 //! does not change, `cast` the processes, each with a [`link`](e2e::link) to the API server of its own; `acts`
 //! does what users do and `faults` what goes wrong, `leases` notes who leads; `observe` reads both
-//! sides, `audit` and `stale` judge what was read, `relay` looks for processes that do nothing, `report` tells it; `run` is
+//! sides, `audit` and `stale` judge what was read, `takeover` looks for processes that do nothing, `report` tells it; `run` is
 //! the order of all that.
 //!
 //! `PROVISIONER`, `ATTACHER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to do this to; with
@@ -19,12 +19,12 @@ mod leases;
 #[cfg(test)]
 mod links;
 mod observe;
-mod relay;
 mod report;
 mod run;
 mod schedule;
 mod stage;
 mod stale;
+mod takeover;
 mod users;
 
 use std::fs;

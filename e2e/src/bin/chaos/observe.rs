@@ -23,8 +23,13 @@ pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments"
 /// Namespaces.
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// Everything at about this moment, but for the volume `aside`, which is nobody's.
-pub(crate) fn state(api: &Api, driver: &Client, aside: &str, ledger: &Ledger) -> Result<State> {
+/// Everything at about this moment, but for the volume `preexisting`, which is nobody's.
+pub(crate) fn state(
+    api: &Api,
+    driver: &Client,
+    preexisting: &str,
+    ledger: &Ledger,
+) -> Result<State> {
     let storage = driver.state()?;
     let ours = |it: &Value| text(it, "/spec/csi/driver") == Some(DRIVER);
     let attachments = list(api, ATTACHMENTS)?.into_iter();
@@ -47,7 +52,7 @@ pub(crate) fn state(api: &Api, driver: &Client, aside: &str, ledger: &Ledger) ->
             .collect(),
         snapshots: snapshots::snapshots(api)?,
         contents: snapshots::contents(api)?,
-        stored: stored(&storage, aside),
+        stored: stored(&storage, preexisting),
         taken: snapshots::taken(&storage),
         known: ledger.known(),
     })
@@ -126,10 +131,10 @@ fn attachment(object: &Value) -> Attachment {
 }
 
 /// What the driver's state lists.
-fn stored(state: &Value, aside: &str) -> Vec<Stored> {
+fn stored(state: &Value, preexisting: &str) -> Vec<Stored> {
     let volumes = state.get("volumes").and_then(Value::as_object);
     let volumes = volumes.into_iter().flatten();
-    let volumes = volumes.filter(|(handle, _)| *handle != aside);
+    let volumes = volumes.filter(|(handle, _)| *handle != preexisting);
     volumes
         .map(|(handle, volume)| {
             let parameter = |name: &str| {

@@ -19,7 +19,7 @@ use e2e::cluster::Cluster;
 use e2e::interrupt;
 use e2e::suite::say;
 
-use crate::acts::keeper::{KEEPERS, Keeper};
+use crate::acts::administrator::{ADMINISTRATORS, Administrator};
 use crate::acts::ledger::Ledger;
 use crate::acts::{Done, USERS, Users};
 use crate::audit::{Expected, Finding, State, audit};
@@ -27,12 +27,12 @@ use crate::cast::Cast;
 use crate::faults::Faults;
 use crate::leases::Leases;
 use crate::observe;
-use crate::relay::relay;
 use crate::report::{Report, programs, story};
 use crate::schedule::{METHODS, SNAPSHOT_METHODS, Schedule, Who};
-use crate::stage::{Aside, Stage};
+use crate::stage::{Preexisting, Stage};
 use crate::stale::stale_calls;
-use crate::users::lives::lives;
+use crate::takeover::takeover;
+use crate::users::lifetimes::lifetimes;
 use crate::users::{Step, leaving, steps};
 
 /// How often processes are looked after and faults are looked for.
@@ -73,7 +73,7 @@ struct Run<'s, 'a> {
     stage: &'s Stage<'a>,
     cast: Cast<'s, 'a>,
     driver: Client,
-    aside: Aside,
+    preexisting: Preexisting,
     ledger: Arc<Ledger>,
     options: Options,
 }
@@ -93,14 +93,14 @@ pub(crate) fn run(schedule: &Schedule, options: &Options) -> Result<Report> {
 fn on(cluster: &Cluster, schedule: &Schedule, options: &Options) -> Result<Report> {
     let stage = Stage::build(cluster)?;
     let driver = stage.start_driver()?;
-    let aside = stage.furnish()?;
+    let preexisting = stage.create_namespaces()?;
     let ledger = Arc::new(Ledger::default());
-    ledger.keep(&aside.snapshot);
+    ledger.keep(&preexisting.snapshot);
     let mut run = Run {
         stage: &stage,
         cast: Cast::start(&stage, driver)?,
         driver: stage.deployment.controller.control(),
-        aside,
+        preexisting,
         ledger,
         options: options.clone(),
     };
@@ -170,7 +170,9 @@ impl Run<'_, '_> {
         self.detach_for_the_gone()?;
         let (found, took) = self.until_clean(Expected::Settled)?;
         (report.after_faults, report.settled) = (found, took);
-        report.after_faults.extend(relay(&mut self.cast, leases)?);
+        report
+            .after_faults
+            .extend(takeover(&mut self.cast, leases)?);
         say(&format!(
             "{}  settled; everything is deleted",
             faults.clock()
@@ -222,11 +224,11 @@ impl Run<'_, '_> {
             .collect::<Result<_>>()?;
         let another = self.stage.cluster.api()?;
         let (seed, seconds) = (schedule.seed, schedule.seconds);
-        let lives = lives(seed, seconds, schedule.claims, schedule.lives);
-        let theirs: Vec<Api> = (0..KEEPERS)
+        let lifetimes = lifetimes(seed, seconds, schedule.claims, schedule.lifetimes);
+        let theirs: Vec<Api> = (0..ADMINISTRATORS)
             .map(|_| self.stage.cluster.api())
             .collect::<Result<_>>()?;
-        let (ledger, aside) = (&*self.ledger, self.aside.volume.as_str());
+        let (ledger, preexisting) = (&*self.ledger, self.preexisting.volume.as_str());
         let leaving = leaving(schedule.seconds);
         thread::scope(|scope| {
             let mut at_work = Vec::new();
@@ -234,16 +236,16 @@ impl Run<'_, '_> {
                 let users = &users;
                 at_work.push(scope.spawn(move || users.work(api, steps, user)));
             }
-            for (number, api) in (0..KEEPERS).zip(&theirs) {
-                let keeper = Keeper {
+            for (number, api) in (0..ADMINISTRATORS).zip(&theirs) {
+                let administrator = Administrator {
                     users: &users,
                     api,
                     driver: self.stage.deployment.controller.control(),
                     ledger,
-                    aside,
+                    preexisting,
                 };
-                let lives = &lives;
-                at_work.push(scope.spawn(move || keeper.work(lives, number)));
+                let lifetimes = &lifetimes;
+                at_work.push(scope.spawn(move || administrator.work(lifetimes, number)));
             }
             at_work.push(scope.spawn(|| users.leave(&another, &leaving)));
             let end = began + Duration::from_secs(schedule.seconds);
@@ -309,7 +311,7 @@ impl Run<'_, '_> {
         observe::state(
             &self.stage.api,
             &self.driver,
-            &self.aside.volume,
+            &self.preexisting.volume,
             &self.ledger,
         )
     }

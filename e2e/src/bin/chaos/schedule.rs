@@ -12,8 +12,8 @@ use crate::dice::Dice;
 const HEAD_MS: u64 = 5_000;
 const TAIL_MS: u64 = 10_000;
 
-/// So many claims to one life of snapshots and of static objects.
-const CLAIMS_PER_LIFE: u64 = 2;
+/// So many claims to one lifetime of snapshots and of static objects.
+const CLAIMS_PER_LIFETIME: u64 = 2;
 
 /// No outage that is shorter is longer than a lease.
 const OUTAGE_MS: u64 = 15_000;
@@ -259,10 +259,10 @@ pub(crate) struct Schedule {
     pub(crate) seconds: u64,
     /// How many claims.
     pub(crate) claims: u64,
-    /// How many lives of snapshots, and of volumes and snapshots that administrators make; none in files from before there
+    /// How many lifetimes of snapshots, and of volumes and snapshots that administrators make; none in files from before there
     /// were any.
-    #[serde(default)]
-    pub(crate) lives: u64,
+    #[serde(default, alias = "lives")]
+    pub(crate) lifetimes: u64,
     /// By time.
     pub(crate) faults: Vec<Fault>,
 }
@@ -289,7 +289,7 @@ impl Schedule {
             seed,
             seconds,
             claims,
-            lives: claims / CLAIMS_PER_LIFE,
+            lifetimes: claims / CLAIMS_PER_LIFETIME,
             faults,
         }
     }
@@ -394,7 +394,7 @@ mod tests {
     fn a_file_from_before_snapshots_is_read_and_a_seed_has_its_faults_still() {
         let file = include_str!("schedule/seed-7-30s-10.json");
         let before: Schedule = serde_json::from_str(file).unwrap();
-        assert_eq!(before.lives, 0);
+        assert_eq!(before.lifetimes, 0);
         let now = Schedule::new(7, 30, 10);
         assert!(before.faults.len() > 4);
         assert!(before.faults.iter().all(|fault| now.faults.contains(fault)));

@@ -38,7 +38,7 @@ pub(crate) const SNAPSHOT: &str = "taken";
 const SNAPSHOT_BYTES: i64 = 1 << 20;
 
 /// What each namespace has of the storage before anything happens.
-pub(crate) struct Aside {
+pub(crate) struct Preexisting {
     /// Handle of the volume that belongs to no claim.
     pub(crate) volume: String,
     /// Handle of the snapshot of it.
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Creates the namespaces, each with a snapshot.
-    pub(crate) fn furnish(&self) -> Result<Aside> {
+    pub(crate) fn create_namespaces(&self) -> Result<Preexisting> {
         let control = self.deployment.controller.control();
         let volumes = control.make_volumes(&["original".to_owned()], SNAPSHOT_BYTES)?;
         let volume = volumes.into_iter().next().context("a volume")?;
@@ -146,7 +146,7 @@ impl<'a> Stage<'a> {
             rename(&mut snapshot);
             snapshots::store(&self.api, &snapshot)?;
         }
-        Ok(Aside {
+        Ok(Preexisting {
             volume,
             snapshot: taken,
         })

@@ -1,7 +1,7 @@
 //! What users do, decided beforehand: which claims they create when, what becomes of their volumes,
 //! and when they delete them. Pure: the same for the same seed.
 
-pub(crate) mod lives;
+pub(crate) mod lifetimes;
 
 use crate::dice::Dice;
 
@@ -76,7 +76,7 @@ pub(crate) fn steps(seed: u64, seconds: u64, claims: u64) -> Vec<Step> {
     let births = births(&mut dice, seconds, claims);
     let mut all = Vec::new();
     for (claim, born) in (0..claims).zip(births) {
-        let mut life = Life {
+        let mut life = Lifetime {
             dice: &mut dice,
             claim,
             born,
@@ -111,14 +111,14 @@ fn is_source(claim: u64) -> bool {
     (claim / NAMESPACES).is_multiple_of(SOURCE_ROW)
 }
 
-struct Life<'d> {
+struct Lifetime<'d> {
     dice: &'d mut Dice,
     claim: u64,
     born: u64,
     end: u64,
 }
 
-impl Life<'_> {
+impl Lifetime<'_> {
     fn steps(&mut self) -> Vec<Step> {
         let death = self.death();
         let mut acts = vec![(self.born, Act::Create(self.origin()))];
@@ -200,11 +200,11 @@ mod tests {
     use super::*;
 
     fn of_each(steps: &[Step]) -> BTreeMap<u64, Vec<Step>> {
-        let mut lives: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
+        let mut lifetimes: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
         for step in steps {
-            lives.entry(step.claim).or_default().push(*step);
+            lifetimes.entry(step.claim).or_default().push(*step);
         }
-        lives
+        lifetimes
     }
 
     #[test]
@@ -217,9 +217,9 @@ mod tests {
     fn every_claim_is_created_first_and_once_and_deleted_at_most_once() {
         let steps = steps(1, 480, 1000);
         assert!(steps.is_sorted_by_key(|step| step.at_ms));
-        let lives = of_each(&steps);
-        assert_eq!(lives.len(), 1000);
-        for life in lives.values() {
+        let lifetimes = of_each(&steps);
+        assert_eq!(lifetimes.len(), 1000);
+        for life in lifetimes.values() {
             assert!(matches!(life[0].act, Act::Create(_)), "{life:?}");
             let created = life.iter().filter(|it| matches!(it.act, Act::Create(_)));
             assert_eq!(created.count(), 1);

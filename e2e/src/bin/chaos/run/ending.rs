@@ -8,7 +8,7 @@ use e2e::suite::say;
 use serde_json::json;
 
 use super::{Break, Run};
-use crate::acts::keeper::remove;
+use crate::acts::administrator::remove;
 use crate::audit::{State, Volume};
 use crate::observe;
 use crate::stage::{DRIVER, node, node_id};

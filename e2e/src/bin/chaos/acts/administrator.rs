@@ -13,11 +13,11 @@ use super::ledger::{BOUND, Fate, Ledger};
 use super::{Users, count_one, create};
 use crate::observe::{CONTENTS, VOLUMES, terminating};
 use crate::stage::{CLASS, DRIVER, SNAPSHOT_CLASSES, namespace};
-use crate::users::lives::{Deed, LifeStep, mark};
+use crate::users::lifetimes::{Action, LifetimeStep, mark};
 use crate::users::namespace_of;
 
-/// How many of them there are. What concerns one life is done by one of them.
-pub(crate) const KEEPERS: u64 = 4;
+/// How many of them there are. What concerns one lifetime is done by one of them.
+pub(crate) const ADMINISTRATORS: u64 = 4;
 
 const BYTES: i64 = 1 << 20;
 
@@ -37,7 +37,7 @@ const ANNOTATIONS: [(u8, &str); 3] = [
     ),
 ];
 
-/// What somebody remembers of a life.
+/// What somebody remembers of a lifetime.
 #[derive(Debug, Default)]
 struct Memory {
     /// Handle of the volume or snapshot that was made by hand.
@@ -47,22 +47,22 @@ struct Memory {
 }
 
 /// One of them.
-pub(crate) struct Keeper<'r> {
+pub(crate) struct Administrator<'r> {
     pub(crate) users: &'r Users<'r>,
     pub(crate) api: &'r Api,
     pub(crate) driver: Client,
     pub(crate) ledger: &'r Ledger,
     /// The volume that snapshots are taken of by hand.
-    pub(crate) aside: &'r str,
+    pub(crate) preexisting: &'r str,
 }
 
-/// Names and paths of one life.
-struct Life {
+/// Names and paths of one lifetime.
+struct Lifetime {
     number: u64,
     home: String,
 }
 
-impl Life {
+impl Lifetime {
     fn of(number: u64) -> Self {
         let home = namespace(namespace_of(number));
         Self { number, home }
@@ -98,22 +98,25 @@ impl Life {
     }
 }
 
-impl Keeper<'_> {
+impl Administrator<'_> {
     /// Does the steps of one of them.
-    pub(crate) fn work(&self, steps: &[LifeStep], keeper: u64) {
+    pub(crate) fn work(&self, steps: &[LifetimeStep], administrator: u64) {
         let mut memory: BTreeMap<u64, Memory> = BTreeMap::new();
-        for step in steps.iter().filter(|it| it.life % KEEPERS == keeper) {
+        for step in steps
+            .iter()
+            .filter(|it| it.life % ADMINISTRATORS == administrator)
+        {
             let memory = memory.entry(step.life).or_default();
-            let life = Life::of(step.life);
+            let life = Lifetime::of(step.life);
             self.users
-                .insist(step.at_ms, || self.perform(&life, step.deed, memory));
+                .insist(step.at_ms, || self.perform(&life, step.action, memory));
         }
     }
 
-    fn perform(&self, life: &Life, deed: Deed, memory: &mut Memory) -> Result<()> {
+    fn perform(&self, life: &Lifetime, action: Action, memory: &mut Memory) -> Result<()> {
         let done = self.users.done;
-        let did = match deed {
-            Deed::Take { claim, retain } => {
+        let did = match action {
+            Action::Take { claim, retain } => {
                 let [deleting, retaining] = SNAPSHOT_CLASSES.map(|(name, _)| name);
                 let class = if retain { retaining } else { deleting };
                 let source = format!("data-{claim}");
@@ -124,7 +127,7 @@ impl Keeper<'_> {
                 count_one(&done.taken);
                 true
             }
-            Deed::Restore => {
+            Action::Restore => {
                 let (name, source) = (format!("restored-{}", life.number), life.name());
                 let kind = "VolumeSnapshot";
                 let object = object::claim_from(&name, CLASS, "1Mi", kind, &source);
@@ -132,30 +135,30 @@ impl Keeper<'_> {
                 count_one(&done.restores);
                 true
             }
-            Deed::Bring { retain, marks } => self.bring(life, retain, marks, memory)?,
-            Deed::Show => {
+            Action::Bring { retain, marks } => self.bring(life, retain, marks, memory)?,
+            Action::Show => {
                 create(self.api, &life.snapshots(), &shown(life, &life.made()))?;
                 true
             }
-            Deed::Drop => {
+            Action::Drop => {
                 self.api.delete(&life.snapshot())?;
                 count_one(&done.dropped);
                 true
             }
-            Deed::Retain => self.retain(life, memory)?,
-            Deed::CutLoose => self.cut_loose(life)?,
-            Deed::Remove => self.remove(life, memory)?,
-            Deed::Again => self.again(life, memory)?,
-            Deed::Make { retain } => self.make(life, retain, memory)?,
-            Deed::Claim => {
+            Action::Retain => self.retain(life, memory)?,
+            Action::CutLoose => self.cut_loose(life)?,
+            Action::Remove => self.remove(life, memory)?,
+            Action::Again => self.again(life, memory)?,
+            Action::Make { retain } => self.make(life, retain, memory)?,
+            Action::Claim => {
                 self.must_not_go(&life.claim())?;
                 let object = object::claim_of(&life.made(), &life.made());
                 create(self.api, &life.claims(), &object)?;
                 true
             }
-            Deed::Unclaim => self.api.delete(&life.claim()).map(|()| true)?,
-            Deed::RemoveVolume => self.api.delete(&life.volume()).map(|()| true)?,
-            Deed::MakeAgain => {
+            Action::Unclaim => self.api.delete(&life.claim()).map(|()| true)?,
+            Action::RemoveVolume => self.api.delete(&life.volume()).map(|()| true)?,
+            Action::MakeAgain => {
                 self.must_not_go(&life.volume())?;
                 self.make(life, true, memory)?
             }
@@ -174,7 +177,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// The volume or snapshot of a life, which is made in the storage the first time. No object speaks of it yet.
+    /// The volume or snapshot of a lifetime, which is made in the storage the first time. No object speaks of it yet.
     fn handle(&self, memory: &mut Memory, make: impl FnOnce() -> Result<String>) -> Result<String> {
         if let Some(handle) = &memory.handle {
             return Ok(handle.clone());
@@ -193,9 +196,9 @@ impl Keeper<'_> {
         }
     }
 
-    fn bring(&self, life: &Life, retain: bool, marks: u8, memory: &mut Memory) -> Result<bool> {
+    fn bring(&self, life: &Lifetime, retain: bool, marks: u8, memory: &mut Memory) -> Result<bool> {
         let handle = self.handle(memory, || {
-            Ok(self.driver.take_snapshot(&life.made(), self.aside)?)
+            Ok(self.driver.take_snapshot(&life.made(), self.preexisting)?)
         })?;
         let annotations = ANNOTATIONS
             .into_iter()
@@ -211,8 +214,8 @@ impl Keeper<'_> {
         Ok(true)
     }
 
-    /// The content of a life: what was made by hand, or what stands behind the VolumeSnapshot.
-    fn content(&self, life: &Life, memory: &Memory) -> Result<Option<Value>> {
+    /// The content of a lifetime: what was made by hand, or what stands behind the VolumeSnapshot.
+    fn content(&self, life: &Lifetime, memory: &Memory) -> Result<Option<Value>> {
         let named = { memory.content.as_ref() }.and_then(|it| text(it, "/metadata/name"));
         let name = match (named, &memory.handle) {
             (Some(name), _) => name.to_owned(),
@@ -227,7 +230,7 @@ impl Keeper<'_> {
         self.api.find(&format!("{CONTENTS}/{name}"))
     }
 
-    fn retain(&self, life: &Life, memory: &mut Memory) -> Result<bool> {
+    fn retain(&self, life: &Lifetime, memory: &mut Memory) -> Result<bool> {
         let Some(content) = self.content(life, memory)? else {
             return Ok(false);
         };
@@ -248,7 +251,7 @@ impl Keeper<'_> {
         Ok(true)
     }
 
-    fn cut_loose(&self, life: &Life) -> Result<bool> {
+    fn cut_loose(&self, life: &Lifetime) -> Result<bool> {
         let loose = json!({ "metadata": { "finalizers": null } });
         let mut contents = vec![life.made()];
         let snapshot = self.api.find(&life.snapshot())?;
@@ -280,7 +283,7 @@ impl Keeper<'_> {
     }
 
     /// Deletes the content just as it was read, so that it is known what becomes of the snapshot.
-    fn remove(&self, life: &Life, memory: &Memory) -> Result<bool> {
+    fn remove(&self, life: &Lifetime, memory: &Memory) -> Result<bool> {
         let Some(content) = self.content(life, memory)? else {
             return Ok(false);
         };
@@ -289,7 +292,7 @@ impl Keeper<'_> {
         Ok(true)
     }
 
-    fn again(&self, life: &Life, memory: &Memory) -> Result<bool> {
+    fn again(&self, life: &Lifetime, memory: &Memory) -> Result<bool> {
         let Some(old) = &memory.content else {
             return Ok(false);
         };
@@ -309,7 +312,7 @@ impl Keeper<'_> {
         Ok(true)
     }
 
-    fn make(&self, life: &Life, retain: bool, memory: &mut Memory) -> Result<bool> {
+    fn make(&self, life: &Lifetime, retain: bool, memory: &mut Memory) -> Result<bool> {
         let handle = self.handle(memory, || {
             let made = self.driver.make_volumes(&[life.made()], BYTES)?;
             made.into_iter().next().context("a volume")
@@ -362,7 +365,7 @@ fn uid_of_taken(content: &Value) -> Option<String> {
     Some(format!("snapshot-{}", name.strip_prefix("snapcontent-")?))
 }
 
-fn shown(life: &Life, content: &str) -> Value {
+fn shown(life: &Lifetime, content: &str) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
         "metadata": { "name": life.name() },
@@ -371,7 +374,7 @@ fn shown(life: &Life, content: &str) -> Value {
 }
 
 fn content(
-    life: &Life,
+    life: &Lifetime,
     name: &str,
     handle: &str,
     policy: &str,

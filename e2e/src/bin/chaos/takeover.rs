@@ -16,7 +16,7 @@ use crate::schedule::Who;
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// Asks all leaders to end, which have to, and the others have to take over; then those.
-pub(crate) fn relay(cast: &mut Cast<'_, '_>, leases: &Leases) -> Result<Vec<Finding>> {
+pub(crate) fn takeover(cast: &mut Cast<'_, '_>, leases: &Leases) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let until = Instant::now() + 10 * LIMIT;
     for round in [1, 2] {

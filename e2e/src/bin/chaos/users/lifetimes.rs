@@ -1,16 +1,16 @@
-//! Lives of snapshots, and of volumes and snapshots that administrators and backup tools make: decided beforehand,
+//! Lifetimes of snapshots, and of volumes and snapshots that administrators and backup tools make: decided beforehand,
 //! as what becomes of claims is. Pure: the same for the same seed.
 
 use super::{Dice, NAMESPACES};
 
-/// One thing that is done in a life.
+/// One thing that is done in a lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// A VolumeSnapshot of the claim of that number is created, of a class that deletes or retains.
     Take { claim: u64, retain: bool },
     /// A claim is created that starts from the VolumeSnapshot.
     Restore,
-    /// A snapshot is taken by hand and gets a VolumeSnapshotContent, which carries what another life has left: `marks`.
+    /// A snapshot is taken by hand and gets a VolumeSnapshotContent, which carries what another lifetime has left: `marks`.
     Bring { retain: bool, marks: u8 },
     /// A VolumeSnapshot is created that names that content.
     Show,
@@ -50,50 +50,54 @@ pub(crate) mod mark {
     pub(crate) const SETS: u8 = 16;
 }
 
-/// A deed and its time.
+/// An action and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LifeStep {
+pub(crate) struct LifetimeStep {
     /// Milliseconds after the beginning of the run.
     pub(crate) at_ms: u64,
-    /// Number of the life.
+    /// Number of the lifetime.
     pub(crate) life: u64,
     /// What is done.
-    pub(crate) deed: Deed,
+    pub(crate) action: Action,
 }
 
-/// All that is done, by time; what concerns one life is in its order.
-pub(crate) fn lives(seed: u64, seconds: u64, claims: u64, lives: u64) -> Vec<LifeStep> {
-    let mut dice = Dice::new(seed, "lives");
+/// All that is done, by time; what concerns one lifetime is in its order.
+pub(crate) fn lifetimes(seed: u64, seconds: u64, claims: u64, lifetimes: u64) -> Vec<LifetimeStep> {
+    let mut dice = Dice::new(seed, "lifetimes");
     let end = seconds * 1000;
     let mut all = Vec::new();
-    for life in 0..lives {
+    for life in 0..lifetimes {
         let born = dice.between(3_000, (end * 85 / 100).max(3_000));
-        let deeds = deeds(&mut dice, source(life, born * claims / end.max(1)), born);
-        let step = |(at_ms, deed)| LifeStep { at_ms, life, deed };
-        all.extend(deeds.into_iter().map(step).filter(|it| it.at_ms < end));
+        let actions = actions(&mut dice, source(life, born * claims / end.max(1)), born);
+        let step = |(at_ms, action)| LifetimeStep {
+            at_ms,
+            life,
+            action,
+        };
+        all.extend(actions.into_iter().map(step).filter(|it| it.at_ms < end));
     }
     all.sort_by_key(|step| step.at_ms);
     all
 }
 
-/// A claim of the life's namespace that was created not long ago, if so many are.
+/// A claim of the lifetime's namespace that was created not long ago, if so many are.
 fn source(life: u64, born: u64) -> u64 {
     let row = (born / NAMESPACES).saturating_sub(1 + life / NAMESPACES % 4);
     row * NAMESPACES + life % NAMESPACES
 }
 
-fn deeds(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Deed)> {
+fn actions(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Action)> {
     let retain = dice.percent(25);
     let marks = u8::try_from(dice.between(0, u64::from(mark::SETS) - 1)).unwrap_or(0);
     let mut story = Story {
         at: born,
-        deeds: Vec::new(),
+        actions: Vec::new(),
     };
     match dice.between(1, 100) {
         1..=35 => {
-            story.then(0, Deed::Take { claim, retain });
+            story.then(0, Action::Take { claim, retain });
             if dice.percent(30) {
-                story.then(dice.between(1_000, 8_000), Deed::Restore);
+                story.then(dice.between(1_000, 8_000), Action::Restore);
             }
             if dice.percent(75) {
                 let late = if dice.percent(35) {
@@ -101,84 +105,84 @@ fn deeds(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Deed)> {
                 } else {
                     (3_000, 60_000)
                 };
-                story.then(dice.between(late.0, late.1), Deed::Drop);
+                story.then(dice.between(late.0, late.1), Action::Drop);
             }
         }
         // A backup tool that only wants to see whether the snapshot is there.
         36..=47 => {
-            story.then(0, Deed::Bring { retain, marks });
-            story.then(dice.between(300, 3_000), Deed::Remove);
+            story.then(0, Action::Bring { retain, marks });
+            story.then(dice.between(300, 3_000), Action::Remove);
         }
         48..=59 => {
-            story.then(0, Deed::Bring { retain, marks });
-            story.then(dice.between(0, 3_000), Deed::Show);
+            story.then(0, Action::Bring { retain, marks });
+            story.then(dice.between(0, 3_000), Action::Show);
             if dice.percent(60) {
-                story.then(dice.between(50, 30_000), Deed::Drop);
+                story.then(dice.between(50, 30_000), Action::Drop);
             }
         }
         60..=71 => {
             story.first(dice, claim, marks);
-            story.then(dice.between(2_000, 12_000), Deed::Retain);
-            story.then(dice.between(50, 1_000), Deed::Drop);
-            story.then(dice.between(50, 3_000), Deed::Remove);
-            story.then(dice.between(50, 3_000), Deed::Again);
+            story.then(dice.between(2_000, 12_000), Action::Retain);
+            story.then(dice.between(50, 1_000), Action::Drop);
+            story.then(dice.between(50, 3_000), Action::Remove);
+            story.then(dice.between(50, 3_000), Action::Again);
             if dice.percent(60) {
-                story.then(dice.between(50, 20_000), Deed::Drop);
+                story.then(dice.between(50, 20_000), Action::Drop);
             }
         }
         72..=81 => {
             story.first(dice, claim, marks);
             let wait = dice.between(500, 12_000);
             if dice.percent(60) {
-                story.then(wait, Deed::Retain);
+                story.then(wait, Action::Retain);
             }
             let order = if dice.percent(50) {
-                [Deed::CutLoose, Deed::Drop]
+                [Action::CutLoose, Action::Drop]
             } else {
-                [Deed::Drop, Deed::CutLoose]
+                [Action::Drop, Action::CutLoose]
             };
-            for deed in order.into_iter().chain([Deed::Remove]) {
-                story.then(dice.between(20, 1_000), deed);
+            for action in order.into_iter().chain([Action::Remove]) {
+                story.then(dice.between(20, 1_000), action);
             }
         }
         _ => story.of_a_volume(dice),
     }
-    story.deeds
+    story.actions
 }
 
-/// Deeds with their times, one after the other.
+/// Actions with their times, one after the other.
 struct Story {
     at: u64,
-    deeds: Vec<(u64, Deed)>,
+    actions: Vec<(u64, Action)>,
 }
 
 impl Story {
-    fn then(&mut self, later: u64, deed: Deed) {
+    fn then(&mut self, later: u64, action: Action) {
         self.at += later;
-        self.deeds.push((self.at, deed));
+        self.actions.push((self.at, action));
     }
 
     /// A snapshot that was taken by the driver or by hand, with its VolumeSnapshot.
     fn first(&mut self, dice: &mut Dice, claim: u64, marks: u8) {
         let retain = false;
         if dice.percent(50) {
-            self.then(0, Deed::Take { claim, retain });
+            self.then(0, Action::Take { claim, retain });
         } else {
-            self.then(0, Deed::Bring { retain, marks });
-            self.then(dice.between(0, 500), Deed::Show);
+            self.then(0, Action::Bring { retain, marks });
+            self.then(dice.between(0, 500), Action::Show);
         }
     }
 
     fn of_a_volume(&mut self, dice: &mut Dice) {
         let retain = dice.percent(60);
-        self.then(0, Deed::Make { retain });
-        self.then(dice.between(0, 500), Deed::Claim);
-        self.then(dice.between(1_000, 20_000), Deed::Unclaim);
+        self.then(0, Action::Make { retain });
+        self.then(dice.between(0, 500), Action::Claim);
+        self.then(dice.between(1_000, 20_000), Action::Unclaim);
         if retain {
-            self.then(dice.between(50, 5_000), Deed::RemoveVolume);
+            self.then(dice.between(50, 5_000), Action::RemoveVolume);
             if dice.percent(60) {
-                self.then(dice.between(50, 3_000), Deed::MakeAgain);
-                self.then(dice.between(0, 500), Deed::Claim);
+                self.then(dice.between(50, 3_000), Action::MakeAgain);
+                self.then(dice.between(0, 500), Action::Claim);
             }
         }
     }
@@ -190,15 +194,15 @@ mod tests {
 
     use super::*;
 
-    fn all() -> Vec<LifeStep> {
-        lives(1, 480, 1000, 500)
+    fn all() -> Vec<LifetimeStep> {
+        lifetimes(1, 480, 1000, 500)
     }
 
     #[test]
     fn a_seed_gives_the_same_lives() {
-        assert_eq!(lives(5, 60, 100, 50), lives(5, 60, 100, 50));
-        assert_ne!(lives(5, 60, 100, 50), lives(6, 60, 100, 50));
-        assert_eq!(lives(5, 60, 100, 0), []);
+        assert_eq!(lifetimes(5, 60, 100, 50), lifetimes(5, 60, 100, 50));
+        assert_ne!(lifetimes(5, 60, 100, 50), lifetimes(6, 60, 100, 50));
+        assert_eq!(lifetimes(5, 60, 100, 0), []);
     }
 
     #[test]
@@ -206,7 +210,7 @@ mod tests {
         let all = all();
         assert!(all.is_sorted_by_key(|step| step.at_ms));
         let names: BTreeSet<String> = { all.iter() }
-            .map(|step| format!("{:?}", step.deed))
+            .map(|step| format!("{:?}", step.action))
             .map(|name| name.split(' ').next().unwrap_or_default().to_owned())
             .collect();
         assert_eq!(names.len(), 14, "{names:?}");
@@ -214,8 +218,8 @@ mod tests {
         for step in &all {
             if begun.insert(step.life) {
                 let makes = matches!(
-                    step.deed,
-                    Deed::Take { .. } | Deed::Bring { .. } | Deed::Make { .. }
+                    step.action,
+                    Action::Take { .. } | Action::Bring { .. } | Action::Make { .. }
                 );
                 assert!(makes, "{step:?}");
             }
@@ -230,16 +234,17 @@ mod tests {
         let mut short = 0;
         let mut sets = BTreeSet::new();
         for step in &all {
-            let Deed::Bring { marks, .. } = step.deed else {
+            let Action::Bring { marks, .. } = step.action else {
                 continue;
             };
             sets.insert(marks);
             let next = all
                 .iter()
                 .find(|it| it.life == step.life && it.at_ms > step.at_ms);
-            short += usize::from(
-                next.is_some_and(|it| it.deed == Deed::Remove && it.at_ms - step.at_ms <= 3_000),
-            );
+            short +=
+                usize::from(next.is_some_and(|it| {
+                    it.action == Action::Remove && it.at_ms - step.at_ms <= 3_000
+                }));
         }
         assert!(short > 30, "{short}");
         assert_eq!(sets.len(), usize::from(mark::SETS));
@@ -253,7 +258,7 @@ mod tests {
             .collect();
         let mut early = 0;
         for step in all() {
-            if let Deed::Take { claim, .. } = step.deed {
+            if let Action::Take { claim, .. } = step.action {
                 assert_eq!(claim % NAMESPACES, step.life % NAMESPACES);
                 let born = births.iter().find(|(number, _)| *number == claim);
                 early += usize::from(born.is_none_or(|(_, at)| *at > step.at_ms));
