@@ -426,6 +426,11 @@ $(call say,$@: scenarios on a real control plane)
     $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(1),-- $(1))
 endef
 
+.PHONY: upstream
+upstream: programs cluster driver helm snapshot-crds ## What differs from outside between two folders of upstream's programs (OLD=folder, NEW=folder, ONLY=name); docs/upstream.md
+	@$(compile) upstream
+	@e2e/upstream.sh $(if $(OLD),'$(OLD)') $(if $(NEW),'$(NEW)') $(if $(ONLY),'$(ONLY)')
+
 # A cluster of each version is 140 MB and minutes of compilation.
 OLDER ?= 1.34 1.35
 .PHONY: versions

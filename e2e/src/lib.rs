@@ -5,7 +5,7 @@
 //! registrar on a node, [`node_agent`] does what a kubelet does for volumes where there is none,
 //! [`deployment`] runs both everywhere and pods that use their volumes, [`controller`] runs a
 //! sidecar under its service account, [`chart`] renders our charts, [`manifest`] reads what
-//! Kubernetes ships, [`requests`] and [`calls`] count what was asked of API server and driver,
+//! Kubernetes ships, [`requests`] and [`calls`] count what was asked of API server and driver, [`outside`] writes it down,
 //! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] notes a user's wish
 //! to stop, [`story`] tells a demonstration step by step, [`real`] starts a cluster whose node runs
 //! containers and [`image`] makes what they are started from, [`suite`] runs scenarios and gives
@@ -26,6 +26,7 @@ pub mod manifest;
 pub mod node;
 pub mod node_agent;
 pub mod object;
+pub mod outside;
 pub mod process;
 pub mod program;
 pub mod proxy;

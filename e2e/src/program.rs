@@ -189,10 +189,12 @@ pub fn archives(program: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Is the sidecar under test another project's? A program outside of this repository is: scenarios
+/// Is the sidecar under test another project's? A program outside of this repository is, or in `build/upstream`: scenarios
 /// about what only ours does are then left out, and its figures are shown beside ours.
 pub fn is_foreign(sidecar: &Path) -> Result<bool> {
-    Ok(!sidecar.starts_with(root().canonicalize()?))
+    let root = root().canonicalize()?;
+    let upstream = root.join("build").join("upstream");
+    Ok(!sidecar.starts_with(root) || sidecar.starts_with(upstream))
 }
 
 /// The CSI driver: ours, or csi-driver-host-path when `HOSTPATHPLUGIN` names it.

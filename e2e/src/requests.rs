@@ -35,7 +35,8 @@ pub struct Request {
 }
 
 impl Request {
-    fn path(&self) -> String {
+    /// `resource` or `resource/subresource`.
+    pub fn path(&self) -> String {
         match self.subresource.as_str() {
             "" => self.resource.clone(),
             subresource => format!("{}/{subresource}", self.resource),
@@ -50,6 +51,11 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Each kind.
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
+        self.kinds.iter()
+    }
+
     /// How many requests `chosen` holds for.
     pub fn count(&self, chosen: impl Fn(&Request) -> bool) -> u64 {
         let kinds = self.kinds.iter().filter(|kind| chosen(kind));
@@ -104,7 +110,7 @@ struct Counted {
 }
 
 impl<'a> AuditLog<'a> {
-    /// Counts from now on what `user` asks.
+    /// Counts from now on what `user` asks, which may be a regular expression for whole names.
     pub fn of(cluster: &'a Cluster, user: &str) -> Result<Self> {
         let mark: String = user
             .chars()

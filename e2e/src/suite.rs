@@ -135,6 +135,18 @@ pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
 /// # Errors
 /// `--part` cannot be read.
 pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> Result<ExitCode> {
+    run_and(groups, context, |_, _| Ok(()))
+}
+
+/// As [`run`]; after each scenario it does what `after` says, which gets its name and how it ended, and may fail it.
+///
+/// # Errors
+/// `--part` cannot be read.
+pub fn run_and<C>(
+    groups: &[&[Scenario<C>]],
+    context: &C,
+    mut after: impl FnMut(&str, &str) -> Result<()>,
+) -> Result<ExitCode> {
     let wanted = wanted();
     let part = Part::of_arguments(env::args())?;
     let mut stopped = None;
@@ -154,6 +166,13 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> Result<ExitCode> {
         let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run)(context)))
             .unwrap_or_else(|_| Err(anyhow!("panicked")));
         let seconds = start.elapsed().as_secs_f64();
+        let ending = match &outcome {
+            Ok(Verdict::Passed | Verdict::Counted(_)) => "passed",
+            Ok(Verdict::Skipped(_)) => "skipped",
+            Err(_) => "failed",
+        };
+        let afterwards = after(scenario.name, ending);
+        let outcome = outcome.and_then(|verdict| afterwards.map(|()| verdict));
         match outcome {
             Ok(Verdict::Passed) => {
                 passed += 1;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use e2e::cluster::{Cluster, Options};
+use e2e::outside::Outside;
 use e2e::suite;
 
 fn main() -> ExitCode {
@@ -47,7 +48,12 @@ fn scenarios() -> Result<ExitCode> {
         snapshots::SCENARIOS,
         together::SCENARIOS,
     ];
-    let code = suite::run(&groups, &cluster);
+    let mut outside = Outside::of(&cluster)?;
+    let code = suite::run_and(&groups, &cluster, |scenario, ending| {
+        let outside = outside.as_mut();
+        outside.map_or(Ok(()), |outside| outside.note(scenario, ending))
+    });
+    drop(outside);
     cluster.down().context("teardown")?;
     suite::say("  cluster down, nothing left");
     code

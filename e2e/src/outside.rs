@@ -1,0 +1,165 @@
+//! What a scenario looks like from outside: what sidecars asked of the API server and of the driver, and their events. Where
+//! `RECORD` names a folder, each scenario gets a file there, which `make upstream` compares with that of other programs.
+//!
+//! Two runs of one program must have the same files. So each line stands once, however often it happened; leases are left
+//! out, and what is new in each run, uids for example, is a star.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::{env, fs};
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::api::text;
+use crate::calls::Calls;
+use crate::cluster::Cluster;
+use crate::requests::AuditLog;
+
+/// Service accounts; those of sidecars are in namespaces of their drivers, those of Kubernetes in kube-system.
+const ACCOUNTS: &str = "system:serviceaccount:[^:]+:[a-z-]+";
+
+/// Events of Kubernetes itself.
+const KUBERNETES: [&str; 8] = [
+    "attachdetach-controller",
+    "controllermanager",
+    "default-scheduler",
+    "kubelet",
+    "persistentvolume-controller",
+    "taint-eviction-controller",
+    "volume_expand",
+    "node-controller",
+];
+
+/// Writes down what happens on a cluster.
+pub struct Outside<'a> {
+    cluster: &'a Cluster,
+    folder: PathBuf,
+    requests: AuditLog<'a>,
+    /// How many calls of each record belong to earlier scenarios.
+    calls: BTreeMap<PathBuf, usize>,
+    /// Events that do.
+    events: HashSet<String>,
+}
+
+impl<'a> Outside<'a> {
+    /// One that begins now; none unless `RECORD` names a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be made, or the audit log cannot be marked.
+    pub fn of(cluster: &'a Cluster) -> Result<Option<Self>> {
+        let Some(folder) = env::var_os("RECORD").filter(|folder| !folder.is_empty()) else {
+            return Ok(None);
+        };
+        fs::create_dir_all(&folder)?;
+        Ok(Some(Self {
+            cluster,
+            folder: folder.into(),
+            requests: AuditLog::of(cluster, ACCOUNTS)?,
+            calls: BTreeMap::new(),
+            events: HashSet::new(),
+        }))
+    }
+
+    /// Writes the file of a scenario that has ended so.
+    ///
+    /// # Errors
+    /// Log, record or events cannot be read, or the file cannot be written.
+    pub fn note(&mut self, scenario: &str, ending: &str) -> Result<()> {
+        let mut lines = BTreeSet::new();
+        self.note_requests(&mut lines)?;
+        self.note_calls(&mut lines)?;
+        self.note_events(&mut lines)?;
+        let dir = self.cluster.dir().to_string_lossy();
+        let mut file = format!("{ending}\n");
+        for line in lines {
+            file.push_str(&line.replace(&*dir, "*"));
+            file.push('\n');
+        }
+        fs::write(self.folder.join(format!("{scenario}.txt")), file)?;
+        Ok(())
+    }
+
+    fn note_requests(&mut self, lines: &mut BTreeSet<String>) -> Result<()> {
+        for request in self.requests.phase()?.iter() {
+            if request.resource == "leases" || request.user.contains(":kube-system:") {
+                continue;
+            }
+            let account = request.user.rsplit(':').next().unwrap_or_default();
+            let (verb, path, code) = (&request.verb, request.path(), request.code);
+            lines.insert(format!("request {account} {verb} {path} {code}"));
+        }
+        Ok(())
+    }
+
+    fn note_calls(&mut self, lines: &mut BTreeSet<String>) -> Result<()> {
+        for place in fs::read_dir(self.cluster.dir().join("run"))? {
+            let record = place?.path().join("calls.jsonl");
+            let calls = Calls::read(&record)?;
+            let known = self.calls.insert(record, calls.count()).unwrap_or(0);
+            // The kubelet makes the others.
+            let calls = calls.iter().skip(known);
+            for call in calls.filter(|call| !call.method.starts_with("Node")) {
+                let code = call.code.as_deref().unwrap_or("unanswered");
+                let line = format!("call {} {code} {}", call.method, call.request);
+                lines.insert(without_chance(&line));
+            }
+        }
+        Ok(())
+    }
+
+    fn note_events(&mut self, lines: &mut BTreeSet<String>) -> Result<()> {
+        let list = self.cluster.api()?.get("/api/v1/events")?;
+        let events = list.pointer("/items").and_then(Value::as_array);
+        for event in events.into_iter().flatten() {
+            let field = |pointer| text(event, pointer).unwrap_or_default();
+            let is_new = self.events.insert(field("/metadata/uid").to_owned());
+            let names = [field("/source/component"), field("/reportingComponent")];
+            if !is_new || names.iter().any(|name| KUBERNETES.contains(name)) {
+                continue;
+            }
+            let line = format!(
+                "event {} {} {} {}",
+                field("/involvedObject/kind"),
+                field("/type"),
+                field("/reason"),
+                field("/message")
+            );
+            lines.insert(without_chance(&line.replace('\n', " ")));
+        }
+        Ok(())
+    }
+}
+
+/// Stars for uids, times and ports.
+fn without_chance(line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c.is_ascii_alphanumeric();
+        if !is_word(first) {
+            text.push(first);
+            rest = rest.split_at(first.len_utf8()).1;
+            continue;
+        }
+        let (word, after) = match uid(rest) {
+            Some(length) => rest.split_at(length),
+            None => rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len())),
+        };
+        let is_number = word.chars().all(|c| c.is_ascii_digit());
+        let is_chance = word.contains('-') || is_number && (word.len() == 5 || word.len() > 9);
+        text.push_str(if is_chance { "*" } else { word });
+        rest = after;
+    }
+    text
+}
+
+/// The length of the uid at the beginning.
+fn uid(text: &str) -> Option<usize> {
+    const LENGTH: usize = 36;
+    let uid = text.get(..LENGTH)?;
+    let groups: Vec<_> = uid.split('-').collect();
+    let lengths: Vec<_> = groups.iter().map(|group| group.len()).collect();
+    let hex = |group: &&str| group.chars().all(|c| c.is_ascii_hexdigit());
+    (lengths == [8, 4, 4, 4, 12] && groups.iter().all(hex)).then_some(LENGTH)
+}
