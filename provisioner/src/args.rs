@@ -10,7 +10,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http};
 use sidecar::flags::{Exit, Values};
 use sidecar::gates::retired::PROVISIONER as RETIRED_GATES;
-use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
+use sidecar::gates::{API_SERVER_0_36, Gate, Gates, Stage};
 use sidecar::kube::rate::Rate;
 use sidecar::names::is_subdomain;
 
@@ -131,7 +131,7 @@ pub struct Ownership {
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Vec<String>), Exit> {
     let mut gates = Gates::new(GATES)
-        .ignoring(API_SERVER)
+        .ignoring(API_SERVER_0_36)
         .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"));
     let refused = |error| Exit::failure(FATAL, format_args!("--feature-gates: {error}"));

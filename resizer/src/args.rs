@@ -35,7 +35,20 @@ static FLAGS: &[Flag] = &[
         "timeout",
         Kind::Duration,
         "10s",
-        "Timeout of each call to the driver. Set it longer than the storage system takes to expand a volume; otherwise the call is repeated again and again.",
+        "Timeout of calls that ask the driver who it is. If given, even with its default value, it replaces --resize-timeout and --modify-timeout.",
+    ),
+    Flag::new(
+        "resize-timeout",
+        Kind::Duration,
+        "10s",
+        "Timeout of each ControllerExpandVolume call. Set it longer than the storage system takes to expand a volume; otherwise the call is repeated again and again.",
+    ),
+    Flag::new(
+        "modify-timeout",
+        Kind::Duration,
+        "10s",
+        "Timeout of ControllerModifyVolume calls. Longer than the storage system takes to modify a \
+         volume.",
     ),
     Flag::new(
         "retry-interval-start",
@@ -68,8 +81,7 @@ static FLAGS: &[Flag] = &[
         "",
         "Comma-separated Name=bool pairs that switch features: AnnotateFsResize=true|false (BETA - \
          default=true), ReleaseLeaderElectionOnExit=true|false (ALPHA - default=false; the lease \
-         is always released here). RecoverVolumeExpansionFailure and VolumeAttributesClass, which \
-         are on, will go.",
+         is always released here). VolumeAttributesClass, which is on, will go.",
     ),
 ];
 
@@ -92,20 +104,27 @@ pub static SPEC: Spec = Spec {
 };
 
 const ANNOTATE: &str = "AnnotateFsResize";
-const RECOVER: &str = "RecoverVolumeExpansionFailure";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
 /// The gates that upstream knows by itself. The lease is always released here, whatever the last
 /// one says.
 pub static GATES: &[Gate] = &[
     Gate::new(ANNOTATE, true, Stage::Beta),
-    Gate::new(RECOVER, true, Stage::Ga),
     Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
 ];
 
 /// What the program shall do.
 pub type Command = controller::Command<Config>;
+
+/// How long calls that change volumes may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// `ControllerExpandVolume`
+    pub resize: Duration,
+    /// `ControllerModifyVolume`
+    pub modify: Duration,
+}
 
 /// How to expand and modify volumes.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +135,8 @@ pub struct Config {
     pub pacing: Pacing,
     /// `--timeout`
     pub timeout: Duration,
+    /// Of the calls that change volumes.
+    pub timeouts: Timeouts,
     /// `--csi-address`
     pub csi_address: String,
     /// What decisions need.
@@ -141,13 +162,30 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let mut gates = Gates::new(GATES)
         .ignoring(API_SERVER)
         .retired(&RETIRED_GATES);
-    let warnings = gates.set(&values.gates("feature-gates"))?;
+    let mut warnings = gates.set(&values.gates("feature-gates"))?;
     let duration = |name| values.duration(name).to_timeout();
+    // Whoever sets the older flag means all calls.
+    let mut either = |name| {
+        if !values.is_set("timeout") {
+            return name;
+        }
+        if values.is_set(name) {
+            warnings.push(format!(
+                "Flag --{name} has no effect beside --timeout, which is the timeout of all calls"
+            ));
+        }
+        "timeout"
+    };
+    let timeouts = Timeouts {
+        resize: duration(either("resize-timeout")),
+        modify: duration(either("modify-timeout")),
+    };
     let pacing = Pacing::from_flags(values, at_least_one(values, "workers")?);
     let config = Config {
         resync: duration("resync-period"),
         pacing,
         timeout: duration("timeout"),
+        timeouts,
         csi_address: values.string("csi-address").to_owned(),
         settings: Settings {
             handle_in_use: values.bool("handle-volume-inuse-error"),
@@ -155,7 +193,6 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
             infeasible_wait: pacing.retry_max,
             gates: settings::Gates {
                 annotate: gates.enabled(ANNOTATE),
-                recover: gates.enabled(RECOVER),
                 attributes_class: gates.enabled(ATTRIBUTES_CLASS),
             },
         },

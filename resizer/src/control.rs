@@ -40,8 +40,7 @@ fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc
         component: format!("external-resizer {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
-    let by = (config.pacing, &config.settings);
-    let engine = engine(driver, (seat.api(), events), by, seat.queues())?;
+    let engine = engine(driver, (seat.api(), events), config, seat.queues())?;
     engine.depends_on(&seat.process.server);
     Ok(engine)
 }

@@ -8,7 +8,7 @@ pub mod retired;
 
 use std::collections::BTreeMap;
 
-pub use api_server::API_SERVER;
+pub use api_server::{API_SERVER, API_SERVER_0_36};
 pub use retired::Retired;
 
 /// How far a feature has come.
@@ -72,7 +72,7 @@ const ALL_BETA: &str = "AllBeta";
 #[derive(Clone, Debug)]
 pub struct Gates {
     known: &'static [Gate],
-    ignored: &'static [Gate],
+    ignored: &'static [&'static [Gate]],
     retired: &'static Retired,
     values: BTreeMap<&'static str, bool>,
     explicit: Vec<&'static str>,
@@ -92,7 +92,7 @@ impl Gates {
 
     /// Also accepts these, each with a warning that it does nothing.
     #[must_use]
-    pub fn ignoring(mut self, ignored: &'static [Gate]) -> Self {
+    pub fn ignoring(mut self, ignored: &'static [&'static [Gate]]) -> Self {
         self.ignored = ignored;
         self
     }
@@ -132,7 +132,7 @@ impl Gates {
                 gate.name
             ));
         }
-        for gate in self.ignored {
+        for gate in self.ignored.iter().copied().flatten() {
             if let Some(value) = last.get(gate.name) {
                 warnings.push(format!(
                     "Feature gate {}={value} belongs to the API server and has no effect here.",
@@ -155,7 +155,10 @@ impl Gates {
         if name == ALL_ALPHA || name == ALL_BETA || self.retired.release(name).is_some() {
             return Ok(());
         }
-        let mut all = self.known.iter().chain(self.ignored);
+        let mut all = self
+            .known
+            .iter()
+            .chain(self.ignored.iter().copied().flatten());
         let gate = all.find(|gate| gate.name == name);
         let gate = gate.ok_or_else(|| GateError::Unknown(name.to_owned()))?;
         if gate.locked && gate.default != value {
@@ -306,11 +309,12 @@ mod tests {
 
     #[test]
     fn gates_of_the_api_server_are_accepted_as_far_as_it_accepts_them() {
-        let set = |name: &str, value| {
+        let set_of = |library, name: &str, value| {
             Gates::new(KNOWN)
-                .ignoring(API_SERVER)
+                .ignoring(library)
                 .set(&[(name.to_owned(), value)])
         };
+        let set = |name: &str, value| set_of(API_SERVER_0_36, name, value);
         assert_eq!(
             set("WatchList", false).unwrap(),
             ["Feature gate WatchList=false belongs to the API server and has no effect here."]
@@ -332,9 +336,48 @@ mod tests {
         }
         assert!(set("ContextualLogging", true).is_err());
         assert_eq!(set("AllBeta", true), Ok(Vec::new()));
-        let names: Vec<_> = API_SERVER.iter().map(|gate| gate.name).collect();
-        assert!(names.is_sorted() && names.len() > 30);
-        assert!(KNOWN.iter().all(|gate| !names.contains(&gate.name)));
+        for library in [API_SERVER, API_SERVER_0_36] {
+            for table in library {
+                assert!(table.iter().map(|gate| gate.name).is_sorted());
+            }
+            let mut names = library.iter().copied().flatten().map(|gate| gate.name);
+            assert!(names.clone().count() > 40);
+            assert!(names.all(|name| KNOWN.iter().all(|gate| gate.name != name)));
+        }
+    }
+
+    #[test]
+    fn n_60_gates_of_the_library_s_version_0_37() {
+        let set = |program: &'static Retired, library, name: &str| {
+            let gates = Gates::new(KNOWN).ignoring(library).retired(program);
+            let mut gates = gates;
+            gates.set(&[(name.to_owned(), true)])
+        };
+        for (program, release) in [
+            (&retired::ATTACHER, "csi-attacher v4.13.0"),
+            (&retired::RESIZER, "csi-resizer v2.3.0"),
+            (&retired::SNAPSHOTTER, "csi-snapshotter v8.7.0"),
+            (&retired::SNAPSHOT_CONTROLLER, "snapshot-controller v8.7.0"),
+        ] {
+            let gone = set(program, API_SERVER, "BtreeWatchCache").unwrap();
+            let warning = format!(
+                "Feature gate BtreeWatchCache=true was retired in {release} and has no effect"
+            );
+            assert_eq!(gone, [warning]);
+            assert_eq!(
+                set(program, API_SERVER, "EtcdRangeStream").unwrap().len(),
+                1
+            );
+        }
+        let provisioner = |name| set(&retired::PROVISIONER, API_SERVER_0_36, name);
+        let known = provisioner("BtreeWatchCache").unwrap();
+        assert!(known[0].contains("belongs to the API server"), "{known:?}");
+        let unknown = provisioner("EtcdRangeStream").unwrap_err();
+        assert_eq!(
+            unknown,
+            GateError::Unknown("EtcdRangeStream".to_owned()),
+            "N-11"
+        );
     }
 
     #[test]
@@ -357,16 +400,16 @@ mod tests {
 
     #[test]
     fn no_gate_is_both_known_and_retired() {
-        let known = API_SERVER.iter().chain(KNOWN);
-        for table in [
-            &retired::ATTACHER,
-            &retired::PROVISIONER,
-            &retired::RESIZER,
-            &retired::SNAPSHOTTER,
-            &retired::SNAPSHOT_CONTROLLER,
+        for (table, library) in [
+            (&retired::ATTACHER, API_SERVER),
+            (&retired::PROVISIONER, API_SERVER_0_36),
+            (&retired::RESIZER, API_SERVER),
+            (&retired::SNAPSHOTTER, API_SERVER),
+            (&retired::SNAPSHOT_CONTROLLER, API_SERVER),
         ] {
+            let mut known = library.iter().copied().flatten().chain(KNOWN);
             let gone = |gate: &&Gate| table.release(gate.name).is_some();
-            assert_eq!(known.clone().find(gone), None, "{}", table.program);
+            assert_eq!(known.find(gone), None, "{}", table.program);
         }
     }
 

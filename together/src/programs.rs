@@ -2,6 +2,8 @@
 
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, LOGGING, METRICS};
 use sidecar::flags::{Dialect, Spec, retired};
+#[cfg(feature = "controllers")]
+use sidecar::gates::{API_SERVER, API_SERVER_0_36};
 use sidecar::gates::{Gate, retired as retired_gates};
 
 use crate::plan::split::Program;
@@ -13,6 +15,7 @@ const LIVENESSPROBE: Program = Program {
     others: &[],
     spec: &livenessprobe::args::SPEC,
     gates: NO_GATES,
+    ignored_gates: &[],
     retired_gates: &retired_gates::NONE,
     is_for_nodes: false,
     has_own_listener: true,
@@ -23,6 +26,7 @@ const REGISTRAR: Program = Program {
     others: &["registrar", "csi-node-driver-registrar"],
     spec: &registrar::args::SPEC,
     gates: NO_GATES,
+    ignored_gates: &[],
     retired_gates: &retired_gates::NONE,
     is_for_nodes: true,
     has_own_listener: true,
@@ -42,6 +46,7 @@ pub static NODE: &[Program] = &[
         others: &[],
         spec: &PROCESS,
         gates: NO_GATES,
+        ignored_gates: &[],
         retired_gates: &retired_gates::NONE,
         is_for_nodes: false,
         has_own_listener: false,
@@ -62,6 +67,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-provisioner", "external-provisioner"],
         spec: &provisioner::args::SPEC,
         gates: provisioner::args::GATES,
+        ignored_gates: API_SERVER_0_36,
         retired_gates: &retired_gates::PROVISIONER,
         is_for_nodes: false,
         has_own_listener: false,
@@ -71,6 +77,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-attacher", "external-attacher"],
         spec: &attacher::args::SPEC,
         gates: attacher::args::GATES,
+        ignored_gates: API_SERVER,
         retired_gates: &retired_gates::ATTACHER,
         is_for_nodes: false,
         has_own_listener: false,
@@ -80,6 +87,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-resizer", "external-resizer"],
         spec: &resizer::args::SPEC,
         gates: resizer::args::GATES,
+        ignored_gates: API_SERVER,
         retired_gates: &retired_gates::RESIZER,
         is_for_nodes: false,
         has_own_listener: false,
@@ -89,6 +97,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-snapshotter", "external-snapshotter"],
         spec: &snapshotter::args::SPEC,
         gates: snapshotter::args::GATES,
+        ignored_gates: API_SERVER,
         retired_gates: &retired_gates::SNAPSHOTTER,
         is_for_nodes: false,
         has_own_listener: false,

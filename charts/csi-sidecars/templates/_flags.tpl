@@ -134,6 +134,8 @@
 {{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
 {{- include "csi-sidecars.flags" (list
   (list "workers" $it.workers)
+  (list "resize-timeout" $it.resizeTimeout)
+  (list "modify-timeout" $it.modifyTimeout)
   (list "resync-period" $it.resyncPeriod)
   (list "handle-volume-inuse-error" (ternary "" false $it.handleVolumeInUseError))
   (list "extra-modify-metadata" (ternary true "" $it.extraModifyMetadata))

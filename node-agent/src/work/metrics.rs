@@ -22,7 +22,7 @@ impl StorageOperations {
     /// # Errors
     /// If the registry has one already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
-        let help = "[ALPHA] Storage operation duration";
+        let help = "[BETA] Storage operation duration";
         let options = HistogramOpts::new("storage_operation_duration_seconds", help)
             .buckets(BUCKETS.to_vec());
         let labels = ["volume_plugin", "operation_name", "status", "migrated"];

@@ -24,6 +24,10 @@ fn defaults_are_upstreams() {
             retry_max: Duration::from_mins(5),
         },
         timeout: Duration::from_secs(10),
+        timeouts: Timeouts {
+            resize: Duration::from_secs(10),
+            modify: Duration::from_secs(10),
+        },
         csi_address: "/run/csi/socket".to_owned(),
         settings: Settings::default(),
         attributes_class_given: false,
@@ -97,30 +101,64 @@ fn section_1_3_gates() {
     let gates = |args: &[&str]| {
         let (config, warnings) = config(args);
         let gates = config.settings.gates;
-        let on = [gates.annotate, gates.recover, gates.attributes_class];
+        let on = [gates.annotate, gates.attributes_class];
         (on, config.attributes_class_given, warnings.len())
     };
     for (text, on, given, warnings) in [
-        ("AnnotateFsResize=false", [false, true, true], false, 0),
-        (
-            "RecoverVolumeExpansionFailure=false",
-            [true, false, true],
-            false,
-            1,
-        ),
-        ("VolumeAttributesClass=false", [true, true, false], true, 1),
-        ("VolumeAttributesClass=true", [true, true, true], true, 1),
-        ("AllBeta=false", [false, true, true], false, 0),
+        ("AnnotateFsResize=false", [false, true], false, 0),
+        ("VolumeAttributesClass=false", [true, false], true, 1),
+        ("VolumeAttributesClass=true", [true, true], true, 1),
+        ("AllBeta=false", [false, true], false, 0),
         (
             "AllAlpha=true,ReleaseLeaderElectionOnExit=true",
-            [true, true, true],
+            [true, true],
             false,
             0,
         ),
-        ("WatchList=true", [true, true, true], false, 1),
+        ("WatchList=true", [true, true], false, 1),
     ] {
         let flag = format!("--feature-gates={text}");
         assert_eq!(gates(&[&flag]), (on, given, warnings), "{text}");
+    }
+}
+
+#[test]
+fn n_22_recovery_cannot_be_switched_off_any_more() {
+    for value in ["true", "false"] {
+        let flag = format!("--feature-gates=RecoverVolumeExpansionFailure={value}");
+        let (config, warnings) = config(&[&flag]);
+        assert_eq!(config.settings, Settings::default());
+        let warning = format!(
+            "Feature gate RecoverVolumeExpansionFailure={value} was retired in csi-resizer v2.3.0 \
+             and has no effect"
+        );
+        assert_eq!(warnings, [warning]);
+    }
+}
+
+#[test]
+fn n_20a_20b_20c_20d_and_20e_timeouts_of_both_calls() {
+    const RESIZE: &str = "--resize-timeout=300s";
+    const MODIFY: &str = "--modify-timeout=1800s";
+    for (row, args, resize, modify, ignored) in [
+        ("N-20a", &[][..], 10, 10, 0),
+        ("N-20b", &[RESIZE, MODIFY], 300, 1800, 0),
+        ("N-20c", &[RESIZE, MODIFY, "--timeout=120s"], 120, 120, 2),
+        ("N-20d", &[RESIZE, MODIFY, "--timeout=10s"], 10, 10, 2),
+        ("N-20e", &[RESIZE], 300, 10, 0),
+        ("N-20e", &[MODIFY], 10, 1800, 0),
+        ("--timeout alone", &["--timeout=20s"], 20, 20, 0),
+        ("its older name", &[RESIZE, "--csiTimeout=20s"], 20, 20, 1),
+    ] {
+        let (config, warnings) = config(args);
+        let expected = Timeouts {
+            resize: Duration::from_secs(resize),
+            modify: Duration::from_secs(modify),
+        };
+        assert_eq!(config.timeouts, expected, "{row}");
+        let told =
+            { warnings.iter() }.filter(|line| line.contains("has no effect beside --timeout"));
+        assert_eq!(told.count(), ignored, "{row}: {warnings:?}");
     }
 }
 

@@ -102,20 +102,18 @@ impl Expansion {
             return Err(End::Done);
         }
         let (volume, source) = expandable(view, claim)?;
-        let recover = view.settings.gates.recover;
         let target = target(&Facts {
             claim,
             volume: volume.capacity,
             settled: self.marks.settled,
             controller: view.driver.abilities.expansion == Who::Controller,
-            recover,
         });
         let target = target.ok_or(End::Done)?;
-        let same = recover && claim.allocated == Some(target);
+        let same = claim.allocated == Some(target);
         if same && self.slow.as_deref() == Some(&*target.value().to_string()) {
             return Err(End::Later);
         }
-        if let Some(patch) = patch::mark_resizing(claim, target, recover, view.now) {
+        if let Some(patch) = patch::mark_resizing(claim, target, view.now) {
             if self.marked < MARKS {
                 return Ok(Step::PatchClaim(ClaimWrite::MarkResizing, patch));
             }
@@ -180,7 +178,6 @@ impl Expansion {
         volume: &Volume,
         grown: &Grown,
     ) -> Result<Step, End> {
-        let gates = view.settings.gates;
         // With nothing gained there is nothing for the node to do, and nobody to wait for.
         if let Some(cause) = grown.shortfall().filter(|_| grown.on_node)
             && claim.capacity.is_some_and(|held| held >= grown.capacity)
@@ -190,27 +187,22 @@ impl Expansion {
             return Err(End::Failed(failure));
         }
         if !self.written {
-            let annotation = match (gates.annotate, grown.on_node, claim.capacity) {
+            let annotation = match (view.settings.gates.annotate, grown.on_node, claim.capacity) {
                 (true, true, Some(before)) => Annotation::Add(before),
                 (true, false, _) => Annotation::Remove,
                 (true, true, None) | (false, _, _) => Annotation::Keep,
             };
-            let capacity = grown.on_volume(gates.recover, claim.capacity);
+            let capacity = grown.on_volume(claim.capacity);
             if let Some(patch) = patch::grow(volume, capacity, annotation) {
                 let name = claim.volume.clone();
                 return Ok(Step::PatchVolume(name, VolumeWrite::Grow, patch));
             }
         }
         let (write, patch) = if grown.on_node {
-            let write = if gates.recover {
-                ClaimWrite::MarkPendingOnNode
-            } else {
-                ClaimWrite::RequireFileSystemResize
-            };
-            let patch = patch::pending_on_node(claim, gates.recover, view.now);
-            (write, patch)
+            let patch = patch::pending_on_node(claim, view.now);
+            (ClaimWrite::MarkPendingOnNode, patch)
         } else {
-            let patch = patch::finish_resize(claim, grown.capacity, gates.recover);
+            let patch = patch::finish_resize(claim, grown.capacity);
             (ClaimWrite::FinishResize, patch)
         };
         // There is nothing to be written only if the node was waited for already.
@@ -364,7 +356,7 @@ impl Expansion {
             return None;
         };
         let finality = classify(Kind::Expand, error.code);
-        if finality == Finality::InDoubt || !view.settings.gates.recover {
+        if finality == Finality::InDoubt {
             return None;
         }
         let message = format!("failed to expand pvc with {error}");

@@ -112,8 +112,6 @@ struct Running {
 pub struct InFlightState {
     /// How long what was called impossible waits.
     retention: Duration,
-    /// Whether expansions have that wait, too.
-    recover: bool,
     claims: HashMap<Text, Entry>,
     /// Which task of a claim runs, and whether the other one waits for it.
     turns: KeyedGuards<Text, Task>,
@@ -132,7 +130,6 @@ impl InFlightState {
     pub fn new(settings: &Settings) -> Self {
         Self {
             retention: settings.infeasible_wait,
-            recover: settings.gates.recover,
             claims: HashMap::new(),
             turns: KeyedGuards::default(),
             running: HashMap::new(),
@@ -240,12 +237,11 @@ impl InFlightState {
         if entry.is_empty() {
             self.claims.remove(&task.claim);
         }
-        let slows = self.recover || kind == Kind::Modify;
         let next = match end {
             End::Done | End::Waits(_) | End::Parked => Next::Forget,
             End::Again => Next::Again,
             End::Later => waits.map_or(Next::Again, Next::After),
-            End::Failed(failure) if slows && failure.is_slow(kind) => Next::After(retention),
+            End::Failed(failure) if failure.is_slow(kind) => Next::After(retention),
             End::Failed(_) => Next::Backoff,
         };
         Ended { next, woken }

@@ -245,9 +245,6 @@ fn of_claim(write: ClaimWrite, claim: &Text, error: &ApiError) -> String {
         ClaimWrite::MarkPendingOnNode => {
             format!("mark PVC {claim:?} as node expansion required failed")
         }
-        ClaimWrite::RequireFileSystemResize => {
-            format!("mark PVC {claim:?} as file system resize required failed")
-        }
         ClaimWrite::FinishResize => format!("mark PVC {claim:?} as resize finished failed"),
         ClaimWrite::RecordResizeError => {
             format!("mark PVC {claim:?} as controller expansion failed, errored with")

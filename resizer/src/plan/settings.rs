@@ -33,8 +33,6 @@ impl Default for Settings {
 pub struct Gates {
     /// `AnnotateFsResize`
     pub annotate: bool,
-    /// `RecoverVolumeExpansionFailure`
-    pub recover: bool,
     /// `VolumeAttributesClass`, after discovery had its say.
     pub attributes_class: bool,
 }
@@ -43,7 +41,6 @@ impl Default for Gates {
     fn default() -> Self {
         Self {
             annotate: true,
-            recover: true,
             attributes_class: true,
         }
     }

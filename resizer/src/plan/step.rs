@@ -47,8 +47,6 @@ pub enum ClaimWrite {
     RecordResizeError,
     /// The driver expanded, the node is next.
     MarkPendingOnNode,
-    /// The same without `RecoverVolumeExpansionFailure`: a condition is all that is written.
-    RequireFileSystemResize,
     /// The volume is as large as it is going to be.
     FinishResize,
     /// Before the driver is asked to modify.
@@ -67,10 +65,7 @@ impl ClaimWrite {
     /// Whether it is the last patch of an expansion.
     #[must_use]
     pub fn ends_expansion(self) -> bool {
-        matches!(
-            self,
-            Self::MarkPendingOnNode | Self::RequireFileSystemResize | Self::FinishResize
-        )
+        matches!(self, Self::MarkPendingOnNode | Self::FinishResize)
     }
 
     /// Whether it records a failure.

@@ -278,7 +278,7 @@ impl Mutant {
             }
             (Self::ReportsSizeFirst, Step::Expand(request, _), Some(claim)) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
-                let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes), true);
+                let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes));
                 patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishResize, patch))
             }
             (Self::ReportsClassFirst, Step::Modify(target, _), Some(claim)) => {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
 use serde_json::Value;
+use sidecar::controller::CallError;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::controller::{CallError, Pacing};
 use sidecar::csi::Channel;
 use sidecar::kube::api::{Api, ApiError, SecretError, key};
 use sidecar::kube::cache::{Cache, Record};
@@ -16,17 +16,18 @@ use sidecar::kube::objects::{CLAIMS, VOLUMES};
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Metrics, Queue};
+use sidecar::queue::{self, Metrics, Queue};
 use sidecar::verbose;
 use tonic::{Request as Call, Response, Status};
 
 use super::driver::DriverView;
 use super::informers::Informers;
+use crate::args::{Config, Timeouts};
 use crate::model::{SecretRef, Text};
 use crate::plan::outcome::Failure;
 use crate::plan::reactor::{Notice, Request};
 use crate::plan::step::{Announcement, Answer, Step};
-use crate::plan::{self, Resizer, Settings, Task, fairness};
+use crate::plan::{self, Resizer, Task, fairness};
 
 /// The resizer, driven.
 pub type Engine = engine::Engine<Resizer, Executor>;
@@ -37,6 +38,7 @@ pub struct Executor {
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
+    timeouts: Timeouts,
     api: Api,
     /// Where users are told.
     events: Recorder,
@@ -49,24 +51,25 @@ pub struct Executor {
 pub fn engine(
     driver: &Arc<DriverView>,
     (api, events): (Api, Recorder),
-    (pacing, settings): (Pacing, &Settings),
+    config: &Config,
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
-    let current = driver.current();
-    let queue = Queue::new(Config {
+    let (current, pacing) = (driver.current(), config.pacing);
+    let queue = Queue::new(queue::Config {
         lanes: fairness::lanes(pacing.workers),
         metrics: Some(metrics.clone()),
         // Under the name that upstream gives both of its queues.
-        ..Config::new(
+        ..queue::Config::new(
             format!("{}-pvc", current.name),
             pacing.workers,
             pacing.delay(),
         )
     })?;
-    let resizer = Resizer::new(&current, settings);
+    let resizer = Resizer::new(&current, &config.settings);
     Ok(Engine::new(resizer, vec![queue], |engine| Executor {
         informers: Informers::new(engine, Arc::clone(driver)),
         driver: Arc::clone(driver),
+        timeouts: config.timeouts,
         api,
         events,
     }))
@@ -97,7 +100,8 @@ impl Shell<Resizer> for Executor {
                     client.controller_expand_volume(request).await
                 };
                 let request = migrated.mark((**request).clone());
-                self.ask(request, send, Answer::Expanded).await
+                self.ask((request, self.timeouts.resize), send, Answer::Expanded)
+                    .await
             }
             Step::Modify(_, request) => {
                 let send = async |channel, request| {
@@ -105,7 +109,8 @@ impl Shell<Resizer> for Executor {
                     client.controller_modify_volume(request).await
                 };
                 let request = Call::new((**request).clone());
-                self.ask(request, send, |_| Answer::Modified).await
+                self.ask((request, self.timeouts.modify), send, |_| Answer::Modified)
+                    .await
             }
         }
     }
@@ -208,11 +213,11 @@ impl Executor {
 
     async fn ask<M, T>(
         &self,
-        request: Call<M>,
+        (request, timeout): (Call<M>, Duration),
         send: impl AsyncFnOnce(Channel, Call<M>) -> Result<Response<T>, Status>,
         answer: impl FnOnce(T) -> Answer,
     ) -> Answer {
-        match self.driver.call(request, send).await {
+        match self.driver.call(timeout, request, send).await {
             Ok(answered) => answer(answered),
             Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
             Err(CallError::Failed(error)) => Answer::Failed(error),

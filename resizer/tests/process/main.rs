@@ -17,7 +17,6 @@ mod driver;
 mod election;
 mod expand;
 mod in_use;
-mod legacy;
 mod memory;
 mod metrics;
 mod migration;

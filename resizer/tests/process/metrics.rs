@@ -34,6 +34,18 @@ async fn z_124_series_of_an_ordinary_driver() {
     ] {
         assert!(text.contains(&line), "{line}\n{text}");
     }
+    // N-24: of this server alone, the watches and the patch of the volume among them.
+    let mut requests = text
+        .lines()
+        .filter(|line| line.starts_with("rest_client_requests_total{"));
+    let here = |line: &str| line.contains(r#"host="127.0.0.1:"#);
+    assert!(requests.clone().all(here), "{text}");
+    let patches = |line: &str| line.contains(r#"code="200""#) && line.contains(r#"method="PATCH""#);
+    assert!(requests.any(patches), "{text}");
+    assert!(
+        text.contains("rest_client_request_duration_seconds_count{"),
+        "{text}"
+    );
     assert!(!text.contains("migrated"), "{text}");
     assert!(
         !text.contains("leader_election_master_status{"),

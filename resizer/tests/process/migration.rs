@@ -375,19 +375,6 @@ async fn m_146_in_tree_volumes_are_not_modified() {
 }
 
 #[tokio::test]
-async fn m_147_without_recovery() {
-    let stage = on_ebs().await;
-    annotate(&stage, EBS);
-    let gate = "--feature-gates=RecoverVolumeExpansionFailure=false";
-    let _program = stage.started(&[gate]).await;
-    stage.grow("2Gi");
-    stage.until_events("VolumeResizeSuccessful", 1).await;
-    let begin = r#"cs(rv) {"status":{"conditions":[{"status":"True","type":"Resizing"}]}}"#;
-    let finish = r#"cs(rv) {"status":{"capacity":{"storage":"2Gi"},"conditions":null}}"#;
-    stage.traced("M-147", &[begin, "Exp vol-1 2147483648", GROW, finish]);
-}
-
-#[tokio::test]
 async fn z_122_and_123_a_disk_of_gce() {
     let stage = on(GCE, "gcePersistentDisk", json!({"pdName": "d1"})).await;
     let handle = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d1";

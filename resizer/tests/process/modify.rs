@@ -1,12 +1,14 @@
 //! Z-100 to Z-121 and Z-132: VolumeAttributesClasses.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sidecar_testkit::build;
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{MODIFY, NEVER_AGAIN, QUICK, Stage, condition, settle};
+use super::stage::{EXPAND, MODIFY, NEVER_AGAIN, QUICK, Stage, condition, settle};
 
 const BEGIN: &str = r#"cs(rv) {"status":{"conditions":[{"message":"Modifying volume to \"b\" is in progress.","status":"True","type":"ModifyingVolume"}],"modifyVolumeStatus":{"status":"InProgress","targetVolumeAttributesClassName":"b"}}}"#;
 const CLASS: &str = r#"pp {"spec":{"volumeAttributesClassName":"b"}}"#;
@@ -410,4 +412,30 @@ async fn fr_19_the_last_event_of_a_modification_says_how_it_ended() {
         (stage.calls(MODIFY), stage.modification()),
         (1, String::new())
     );
+}
+
+#[tokio::test]
+async fn n_20b_20c_and_20e_each_call_has_its_time() {
+    let both = ["--resize-timeout=300s", "--modify-timeout=1800s"];
+    for (row, flags, resize, modify) in [
+        ("N-20b", &both[..], 300, 1800),
+        ("N-20c", &[both[0], both[1], "--timeout=120s"], 120, 120),
+        ("N-20e", &both[1..], 10, 1800),
+    ] {
+        let stage = Stage::modifying().await;
+        let _program = stage.started(flags).await;
+        stage.grow("2Gi");
+        stage.until_capacity("2Gi").await;
+        stage.reclass(Some("b"));
+        stage.until_class("b").await;
+        for (method, timeout) in [(EXPAND, resize), (MODIFY, modify)] {
+            let given = stage.driver.calls_to(method)[0].deadline.unwrap();
+            let limit = Duration::from_secs(timeout);
+            let fits = given <= limit && given > limit.saturating_sub(Duration::from_secs(5));
+            assert!(fits, "{row} {method}: {given:?}");
+        }
+        let asked = stage.driver.calls_to("Probe")[0].deadline.unwrap();
+        let limit = if row == "N-20c" { 120 } else { 10 };
+        assert!(asked <= Duration::from_secs(limit), "{row}: {asked:?}");
+    }
 }

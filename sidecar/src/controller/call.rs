@@ -1,5 +1,7 @@
 //! One call of the driver.
 
+use std::time::Duration;
+
 use tonic::{Request, Response, Status};
 
 use super::view::View;
@@ -16,18 +18,19 @@ pub enum CallError {
 }
 
 impl<D: super::Driver> View<D> {
-    /// Calls the driver as soon as it can be asked; from then on the call has its own time.
+    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`.
     ///
     /// # Errors
     /// The driver was not asked, or has failed.
     pub async fn call<M, T>(
         &self,
+        timeout: Duration,
         request: Request<M>,
         send: impl AsyncFnOnce(Channel, Request<M>) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
         let channel = self.channel().await.map_err(CallError::Unreachable)?;
         let send = async |request| send(channel, request).await;
-        let answer = call_with(self.timeout(), request, send).await;
+        let answer = call_with(timeout, request, send).await;
         answer.map_err(|status| CallError::Failed(RpcError::from(&status)))
     }
 }

@@ -1,17 +1,22 @@
 //! The gates of Kubernetes' generic API server library, which upstream's controllers link.
 //!
 //! Apart from the mechanism, because it is a list of somebody else's names: manifests that carry
-//! them must go on working, although none of them ever did anything in a sidecar. Observed on
-//! external-attacher master after v4.12.0, which links the library's version 0.36.
+//! them must go on working, although none of them ever did anything in a sidecar. Read in the library
+//! of external-attacher 4.13, external-resizer 2.3 and external-snapshotter 8.7, its version 0.37, and of
+//! external-provisioner 6.4, which links 0.36.
 
 use super::{Gate, Stage};
 
-/// Accepted by upstream's attacher, provisioner, resizer and snapshotter, without effect. For
+/// Accepted by upstream's attacher, resizer, snapshotter and snapshot-controller, without effect. For
 /// [`Gates::ignoring`](super::Gates::ignoring).
-pub static API_SERVER: &[Gate] = &[
+pub static API_SERVER: &[&[Gate]] = &[BOTH, SINCE_0_37];
+
+/// The same for upstream's provisioner.
+pub static API_SERVER_0_36: &[&[Gate]] = &[BOTH, UNTIL_0_36];
+
+const BOTH: &[Gate] = &[
     gate("APIResponseCompression", true, Stage::Beta, FREE),
     gate("APIServerIdentity", true, Stage::Beta, FREE),
-    gate("APIServerTracing", true, Stage::Ga, LOCKED),
     gate("APIServingWithRoutine", false, Stage::Alpha, FREE),
     gate(
         "AggregatedDiscoveryRemoveBetaType",
@@ -22,23 +27,14 @@ pub static API_SERVER: &[Gate] = &[
     gate("AllowParsingUserUIDFromCertAuth", true, Stage::Beta, FREE),
     gate(
         "AllowUnsafeMalformedObjectDeletion",
-        false,
-        Stage::Alpha,
+        true,
+        Stage::Beta,
         FREE,
     ),
-    gate(
-        "AnonymousAuthConfigurableEndpoints",
-        true,
-        Stage::Ga,
-        LOCKED,
-    ),
-    gate("AuthorizeWithSelectors", true, Stage::Ga, LOCKED),
-    gate("BtreeWatchCache", true, Stage::Ga, LOCKED),
     gate("CBORServingAndStorage", false, Stage::Alpha, FREE),
     gate("ComponentFlagz", true, Stage::Beta, FREE),
     gate("ComponentStatusz", true, Stage::Beta, FREE),
-    gate("ConcurrentWatchObjectDecode", false, Stage::Beta, FREE),
-    gate("ConsistentListFromCache", true, Stage::Ga, LOCKED),
+    gate("ConcurrentWatchObjectDecode", true, Stage::Beta, FREE),
     gate("ConstrainedImpersonation", true, Stage::Beta, FREE),
     gate("CoordinatedLeaderElection", false, Stage::Beta, FREE),
     gate("DeclarativeValidation", true, Stage::Ga, ONCE_FREE),
@@ -47,41 +43,26 @@ pub static API_SERVER: &[Gate] = &[
         "DeclarativeValidationTakeover",
         false,
         Stage::Deprecated,
-        FREE,
+        ONCE_FREE,
     ),
     gate("DetectCacheInconsistency", true, Stage::Beta, FREE),
     gate("KMSv1", false, Stage::Deprecated, FREE),
     gate("ListFromCacheSnapshot", true, Stage::Beta, FREE),
     gate(
         "ManifestBasedAdmissionControlConfig",
-        false,
-        Stage::Alpha,
+        true,
+        Stage::Beta,
         FREE,
     ),
     gate("MutatingAdmissionPolicy", true, Stage::Ga, FREE),
-    gate("NativeHistograms", false, Stage::Alpha, FREE),
+    gate("NativeHistograms", true, Stage::Beta, FREE),
     gate("OpenAPIEnums", true, Stage::Beta, FREE),
     gate("RemoteRequestHeaderUID", true, Stage::Beta, FREE),
-    gate("ResilientWatchCacheInitialization", true, Stage::Ga, LOCKED),
-    gate("RetryGenerateName", true, Stage::Ga, LOCKED),
     gate("SeparateCacheWatchRPC", false, Stage::Deprecated, ONCE_FREE),
     gate("ShardedListAndWatch", false, Stage::Alpha, FREE),
     gate("SizeBasedListCostEstimate", true, Stage::Beta, FREE),
     gate("StorageVersionAPI", false, Stage::Alpha, FREE),
     gate("StorageVersionHash", true, Stage::Beta, FREE),
-    gate("StreamingCollectionEncodingToJSON", true, Stage::Ga, LOCKED),
-    gate(
-        "StreamingCollectionEncodingToProtobuf",
-        true,
-        Stage::Ga,
-        LOCKED,
-    ),
-    gate(
-        "StructuredAuthenticationConfiguration",
-        true,
-        Stage::Ga,
-        LOCKED,
-    ),
     gate(
         "StructuredAuthenticationConfigurationEgressSelector",
         true,
@@ -110,10 +91,62 @@ pub static API_SERVER: &[Gate] = &[
     gate(
         "WatchCacheInitializationPostStartHook",
         true,
+        Stage::Ga,
+        ONCE_FREE,
+    ),
+    gate("WatchList", true, Stage::Beta, FREE),
+];
+
+const SINCE_0_37: &[Gate] = &[
+    gate(
+        "APIServerWebhookAuthenticationToken",
+        false,
+        Stage::Alpha,
+        FREE,
+    ),
+    gate(
+        "ConsistentListFromCacheSkipTimeoutFallback",
+        false,
+        Stage::Alpha,
+        FREE,
+    ),
+    gate("EtcdRangeStream", true, Stage::Beta, FREE),
+    gate(
+        "ExcludeAdmissionWebhookVirtualResources",
+        true,
         Stage::Beta,
         FREE,
     ),
-    gate("WatchList", true, Stage::Beta, FREE),
+    gate("WatchListCompression", true, Stage::Beta, FREE),
+    gate("WebhookRoundTripLoadBalancing", true, Stage::Beta, FREE),
+];
+
+const UNTIL_0_36: &[Gate] = &[
+    gate("APIServerTracing", true, Stage::Ga, LOCKED),
+    gate(
+        "AnonymousAuthConfigurableEndpoints",
+        true,
+        Stage::Ga,
+        LOCKED,
+    ),
+    gate("AuthorizeWithSelectors", true, Stage::Ga, LOCKED),
+    gate("BtreeWatchCache", true, Stage::Ga, LOCKED),
+    gate("ConsistentListFromCache", true, Stage::Ga, LOCKED),
+    gate("ResilientWatchCacheInitialization", true, Stage::Ga, LOCKED),
+    gate("RetryGenerateName", true, Stage::Ga, LOCKED),
+    gate("StreamingCollectionEncodingToJSON", true, Stage::Ga, LOCKED),
+    gate(
+        "StreamingCollectionEncodingToProtobuf",
+        true,
+        Stage::Ga,
+        LOCKED,
+    ),
+    gate(
+        "StructuredAuthenticationConfiguration",
+        true,
+        Stage::Ga,
+        LOCKED,
+    ),
 ];
 
 const LOCKED: bool = true;

@@ -30,7 +30,11 @@ pub static NONE: Retired = Retired {
 /// csi-attacher.
 pub static ATTACHER: Retired = Retired {
     program: "csi-attacher",
-    releases: &[("v4.12.0", LIBRARY_0_36), ("v4.11.0", LIBRARY_0_35)],
+    releases: &[
+        ("v4.13.0", LIBRARY_0_37),
+        ("v4.12.0", LIBRARY_0_36),
+        ("v4.11.0", LIBRARY_0_35),
+    ],
 };
 
 /// csi-provisioner.
@@ -46,7 +50,12 @@ pub static PROVISIONER: Retired = Retired {
 /// csi-resizer.
 pub static RESIZER: Retired = Retired {
     program: "csi-resizer",
-    releases: &[("v2.2.0", LIBRARY_0_36), ("v2.1.0", LIBRARY_0_35)],
+    releases: &[
+        ("v2.3.0", LIBRARY_0_37),
+        ("v2.3.0", &["RecoverVolumeExpansionFailure"]),
+        ("v2.2.0", LIBRARY_0_36),
+        ("v2.1.0", LIBRARY_0_35),
+    ],
 };
 
 /// csi-snapshotter.
@@ -61,10 +70,27 @@ pub static SNAPSHOT_CONTROLLER: Retired = Retired {
     releases: SNAPSHOTS,
 };
 
-const SNAPSHOTS: &[(&str, &[&str])] = &[("v8.6.0", LIBRARY_0_36), ("v8.5.0", LIBRARY_0_35)];
+const SNAPSHOTS: &[(&str, &[&str])] = &[
+    ("v8.7.0", LIBRARY_0_37),
+    ("v8.6.0", LIBRARY_0_36),
+    ("v8.5.0", LIBRARY_0_35),
+];
 
-/// Those of the generic API server library which its version 0.36 dropped. No program linked them
-/// before version 0.34.
+/// Those of the generic API server library which its version 0.37 dropped.
+const LIBRARY_0_37: &[&str] = &[
+    "APIServerTracing",
+    "AnonymousAuthConfigurableEndpoints",
+    "AuthorizeWithSelectors",
+    "BtreeWatchCache",
+    "ConsistentListFromCache",
+    "ResilientWatchCacheInitialization",
+    "RetryGenerateName",
+    "StreamingCollectionEncodingToJSON",
+    "StreamingCollectionEncodingToProtobuf",
+    "StructuredAuthenticationConfiguration",
+];
+
+/// The same for its version 0.36. No program linked them before version 0.34.
 const LIBRARY_0_36: &[&str] = &[
     "StructuredAuthorizationConfiguration",
     "WatchFromStorageWithoutResourceVersion",

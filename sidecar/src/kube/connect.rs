@@ -28,7 +28,7 @@ use ::kube::config::{
 };
 use ::kube::{Client, Config};
 
-use super::rate::{HostMetrics, Rate, RateError, RateMetrics, RequestMetrics};
+use super::rate::{Rate, RateError, RateMetrics, RequestMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
@@ -38,7 +38,7 @@ use authority::{Authority, Named};
 use bearer::Bearer;
 use transport::Transport;
 
-pub use api_server::{ApiServer, Budget};
+pub use api_server::{ApiServer, Budget, user_agent};
 pub(crate) use certificate::problem as certificate_problem;
 pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, Nowhere, Source, resolve};
@@ -191,22 +191,6 @@ impl Options {
     }
 }
 
-/// How a program introduces itself, as client-go does.
-#[must_use]
-pub fn user_agent(program: &str, version: &str) -> String {
-    let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
-    format!("{program}/{version} ({os}/{processor})")
-}
-
-/// Go's name, so that user agents of a mixed fleet sort together.
-fn architecture(rust: &str) -> &str {
-    match rust {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 /// Makes a client with connections of its own. Nothing is sent to the API server yet.
 ///
 /// # Errors
@@ -219,10 +203,8 @@ pub async fn connect(
     Ok(server.client(options.budget(metrics), &Outage::default()))
 }
 
-/// The connections, the namespace that the kubeconfig names, and where requests are counted.
-async fn transport(
-    options: &Options,
-) -> Result<(Transport, String, Option<HostMetrics>), ConnectError> {
+/// The connections, and the namespace that the kubeconfig names.
+async fn transport(options: &Options) -> Result<(Transport, String), ConnectError> {
     let refused = |problem| options.error(problem);
     let mut kubeconfig = kubeconfig(options)?;
     let cluster = current_cluster(&mut kubeconfig);
@@ -244,11 +226,6 @@ async fn transport(
         proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url).map_err(refused)?;
     let bearer = Bearer::take(&mut config.auth_info).map_err(refused)?;
     let namespace = config.default_namespace.clone();
-    let host = config
-        .cluster_url
-        .authority()
-        .map_or("none", |host| host.as_str());
-    let requests = options.requests.as_ref().map(|requests| requests.to(host));
     let fence = options.fence.clone();
     let transport = Transport::new(config, authority, proxy, bearer, fence);
     let transport = transport.map_err(|error| {
@@ -260,7 +237,7 @@ async fn transport(
         }
         options.error(problem)
     })?;
-    Ok((transport, namespace, requests))
+    Ok((transport, namespace))
 }
 
 /// Makes of `named` what servers are compared with, and shows it to a plugin that asked to be told.

@@ -216,7 +216,7 @@ impl Executor {
         answer: impl FnOnce(T) -> Answer,
     ) -> Answer {
         let request = tonic::Request::new(wish.clone());
-        match self.driver.call(request, send).await {
+        match self.driver.call(self.driver.timeout(), request, send).await {
             Ok(answered) => answer(answered),
             Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
             Err(CallError::Failed(error)) => Answer::Failed(error),

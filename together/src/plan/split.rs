@@ -24,6 +24,8 @@ pub struct Program {
     pub spec: &'static Spec,
     /// The feature gates that it knows.
     pub gates: &'static [Gate],
+    /// Those that it accepts without effect.
+    pub ignored_gates: &'static [&'static [Gate]],
     /// Those that it knew.
     pub retired_gates: &'static Retired,
     /// It belongs to nodes, and is not meant by `*`.

@@ -506,6 +506,8 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["attacher.port=null"], CONTROLLER, under!("csi-attacher", "/livenessProbe"), Absent),
     row(MINIMAL, &["attacher.livenessProbe.periodSeconds=60"], CONTROLLER, under!("csi-attacher", "/livenessProbe/periodSeconds"), Is("60")),
     row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--workers=5")),
+    row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--resize-timeout=3m")),
+    row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--modify-timeout=4m")),
     row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/args"), Has("--handle-volume-inuse-error=false")),
     // no gate that will go is in a default command line.
     row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Lacks("--feature-gates")),

@@ -63,12 +63,12 @@ impl Grown {
         }
     }
 
-    /// What the PersistentVolume is to say, of a claim that has `held`. `recover`: what the node
-    /// refused may be taken back.
-    pub(super) fn on_volume(&self, recover: bool, held: Option<Quantity>) -> Capacity {
+    /// What the PersistentVolume is to say, of a claim that has `held`. What the node refused may be
+    /// taken back.
+    pub(super) fn on_volume(&self, held: Option<Quantity>) -> Capacity {
         let more = held.is_none_or(|held| held < self.capacity);
         match self.told {
-            Told::Unasked if recover && more => Capacity::Exactly(self.capacity),
+            Told::Unasked if more => Capacity::Exactly(self.capacity),
             Told::Enough | Told::Unasked | Told::Nothing | Told::Less(_) => {
                 Capacity::AtLeast(self.capacity)
             }

@@ -16,8 +16,6 @@ pub struct Facts<'a> {
     pub settled: bool,
     /// Whether the driver expands volumes itself; otherwise the node does it all.
     pub controller: bool,
-    /// Whether sizes and states are recorded: `RecoverVolumeExpansionFailure`.
-    pub recover: bool,
 }
 
 /// What is to be asked for; `None` if the next step is somebody else's.
@@ -31,9 +29,6 @@ pub fn target(facts: &Facts<'_>) -> Option<Quantity> {
     let request = claim.request?;
     let large = facts.volume.is_some_and(|volume| volume >= request);
     let waits = large && claim.is_file_system_pending();
-    if !facts.recover {
-        return (!waits).then_some(request);
-    }
     let allocated = claim.allocated.unwrap_or(request);
     match (large, claim.resize) {
         (false, None | Some(ControllerInfeasible | Unknown)) => Some(request),

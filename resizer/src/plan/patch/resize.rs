@@ -12,20 +12,15 @@ use crate::model::{ClaimDetail, Condition, Quantity, ResizeStatus};
 const PENDING_MESSAGE: &str =
     "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
 
-/// Before the driver is asked for `target`. `recover`: sizes and states are recorded, too.
+/// Before the driver is asked for `target`.
 ///
 /// A claim that says so already is left alone, and keeps the time of its condition. What was
 /// infeasible, or left to the node, is in progress again: should the outcome of this attempt stay
 /// unknown, the next process must know that there was one.
 #[must_use]
-pub fn mark_resizing(
-    claim: &ClaimDetail,
-    target: Quantity,
-    recover: bool,
-    now: &str,
-) -> Option<Value> {
+pub fn mark_resizing(claim: &ClaimDetail, target: Quantity, now: &str) -> Option<Value> {
     use ResizeStatus::{ControllerInProgress, NodeInfeasible};
-    let same = recover && claim.allocated == Some(target);
+    let same = claim.allocated == Some(target);
     let mut draft = Draft::new(claim);
     let resizing = claim.condition(RESIZING);
     let holds = resizing.is_some_and(Condition::is_true);
@@ -33,11 +28,8 @@ pub fn mark_resizing(
         let others = RESIZE_CONDITIONS.iter().filter(|kind| **kind != RESIZING);
         draft.drop(&others.copied().collect::<Vec<_>>());
     }
-    if !holds || (recover && !same) {
+    if !holds || !same {
         draft.set(condition(RESIZING, "", now));
-    }
-    if !recover {
-        return draft.finish();
     }
     if !same {
         draft.field("allocatedResources", storage(&target.to_string()));
@@ -91,18 +83,13 @@ pub fn resize_error(
 
 /// The driver is done, the node is next.
 #[must_use]
-pub fn pending_on_node(claim: &ClaimDetail, recover: bool, now: &str) -> Option<Value> {
+pub fn pending_on_node(claim: &ClaimDetail, now: &str) -> Option<Value> {
     let mut draft = Draft::new(claim);
-    if !recover {
-        let others = RESIZE_CONDITIONS.iter();
-        let others = others.filter(|kind| **kind != FILE_SYSTEM_RESIZE_PENDING);
-        draft.drop(&others.copied().collect::<Vec<_>>());
-    }
     let held = claim.condition(FILE_SYSTEM_RESIZE_PENDING);
     if !held.is_some_and(|held| held.is_true() && *held.message == *PENDING_MESSAGE) {
         draft.set(condition(FILE_SYSTEM_RESIZE_PENDING, PENDING_MESSAGE, now));
     }
-    if recover && claim.resize != Some(ResizeStatus::NodePending) {
+    if claim.resize != Some(ResizeStatus::NodePending) {
         let pending = storage(ResizeStatus::NodePending.name());
         draft.field("allocatedResourceStatuses", pending);
     }
@@ -111,15 +98,12 @@ pub fn pending_on_node(claim: &ClaimDetail, recover: bool, now: &str) -> Option<
 
 /// The volume has its `capacity`, and the node has nothing to do.
 #[must_use]
-pub fn finish_resize(claim: &ClaimDetail, capacity: Quantity, recover: bool) -> Option<Value> {
+pub fn finish_resize(claim: &ClaimDetail, capacity: Quantity) -> Option<Value> {
     let mut draft = Draft::new(claim);
     draft.drop(&RESIZE_CONDITIONS);
     // A driver that answers with less than there was is not believed.
     if claim.capacity.is_none_or(|held| held < capacity) {
         draft.field("capacity", storage(&capacity.to_string()));
-    }
-    if !recover {
-        return draft.finish();
     }
     if claim.resize.is_some() {
         draft.field("allocatedResourceStatuses", Value::Null);

@@ -46,12 +46,13 @@ impl ApiServer {
     /// # Errors
     /// One line that names the flag or file at fault and the way out.
     pub async fn new(options: &Options) -> Result<Self, ConnectError> {
-        let (transport, namespace, requests) = transport(options).await?;
+        let (transport, namespace) = transport(options).await?;
+        let requests = options.requests.as_ref();
         Ok(Self {
+            requests: requests.map(|requests| requests.to(transport.host())),
             transport,
             namespace,
             timeout: options.timeout,
-            requests,
         })
     }
 
@@ -83,5 +84,21 @@ impl ApiServer {
             .map_request(named)
             .service(limiter.limit(fenced));
         ClientBuilder::new(service, self.namespace.clone()).build()
+    }
+}
+
+/// How a program introduces itself, as client-go does.
+#[must_use]
+pub fn user_agent(program: &str, version: &str) -> String {
+    let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
+    format!("{program}/{version} ({os}/{processor})")
+}
+
+/// Go's name, so that user agents of a mixed fleet sort together.
+fn architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     }
 }

@@ -95,6 +95,14 @@ impl Transport {
     }
 }
 
+impl Transport {
+    /// The host of the server's URL, with its port if it has one.
+    pub(super) fn host(&self) -> &str {
+        let server = self.shared.config.cluster_url.authority();
+        server.map_or("none", |server| server.as_str())
+    }
+}
+
 impl Service<Request<Body>> for Transport {
     type Response = Response<Answered>;
     type Error = BoxError;

@@ -1,7 +1,5 @@
 //! `--feature-gates`, where each gate is for those that know it.
 
-use sidecar::gates::API_SERVER;
-
 use super::Program;
 
 pub(super) const FLAG: &str = "feature-gates";
@@ -38,7 +36,8 @@ pub(super) fn of(
 }
 
 fn knows(program: &Program, name: &str) -> bool {
-    let is_in = |gates: &[sidecar::gates::Gate]| gates.iter().any(|gate| gate.name == name);
     let has_gates = program.spec.find(FLAG).is_some();
-    has_gates && (is_in(program.gates) || is_in(API_SERVER) || GROUPS.contains(&name))
+    let ignored = program.ignored_gates.iter().copied().flatten();
+    let mut known = program.gates.iter().chain(ignored);
+    has_gates && (known.any(|gate| gate.name == name) || GROUPS.contains(&name))
 }

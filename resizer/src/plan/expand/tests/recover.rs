@@ -79,7 +79,6 @@ fn section_5_how_large_the_volume_is_to_be_made() {
                 volume: bench.volume.as_ref().unwrap().capacity,
                 settled: settled == "yes",
                 controller,
-                recover: true,
             });
             let expected = (!expected.is_empty()).then(|| size(expected));
             assert_eq!(target, expected, "{row:?} {controller}");
@@ -362,22 +361,13 @@ fn fr_17_only_what_the_node_is_still_to_reach_is_taken_back() {
             "{row:?}"
         );
     }
-    let mut bench = found(None, "", "10Gi", "5Gi", "1Gi");
-    bench.driver.abilities.expansion = Who::NodeOnly;
-    bench.settings.gates.recover = false;
-    run(&mut bench);
-    let held = bench.volume.as_ref().unwrap().capacity;
-    assert_eq!(held, Some(size("10Gi")), "without recovery");
 }
 
 #[test]
-fn z_84_99_the_older_way_of_waiting_for_the_node() {
-    for recover in [true, false] {
-        let mut bench = found(None, "", "2Gi", "2Gi", "1Gi");
-        bench.settings.gates.recover = recover;
-        bench.claim.conditions = [condition(FILE_SYSTEM_RESIZE_PENDING, "")].into();
-        assert_eq!(run(&mut bench), NOTHING);
-    }
+fn z_84_the_older_way_of_waiting_for_the_node() {
+    let mut bench = found(None, "", "2Gi", "2Gi", "1Gi");
+    bench.claim.conditions = [condition(FILE_SYSTEM_RESIZE_PENDING, "")].into();
+    assert_eq!(run(&mut bench), NOTHING);
 }
 
 #[test]
@@ -543,58 +533,6 @@ fn z_92_94_95_who_is_not_stopped_by_users() {
         bench.in_flight.pod_changed(Some(&pod), None).is_empty(),
         "nobody waited for it"
     );
-}
-
-/// The fixture with S = 2Gi and without the gate `RecoverVolumeExpansionFailure`.
-fn legacy(replies: &[Reply]) -> Bench {
-    let mut bench = grown("2Gi").replies(replies);
-    bench.settings.gates.recover = false;
-    bench.restart();
-    bench
-}
-
-#[test]
-fn z_96_97_the_older_path() {
-    let mut bench = legacy(&[Reply::Done(false)]);
-    let lines = run(&mut bench);
-    assert_eq!(
-        only(&lines, &["cs"]),
-        [
-            r#"cs {"metadata":{"resourceVersion":"1"},"status":{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"Resizing"}]}}"#,
-            r#"cs {"metadata":{"resourceVersion":"2"},"status":{"capacity":{"storage":"2Gi"},"conditions":null}}"#,
-        ],
-        "z_96"
-    );
-    let mut bench = legacy(&[Reply::Done(true)]);
-    let lines = run(&mut bench);
-    let last = only(&lines, &["cs"])[1].to_owned();
-    assert!(
-        last.contains(r#"{"$patch":"delete","type":"Resizing"}"#),
-        "z_97: {last}"
-    );
-    assert!(!last.contains("allocatedResource"), "z_97: {last}");
-    assert_eq!(bench.claim.conditions.len(), 1);
-    assert_eq!(run(&mut bench), NOTHING, "z_99");
-}
-
-#[test]
-fn z_98_errors_on_the_older_path() {
-    for code in [Code::Internal, Code::DeadlineExceeded] {
-        let mut bench = legacy(&[Reply::Error(code, "no"), Reply::Done(false)]);
-        let (lines, next) = bench.run(Kind::Expand);
-        assert_eq!((only(&lines, &["cs", "W"]).len(), next), (2, Next::Backoff));
-        assert!(!bench.claim.has_condition(CONTROLLER_RESIZE_ERROR));
-        run(&mut bench);
-        assert_eq!(bench.claim.capacity, Some(size("2Gi")));
-    }
-    // No slow set either.
-    let mut bench = legacy(&[
-        Reply::Error(Code::InvalidArgument, "no"),
-        Reply::Done(false),
-    ]);
-    assert_eq!(bench.run(Kind::Expand).1, Next::Backoff);
-    run(&mut bench);
-    assert_eq!(bench.claim.capacity, Some(size("2Gi")));
 }
 
 #[test]
