@@ -47,8 +47,7 @@ static FLAGS: &[Flag] = &[
         "modify-timeout",
         Kind::Duration,
         "10s",
-        "Timeout of ControllerModifyVolume calls. Longer than the storage system takes to modify a \
-         volume.",
+        "Timeout of each ControllerModifyVolume call. Set it longer than the storage system takes to modify a volume.",
     ),
     Flag::new(
         "retry-interval-start",

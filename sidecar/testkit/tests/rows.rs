@@ -112,6 +112,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("upstream.md", "N-"),
+        crates: &["provisioner", "resizer", "sidecar"],
+        names: &["n"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "V-"),
         crates: &["node-agent"],
         names: &["v"],
