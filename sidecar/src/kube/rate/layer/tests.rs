@@ -346,6 +346,7 @@ async fn metrics_show_waits_refusals_and_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn n_24_requests_are_counted_as_client_go_does() {
     let registry = Registry::new();
     let metrics = RequestMetrics::new(&registry).unwrap();
