@@ -40,13 +40,7 @@ pub fn release<'a>(source: &Claim, claims: impl IntoIterator<Item = &'a Claim>) 
     if !is_ending_source(source) {
         return Release::None;
     }
-    let clones = |claim: &&Claim| {
-        claim.phase == ClaimPhase::Pending
-            && clone_source(claim).is_some_and(|(namespace, name)| {
-                namespace == source.namespace && name == source.name
-            })
-    };
-    match claims.into_iter().find(clones) {
+    match claims.into_iter().find(|claim| needs(claim, source)) {
         Some(claim) => Release::Needed { by: claim.key() },
         None => Release::Due,
     }
@@ -58,6 +52,19 @@ pub fn clone_source(claim: &Claim) -> Option<Place> {
     let source = claim.data_source.as_ref()?;
     (&*source.kind == "PersistentVolumeClaim")
         .then(|| (claim.namespace.clone(), source.name.clone()))
+}
+
+fn needs(claim: &Claim, source: &Claim) -> bool {
+    claim.phase == ClaimPhase::Pending
+        && clone_source(claim)
+            .is_some_and(|(namespace, name)| namespace == source.namespace && name == source.name)
+}
+
+/// Whether `source` is being deleted, and stays until its clone `claim` is made. To refuse the one that
+/// it waits for would keep both for ever.
+#[must_use]
+pub fn is_held_for(source: &Claim, claim: &Claim) -> bool {
+    is_ending_source(source) && needs(claim, source)
 }
 
 /// The source whose finalizer may be due because of this change of a claim: the claim was being

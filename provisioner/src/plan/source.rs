@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::Settings;
+use super::{Settings, protection};
 use crate::keys::{ALLOW_MODE_CHANGE, SNAPSHOT_GROUP};
 use crate::model::{
     Claim, ClaimPhase, Class, Content, DataSource, Grant, GrantFrom, GrantTo, Quantity, Snapshot,
@@ -186,16 +186,17 @@ fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
-/// The PersistentVolume behind a claim that is to be cloned.
+/// The PersistentVolume behind a claim that is to be cloned. `leaves` says that its finalizer is being
+/// removed.
 ///
 /// # Errors
 /// When the claim cannot be cloned.
-pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error> {
+pub fn volume_of<'a>(claim: &Claim, source: &'a Claim, leaves: bool) -> Result<&'a Text, Error> {
     let name = || source.key();
     if source.phase != ClaimPhase::Bound {
         return Err(Error::SourceUnbound(name()));
     }
-    if source.deleting {
+    if source.deleting && (leaves || !protection::is_held_for(source, claim)) {
         return Err(Error::SourceDeleting(name()));
     }
     if source.class.is_none() {

@@ -51,8 +51,8 @@ impl World {
         !volumes.is_empty()
     }
 
-    /// Whoever asked for a copy of what is gone or going, and got no answer yet, gives up. What a
-    /// call was made for must have come to an end without that.
+    /// Whoever asked for a copy of what is gone, and got no answer yet, gives up. What a call was made for
+    /// must have come to an end without that, and so must a copy of what is going: it may hold its source.
     pub(super) fn give_up_hopeless(&mut self) -> bool {
         let is_hopeless = |claim: &Claim| {
             let key = ClaimKey::of(claim);
@@ -71,19 +71,17 @@ impl World {
         !hopeless.is_empty()
     }
 
-    /// Whether what the claim is to be filled from is gone or going.
+    /// Whether what the claim is to be filled from is gone.
     fn lacks_source(&self, claim: &Claim) -> bool {
         let Some(source) = &claim.data_source else {
             return false;
         };
-        let name = format!("{}/{}", claim.namespace, source.name);
-        let claim = self.server.claims.get(&*name);
         match &*source.kind {
-            "VolumeSnapshot" => {
-                let snapshot = self.server.snapshots.get(&source.name);
-                snapshot.is_none_or(|snapshot| snapshot.deleting)
+            "VolumeSnapshot" => !self.server.snapshots.contains_key(&source.name),
+            _ => {
+                let name = format!("{}/{}", claim.namespace, source.name);
+                !self.server.claims.contains_key(&*name)
             }
-            _ => claim.is_none_or(|(_, claim)| claim.deleting),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::informers::Informers;
 use super::process::Process;
 use super::run::rpc;
 use super::step::not_done;
-use crate::model::{Csi, Reclaim, Source, Volume, VolumeDetail};
+use crate::model::{Claim, Csi, Reclaim, Source, Volume, VolumeDetail};
 use crate::plan::claim;
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
@@ -109,6 +109,8 @@ pub(super) enum Mutant {
     MovesJournal,
     /// Frees the sources of claims that are being made.
     FreesSources,
+    /// Clones no claim that is being deleted, though it be kept for the clone.
+    RefusesHeld,
     /// Leaves the finalizer on sources that nobody needs.
     KeepsSources,
     /// Frees snapshots that are being restored.
@@ -178,6 +180,16 @@ impl Mutant {
         match (self, step) {
             (Self::SkipsSecrets, claim::Step::LoadSecret(_)) => match answer {
                 claim::Answer::Refused(_) => claim::Answer::Secret(BTreeMap::new()),
+                answer => answer,
+            },
+            (Self::RefusesHeld, claim::Step::LoadSourceClaim(..)) => match answer {
+                claim::Answer::SourceClaim(found) if found.deleting => {
+                    let finalizers = Vec::new().into();
+                    claim::Answer::SourceClaim(Box::new(Claim {
+                        finalizers,
+                        ..*found
+                    }))
+                }
                 answer => answer,
             },
             (Self::DeletesOwed, claim::Step::LoadNamesake(..)) => match answer {

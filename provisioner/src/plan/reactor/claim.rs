@@ -205,6 +205,7 @@ impl Provisioner {
             class: class.as_deref(),
             volume_exists: volume.is_some(),
             volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
+            source_leaves: self.releases_source_of(claim),
             grants: &grants,
             places: &self.places,
         })

@@ -39,17 +39,27 @@ impl Run {
             Answer::Claim(_) | Answer::Room(_) | Answer::Taken(_) | Answer::Volume(..) => Ok(()),
         });
     }
+}
 
-    pub(super) fn end(self) -> Verdict<Failed> {
-        match self.over {
+impl Provisioner {
+    pub(super) fn end_source(&mut self, run: Run) -> Verdict<Failed> {
+        self.releasing.remove(&run.name);
+        match run.over {
             None | Some(Ok(())) => Verdict::Done,
             Some(Err(text)) => retry(Failed::Source(text)),
         }
     }
-}
 
-impl Provisioner {
-    pub(super) fn decide_source(&self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
+    /// Whether the claim that `claim` is a clone of loses its finalizer at this moment.
+    pub(super) fn releases_source_of(&self, claim: &Claim) -> bool {
+        let source = protection::clone_source(claim);
+        source.is_some_and(|(namespace, name)| {
+            self.releasing
+                .contains(&Text::from(format!("{namespace}/{name}")))
+        })
+    }
+
+    pub(super) fn decide_source(&mut self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
         if run.over.is_some() {
             return None;
         }
@@ -68,7 +78,10 @@ impl Provisioner {
                 run.over = Some(Err(text));
                 None
             }
-            Release::Due => Some(Step::Release(Edit::release_claim(&source))),
+            Release::Due => {
+                self.releasing.insert(run.name.clone());
+                Some(Step::Release(Edit::release_claim(&source)))
+            }
         }
     }
 

@@ -15,7 +15,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 52] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 53] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
@@ -186,6 +186,7 @@ impl Mutant {
                 ANOTHER,
             ),
             (Self::FreesSources, case(Stops, Journal, Sources), FREED),
+            (Self::RefusesHeld, case(All, Journal, Sources), STAYS),
             (Self::KeepsSources, case(None, Journal, Sources), STAYS),
             (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
             (Self::FreesShared, case(Stops, Journal, Sources), FREED),

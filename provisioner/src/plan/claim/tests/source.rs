@@ -7,6 +7,8 @@ use crate::model::{
     VolumeMode, VolumePhase,
 };
 
+mod deleted;
+
 fn echo(w: &mut World) {
     let mut answer = answer();
     answer.volume.as_mut().unwrap().content_source =
@@ -427,6 +429,32 @@ fn rows_120_to_131_conditions_of_a_clone() {
                 Err("NoChange being deleted"),
             ),
             (
+                "229 deleting, and held for it",
+                |w| {
+                    src(w).deleting = true;
+                    src(w).finalizers = list(&[CLONE_FINALIZER]);
+                },
+                Ok(()),
+            ),
+            (
+                "229 deleting, and held no more in a moment",
+                |w| {
+                    src(w).deleting = true;
+                    src(w).finalizers = list(&[CLONE_FINALIZER]);
+                    w.source_leaves = true;
+                },
+                Err("NoChange being deleted"),
+            ),
+            (
+                "229 deleting, and not held for it",
+                |w| {
+                    src(w).deleting = true;
+                    src(w).finalizers = list(&[CLONE_FINALIZER]);
+                    w.claim.data_source_ref = w.claim.data_source.take();
+                },
+                Err("NoChange being deleted"),
+            ),
+            (
                 "125",
                 |w| src(w).class = None,
                 Err("NoChange ns1/src has no storageClassName"),
@@ -702,44 +730,6 @@ fn rows_143_144_answers_about_other_namespaces() {
     });
     assert_eq!(world.run().last().unwrap(), "done Provisioned", "144");
     assert!(world.snapshots[0].is_protected(), "144: until the sweep");
-}
-
-/// Upstream never lets such a clone finish, and the source keeps its finalizer.
-#[test]
-fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
-    for (row, base) in [("clone", clone as fn(&mut World)), ("restore", snapshot)] {
-        for restart in [false, true] {
-            let mut world = World::new(|w| {
-                base(w);
-                w.creates.insert(0, Err(rpc(Code::DeadlineExceeded)));
-            });
-            let creates = |trace: &[String]| -> Vec<String> {
-                let create = trace.iter().filter(|line| line.starts_with("create"));
-                create.cloned().collect()
-            };
-            let first = creates(&world.run());
-            if let Some(source) = world.claims.first_mut() {
-                source.deleting = true;
-            }
-            if let Some(source) = world.snapshots.first_mut() {
-                source.deleting = true;
-            }
-            if restart {
-                world.restart();
-            }
-            let trace = world.run();
-            assert_eq!(
-                creates(&trace),
-                first,
-                "{row}, restart {restart}: {trace:#?}"
-            );
-            assert_eq!(
-                trace.last().unwrap(),
-                "done Provisioned",
-                "{row}, restart {restart}"
-            );
-        }
-    }
 }
 
 /// B-1: drivers are asked for whole bytes, and what they make has whole bytes.
