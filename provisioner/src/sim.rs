@@ -68,6 +68,7 @@
 //! | `call`, `request`, `volume`, `source` | what they ask of driver and server, and what they must not |
 //! | `death` | how a process ends |
 //! | `freeze` | processes that lead no longer and do not know it |
+//! | `rival` | processes that wait for another one without an election |
 //! | `journal` | the provisioning journal |
 //! | `run` | one run: what happens next |
 //! | `quiescence` | the end of a run |
@@ -89,6 +90,7 @@ mod nodes;
 mod process;
 mod quiescence;
 mod request;
+mod rival;
 mod run;
 mod scene;
 mod server;

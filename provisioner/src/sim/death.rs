@@ -21,6 +21,7 @@ impl World {
             self.cut_off()
         }
         self.asked.clear();
+        self.outwait();
         self.process = self.successor();
         // One that was frozen while it took over has taken over once more.
         if self.settling {

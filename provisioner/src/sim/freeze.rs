@@ -96,6 +96,9 @@ impl World {
             }
         }
         self.thawed = false;
+        if self.process.fenced {
+            self.lose();
+        }
         self.cut_off();
         std::mem::swap(&mut self.process, &mut frozen);
     }

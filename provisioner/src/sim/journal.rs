@@ -15,7 +15,7 @@ use crate::plan::settings::Protection;
 use sidecar_testkit::sim::fate::Fate;
 
 impl Server {
-    fn found(&self, name: &str) -> Option<Found> {
+    pub(super) fn found(&self, name: &str) -> Option<Found> {
         let (version, annotations) = self.leases.get(name)?;
         Some(Found {
             uid: format!(

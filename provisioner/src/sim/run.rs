@@ -14,6 +14,7 @@ use super::process::Process;
 use super::scene::Scene;
 use super::server::{Server, refusal};
 use crate::model::Text;
+use crate::plan::journal::Rival;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::settings::Protection;
 
@@ -65,6 +66,8 @@ pub(super) struct World {
     pub(super) frozen: Option<Box<Process>>,
     /// The one at work is such a process.
     pub(super) thawed: bool,
+    /// Another one has lost the journal, and waits until the one at work is silent.
+    pub(super) waiting: Option<Rival>,
     /// Requests of dead processes that are not applied yet.
     pub(super) late: Vec<Late>,
     pub(super) uids: u64,
@@ -112,6 +115,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         other,
         frozen: None,
         thawed: false,
+        waiting: None,
         late: Vec::new(),
         uids: 2,
         clock: Instant::now(),
@@ -179,6 +183,7 @@ impl World {
                 }
             }
             10 if self.frozen.is_some() => self.thaw(),
+            10 if self.waiting.is_some() && self.dice.one_in(2) => self.wait_for_silence(),
             10 => self.apply_late(),
             11 if self.dice.one_in(8) => self.administrate(),
             11 => self.end_orphan(),

@@ -1,0 +1,68 @@
+//! A process without an election whose journal another one has taken: it waits, and takes it back from a
+//! process that gives no sign of life, be it dead or with nothing to do.
+
+use std::time::Duration;
+
+use super::run::World;
+use crate::plan::journal::{Rival, SIGN};
+
+/// Between two looks at the journal.
+const LOOK: Duration = Duration::from_secs(5);
+/// More looks than a silence has, and than late writes of the dead make of it.
+const MOST_LOOKS: u32 = 100;
+
+impl World {
+    /// A process that was fenced waits, in some runs.
+    pub(super) fn lose(&mut self) {
+        if self.journals() && self.dice.one_in(2) {
+            self.waiting = Some(Rival::default());
+        }
+    }
+
+    /// Time passes for the one that waits. The one at work gives signs of life, unless it is slow or refused;
+    /// if it seems to be silent, it loses the journal and does not know of it.
+    pub(super) fn wait_for_silence(&mut self) {
+        for _ in 0..self.dice.below(16) {
+            if !self.process.fenced && self.dice.one_in(3) {
+                self.process.journal().give_sign();
+                self.advance_journal();
+                self.advance_journal();
+            }
+            self.clock += SIGN;
+            if self.rival_is_silent() {
+                if self.may_freeze() {
+                    self.waiting = None;
+                    self.freeze();
+                }
+                return;
+            }
+        }
+    }
+
+    /// The one at work is dead: whoever waits finds out after a while, whatever the dead one has sent.
+    pub(super) fn outwait(&mut self) {
+        let mut looks = 0;
+        while self.waiting.is_some() {
+            looks += 1;
+            if looks > MOST_LOOKS {
+                return self.complain("a dead process is waited for".into());
+            }
+            if self.dice.one_in(8) {
+                self.apply_late();
+            }
+            self.clock += LOOK;
+            if self.rival_is_silent() {
+                self.waiting = None;
+            }
+        }
+    }
+
+    fn rival_is_silent(&mut self) -> bool {
+        let name = self.process.journal().name(0);
+        let found = self.server.found(&name);
+        let answered = !self.faulty() || !self.dice.one_in(8);
+        let look = answered.then_some(found.as_ref());
+        let waiting = self.waiting.as_mut();
+        waiting.is_some_and(|rival| rival.is_silent(look, self.clock))
+    }
+}
