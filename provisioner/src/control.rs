@@ -80,6 +80,8 @@ pub(crate) struct CapacityProducer {
 pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
     loop {
         let journal = journal::open(parts).await;
+        let wanted = parts.config.settings.protection == Protection::Journal;
+        parts.metrics.without_journal(wanted && journal.is_none());
         let engine = engine(parts, journal)?;
         let rival = OnceCell::new();
         let result = Box::pin(lead(parts, &engine, &rival)).await;
@@ -175,14 +177,12 @@ fn show_doubts(parts: &Parts<'_>, engine: &Arc<Engine>) {
         let engine = engine.upgrade()?;
         let now = Instant::now().into_std();
         engine.turn(|provisioner, _| {
-            let in_flight = provisioner.in_flight();
-            let requests = in_flight
-                .doubts()
-                .map(|(_, doubt)| doubt.requests().count());
-            let oldest = in_flight.doubts().map(|(_, doubt)| doubt.since).min();
-            let oldest = oldest.map(|since| now.saturating_duration_since(since));
-            let shown = Some((requests.sum(), oldest.unwrap_or_default()));
-            (shown, Due::default())
+            let doubts = provisioner.in_flight().doubts();
+            let ages = doubts.flat_map(|(_, doubt)| {
+                let age = now.saturating_duration_since(doubt.since);
+                doubt.requests().map(move |_| age)
+            });
+            (Some(ages.collect()), Due::default())
         })
     });
 }

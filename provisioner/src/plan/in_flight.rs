@@ -19,6 +19,9 @@ mod pending_create;
 
 pub use pending_create::{Outcome, PendingCreate, Start, Unsaved};
 
+/// So often at least is asked what is owed for claims that are gone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
 /// doubt and another one that has taken its name are worked on at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +67,8 @@ pub struct InFlightState<P> {
     /// Of these it was said that they are owed for a claim that needs no volume any more.
     told: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
+    /// Up to here claims back off.
+    longest: Duration,
     /// Claims whose last attempt ended with what may pass by itself.
     hindered: HashSet<ClaimKey>,
     /// What somebody took out of the journal while a call for the claim was running.
@@ -80,7 +85,7 @@ pub struct InFlightState<P> {
 }
 
 impl<P: Asked> InFlightState<P> {
-    /// Empty books. An infeasible request is repeated after `retention` only.
+    /// Empty books. An infeasible request is repeated after `retention` only, which is the longest back-off.
     #[must_use]
     pub fn new(retention: Duration) -> Self {
         Self {
@@ -91,6 +96,7 @@ impl<P: Asked> InFlightState<P> {
             revoked: HashMap::new(),
             adopted: HashMap::new(),
             slow: SlowSet::new(retention),
+            longest: retention,
             waits: Waits::default(),
             calls: HashMap::new(),
             removed: HashMap::new(),
@@ -262,6 +268,15 @@ impl<P: Asked> InFlightState<P> {
     #[must_use]
     pub fn is_busy(&self, key: &ClaimKey) -> bool {
         self.doubts.contains_key(key) || self.calls.contains_key(key)
+    }
+
+    /// How long what is owed for a claim that is gone is left alone, once it has had no answer for so long that
+    /// this is more than the longest back-off: nobody waits for it, and it may never have one.
+    #[must_use]
+    pub fn pause(&self, key: &ClaimKey, now: Instant) -> Option<Duration> {
+        let since = self.doubts.get(key)?.since;
+        let pause = LONGEST_PAUSE.min(now.saturating_duration_since(since) / 10);
+        (pause > self.longest).then_some(pause)
     }
 
     /// Whether something is in doubt for the claim of this UID.

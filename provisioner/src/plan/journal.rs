@@ -71,9 +71,13 @@ pub const FRESH: Duration = Duration::from_secs(4);
 const SLOW: &str = "the API server takes more than 4 s to answer requests for Leases, and without \
     --leader-election nothing else shows that no other process works";
 
-/// More objects than anybody needs: a header that says more is wrong. So many are looked for when the
-/// first one, which says how many there are, is not there.
-const MOST_OBJECTS: usize = 64;
+/// More objects than an etcd with its default quota holds: a header that says more is wrong. Calls that never
+/// have an answer are to keep no new claim from its volume.
+const MOST_OBJECTS: usize = 10_000;
+
+/// When the first one, which says how many there are, is not there, others are looked for until so many in a row
+/// are not there.
+const SOUGHT_OBJECTS: usize = 64;
 
 /// So many requests may fail one after the other before those who wait are told.
 const TRIES: u32 = 4;
@@ -110,6 +114,10 @@ pub struct Journal {
     budget: usize,
     /// More objects than there may be.
     most: usize,
+    /// Objects that are looked for without the first one, and behind each that is found.
+    sought: usize,
+    /// They are.
+    seeks: bool,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
     /// Claims of which earlier processes' intents were there when it was opened.
@@ -139,6 +147,8 @@ impl Journal {
             room,
             budget: BUDGET,
             most: MOST_OBJECTS,
+            sought: SOUGHT_OBJECTS,
+            seeks: false,
             calls: HashMap::new(),
             adopted: Vec::new(),
             late: Vec::new(),
@@ -303,7 +313,12 @@ impl Journal {
 
     /// The same with fewer objects, of which all are soon looked for.
     pub(crate) fn small(self) -> Self {
-        Self { most: 6, ..self }
+        let (most, sought) = (6, 6);
+        Self {
+            most,
+            sought,
+            ..self
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts};
+use prometheus::{Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use sidecar::metrics::{RegisterError, Registry};
 
 use crate::plan::capacity;
@@ -29,6 +29,7 @@ pub struct Metrics {
     commits: Histogram,
     intents: Histogram,
     without_node: Gauge,
+    without_journal: Gauge,
 }
 
 /// Successes, failures and durations of one sort of operation.
@@ -104,6 +105,11 @@ impl Metrics {
             "Provisioning journals with calls in them whose node is gone.",
         )?;
         registry.register(Box::new(without_node.clone()))?;
+        let without_journal = Gauge::new(
+            "csi_sidecar_provisioning_without_journal",
+            "1 if a provisioning journal is wanted and cannot be kept.",
+        )?;
+        registry.register(Box::new(without_journal.clone()))?;
         Ok(Self {
             provisioned: Outcomes::new(
                 registry,
@@ -116,6 +122,7 @@ impl Metrics {
             commits,
             intents,
             without_node,
+            without_journal,
         })
     }
 
@@ -129,6 +136,11 @@ impl Metrics {
     /// So many journals have calls in them, and their node is gone.
     pub fn without_node(&self, journals: u32) {
         self.without_node.set(f64::from(journals));
+    }
+
+    /// Whether a journal is wanted and cannot be kept.
+    pub fn without_journal(&self, without: bool) {
+        self.without_journal.set(f64::from(u8::from(without)));
     }
 
     /// A claim of this class and kind of data source got its volume.
@@ -152,14 +164,18 @@ impl Metrics {
     }
 }
 
-/// How many operations are in doubt, and for how long the oldest of them.
-type Doubts = Box<dyn Fn() -> Option<(usize, Duration)> + Send + Sync>;
+/// For how long each operation that is in doubt has been so.
+type Doubts = Box<dyn Fn() -> Option<Vec<Duration>> + Send + Sync>;
+
+/// Ages in seconds of operations in doubt: ten minutes, an hour, a day.
+const AGES: [u32; 3] = [600, 3_600, 86_400];
 
 /// Gauges of operations in doubt, read off the books when they are scraped.
 #[derive(Clone)]
 pub struct InDoubt {
     count: Gauge,
     oldest: Gauge,
+    older: GaugeVec,
     source: Arc<Mutex<Option<Doubts>>>,
 }
 
@@ -180,15 +196,19 @@ impl InDoubt {
                 "csi_sidecar_provisioning_oldest_in_doubt_seconds",
                 "Age in seconds of the oldest CreateVolume call with unknown outcome.",
             )?,
+            older: GaugeVec::new(
+                Opts::new(
+                    "csi_sidecar_provisioning_in_doubt_older_than",
+                    "How many of them have been in doubt for more than so many seconds.",
+                ),
+                &["seconds"],
+            )?,
             source: Arc::default(),
         })
     }
 
     /// From now on `source` is asked; it answers `None` once there is nothing left to ask.
-    pub fn read_from(
-        &self,
-        source: impl Fn() -> Option<(usize, Duration)> + Send + Sync + 'static,
-    ) {
+    pub fn read_from(&self, source: impl Fn() -> Option<Vec<Duration>> + Send + Sync + 'static) {
         let source: Doubts = Box::new(source);
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
@@ -200,18 +220,31 @@ impl Collector for InDoubt {
             .desc()
             .into_iter()
             .chain(self.oldest.desc())
+            .chain(self.older.desc())
             .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let doubts = source.as_ref().and_then(|source| source());
-        let (count, oldest) = doubts.unwrap_or_default();
-        self.count
-            .set(u32::try_from(count).map_or(f64::from(u32::MAX), f64::from));
+        let ages = doubts.unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+        let oldest = ages.iter().max().copied().unwrap_or_default();
+        self.count.set(number(ages.len()));
         self.oldest.set(oldest.as_secs_f64());
+        for seconds in AGES {
+            let age = Duration::from_secs(seconds.into());
+            let older = ages.iter().filter(|held| **held > age).count();
+            if let Ok(gauge) = self
+                .older
+                .get_metric_with_label_values(&[&seconds.to_string()])
+            {
+                gauge.set(number(older));
+            }
+        }
         let mut families = self.count.collect();
         families.extend(self.oldest.collect());
+        families.extend(self.older.collect());
         families
     }
 }
@@ -317,9 +350,10 @@ mod tests {
         metrics.not_deleted("sc1");
         metrics
             .in_doubt
-            .read_from(|| Some((2, Duration::from_secs(5))));
+            .read_from(|| Some([5, 601, 90_000].map(Duration::from_secs).into()));
         metrics.committed(3, Duration::from_millis(7));
         metrics.without_node(1);
+        metrics.without_journal(true);
         let text = registry.render();
         for line in [
             r#"controller_persistentvolumeclaim_provision_total{class="sc1",source="VolumeSnapshot"} 1"#,
@@ -333,8 +367,12 @@ mod tests {
             r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="2"} 0"#,
             r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="5"} 1"#,
             "csi_sidecar_provisioning_journals_without_node 1",
-            "csi_sidecar_provisioning_in_doubt 2",
-            "csi_sidecar_provisioning_oldest_in_doubt_seconds 5",
+            "csi_sidecar_provisioning_without_journal 1",
+            "csi_sidecar_provisioning_in_doubt 3",
+            "csi_sidecar_provisioning_oldest_in_doubt_seconds 90000",
+            r#"csi_sidecar_provisioning_in_doubt_older_than{seconds="600"} 2"#,
+            r#"csi_sidecar_provisioning_in_doubt_older_than{seconds="3600"} 1"#,
+            r#"csi_sidecar_provisioning_in_doubt_older_than{seconds="86400"} 1"#,
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

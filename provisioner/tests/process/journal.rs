@@ -568,10 +568,18 @@ async fn from_memory(
             .fail(Code::DeadlineExceeded, "late")
             .times(1),
     );
-    let arguments: Vec<&str> = flags.iter().copied().chain([QUICK]).collect();
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let arguments: Vec<&str> = { flags.iter().copied() }
+        .chain([QUICK, &endpoint])
+        .collect();
     let program = stage.start_in(&arguments, &[("POD_NAMESPACE", namespace)]);
     stage.api.insert(claim());
     stage.until_volume(PV).await;
+    let metrics = get(&address, "/metrics").await.1;
+    let without = u8::from(lacks != "wish");
+    let line = format!("\ncsi_sidecar_provisioning_without_journal {without}\n");
+    assert!(metrics.contains(&line), "{lacks}: {metrics}");
     assert!({ stage.api.objects("leases") }.is_empty(), "{lacks}");
     let log = program.log();
     let said = log.matches("No provisioning journal").count();
@@ -671,7 +679,7 @@ fn numbered(number: usize) -> build::Claim {
 
 /// With as many workers as there are by default.
 #[tokio::test]
-async fn j_2_a_thousand_claims_at_once_cost_few_writes() {
+async fn j_2_p_12_a_thousand_claims_at_once_cost_few_writes() {
     const CLAIMS: usize = 1000;
     let stage = Stage::new().await;
     let program = stage.start(&["--worker-threads=100"]);
@@ -696,6 +704,16 @@ async fn j_2_a_thousand_claims_at_once_cost_few_writes() {
         "{writes} in {took:?}"
     );
     stage.until_settled().await;
+    // P-12: a write has the calls that are open, whatever was made before.
+    let mut writes = stage.api.writes();
+    writes.retain(is_journal);
+    let bytes = writes.iter().map(|write| write.body.to_string().len());
+    let (largest, all) = (
+        bytes.clone().max().unwrap_or_default(),
+        bytes.sum::<usize>(),
+    );
+    println!("{all} bytes, {largest} at most");
+    assert!(largest <= 256 << 10, "{largest} bytes");
 }
 
 /// Back to a program that knows nothing of journals, which `off` stands for, and forth again.

@@ -98,6 +98,32 @@ async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
     goes_with_its_object(&stage).await;
 }
 
+/// An administrator has looked into the storage system and takes the entry out.
+#[tokio::test]
+async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
+    let stage = in_doubt().await;
+    let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
+    stage.driver.fault(late);
+    let mut program = stage.start(&[QUICK, "--retry-interval-max=1s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    program.logs("cannot be repeated; it is tried again").await;
+    stage.api.edit("leases", JOURNAL, |lease| {
+        let all = lease["metadata"]["annotations"].as_object_mut().unwrap();
+        all.remove(&format!("intent.csi-sidecars.io/{U}"));
+    });
+    program.logs("its call is forgotten").await;
+    // One may have been under way.
+    settle().await;
+    let calls = stage.calls(CREATE);
+    // No other one comes within three back-offs.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(stage.calls(CREATE), calls);
+    assert_eq!(stage.intents(), [""; 0]);
+    assert!(program.is_running(), "{}", program.log());
+}
+
 /// Its PersistentVolume was deleted by force: what gets the name would be bound, and is empty.
 #[tokio::test]
 async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {

@@ -54,6 +54,30 @@ fn fp_9_a_request_that_is_impossible_again_waits_again() {
 }
 
 #[test]
+fn p_9_what_is_owed_for_a_claim_that_is_gone_is_asked_ever_more_rarely() {
+    let mut books = books();
+    let start = Instant::now();
+    books.end(&claim(), Outcome::Owed(Arc::new("a")), Vec::new(), start);
+    for (age, pause) in [
+        (60, None),
+        (3_000, None),
+        (3_010, Some(301)),
+        (12_000, Some(1_200)),
+        (36_000, Some(3_600)),
+        (864_000, Some(3_600)),
+    ] {
+        // Another attempt without an answer makes it no younger.
+        let now = start + Duration::from_secs(age);
+        books.end(&claim(), Outcome::Owed(Arc::new("a")), Vec::new(), now);
+        assert_eq!(
+            books.pause(&key(), now),
+            pause.map(Duration::from_secs),
+            "{age} s"
+        );
+    }
+}
+
+#[test]
 fn rows_181_182_187_188_189_only_doubt_outlives_the_claim() {
     let now = Instant::now();
     let rows: [(&str, Vec<Outcome<&str>>, bool); 9] = [

@@ -111,18 +111,19 @@ impl Journal {
     }
 
     /// What an object that is read first says of the others: their number and their epoch. Without the first
-    /// one, which is the one that always knows how many there are, all that there may be are looked for:
-    /// somebody may have deleted it, and left the others.
+    /// one, which is the one that always knows how many there are, others are looked for until so many in a row are
+    /// not there: somebody may have deleted it, and left the others.
     fn look_for_more(&mut self, number: usize, found: Option<&Found>, header: Option<&Header>) {
         let epoch = header.map_or(0, |header| header.epoch);
         self.epoch = self.epoch.max(epoch.saturating_add(1));
         let named = header.map_or(1, |header| header.objects.clamp(1, self.most));
         self.named = self.named.max(named);
         let believed = header.is_some() && !found.is_some_and(Found::is_copy);
-        let known = if number > 0 || believed {
-            self.named
-        } else {
-            self.most
+        self.seeks |= number == 0 && !believed;
+        let known = match (number, found) {
+            (0, _) if self.seeks => self.sought,
+            (_, Some(_)) if self.seeks => self.named.max(number + 1 + self.sought),
+            (_, Some(_) | None) => self.named,
         };
         let (room, known) = (self.room, known.max(self.objects.len()));
         self.objects.resize_with(known, || Object::new(0, room));

@@ -192,7 +192,7 @@ impl Journal {
         if size > LIMIT {
             return Err(Unwritable::TooLarge(size));
         }
-        if number == self.most {
+        if number >= self.most {
             return Err(Unwritable::Full);
         }
         if let Some(first) = self.objects.first_mut() {

@@ -86,12 +86,34 @@ fn j_22_objects_are_looked_for_only_without_the_first_one() {
         reads
     };
     let mut server = Server::default();
-    assert_eq!(reads(&mut server, "one"), MOST_OBJECTS);
+    assert_eq!(reads(&mut server, "one"), SOUGHT_OBJECTS);
     assert_eq!(server.objects.len(), 1, "no more are made");
     assert_eq!(reads(&mut server, "two"), 1);
     // What the first one says is of another object.
     server.restore();
-    assert_eq!(reads(&mut server, "three"), MOST_OBJECTS);
+    assert_eq!(reads(&mut server, "three"), SOUGHT_OBJECTS);
+}
+
+/// A claim gets its volume beside more calls without an answer than there are objects to look for.
+#[test]
+fn p_9_full_objects_keep_no_claim_from_its_volume() {
+    let mut server = Server::default();
+    let mut one = open(&mut server, "one").crowded();
+    let uids: Vec<String> = (0..2 * SOUGHT_OBJECTS)
+        .map(|number| format!("u{number}"))
+        .collect();
+    for uid in &uids {
+        let ticket = intend(&mut one, uid);
+        run(&mut one, &mut server, false).unwrap();
+        assert_eq!(one.state(ticket, start(), false), Some(Ok(())), "{uid}");
+    }
+    assert_eq!(server.objects.len(), uids.len());
+    // The first one and all but one of those that are looked for.
+    for number in 0..SOUGHT_OBJECTS - 1 {
+        server.objects.remove(&format!("d-journal-{number}"));
+    }
+    let left = open(&mut server, "two").adopted().len();
+    assert_eq!(left, uids.len() - SOUGHT_OBJECTS + 1);
 }
 
 /// A journal that does not know of a third object, with an intent for the claim c, that came back.

@@ -155,21 +155,22 @@ fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
 #[test]
 fn j_13_what_fits_nowhere_is_said() {
     let mut server = Server::default();
-    let mut one = open(&mut server, "one");
+    let mut one = open(&mut server, "one").small();
     let refused = one.intend(owing(&asked("u", "a", LIMIT), &[]), start());
     assert!(matches!(refused, Err(Unwritable::TooLarge(_))));
     let large = asked("u", "a", HALF);
     one.intend(owing(&large, &[]), start()).unwrap();
     let refused = one.intend(owing(&asked("u", "b", LIMIT), &[&large]), start());
     assert!(matches!(refused, Err(Unwritable::TooLarge(_))));
-    for number in 1..MOST_OBJECTS {
+    let most = one.most;
+    for number in 1..most {
         let request = asked(&format!("v{number}"), "a", BUDGET);
         one.intend(owing(&request, &[]), start()).unwrap();
     }
     let refused = one.intend(owing(&asked("w", "a", BUDGET), &[]), start());
     assert_eq!(refused, Err(Unwritable::Full));
     run(&mut one, &mut server, false).unwrap();
-    assert_eq!(adopted(&mut server, "two").len(), MOST_OBJECTS);
+    assert_eq!(adopted(&mut server, "two").len(), most);
 }
 
 /// The bookkeeping of sizes is what is really written.

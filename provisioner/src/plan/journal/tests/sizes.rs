@@ -45,6 +45,26 @@ fn most(owner: &Owner) -> usize {
     range.start
 }
 
+/// A thousand calls, a hundred of them at a time.
+#[test]
+fn p_12_a_write_has_what_is_open_and_no_more() {
+    const OPEN: usize = 100;
+    let mut server = Server::default();
+    let mut one = open(&mut server, "one");
+    let mut bytes = Vec::new();
+    for number in 0..1_000_usize {
+        intend(&mut one, &format!("u{number:03}"));
+        if let Some(settled) = number.checked_sub(OPEN) {
+            one.settle(&format!("u{settled:03}"));
+        }
+        run(&mut one, &mut server, false).unwrap();
+        bytes.push(server.bytes().iter().sum::<usize>());
+    }
+    let each = (bytes[OPEN - 1] - bytes[0]).div_ceil(OPEN - 1);
+    let most = bytes.iter().max().unwrap();
+    assert!(*most <= bytes[0] + OPEN * (each + 1), "{most}, {each} each");
+}
+
 #[test]
 fn j_13_the_bound_holds_whatever_the_header_says() {
     for owner in [owner("one"), longest()] {

@@ -134,6 +134,12 @@ impl Provisioner {
         }
         if open.gone {
             self.tell_of_owed(open, &failure, due);
+            if let Some(delay) = self.in_flight.pause(key, now) {
+                return Verdict::After {
+                    delay,
+                    failure: Some(Failed::Claim(failure, false)),
+                };
+            }
         }
         // Also if another node is to be selected: its own write wakes nobody, and a claim that is
         // bound immediately may go on without a node, or be anybody's again. A node that is selected
