@@ -231,7 +231,21 @@ fn sleeps(id: u32) -> bool {
 /// The program does not run.
 #[must_use]
 pub fn kept_waiting(id: u32) -> Duration {
-    let text = fs::read_to_string(format!("/proc/{id}/schedstat")).expect("the program runs");
+    waited(&format!("/proc/{id}/schedstat"))
+}
+
+/// The same of the thread that asks.
+///
+/// # Panics
+///
+/// There is no `/proc`.
+#[must_use]
+pub fn kept_waiting_here() -> Duration {
+    waited("/proc/thread-self/schedstat")
+}
+
+fn waited(schedstat: &str) -> Duration {
+    let text = fs::read_to_string(schedstat).expect("the program runs");
     let number = text.split_whitespace().nth(1);
     let number = number.and_then(|number| number.parse::<u64>().ok());
     Duration::from_nanos(number.expect("a number of nanoseconds"))
