@@ -237,9 +237,7 @@ fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     for claim in &state.claims {
         if claim.terminating {
-            if !is_awaited(state, claim) && !snapshots::hold(state, claim) {
-                found.push(finding(Damage::ClaimStays, &claim.name));
-            }
+            found.push(finding(Damage::ClaimStays, &claim.name));
             continue;
         }
         let made = |name: &String| state.volumes.iter().any(|it| it.name == *name);
@@ -270,13 +268,6 @@ fn settled(state: &State) -> Vec<Finding> {
     let going = state.namespaces.iter().filter(|it| it.terminating);
     found.extend(going.map(|it| finding(Damage::NamespaceStays, &it.name)));
     found
-}
-
-/// Whether a claim that is to be a copy of this one waits, and holds it.
-fn is_awaited(state: &State, claim: &Claim) -> bool {
-    let of_it = Origin::Claim(claim.name.clone());
-    let mut waiting = state.claims.iter().filter(|it| !it.bound);
-    waiting.any(|it| it.source.as_ref() == Some(&of_it))
 }
 
 /// Nobody can make a copy of what is not there.

@@ -54,8 +54,8 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     for snapshot in &state.snapshots {
         if snapshot.terminating {
-            // Nobody can make what a claim still waits for.
-            if !is_awaited(state, snapshot) {
+            // No provisioner restores it any more, and the claim that waits for it holds it, as upstream's does.
+            if !snapshot.ready || !is_awaited(state, snapshot) {
                 found.push(finding(Damage::SnapshotStays, &snapshot.name));
             }
         } else if !snapshot.ready && can_be_ready(state, snapshot) {
@@ -75,13 +75,6 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
         }
     }
     found
-}
-
-/// Whether a VolumeSnapshot of the claim that never got ready cannot go: a claim waits for it, and only its owner can end that.
-pub(super) fn hold(state: &State, claim: &Claim) -> bool {
-    let of_it = Origin::Claim(claim.name.clone());
-    let mut all = state.snapshots.iter();
-    all.any(|it| it.source == of_it && !it.ready && it.terminating && is_awaited(state, it))
 }
 
 fn is_awaited(state: &State, snapshot: &Snapshot) -> bool {
