@@ -80,8 +80,8 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         ));
     }
     if let (Some(namespace), Some(_)) = (journal, &settings.node) {
-        const WITHOUT: &str = "calls in the journals of nodes that are gone are not told of";
-        const STAY: &str = "empty journals of nodes that are gone stay";
+        const WITHOUT: &str = "calls in the journals of nodes that are gone are not reported";
+        const STAY: &str = "empty journals of nodes that are gone are not removed";
         let leases = |verbs| Rule::required("coordination.k8s.io", "leases", verbs);
         rules.push(leases(&["list"]).within(namespace).optional(WITHOUT));
         rules.push(leases(&["delete"]).within(namespace).optional(STAY));

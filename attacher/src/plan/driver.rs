@@ -69,7 +69,7 @@ pub const LOST_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
 pub const GAINED_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
     how: "with",
     capability: PUBLISH,
-    consequence: ", which it did not have; the attacher must start anew to use it",
+    consequence: ", which it did not have; the attacher must restart to use it",
 };
 
 /// Whether the process may go on with the driver that came back with other abilities.

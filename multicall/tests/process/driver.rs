@@ -172,8 +172,8 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     // Longer than a single program waits for its driver at the start, too.
     let before = running.log().matches("Still connecting").count();
     running.logs_times("Still connecting", before + 4).await;
-    let why = until_answer(&address, "/readyz", 503, "no lease is asked for").await;
-    assert_eq!(why, "no lease is asked for: waiting for the driver\n");
+    let why = until_answer(&address, "/readyz", 503, "not requesting a lease").await;
+    assert_eq!(why, "not requesting a lease: waiting for the driver\n");
     assert!(running.is_running(), "{}", running.log());
     for controller in ALL {
         assert_eq!(stage.holder_of(controller), "", "{controller}");

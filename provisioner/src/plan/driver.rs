@@ -93,7 +93,7 @@ pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver>
         Some((capability, _, gained)) => Err(IncompatibleDriver::Changed {
             how: if gained { "with" } else { "without" },
             capability,
-            consequence: "; the provisioner must start anew to watch what goes with it",
+            consequence: "; the provisioner must restart to watch the objects that it needs",
         }),
         None => Ok(()),
     }

@@ -74,7 +74,7 @@ pub enum Unsayable {
     Untranslatable(Error),
     /// The API server would refuse it, for ever: the field, what it says, and the rule.
     #[error(
-        "what the driver answered makes a PersistentVolume that the API server refuses: {0} is {1:?}, but must {2}"
+        "the driver's response results in a PersistentVolume that the API server rejects: {0} is {1:?}, but must {2}"
     )]
     Refused(String, String, Rule),
 }

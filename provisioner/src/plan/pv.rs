@@ -144,7 +144,7 @@ pub enum Unusable {
         id: String,
     },
     /// The PersistentVolume that has its name is of another volume.
-    #[error("the PersistentVolume that was to be saved is there, for another volume than {id}")]
+    #[error("the PersistentVolume to be saved already exists, for a volume other than {id}")]
     Unrecorded {
         /// The volume, which is to be deleted.
         id: String,

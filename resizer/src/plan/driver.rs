@@ -108,7 +108,7 @@ pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver>
         Err(IncompatibleDriver::Changed {
             how: "with another answer about",
             capability,
-            consequence: "; the resizer must start anew to go by it",
+            consequence: "; the resizer must restart to follow it",
         })
     };
     if then.expansion != now.expansion {

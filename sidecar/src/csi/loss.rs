@@ -32,7 +32,7 @@ pub async fn back_at_once<T, E>(
     let answer = timeout(AT_ONCE, asking).await.ok()?.ok()?;
     verbose!(
         4,
-        "The driver ended a connection in good order and took the next one"
+        "The driver closed the connection gracefully and accepted a new one"
     );
     Some(answer)
 }

@@ -364,7 +364,7 @@ fn answer(status: StatusCode, body: &[u8]) -> Answer {
         StatusCode::CONFLICT => Answer::Conflict,
         status if status.is_success() => match serde_json::from_slice::<Value>(body) {
             Ok(lease) if lease.is_object() => Answer::Lease(lease),
-            Ok(_) => Answer::Failed("the API server's answer is no object".to_owned()),
+            Ok(_) => Answer::Failed("the API server's response is not an object".to_owned()),
             Err(error) => Answer::Failed(format!("the API server's answer is unreadable: {error}")),
         },
         status => {

@@ -52,8 +52,7 @@ impl Silent {
         self.0.insert(of.uid.clone(), now);
         let (name, driver) = (&content.name, &content.driver);
         let message = format!(
-            "No csi-snapshotter has begun with VolumeSnapshotContent {name} for five minutes: is there \
-             one of the driver {driver} that runs and may act?"
+            "No csi-snapshotter has started on VolumeSnapshotContent {name} for five minutes: check that the csi-snapshotter of driver {driver} runs and has its permissions"
         );
         Some(Silence {
             told: Some(Complaint::event("SnapshotNotHandled", message)),

@@ -33,8 +33,7 @@ pub(super) async fn served(seat: &Seat, config: &Config) -> Result<Groups, Exit>
     }
     if config.node.is_some() {
         tracing::info!(
-            "VolumeGroupSnapshotContents have no node: they are left to a snapshotter without \
-             --node-deployment, but for such as are labelled by hand"
+            "VolumeGroupSnapshotContents belong to no node: a csi-snapshotter without --node-deployment has to handle them, except for those labelled by hand"
         );
     }
     Ok(Groups::Served(name.clone()))

@@ -72,6 +72,6 @@ async fn s_106_classes_of_groups_have_no_node() {
 async fn g_40_groups_are_left_to_others() {
     let (stage, program) = with_groups().await;
     assert!(stage.trace().is_empty(), "{:?}", stage.trace());
-    let said = program.log().matches("have no node").count();
+    let said = program.log().matches("belong to no node").count();
     assert_eq!(said, 1, "{}", program.log());
 }

@@ -98,7 +98,7 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
         reasons.push("the driver's name is not known yet".to_owned());
     }
     if state.is_idle {
-        reasons.push("no lease is asked for: waiting for the driver".to_owned());
+        reasons.push("not requesting a lease: waiting for the driver".to_owned());
     }
     for Missing { rule, controllers } in state.missing {
         reasons.push(format!("{}: not allowed to {rule}", controllers.join(", ")));

@@ -133,8 +133,7 @@ pub enum Failure {
     Save(ApiError),
     /// The PersistentVolume that has the volume's name is one of this driver, and says another id.
     #[error(
-        "the driver answers with volume {id}, the PersistentVolume {volume} says another one: nothing is \
-         deleted, and what was asked stays in the provisioning journal until the PersistentVolume is gone"
+        "the driver returned volume {id}, but PersistentVolume {volume} refers to another one: nothing is deleted, and the request stays in the provisioning journal until the PersistentVolume is gone"
     )]
     Contradicted {
         /// Name of the PersistentVolume.
@@ -144,8 +143,7 @@ pub enum Failure {
     },
     /// The PersistentVolume that has the volume's name is another claim's.
     #[error(
-        "the name {volume} is that of the PersistentVolume of claim {claim}: give volumes names that tell \
-         claims apart, with a greater --volume-name-uuid-length"
+        "the name {volume} is that of the PersistentVolume of claim {claim}: make volume names unique with a greater --volume-name-uuid-length"
     )]
     NameTaken {
         /// Name of the PersistentVolume.

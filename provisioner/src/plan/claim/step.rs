@@ -98,8 +98,7 @@ impl Announcement {
                 "Assuming an external populator will provision the volume".to_owned()
             }
             Self::Left(node) => format!(
-                "Node {node} is gone, and CreateVolume for it has had no answer: the volume is asked for \
-                 elsewhere, and what may have been made there is looked for later"
+                "Node {node} is gone, and CreateVolume for it got no answer: the volume is created elsewhere, and one that may exist there is looked for later"
             ),
             Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
         }

@@ -170,12 +170,11 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// Another process leads.
-    #[error("the provisioning journal {0} is another process's by now: {1}")]
+    #[error("the provisioning journal {0} now belongs to another process: {1}")]
     Fenced(String, String),
     /// Another driver's or node's.
     #[error(
-        "the Lease {0} is the provisioning journal of the driver {1}; name one of the drivers otherwise, \
-         or give each a namespace of its own with --leader-election-namespace"
+        "the Lease {0} is the provisioning journal of the driver {1}; rename one of the drivers, or give each a namespace of its own with --leader-election-namespace"
     )]
     Foreign(String, String),
     /// A later version's.
@@ -191,7 +190,7 @@ pub enum Lost {
 pub enum Unwritable {
     /// No object takes it.
     #[error(
-        "what the driver is to be asked has {0} bytes, and an object takes {LIMIT}: shorten the \
+        "the CreateVolume request has {0} bytes, and an object holds {LIMIT}: shorten the \
          parameters of the class, or set --provisioning-protection=off"
     )]
     TooLarge(usize),
@@ -200,8 +199,7 @@ pub enum Unwritable {
     Closed,
     /// There are as many objects as there may be, and all are full.
     #[error(
-        "the provisioning journal is full of calls of which nobody knows whether they made a volume: see \
-         what the driver says of them, or remove what is settled by hand"
+        "the provisioning journal is full of CreateVolume calls with unknown outcome: look at the driver's errors, or remove settled entries by hand"
     )]
     Full,
     /// The API server refused it, or did not answer.

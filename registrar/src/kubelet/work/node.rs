@@ -134,7 +134,7 @@ impl NodeWriter {
             Limit::Capped => warn!(
                 driver = clip(driver),
                 max_volumes_per_node = info.max_volumes,
-                "driver reports more volumes than a CSINode can say; writing the largest number"
+                "driver reports more volumes than a CSINode can hold; writing the largest number"
             ),
             Limit::Negative => tracing::error!(
                 driver = clip(driver),

@@ -86,7 +86,7 @@ impl Grown {
                 message: Cause::TooSmall(*asked, self.capacity.value()).to_string(),
             }),
             (Told::Nothing, _) => left.push(warning(format!(
-                "the driver did not say how large the volume is now; {} is taken for granted",
+                "the driver did not report the volume's new size; assuming {}",
                 self.capacity
             ))),
             (Told::Enough | Told::Unasked, _) => {}

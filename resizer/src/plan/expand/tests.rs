@@ -233,7 +233,7 @@ fn z_45_a_driver_that_names_no_size_has_done_what_it_was_asked() {
             only(&lines, &["W", "N VolumeResize"]),
             [
                 "N VolumeResizeSuccessful Resize volume succeeded",
-                "W VolumeResizeCapacityUnknown the driver did not say how large the volume is now; 2Gi is taken for granted"
+                "W VolumeResizeCapacityUnknown the driver did not report the volume's new size; assuming 2Gi"
             ]
         );
     }

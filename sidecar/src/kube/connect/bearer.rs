@@ -46,7 +46,7 @@ impl Bearer {
         let header = match (from_file, inline) {
             (Some(Ok(header)), _) => header,
             (_, Some(token)) => bearer(token.expose_secret())
-                .ok_or("the user's token is none: it has control characters")?,
+                .ok_or("the user's token is invalid: it has control characters")?,
             (Some(Err(problem)), None) => return Err(problem),
             (None, None) => return Ok(None),
         };
@@ -91,7 +91,7 @@ fn read(path: &PathBuf) -> Result<HeaderValue, String> {
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());
     }
-    bearer(&text).ok_or_else(|| "this is no token: it has control characters".to_owned())
+    bearer(&text).ok_or_else(|| "not a token: it has control characters".to_owned())
 }
 
 /// Whatever wrote a file may have ended it with a line break.

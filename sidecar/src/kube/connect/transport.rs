@@ -192,7 +192,7 @@ impl Shared {
         });
         match read.await {
             Ok((identity, Ok(dial))) => {
-                tracing::info!("Connecting anew to the API server, with new credentials");
+                tracing::info!("Reconnecting to the API server with new credentials");
                 let mut state = self.lock();
                 state.identity = identity;
                 state.dial = dial;
@@ -212,7 +212,7 @@ impl Shared {
     fn abandon(&self, generation: u64) {
         let mut state = self.lock();
         if state.generation == generation {
-            tracing::debug!("The API server does not answer, connecting anew");
+            tracing::debug!("The API server does not answer, reconnecting");
             state.replace();
         }
     }

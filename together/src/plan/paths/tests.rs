@@ -113,7 +113,7 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     }];
     let unregistered = "not registered: kubelet has not asked yet";
     let not_named = "the driver's name is not known yet\n";
-    let is_idle = "no lease is asked for: waiting for the driver\n";
+    let is_idle = "not requesting a lease: waiting for the driver\n";
     let not_allowed = "attacher, resizer: not allowed to list persistentvolumes\n";
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";

@@ -160,7 +160,7 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
             "done Repaid".to_owned()
         } else {
             // It may be the same disk, spelled differently.
-            format!("fail InBackground the driver answers with volume {handle}")
+            format!("fail InBackground the driver returned volume {handle}")
         };
         assert_eq!(trace[1], compare, "{row}: {trace:#?}");
         assert!(trace[2].starts_with(&then), "{row}: {trace:#?}");
@@ -201,7 +201,7 @@ fn a_volume_whose_save_had_no_answer_is_found_again() {
         ("projects/UNSPECIFIED/zones/z/disks/d", "done Provisioned"),
         (
             "projects/UNSPECIFIED/zones/z/disks/e",
-            "fail InBackground the driver answers with volume",
+            "fail InBackground the driver returned volume",
         ),
     ] {
         let mut world = world(GCE, DISK, &[]);

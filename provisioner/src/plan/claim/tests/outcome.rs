@@ -382,7 +382,7 @@ fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
             panic!("{trace:?}");
         };
         assert_eq!(before, &compare, "{trace:?}");
-        let says = "fail InBackground the driver answers with volume vol-1";
+        let says = "fail InBackground the driver returned volume vol-1";
         assert!(last.starts_with(says), "{last}");
     };
     contradicts(world.run());
