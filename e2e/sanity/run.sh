@@ -54,7 +54,7 @@ run() {
     # shellcheck disable=SC2086
     "$driver" --drivername=sanity.csi.example.com --nodeid=sanity-node \
         --endpoint="unix://$dir/csi.sock" --statedir="$dir/state" --enable-attach \
-        --attach-limit=10 --enable-controller-modify-volume \
+        --attach-limit=10 --enable-controller-modify-volume --enable-snapshot-metadata \
         --accepted-mutable-parameter-names=color ${FLAGS:-} >"$dir/driver.log" 2>&1 &
     pid=$!
     for _ in $(seq 100); do

@@ -79,9 +79,6 @@ fn socket(values: &Values, flag: &'static str) -> Result<PathBuf, Error> {
 impl Config {
     /// Validates the values.
     pub fn from_flags(values: &Values) -> Result<Self, Error> {
-        if values.bool("enable-snapshot-metadata") {
-            return fault("enable-snapshot-metadata", "not supported by this driver");
-        }
         if !values.string("proxy-endpoint").is_empty() {
             return fault("proxy-endpoint", "not supported by this driver");
         }
@@ -140,6 +137,7 @@ fn features(values: &Values) -> Result<Features, Error> {
         expansion: values.bool("enable-volume-expansion") && values.bool("node-expand-required"),
         modify: values.bool("enable-controller-modify-volume"),
         list_snapshots: values.bool("enable-list-snapshots"),
+        snapshot_metadata: values.bool("enable-snapshot-metadata"),
     })
 }
 
@@ -257,7 +255,6 @@ mod tests {
     fn faults_name_the_flag() {
         for (flag, name) in [
             ("--proxy-endpoint=/x", "--proxy-endpoint"),
-            ("--enable-snapshot-metadata", "--enable-snapshot-metadata"),
             ("--endpoint=tcp://x", "--endpoint"),
             ("--capacity=fast", "--capacity"),
             ("--topology=zone", "--topology"),

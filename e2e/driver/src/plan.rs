@@ -8,6 +8,7 @@ pub mod capability;
 pub mod capacity;
 pub mod create;
 pub mod expand;
+pub mod metadata;
 pub mod modify;
 pub mod node;
 pub mod page;

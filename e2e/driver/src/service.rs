@@ -8,6 +8,7 @@ pub mod busy;
 pub mod controller;
 pub mod grpc;
 pub mod health;
+pub mod metadata;
 pub mod node;
 pub mod snapshot;
 

@@ -137,7 +137,7 @@ static HOSTPATH: &[Flag] = &[
         "enable-snapshot-metadata",
         Kind::Bool,
         "false",
-        "Not supported.",
+        "Serve SnapshotMetadata, for block volumes.",
     ),
     flag("proxy-endpoint", Kind::String, "", "Not supported."),
 ];

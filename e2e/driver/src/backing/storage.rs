@@ -34,7 +34,8 @@ impl Storage {
         self.path("volumes", &volume.id, volume.backing)
     }
 
-    fn of_snapshot(&self, id: &str, backing: Backing) -> PathBuf {
+    /// Folder or image of a snapshot.
+    pub fn of_snapshot(&self, id: &str, backing: Backing) -> PathBuf {
         self.path("snapshots", id, backing)
     }
 

@@ -335,6 +335,12 @@ impl Underway {
         answer: http::Response<Body>,
         unknown_fields: bool,
     ) -> http::Response<Body> {
+        if self.call.method.starts_with("GetMetadata") {
+            // A stream, whose end is not waited for: what is noted is how it begins.
+            let status = Status::from_header_map(answer.headers());
+            self.note(&status.unwrap_or_else(|| Status::new(Code::Ok, "")));
+            return answer;
+        }
         let (head, body) = answer.into_parts();
         let collected = match body.collect().await {
             Ok(collected) => collected,

@@ -113,6 +113,8 @@ describe! {
     DeleteSnapshotRequest { volume: snapshot_id } secrets;
     ListSnapshotsRequest { volume: snapshot_id } secrets;
     GetSnapshotRequest { volume: snapshot_id } secrets;
+    GetMetadataAllocatedRequest { volume: snapshot_id } secrets;
+    GetMetadataDeltaRequest { volume: target_snapshot_id, name: base_snapshot_id } secrets;
     ControllerExpandVolumeRequest { volume: volume_id } secrets;
     ControllerGetVolumeRequest { volume: volume_id };
     ControllerModifyVolumeRequest { volume: volume_id } secrets;
@@ -159,6 +161,8 @@ pub fn read(method: &str, message: &[u8]) -> Facts {
         "DeleteSnapshot" => describe::<csi::DeleteSnapshotRequest>,
         "ListSnapshots" => describe::<csi::ListSnapshotsRequest>,
         "GetSnapshot" => describe::<csi::GetSnapshotRequest>,
+        "GetMetadataAllocated" => describe::<csi::GetMetadataAllocatedRequest>,
+        "GetMetadataDelta" => describe::<csi::GetMetadataDeltaRequest>,
         "ControllerExpandVolume" => describe::<csi::ControllerExpandVolumeRequest>,
         "ControllerGetVolume" => describe::<csi::ControllerGetVolumeRequest>,
         "ControllerModifyVolume" => describe::<csi::ControllerModifyVolumeRequest>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use csi_proto::csi;
 use serde::{Deserialize, Serialize};
 
+use super::rules::CodeName;
 use crate::model::topology::{self, Segments};
 use crate::service::advertise::Override;
 
@@ -19,6 +20,26 @@ pub enum Probe {
     NotReady,
     /// Answer without `ready`, which means ready.
     Unset,
+}
+
+/// What comes next in a stream of SnapshotMetadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A message with these ranges, by offset and size.
+    Ranges(Vec<(i64, i64)>),
+    /// Messages with so many blocks each, for ever.
+    Endless(i64),
+    /// Nothing any more.
+    Stall,
+    /// The end, with this status.
+    Fail {
+        /// gRPC code by name.
+        code: CodeName,
+        /// Message.
+        #[serde(default)]
+        message: String,
+    },
 }
 
 /// What is wrong with a volume or with the storage behind it.
@@ -129,6 +150,8 @@ pub struct Settings {
     pub health: BTreeMap<String, Vec<Ailment>>,
     /// What is wrong with the storage.
     pub storage_health: Vec<Ailment>,
+    /// What calls of SnapshotMetadata stream instead of the truth.
+    pub metadata: Option<Vec<Part>>,
     /// Add fields that CSI 1.13 does not know to every answer.
     pub unknown_fields: bool,
 }
@@ -149,6 +172,7 @@ impl Default for Settings {
             snapshots_ready: true,
             health: BTreeMap::new(),
             storage_health: Vec::new(),
+            metadata: None,
             unknown_fields: false,
         }
     }

@@ -1,6 +1,6 @@
 //! Which service a call goes to.
 //!
-//! By hand instead of through tonic's router: four services need no web framework, and a role that
+//! By hand instead of through tonic's router: five services need no web framework, and a role that
 //! is not served must answer UNIMPLEMENTED.
 
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use csi_proto::csi::controller_server::ControllerServer;
 use csi_proto::csi::group_controller_server::GroupControllerServer;
 use csi_proto::csi::identity_server::IdentityServer;
 use csi_proto::csi::node_server::NodeServer;
+use csi_proto::csi::snapshot_metadata_server::SnapshotMetadataServer;
 use http_body_util::Full;
 use tonic::Status;
 use tonic::body::Body;
@@ -45,6 +46,9 @@ impl Dispatch {
             }
             "csi.v1.GroupController" if features.controller => {
                 GroupControllerServer::new(services).call(request).await
+            }
+            "csi.v1.SnapshotMetadata" if features.controller && features.snapshot_metadata => {
+                SnapshotMetadataServer::new(services).call(request).await
             }
             "csi.v1.Node" if features.node => NodeServer::new(services).call(request).await,
             other => {

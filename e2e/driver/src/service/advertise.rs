@@ -36,6 +36,8 @@ pub struct Features {
     pub modify: bool,
     /// ListSnapshots.
     pub list_snapshots: bool,
+    /// SnapshotMetadata.
+    pub snapshot_metadata: bool,
 }
 
 /// Sets that replace what the features give.
@@ -109,6 +111,9 @@ pub fn plugin(features: &Features, changed: &Override) -> Vec<csi::PluginCapabil
             let mut names = Vec::new();
             if features.controller {
                 names.extend(["CONTROLLER_SERVICE", "GROUP_CONTROLLER_SERVICE"]);
+            }
+            if features.controller && features.snapshot_metadata {
+                names.push("SNAPSHOT_METADATA_SERVICE");
             }
             if features.topology {
                 names.push("VOLUME_ACCESSIBILITY_CONSTRAINTS");
@@ -240,6 +245,7 @@ mod tests {
             expansion: true,
             modify: true,
             list_snapshots: true,
+            snapshot_metadata: false,
         }
     }
 

@@ -7,6 +7,8 @@ mod faults;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod metadata;
+#[cfg(test)]
 mod mounts;
 #[cfg(test)]
 mod nodes;
