@@ -155,6 +155,8 @@ impl Service {
         if !self.driver.is_ready() {
             return Err(Refusal::not_ready());
         }
+        // First of all: a thousand calls at once are not to be three thousand requests to the API server either.
+        let place = self.streams.enter(&client.user.username, PATIENCE).await?;
         let snapshot = self.objects.snapshot(namespace, name).await?;
         let bound = resolve::content_of(&snapshot, name)?;
         let content = self.objects.content(bound).await?;
@@ -169,7 +171,6 @@ impl Service {
             Some(secret) => self.objects.secret(&secret).await?,
             None => std::collections::BTreeMap::new(),
         };
-        let place = self.streams.enter(&client.user.username, PATIENCE).await?;
         let asking = self.driver.stream(request, handle, secrets, deadline);
         Ok((Box::pin(asking).await?, place))
     }
