@@ -248,6 +248,16 @@ build/translate: $(addprefix e2e/translate/,main.go go.mod go.sum)
 	@$(GO) nice -n 15 go build -C e2e/translate -ldflags '-s -w' -o ../../build/translate .
 	@touch build/translate
 
+# Upstream's client library, with which the tests of the crate `snapshot-metadata` ask.
+.PHONY: iterator
+iterator: build/iterate
+build/iterate: $(addprefix e2e/iterator/,main.go go.mod go.sum)
+	$(need-go)
+	$(call say,iterator: the library by which upstream's backup clients ask for changed blocks)
+	@mkdir -p build
+	@$(GO) nice -n 15 go build -C e2e/iterator -ldflags '-s -w' -o ../../build/iterate .
+	@touch build/iterate
+
 # --- The main job -----------------------------------------------------------------------------
 
 # An existing cluster is used only when it is named on this command line; a KUBECONFIG that merely
@@ -293,7 +303,7 @@ test: ## Every check and test
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
 
 .PHONY: go-programs
-go-programs: cluster helm snapshot-crds storage-suite translator promql
+go-programs: cluster helm snapshot-crds storage-suite translator promql iterator
 
 # What ends within seconds comes first, so that whoever forgot it need not wait for a compiler.
 .PHONY: checks

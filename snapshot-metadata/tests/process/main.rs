@@ -16,6 +16,7 @@ mod command_line;
 mod driver;
 mod end;
 mod hostile;
+mod iterator;
 mod load;
 mod objects;
 mod shown;

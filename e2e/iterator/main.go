@@ -1,0 +1,50 @@
+// iterate asks csi-snapshot-metadata for the ranges of a snapshot with upstream's own client library, which finds the
+// service by the cluster's objects and makes itself a token, and writes them as a list in JSON.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/iterator"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", "", "file with the way to the API server")
+	namespace := flag.String("namespace", "default", "namespace of snapshots and of the service account")
+	snapshot := flag.String("snapshot", "", "VolumeSnapshot")
+	previous := flag.String("previous", "", "VolumeSnapshot since which ranges have changed; empty: all allocated ranges")
+	account := flag.String("account", "", "ServiceAccount")
+	most := flag.Int("max", 0, "most ranges in a message")
+	offset := flag.Int64("offset", 0, "first byte of interest")
+	flag.Parse()
+	if err := iterate(*kubeconfig, iterator.Args{
+		Emitter:          &iterator.JSONEmitter{Writer: os.Stdout},
+		Namespace:        *namespace,
+		SnapshotName:     *snapshot,
+		PrevSnapshotName: *previous,
+		SANamespace:      *namespace,
+		SAName:           *account,
+		MaxResults:       int32(*most),
+		StartingOffset:   *offset,
+	}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func iterate(kubeconfig string, args iterator.Args) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	// The tests' model of an API server knows nothing else.
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	if args.Clients, err = iterator.BuildClients(config); err != nil {
+		return err
+	}
+	return iterator.GetSnapshotMetadata(context.Background(), args)
+}
