@@ -493,6 +493,11 @@ conformance-quick: $(CONFORMANCE)
 	$(call say,conformance: what says most about sidecars in the storage suite of Kubernetes)
 	@$(conformance) --quick
 
+.PHONY: conformance-mock
+conformance-mock: $(CONFORMANCE) archives ## Its specs about the driver that it brings along and starts beside our images (FOCUS=regex)
+	$(call say,conformance: the mock driver of Kubernetes with our images)
+	@$(conformance) --mock $(if $(FOCUS),'$(FOCUS)')
+
 # Variables that name another binary to measure beside ours.
 OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER CSI_SIDECARS SIDECARS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))

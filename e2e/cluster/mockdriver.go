@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -32,6 +33,11 @@ func mockDriverMain(args []string) error {
 	flags.BoolVar(&config.NodeExpansionRequired, "node-expand-required", false, "expansion needs a node call")
 	flags.BoolVar(&config.DisableControllerExpansion, "disable-controller-expansion", false, "no ControllerExpand")
 	flags.BoolVar(&config.PermissiveTargetPath, "permissive-target-path", true, "create missing parents of target paths")
+	// By these, upstream's manifests start the image that this program stands for (conformance --mock).
+	flags.StringVar(&config.DriverName, "drivername", mock.Name, "the same as --name")
+	enableAttach := flags.Bool("enable-attach", false, "ControllerPublish, where --drivername names the driver")
+	flags.String("statedir", "", "ignored: volumes are in memory")
+	proxied := flags.String("proxy-endpoint", "", "tcp://[HOST]:PORT: be no driver, pass connections to --endpoint on to who connects there")
 	klog.InitFlags(flags)
 	if err := flags.Set("v", "3"); err != nil { // from 3 on it logs every call
 		return err
@@ -46,14 +52,22 @@ func mockDriverMain(args []string) error {
 	if err := removeSocket(path); err != nil {
 		return err
 	}
-	service := mock.New(config)
-	d := driver.NewCSIDriver(&driver.CSIDriverServers{
-		Identity: service, Controller: service, Node: mockNode{service, *nodeID},
-	})
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return fmt.Errorf("--endpoint: %w", err)
 	}
+	if *proxied != "" {
+		return passOn(listener, strings.TrimPrefix(*proxied, "tcp://"))
+	}
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name == "drivername" {
+			config.DisableAttach = !*enableAttach
+		}
+	})
+	service := mock.New(config)
+	d := driver.NewCSIDriver(&driver.CSIDriverServers{
+		Identity: service, Controller: service, Node: mockNode{service, *nodeID},
+	})
 	if err := d.Start(listener, nil); err != nil {
 		return err
 	}
@@ -62,6 +76,34 @@ func mockDriverMain(args []string) error {
 	<-stop
 	d.Stop()
 	return nil
+}
+
+// passOn joins each connection to the socket with one to address. The suite, which is the driver then, makes those in
+// advance, and the sidecars' deadlines begin with theirs.
+func passOn(socket net.Listener, address string) error {
+	remote, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--proxy-endpoint: %w", err)
+	}
+	for {
+		driver, err := remote.Accept()
+		if err != nil {
+			return fmt.Errorf("--proxy-endpoint: %w", err)
+		}
+		sidecar, err := socket.Accept()
+		if err != nil {
+			return fmt.Errorf("--endpoint: %w", err)
+		}
+		go copyUntilClosed(sidecar, driver)
+		go copyUntilClosed(driver, sidecar)
+	}
+}
+
+// copyUntilClosed closes both at the end of either, which ends the copy in the other direction, too.
+func copyUntilClosed(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_ = to.Close()
+	_ = from.Close()
 }
 
 // removeSocket removes what an earlier driver left at path, but nothing that is not a socket.

@@ -125,16 +125,18 @@ pub fn program(
     Ok(())
 }
 
-/// A program together with a shell and the tools that a driver calls.
+/// A program together with a shell and the tools that a driver calls. `first` come before the arguments that a manifest has.
 pub fn program_with_tools(
     archive: &mut Archive,
     names: &[&str],
     busybox: &Path,
     program: &Path,
+    first: &[&str],
 ) -> Result<()> {
     let mut image = shell(busybox)?;
     image.layers.push(with_libraries("/program", program)?);
-    image.entrypoint = vec!["/program".to_owned()];
+    let entrypoint = ["/program"].iter().chain(first);
+    image.entrypoint = entrypoint.map(|&word| word.to_owned()).collect();
     archive.add(names, image)?;
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! Kubernetes ships, [`requests`] and [`calls`] count what was asked of API server and driver, [`outside`] writes it down,
 //! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] notes a user's wish
 //! to stop, [`story`] tells a demonstration step by step, [`real`] starts a cluster whose node runs
-//! containers and [`image`] makes what they are started from, [`suite`] runs scenarios and gives
+//! containers, [`image`] makes what they are started from and [`stand_in`] gives it the names that manifests have, [`suite`] runs scenarios and gives
 //! the verdict.
 //!
 //! Everything is synchronous: a scenario reads from top to bottom like the story it tells.
@@ -33,6 +33,7 @@ pub mod proxy;
 pub mod real;
 pub mod requests;
 pub mod snapshots;
+pub mod stand_in;
 pub mod story;
 pub mod suite;
 pub mod wait;

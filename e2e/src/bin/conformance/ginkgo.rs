@@ -1,7 +1,7 @@
 //! Runs the suite's own processes, and repeats what one of them did not finish.
 //!
 //! A spec that fails has failed: it is never repeated. But the suite's process can end in the middle
-//! of specs that it then says nothing about. In Kubernetes 1.36 a failure in some goroutines of
+//! of specs that it then says nothing about. In Kubernetes 1.36 and 1.37 a failure in some goroutines of
 //! volume-lifecycle-performance and pvc-deletion-performance does that, because nothing recovers
 //! the panic: deletions of claims that the API server does not answer well, and a handler that sees
 //! a claim bound before its creation was answered.

@@ -1,4 +1,5 @@
-//! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node.
+//! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node. `make conformance-mock`:
+//! its specs about the driver that it brings along.
 //!
 //! `REGISTRAR`, `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs,
 //! `HOSTPATHPLUGIN` that of csi-driver-host-path, `DRIVER` the folder of any other driver. `SIDECARS=together`: the
@@ -6,6 +7,7 @@
 
 mod definition;
 mod ginkgo;
+mod mock;
 mod report;
 mod selection;
 mod subject;
@@ -42,7 +44,11 @@ fn selection(present: Present) -> Result<Selection> {
         [] => Ok(Selection::all(present)),
         ["--quick"] => Ok(Selection::quick(present)),
         ["--focus", focus] => Ok(Selection::focused(present, focus)),
-        other => bail!("usage: conformance [--quick | --focus REGEX], not {other:?}"),
+        ["--mock"] => Ok(Selection::mock("")),
+        ["--mock", focus] => Ok(Selection::mock(focus)),
+        other => {
+            bail!("usage: conformance [--quick | --focus REGEX | --mock [REGEX]], not {other:?}")
+        }
     }
 }
 
@@ -77,7 +83,12 @@ fn conformance() -> Result<bool> {
     image::agnhost(&mut images, &real::busybox(), &tool("agnhost")?)?;
     image::gnu(&mut images, &real::busybox())?;
     real::load(&cluster, &images)?;
-    let mut system = System::start(&cluster, &api, &subject, present)?;
+    let mut system = if selection.is_mock() {
+        mock::load_images(&cluster)?;
+        System::default()
+    } else {
+        System::start(&cluster, &api, &subject, present)?
+    };
     say(&format!(
         "  a node, a driver and its sidecars after {:.1} s",
         begun.elapsed().as_secs_f64()

@@ -6,6 +6,12 @@ const SUITE: &str = "External Storage";
 /// Never: a second node, Windows, what changed between snapshots (no sidecar of ours), file systems that the driver does not make, and a populator whose images cannot be had.
 const NEVER: &str = r"\[Disruptive\]|Feature:Windows|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
 
+/// The specs about the driver that Kubernetes' tests bring along.
+const MOCK: &str = "CSI Mock";
+
+/// Of these never, besides: what is alpha, and csi-snapshotter, whose manifest pulls its image from a registry.
+const NEVER_MOCK: &str = r"Feature:OffByDefault|volume snapshot";
+
 /// Specs that need csi-resizer.
 const EXPANSION: &str = "volume-expand|volume-modify";
 
@@ -21,6 +27,8 @@ const LONG: &str = r"subPath|fsgroupchangepolicy|volumeIO|Ephemeral Snapshot|vol
 pub(crate) enum Part {
     /// Side by side; they mostly wait.
     Parallel,
+    /// Side by side, but each starts a driver with its sidecars, in pods.
+    Deploying,
     /// One after the other: they need the node for themselves.
     Serial,
 }
@@ -30,6 +38,7 @@ impl Part {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Parallel => "parallel",
+            Self::Deploying => "deploying",
             Self::Serial => "serial",
         }
     }
@@ -38,6 +47,7 @@ impl Part {
     pub(crate) const fn flags(self) -> [&'static str; 2] {
         match self {
             Self::Parallel => ["--procs=12", "--label-filter=!Serial"],
+            Self::Deploying => ["--procs=4", "--label-filter=!Serial"],
             Self::Serial => ["--procs=1", "--label-filter=Serial"],
         }
     }
@@ -81,6 +91,20 @@ impl Selection {
             parts: &[Part::Parallel],
             ..all
         }
+    }
+
+    /// Specs about the driver that Kubernetes' tests bring along, whose name matches.
+    pub(crate) fn mock(focus: &str) -> Self {
+        Self {
+            focus: format!("{MOCK}.*({focus})"),
+            skip: format!("{NEVER}|{NEVER_MOCK}"),
+            parts: &[Part::Deploying, Part::Serial],
+        }
+    }
+
+    /// Whether the suite starts driver and sidecars.
+    pub(crate) fn is_mock(&self) -> bool {
+        self.focus.starts_with(MOCK)
     }
 
     /// Only specs whose name matches.

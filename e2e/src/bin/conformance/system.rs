@@ -16,7 +16,8 @@ use crate::definition::PROVISIONER_FLAGS;
 use crate::selection::Present;
 use crate::subject::Subject;
 
-/// The driver and its sidecars.
+/// The driver and its sidecars; none, if the suite starts its own.
+#[derive(Default)]
 pub(crate) struct System {
     processes: Vec<Process>,
 }

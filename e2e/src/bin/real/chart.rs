@@ -8,11 +8,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
 use e2e::suite::{self, Scenario, Verdict};
-use e2e::{image, object, process, program, wait};
+use e2e::{image, object, process, program, stand_in, wait};
 use serde_json::{Value, json};
 
 use crate::helm::Helm;
-use crate::stand_in;
 
 /// Scenarios of this file.
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[

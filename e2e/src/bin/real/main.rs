@@ -6,7 +6,6 @@
 mod chart;
 mod growth;
 mod helm;
-mod stand_in;
 mod swap;
 mod together;
 

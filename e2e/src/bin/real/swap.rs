@@ -9,10 +9,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
 use e2e::suite::{Scenario, Verdict, say};
-use e2e::{image, manifest, object, snapshots, wait};
+use e2e::{image, manifest, object, snapshots, stand_in, wait};
 use serde_json::{Value, json};
-
-use crate::stand_in;
 
 /// Scenarios of this file.
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {

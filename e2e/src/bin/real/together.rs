@@ -9,11 +9,10 @@ use e2e::cluster::Cluster;
 use e2e::node::Seat;
 use e2e::object::{self, Binding};
 use e2e::suite::{Scenario, Verdict, say};
-use e2e::{image, program, wait};
+use e2e::{image, program, stand_in, wait};
 use serde_json::json;
 
 use crate::helm::Helm;
-use crate::stand_in;
 
 /// Scenarios of this file.
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {

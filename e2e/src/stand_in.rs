@@ -5,19 +5,20 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use e2e::cluster::Cluster;
-use e2e::{image, program, real};
 use oci_archive::Archive;
 use oci_archive::catalogue::PROGRAMS;
 
+use crate::cluster::Cluster;
+use crate::{image, program, real};
+
 /// Loads our program under the name that a manifest gives; false if there is none of ours.
-pub(crate) fn load(cluster: &Cluster, name: &str) -> Result<bool> {
+pub fn load(cluster: &Cluster, name: &str) -> Result<bool> {
     let Some(file) = ours(name).and_then(Result::ok) else {
         return Ok(false);
     };
     let mut images = Archive::new();
     if is_driver(name) {
-        image::program_with_tools(&mut images, &[name], &real::busybox(), &file)?;
+        image::program_with_tools(&mut images, &[name], &real::busybox(), &file, &[])?;
     } else if program::is_foreign(&file)? {
         image::program(&mut images, &[name], &file, &[])?;
     } else if let Some(folder) = program::archives(&file) {
@@ -36,7 +37,7 @@ pub(crate) fn load(cluster: &Cluster, name: &str) -> Result<bool> {
 }
 
 /// `registry.k8s.io/sig-storage/csi-attacher:v4.11.0` is csi-attacher's.
-pub(crate) fn base(image: &str) -> &str {
+pub fn base(image: &str) -> &str {
     let name = image.rsplit('/').next().unwrap_or_default();
     name.split([':', '@']).next().unwrap_or_default()
 }
