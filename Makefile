@@ -442,9 +442,9 @@ upstream: programs cluster driver helm snapshot-crds ## What differs from outsid
 	@e2e/upstream.sh $(if $(OLD),'$(OLD)') $(if $(NEW),'$(NEW)') $(if $(ONLY),'$(ONLY)')
 
 # A cluster of each version is 140 MB and minutes of compilation.
-OLDER ?= 1.34 1.35
+OLDER ?= 1.34 1.35 1.36
 .PHONY: versions
-versions: programs driver helm snapshot-crds ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
+versions: programs driver helm snapshot-crds ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35 1.36', ONLY=name)
 	$(need-go)
 	@for version in $(OLDER); do \
 	    [ -f e2e/cluster/go-$$version.mod ] || { echo "OLDER: there is no e2e/cluster/go-$$version.mod; versions are $(patsubst e2e/cluster/go-%.mod,%,$(wildcard e2e/cluster/go-*.mod))" >&2; exit 1; }; \

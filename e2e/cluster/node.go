@@ -165,7 +165,7 @@ func kubeletDependencies(l layout, n nodeFlags) (*kubelet.Dependencies, error) {
 		TracerProvider:    noop.NewTracerProvider(),
 		// ProbeManager stays nil: the fake one reports containers ready before their volumes are mounted.
 		PodStartupLatencyTracker:  kubeletutil.NewPodStartupLatencyTracker(),
-		NodeStartupLatencyTracker: kubeletutil.NewNodeStartupLatencyTracker(),
+		NodeStartupLatencyTracker: newNodeStartupLatencyTracker(),
 	}
 	if err := connectRuntime(deps, "unix://"+l.criSocket(n.name)); err != nil {
 		return nil, err

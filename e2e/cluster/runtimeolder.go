@@ -1,4 +1,4 @@
-//go:build older
+//go:build v1_34 || v1_35
 
 package main
 

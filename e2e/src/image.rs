@@ -14,23 +14,23 @@ use serde_json::Value;
 use crate::process;
 
 /// The image in which scenarios run a shell.
-pub const SHELL: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-1";
+pub const SHELL: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2";
 
 /// Images of the pinned Kubernetes' tests in which specs run a shell.
 const SHELLS: [&str; 4] = [
     SHELL,
     "registry.k8s.io/e2e-test-images/busybox:1.36.1-1",
-    "registry.k8s.io/e2e-test-images/nginx:1.15-4",
-    "registry.k8s.io/e2e-test-images/nginx:1.27-0",
+    "registry.k8s.io/e2e-test-images/nginx:1.27.0-2",
+    "registry.k8s.io/e2e-test-images/nginx:1.28.0-2",
 ];
 
 /// The one in which specs use options that busybox's dd does not know.
-const GNU: &str = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.0.0";
+const GNU: &str = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.1.1";
 
 /// What the kubelet runs in every pod first.
 const PAUSE: [&str; 2] = ["registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.10"];
 
-const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
+const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.66.1";
 
 /// The processor as images name it.
 fn architecture() -> String {

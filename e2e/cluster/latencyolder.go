@@ -1,0 +1,9 @@
+//go:build v1_34 || v1_35 || v1_36
+
+package main
+
+import kubeletutil "k8s.io/kubernetes/pkg/kubelet/util"
+
+func newNodeStartupLatencyTracker() kubeletutil.NodeStartupLatencyTracker {
+	return kubeletutil.NewNodeStartupLatencyTracker()
+}
