@@ -82,8 +82,12 @@ snapshot-controller := -p snapshot-controller
 csi-node-agent := -p node-agent
 csi-node-sidecars := -p together
 csi-sidecars := -p multicall
+kubectl-csi := -p kubectl-csi
 PROGRAMS ?= csi-node-driver-registrar csi-node-sidecars csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
-            csi-snapshotter csi-snapshot-metadata snapshot-controller
+            csi-snapshotter csi-snapshot-metadata snapshot-controller kubectl-csi
+
+# People run it, on their own machines: there is no image.
+TOOLS := kubectl-csi
 
 # To link it takes minutes: only for what measures it.
 bench: PROGRAMS += csi-sidecars
@@ -147,7 +151,7 @@ PROCESSOR = $(patsubst aarch64-%,arm64,$(patsubst x86_64-%,amd64,$(HOST)))
 archives = $(compile) images && \
     SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(COMPILED)/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
         --program-version '$(or $(2),$(VERSION))' --source '$(IMAGE_SOURCE)' --revision "$(REVISION)" $(1)
-IMAGES ?= $(PROGRAMS) csi-sidecars
+IMAGES ?= $(filter-out $(TOOLS),$(PROGRAMS)) csi-sidecars
 
 .PHONY: images
 images: $(if $(filter 1,$(FIPS)),fips-images) ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)

@@ -1,4 +1,4 @@
-//! Whether two error texts say the same.
+//! How much two texts have in common: whether errors say the same, how far names are apart.
 //!
 //! Drivers put ids of requests and times into their texts, and each new one would cost a status
 //! write and an event while nothing has changed.
@@ -51,6 +51,26 @@ fn is_time(word: &str) -> bool {
         && marks >= 2
         && word.starts_with(|c: char| c.is_ascii_digit())
         && word.chars().all(fits)
+}
+
+/// Number of single-character edits between two short names (Levenshtein).
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
+            let edit = diagonal + usize::from(x != y);
+            diagonal = *cell;
+            left = edit.min(left + 1).min(*cell + 1);
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

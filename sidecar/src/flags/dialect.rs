@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use super::value::Reason;
 use super::{Dialect, Flag, Kind, Note, Spec};
+use crate::alike::distance;
 
 /// A rewritten command line.
 #[derive(Debug)]
@@ -234,25 +235,6 @@ pub(super) fn nearest(spec: &Spec, name: &str) -> Option<&'static str> {
     let (edits, near) = measured.min()?;
     // Short names are near to everything.
     (edits <= 2 && edits * 3 <= near.len()).then_some(near)
-}
-
-/// Number of single-character edits between two short names (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            let edit = diagonal + usize::from(x != y);
-            diagonal = *cell;
-            left = edit.min(left + 1).min(*cell + 1);
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// Diagnostic of a flag without the value it needs.

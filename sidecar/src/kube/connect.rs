@@ -8,6 +8,7 @@ mod certificate;
 mod curves;
 mod empty;
 mod fenced;
+mod files;
 mod greeting;
 mod identity;
 mod proxy;
@@ -36,10 +37,12 @@ use crate::outage::Outage;
 
 use authority::{Authority, Named};
 use bearer::Bearer;
+use files::{current_cluster, override_server};
 use transport::Transport;
 
 pub use api_server::{ApiServer, Budget, user_agent};
 pub(crate) use certificate::problem as certificate_problem;
+pub use files::read_files;
 pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, Nowhere, Source, resolve};
 
@@ -101,6 +104,8 @@ pub struct Options {
     pub proxies: ProxyEnvironment,
     /// Where requests of all clients are counted.
     pub requests: Option<RequestMetrics>,
+    /// What is taken for the contents of the file: what a person's tool has put together.
+    pub kubeconfig: Option<Kubeconfig>,
 }
 
 /// Whether `$KUBECONFIG` counts.
@@ -162,6 +167,7 @@ impl Options {
             fence: Fence::default(),
             proxies: ProxyEnvironment::default(),
             requests: None,
+            kubeconfig: None,
         }
     }
 
@@ -260,9 +266,10 @@ fn with_authority(
 fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {
     match &options.source {
         Source::File { path, server, .. } => {
-            let mut file =
-                Kubeconfig::read_from(path).map_err(|error| options.error(explain(&error)))?;
-            empty::forget_empty(&mut file, path.parent());
+            let mut file = match &options.kubeconfig {
+                Some(file) => file.clone(),
+                None => files::read(path).map_err(|problem| options.error(problem))?,
+            };
             if file.current_context.is_none() && server.is_none() {
                 let problem = "no current-context; choose one with kubectl config use-context, or check that this is a kubeconfig";
                 return Err(options.error(problem.to_owned()));
@@ -324,36 +331,6 @@ fn synthetic(server: String, credentials: Option<&Path>) -> Kubeconfig {
         current_context: Some(name),
         ..Kubeconfig::default()
     }
-}
-
-/// Replaces the server of the context in use, and completes a URL without scheme.
-fn override_server(file: &mut Kubeconfig, server: Option<&str>) {
-    if file.current_context.is_none()
-        && let Some(server) = server
-    {
-        *file = synthetic(source::with_scheme(server, false), None);
-        return;
-    }
-    if let Some(cluster) = current_cluster(file) {
-        let authority =
-            cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
-        let url = server.or(cluster.server.as_deref());
-        cluster.server = url.map(|url| source::with_scheme(url, authority));
-    }
-}
-
-fn current_cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
-    let current = file.current_context.as_ref()?;
-    let context = file
-        .contexts
-        .iter()
-        .find(|context| context.name == *current)?;
-    let name = &context.context.as_ref()?.cluster;
-    let cluster = file
-        .clusters
-        .iter_mut()
-        .find(|cluster| cluster.name == *name)?;
-    cluster.cluster.as_mut()
 }
 
 /// What is wrong with a kubeconfig. The library's own text quotes the file, tokens included.

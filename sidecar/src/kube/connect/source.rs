@@ -48,6 +48,8 @@ pub enum NamedBy {
     Flag,
     /// `$KUBECONFIG`.
     Variable,
+    /// Nobody: where people's tools look.
+    Home,
 }
 
 impl fmt::Display for NamedBy {
@@ -55,6 +57,7 @@ impl fmt::Display for NamedBy {
         f.write_str(match self {
             Self::Flag => "--kubeconfig",
             Self::Variable => "KUBECONFIG",
+            Self::Home => "kubeconfig",
         })
     }
 }

@@ -1,0 +1,16 @@
+//! `kubectl csi why`: what holds up a pod, a claim, a volume, an attachment or a snapshot.
+//!
+//! Observe, decide, act: [`plan`] says what to look at next or what to say, [`work`] looks, [`show`] prints. Nothing is ever written.
+
+pub mod args;
+pub mod model;
+pub mod plan;
+pub mod run;
+pub mod show;
+pub mod work;
+
+/// As released.
+const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
+    Some(version) => version,
+    None => "unknown",
+};

@@ -1,0 +1,36 @@
+//! What is read of API objects: the fields that causes are told from, and nothing else.
+//!
+//! Absent, `null` and empty are the same. Values that nobody may see (Secrets, parameters of
+//! classes, attributes of volumes) have no field here, so no output can contain them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `scalar` | texts, lists, maps and times as API servers and people write them |
+//! | `kind` | the kinds, where the API server serves them, how people call them |
+//! | `meta` | metadata, conditions, events, leases |
+//! | `pod` | pods and what makes them |
+//! | `volume` | claims, volumes, classes, attachments |
+//! | `node` | nodes, CSINodes, CSIDrivers, capacity |
+//! | `snapshot` | snapshots, groups, their classes and contents |
+
+mod kind;
+mod meta;
+mod node;
+mod pod;
+mod scalar;
+mod snapshot;
+mod volume;
+
+pub use kind::{Kind, Ref, SUBJECTS};
+pub use meta::{Condition, Event, Health, Healths, Lease, Meta, Named, ObjectRef, Quota};
+pub use node::{AttributesClass, Capacity, CsiNode, Driver, Node, Requirement, Taint, Term};
+pub use pod::{
+    Container, ContainerState, ContainerStatus, DaemonSet, Deployment, Pod, PodSpec, PodVolume,
+    StatefulSet, Toleration, Workload,
+};
+pub use scalar::{Many, Pairs, Text, Time};
+pub use snapshot::{
+    Content, Crd, GroupClass, GroupContent, GroupSnapshot, Populator, Snapshot, SnapshotClass,
+    SnapshotError,
+};
+pub use volume::{AttachError, Attachment, Claim, Class, SecretRef, Source, Volume};

@@ -1,0 +1,155 @@
+//! What objects of many kinds have.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{Many, Pairs, Text, Time};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    pub name: Text,
+    pub namespace: Text,
+    pub uid: Text,
+    pub creation_timestamp: Time,
+    pub deletion_timestamp: Time,
+    pub labels: Pairs<true>,
+    pub annotations: Pairs<false>,
+    pub finalizers: Many<Text>,
+    pub owner_references: Many<Owner>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    pub kind: Text,
+    pub name: Text,
+}
+
+/// An object of which nothing but its existence matters.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    pub metadata: Meta,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: Text,
+    pub status: Text,
+    pub reason: Text,
+    pub message: Text,
+    pub last_transition_time: Time,
+}
+
+/// A driver's words on a volume, or on its storage from a node (KEP-1432, alpha in 1.37).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Healths {
+    /// Of a pod: the volume's name there. Of a node: the driver. Of a claim: empty.
+    pub name: Text,
+    pub health_conditions: Many<Health>,
+    pub last_transition_time: Time,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    pub status: Text,
+    pub reason: Text,
+    pub message: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectRef {
+    pub api_group: Text,
+    pub kind: Text,
+    pub namespace: Text,
+    pub name: Text,
+    pub uid: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Event {
+    pub metadata: Meta,
+    pub involved_object: ObjectRef,
+    pub reason: Text,
+    pub message: Text,
+    #[serde(rename = "type")]
+    pub kind: Text,
+    pub first_timestamp: Time,
+    pub last_timestamp: Time,
+    pub event_time: Time,
+    pub count: Option<u64>,
+    pub series: Option<Series>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Series {
+    pub last_observed_time: Time,
+    pub count: Option<u64>,
+}
+
+impl Event {
+    /// When it was last seen.
+    pub fn last(&self) -> Option<Timestamp> {
+        let series = self.series.as_ref();
+        let series = series.and_then(|series| series.last_observed_time.0);
+        let times = [
+            series,
+            self.last_timestamp.0,
+            self.event_time.0,
+            self.first_timestamp.0,
+            self.metadata.creation_timestamp.0,
+        ];
+        times.into_iter().flatten().max()
+    }
+
+    /// How often.
+    pub fn times(&self) -> u64 {
+        let series = self.series.as_ref().and_then(|series| series.count);
+        series.or(self.count).unwrap_or(1)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Lease {
+    pub metadata: Meta,
+    pub spec: LeaseSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec {
+    pub holder_identity: Text,
+    pub renew_time: Time,
+    pub lease_duration_seconds: Option<i64>,
+}
+
+impl Lease {
+    /// Part of the provisioner's journal, which is no election.
+    pub fn is_journal(&self) -> bool {
+        let annotations = &self.metadata.annotations;
+        annotations.get("csi-sidecars.io/journal").is_some()
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Quota {
+    pub metadata: Meta,
+    pub status: QuotaStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct QuotaStatus {
+    pub hard: Pairs<true>,
+    pub used: Pairs<true>,
+}

@@ -1,0 +1,225 @@
+//! Values that take `null` for absent.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use jiff::Timestamp;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+/// Longer texts are cut: a driver may write a megabyte into a status.
+const LONGEST: usize = 8 << 10;
+
+/// A text; `null` is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(Box<str>);
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        let mut end = text.len().min(LONGEST);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        Self(text.get(..end).unwrap_or_default().into())
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl PartialEq<String> for Text {
+    fn eq(&self, other: &String) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::from(text))
+            }
+
+            fn visit_unit<E>(self) -> Result<Text, E> {
+                Ok(Text::default())
+            }
+
+            // Quantities may be numbers.
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string().into()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string().into()))
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// A list; `null` is empty.
+#[derive(Clone, Debug)]
+pub struct Many<T>(Vec<T>);
+
+impl<T> Default for Many<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Deref for Many<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> IntoIterator for Many<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Many<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let list = Option::<Vec<T>>::deserialize(deserializer)?;
+        let mut list = list.unwrap_or_default();
+        list.shrink_to_fit();
+        Ok(Self(list))
+    }
+}
+
+/// What annotations and parameters are kept: names that Kubernetes, CSI and this project give a
+/// meaning. Everything else may be large, and parameters may be secret.
+const KEPT: &[&str] = &[
+    "csi.storage.k8s.io/",
+    "csi-sidecars.io/",
+    "intent.csi-sidecars.io/",
+    "meta.helm.sh/",
+    "pulumi.com/",
+    "pv.kubernetes.io/",
+    "snapshot.storage.kubernetes.io/",
+    "storageclass.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+    "volume.kubernetes.io/",
+];
+
+/// A map of texts in the order they came.
+#[derive(Clone, Debug)]
+pub struct Pairs<const WHOLE: bool>(Vec<(Text, Text)>);
+
+impl<const WHOLE: bool> Default for Pairs<WHOLE> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<const WHOLE: bool> Pairs<WHOLE> {
+    /// The value under `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `other` has everything that this has.
+    pub fn are_in<const OTHER: bool>(&self, other: &Pairs<OTHER>) -> bool {
+        self.iter()
+            .all(|(name, value)| other.get(name) == Some(value))
+    }
+}
+
+impl<'de, const WHOLE: bool> Deserialize<'de> for Pairs<WHOLE> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor<const WHOLE: bool>(PhantomData<()>);
+        impl<'de, const WHOLE: bool> Visitor<'de> for PairsVisitor<WHOLE> {
+            type Value = Pairs<WHOLE>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(name) = map.next_key::<Text>()? {
+                    if WHOLE || KEPT.iter().any(|kept| name.starts_with(kept)) {
+                        pairs.push((name, map.next_value()?));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                pairs.shrink_to_fit();
+                Ok(Pairs(pairs))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Pairs::default())
+            }
+        }
+        deserializer.deserialize_any(PairsVisitor(PhantomData))
+    }
+}
+
+/// A time; what cannot be read is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Option<Timestamp>);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        Ok(Self(text.parse().ok()))
+    }
+}

@@ -1,0 +1,189 @@
+//! Snapshots, groups of them, and what custom resources there are.
+
+use serde::Deserialize;
+
+use super::node::LabelSelector;
+use super::{Many, Meta, ObjectRef, Pairs, Text, Time};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    pub metadata: Meta,
+    pub spec: SnapshotSpec,
+    pub status: Option<SnapshotStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotSpec {
+    pub source: SnapshotSource,
+    pub volume_snapshot_class_name: Option<Text>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotSource {
+    pub persistent_volume_claim_name: Text,
+    pub volume_snapshot_content_name: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SnapshotStatus {
+    pub bound_volume_snapshot_content_name: Text,
+    pub volume_group_snapshot_name: Text,
+    pub ready_to_use: bool,
+    pub restore_size: Text,
+    pub error: Option<SnapshotError>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SnapshotError {
+    pub time: Time,
+    pub message: Text,
+}
+
+impl Snapshot {
+    /// The content it is bound to, or names.
+    pub fn content(&self) -> Option<&str> {
+        let bound = self.status.as_ref();
+        let bound = bound.map(|status| &*status.bound_volume_snapshot_content_name);
+        let named = &*self.spec.source.volume_snapshot_content_name;
+        let bound = bound.filter(|name| !name.is_empty());
+        bound.or((!named.is_empty()).then_some(named))
+    }
+
+    /// Whether claims can be made from it.
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .as_ref()
+            .is_some_and(|status| status.ready_to_use)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Content {
+    pub metadata: Meta,
+    pub spec: ContentSpec,
+    pub status: Option<ContentStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContentSpec {
+    pub driver: Text,
+    pub deletion_policy: Text,
+    pub source_volume_mode: Text,
+    pub volume_snapshot_ref: ObjectRef,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContentStatus {
+    pub snapshot_handle: Text,
+    pub ready_to_use: bool,
+    pub error: Option<SnapshotError>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SnapshotClass {
+    pub metadata: Meta,
+    pub driver: Text,
+    /// Those alone that CSI defines, such as names of Secrets.
+    pub parameters: Pairs<false>,
+}
+
+impl SnapshotClass {
+    /// Whether snapshots without a class get it.
+    pub fn is_default(&self) -> bool {
+        let annotations = &self.metadata.annotations;
+        annotations.get(sidecar::snapshot::DEFAULT_CLASS) == Some("true")
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupSnapshot {
+    pub metadata: Meta,
+    pub spec: GroupSpec,
+    pub status: Option<GroupStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupSpec {
+    pub source: GroupSource,
+    pub volume_group_snapshot_class_name: Option<Text>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupSource {
+    pub selector: Option<LabelSelector>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupStatus {
+    pub bound_volume_group_snapshot_content_name: Text,
+    pub ready_to_use: bool,
+    pub error: Option<SnapshotError>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupContent {
+    pub metadata: Meta,
+    pub status: Option<GroupContentStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupContentStatus {
+    pub ready_to_use: bool,
+    pub error: Option<SnapshotError>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupClass {
+    pub metadata: Meta,
+    pub driver: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Populator {
+    pub metadata: Meta,
+    pub source_kind: SourceKind,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SourceKind {
+    pub group: Text,
+    pub kind: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Crd {
+    pub metadata: Meta,
+    pub spec: CrdSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CrdSpec {
+    pub versions: Many<CrdVersion>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CrdVersion {
+    pub name: Text,
+    pub served: bool,
+}

@@ -1,0 +1,245 @@
+//! Claims, volumes, classes and attachments.
+
+use serde::Deserialize;
+
+use super::pod::Nothing;
+use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Term, Text, Time};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    pub metadata: Meta,
+    pub spec: ClaimSpec,
+    pub status: ClaimStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSpec {
+    pub access_modes: Many<Text>,
+    pub storage_class_name: Option<Text>,
+    pub volume_name: Text,
+    pub volume_mode: Text,
+    pub resources: Resources,
+    pub data_source: Option<ObjectRef>,
+    pub data_source_ref: Option<ObjectRef>,
+    pub volume_attributes_class_name: Text,
+    pub selector: Option<Nothing>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    pub requests: Size,
+}
+
+/// A map of quantities of which the storage is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Size {
+    pub storage: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimStatus {
+    pub phase: Text,
+    pub capacity: Size,
+    pub conditions: Many<Condition>,
+    pub allocated_resource_statuses: Size,
+    pub modify_volume_status: Option<ModifyStatus>,
+    pub current_volume_attributes_class_name: Text,
+    pub health_status: Option<Healths>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModifyStatus {
+    pub status: Text,
+    pub target_volume_attributes_class_name: Text,
+}
+
+impl Claim {
+    /// The class that it names, by the field or by the annotation of old.
+    pub fn class(&self) -> Option<&str> {
+        let old = "volume.beta.kubernetes.io/storage-class";
+        let field = self.spec.storage_class_name.as_deref();
+        self.metadata.annotations.get(old).or(field)
+    }
+
+    /// What its volume is filled from.
+    pub fn source(&self) -> Option<&ObjectRef> {
+        let spec = &self.spec;
+        spec.data_source_ref.as_ref().or(spec.data_source.as_ref())
+    }
+
+    /// The node that the scheduler chose for its volume.
+    pub fn selected_node(&self) -> Option<&str> {
+        let annotations = &self.metadata.annotations;
+        let now = annotations.get("volume.kubernetes.io/selected-node");
+        now.filter(|node| !node.is_empty())
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Volume {
+    pub metadata: Meta,
+    pub spec: VolumeSpec,
+    pub status: VolumeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeSpec {
+    pub capacity: Size,
+    pub access_modes: Many<Text>,
+    pub claim_ref: Option<ObjectRef>,
+    pub persistent_volume_reclaim_policy: Text,
+    pub storage_class_name: Text,
+    pub volume_mode: Text,
+    pub node_affinity: Option<VolumeAffinity>,
+    pub csi: Option<CsiSource>,
+    pub local: Option<Nothing>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiSource {
+    pub driver: Text,
+    /// For the name of attachments; some drivers put addresses into it, so it is not shown.
+    pub volume_handle: Text,
+    pub fs_type: Text,
+    pub node_stage_secret_ref: Option<SecretRef>,
+    pub node_publish_secret_ref: Option<SecretRef>,
+}
+
+/// Where a Secret is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SecretRef {
+    pub namespace: Text,
+    pub name: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeAffinity {
+    pub required: Option<Terms>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terms {
+    pub node_selector_terms: Many<Term>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeStatus {
+    pub phase: Text,
+    pub last_phase_transition_time: Time,
+}
+
+impl Volume {
+    /// The driver that serves it.
+    pub fn driver(&self) -> Option<&str> {
+        self.spec.csi.as_ref().map(|csi| &*csi.driver)
+    }
+
+    /// The nodes that can reach it; none given: all.
+    pub fn terms(&self) -> &[Term] {
+        let affinity = self.spec.node_affinity.as_ref();
+        let required = affinity.and_then(|affinity| affinity.required.as_ref());
+        required.map_or(&[], |terms| &terms.node_selector_terms)
+    }
+
+    /// Whether only one node may have it.
+    pub fn is_for_one_node(&self) -> bool {
+        let many = |mode: &Text| matches!(&**mode, "ReadWriteMany" | "ReadOnlyMany");
+        !self.spec.access_modes.iter().any(many)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Class {
+    pub metadata: Meta,
+    pub provisioner: Text,
+    pub volume_binding_mode: Text,
+    pub allow_volume_expansion: Option<bool>,
+    pub allowed_topologies: Many<AllowedTerm>,
+    /// Those alone that CSI defines, such as names of Secrets.
+    pub parameters: Pairs<false>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllowedTerm {
+    pub match_label_expressions: Many<AllowedLabel>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AllowedLabel {
+    pub key: Text,
+    pub values: Many<Text>,
+}
+
+impl Class {
+    /// Whether volumes are made only when a pod needs them.
+    pub fn waits_for_consumer(&self) -> bool {
+        self.volume_binding_mode == "WaitForFirstConsumer"
+    }
+
+    /// Whether claims without a class get it.
+    pub fn is_default(&self) -> bool {
+        let names = [
+            "storageclass.kubernetes.io",
+            "storageclass.beta.kubernetes.io",
+        ];
+        let annotations = &self.metadata.annotations;
+        names.iter().any(|name| {
+            let name = format!("{name}/is-default-class");
+            annotations.get(&name) == Some("true")
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Attachment {
+    pub metadata: Meta,
+    pub spec: AttachmentSpec,
+    pub status: AttachmentStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentSpec {
+    pub attacher: Text,
+    pub node_name: Text,
+    pub source: Source,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Source {
+    pub persistent_volume_name: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentStatus {
+    pub attached: bool,
+    pub attach_error: Option<AttachError>,
+    pub detach_error: Option<AttachError>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachError {
+    pub time: Time,
+    pub message: Text,
+    pub error_code: Option<i64>,
+}

@@ -1,0 +1,348 @@
+//! The way of a volume to a node.
+
+use sha2::{Digest as _, Sha256};
+use sidecar::names;
+
+use super::controller::{Presence, Role};
+use super::pod::Consumer;
+use super::verdict::Finding;
+use super::way::{Got, Step, Way, Which, one};
+use super::words::{code, has};
+use super::{controller, delete, held, mount, node};
+use crate::model::{AttachError, Attachment, Driver, Kind, Node, Ref, Volume};
+
+/// As kube-controller-manager names attachments.
+fn name_of(handle: &str, driver: &str, node: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [handle, driver, node] {
+        hash.update(part.as_bytes());
+    }
+    let mut name = "csi-".to_owned();
+    for byte in hash.finalize() {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    name
+}
+
+pub(super) fn of(attachment: &Attachment) -> Ref {
+    Ref::new(Kind::Attachment, "", &attachment.metadata.name)
+}
+
+/// Whether volumes of this driver are attached at all; without its object Kubernetes thinks so.
+fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
+    let known = way.get::<Driver>(Kind::Driver, "", driver)?.found();
+    Ok(known.is_none_or(|known| known.spec.attach_required != Some(false)))
+}
+
+/// A pod on a node needs the volume there.
+pub(super) fn for_pod(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    volume: &Volume,
+    consumer: Consumer<'_>,
+) -> Step {
+    let (Some(csi), node) = (&volume.spec.csi, consumer.node()) else {
+        return Ok(());
+    };
+    let driver = &*csi.driver;
+    let own = Ref::new(
+        Kind::Attachment,
+        "",
+        &name_of(&csi.volume_handle, driver, node),
+    );
+    way.expect([one(&own), one(&Ref::new(Kind::Driver, "", driver))])?;
+    if !is_attached_at_all(way, driver)? {
+        node::plugin(way, depth, node, driver)?;
+        return mount::events(way, consumer, at, Some(driver));
+    }
+    let mut found = way
+        .get::<Attachment>(Kind::Attachment, "", &own.name)?
+        .found();
+    if found.is_none() {
+        // In-tree volumes have other handles here than in the attachment.
+        let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+        found = all.items.into_iter().find(|one| {
+            one.spec.source.persistent_volume_name == *at.name && one.spec.node_name == node
+        });
+    }
+    let Some(own) = found else {
+        return wanted(way, at, depth, volume, consumer);
+    };
+    if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
+        way.at(depth, &of(own), format!("attached to {node}"));
+        node::plugin(way, depth + 1, node, driver)?;
+        return mount::events(way, consumer, at, Some(driver));
+    }
+    if volume.is_for_one_node() {
+        held::held(way, at, depth, volume, consumer)?;
+    }
+    on_its_way(way, depth, own)
+}
+
+/// Nobody has made an attachment for the pod's node yet.
+fn wanted(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    volume: &Volume,
+    consumer: Consumer<'_>,
+) -> Step {
+    let node = consumer.node();
+    if volume.is_for_one_node() {
+        held::held(way, at, depth, volume, consumer)?;
+    }
+    let own = Ref::new(Kind::Attachment, "", &format!("of {} to {node}", at.name));
+    way.at(depth, &own, "not there");
+    node::station(way, depth + 1, node)?;
+    let driver = volume.driver().unwrap_or_default();
+    node::plugin(way, depth + 1, node, driver)?;
+    mount::events(way, consumer, at, Some(driver))
+}
+
+/// An attachment that is not yet what it is to be.
+pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
+    let at = of(own);
+    let (driver, node) = (&*own.spec.attacher, &*own.spec.node_name);
+    way.unfinished = true;
+    let leaving = own.metadata.deletion_timestamp.0.is_some();
+    way.at(
+        depth,
+        &at,
+        if leaving {
+            format!("{node}: being detached")
+        } else {
+            format!("{node}: wanted, not attached")
+        },
+    );
+    let finalizer = names::finalizer(driver);
+    let has_finalizer = own.metadata.finalizers.iter().any(|one| *one == finalizer);
+    let error = if leaving {
+        &own.status.detach_error
+    } else {
+        &own.status.attach_error
+    };
+    let error = error.as_ref().filter(|error| !error.message.is_empty());
+    if !leaving {
+        node::health(way, depth + 1, node, driver)?;
+    }
+    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
+    let no_driver = known.is_missing();
+    match controller::check(way, depth + 1, Role::Attacher, driver)? {
+        Presence::There => {}
+        Presence::Nobody if leaving => return delete::left_behind(way, &at, driver, no_driver),
+        Presence::Nobody if error.is_none() => return nobody(way, &at, driver, known),
+        Presence::Unknown if error.is_none() && !has_finalizer && no_driver => {
+            return nobody(way, &at, driver, known);
+        }
+        Presence::Nobody | Presence::Unknown => {}
+    }
+    if let Some(error) = error {
+        return match leaving {
+            true => not_detached(way, own, error),
+            false => not_attached(way, depth, own, error),
+        };
+    }
+    let since = if leaving {
+        own.metadata.deletion_timestamp.0
+    } else {
+        own.metadata.creation_timestamp.0
+    };
+    if !has_finalizer || !way.is_older(since, 60) {
+        return Ok(());
+    }
+    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+    let busy = all.items.iter().filter(|one| {
+        one.spec.attacher == driver
+            && (one.metadata.deletion_timestamp.0.is_some() || !one.status.attached)
+    });
+    let busy = busy.count();
+    if busy > 10 {
+        let text = format!(
+            "csi-attacher of {driver} leads and has {busy} volumes to attach or detach; this one may be waiting for its turn."
+        );
+        return way.tell(
+            Finding::guessed("C44", &at, text)
+                .admin("give csi-attacher more --worker-threads, if the storage bears it")
+                .driver("see in the driver's log which calls take long"),
+        );
+    }
+    if way.is_older(since, 120) && !leaving {
+        let text = "csi-attacher leads and has taken up this attachment, but has written neither success nor an error for minutes. It may lack the right to patch volumeattachments/status.";
+        return way.tell(Finding::guessed("C39", &at, text).admin("give its account patch on volumeattachments/status (storage.k8s.io); its log says whether that is it"));
+    }
+    Ok(())
+}
+
+/// C37, C38: nobody attaches for this driver.
+fn nobody(way: &mut Way<'_>, at: &Ref, driver: &str, known: Got<'_, Driver>) -> Step {
+    let finding = if known.is_missing() {
+        Finding::proved("C38", at, format!("There is no CSIDriver {driver}. Without it Kubernetes takes the driver to be one whose volumes are attached, and nobody does that."))
+            .admin(format!("create the CSIDriver {driver}, with attachRequired: false if it attaches nothing; then delete the pods, so that they start anew"))
+    } else {
+        let text = format!(
+            "Nobody attaches volumes of {driver}: its csi-attacher holds no lease and runs in no workload that could be seen."
+        );
+        let finding = match known {
+            Got::Unseen => Finding::guessed("C37", at, text),
+            Got::Found(_) | Got::Missing => Finding::proved("C37", at, text),
+        };
+        finding.admin("run csi-attacher beside the driver's controller; or, if the driver attaches nothing, create its CSIDriver again with attachRequired: false")
+    };
+    way.tell(finding)
+}
+
+/// C40 to C43: what the attacher wrote.
+fn not_attached(way: &mut Way<'_>, depth: usize, own: &Attachment, error: &AttachError) -> Step {
+    let at = of(own);
+    let (driver, node, text) = (&*own.spec.attacher, &*own.spec.node_name, &*error.message);
+    if has(
+        text,
+        &[
+            "does not contain driver",
+            "not registered on node",
+            "csinode",
+        ],
+    ) && has(text, &["driver"])
+    {
+        node::plugin(way, depth + 1, node, driver)?;
+        let words = format!(
+            "{driver} is not registered on {node}, so csi-attacher does not know the node's name in the storage."
+        );
+        return way.tell(Finding::said("C40", &at, text, words).admin(format!(
+            "run the driver's node plugin on {node}, or keep pods with its volumes off it"
+        )));
+    }
+    let exhausted = error.error_code == Some(8) || code(text) == Some("ResourceExhausted");
+    let finding = match code(text) {
+        _ if exhausted => Finding::proved("C42", &at, format!("{driver} says that {node} can take no more volumes, though the scheduler thought it could."))
+            .admin("delete the pod, so that it is scheduled anew; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, so that the count is corrected")
+            .driver("its own flag for reserved attachments, if others attach to the node"),
+        Some("DeadlineExceeded") => slow(&at, driver),
+        None if has(text, &["context deadline exceeded", "deadlineexceeded"]) => slow(&at, driver),
+        _ => Finding::said("C43", &at, text, format!("{driver} refuses to attach the volume to {node}.")).driver("the text says what is in the way; it comes from the driver")
+            .you("if the volume is gone in the storage: restore a backup into a new claim"),
+    };
+    way.tell(finding.quoting(text))
+}
+
+fn slow(at: &Ref, driver: &str) -> Finding {
+    Finding::proved("C41", at, format!("{driver} does not attach the volume within the time that csi-attacher waits (--timeout, 15 s unless it is set), so it is asked again and again."))
+        .driver("see in the driver's log what it waits for")
+        .admin("if it is just slow: a larger --timeout for csi-attacher")
+}
+
+/// C45 and its like: what the attacher wrote about detaching.
+pub(super) fn not_detached(way: &mut Way<'_>, own: &Attachment, error: &AttachError) -> Step {
+    let at = of(own);
+    let (driver, node, text) = (&*own.spec.attacher, &*own.spec.node_name, &*error.message);
+    way.unfinished = true;
+    let gone = way.get::<Node>(Kind::Node, "", node)?.is_missing();
+    if gone
+        || has(text, &["node not found", "instance not found", "node"]) && has(text, &["not found"])
+    {
+        let words = format!(
+            "The volume cannot be detached: {driver} does not find {node}{}.",
+            if gone {
+                ", which does not exist any more"
+            } else {
+                ""
+            }
+        );
+        let finding = if gone {
+            Finding::proved("C45", &at, words).quoting(text)
+        } else {
+            Finding::said("C45", &at, text, words)
+        };
+        let finding = finding
+            .driver("a version that takes a machine that is gone for detached")
+            .admin("if the machine is certainly gone: take the attachment's finalizer off")
+            .command(format!("kubectl patch volumeattachment {} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'", at.name))
+            .risk("if the machine still runs with the volume, two nodes write to it");
+        return way.tell(finding);
+    }
+    let words = format!("{driver} does not detach the volume from {node}.");
+    way.tell(
+        Finding::said("C43", &at, text, words)
+            .driver("the text says what is in the way; it comes from the driver"),
+    )
+}
+
+/// The subject.
+pub(super) fn attachment(way: &mut Way<'_>, at: &Ref) -> Step {
+    let own = match way.get::<Attachment>(Kind::Attachment, "", &at.name)? {
+        Got::Found(own) => own,
+        Got::Unseen => {
+            way.at(0, at, "may not be read");
+            way.unfinished = true;
+            return Ok(());
+        }
+        Got::Missing => {
+            way.at(0, at, "does not exist");
+            way.absent = true;
+            return Ok(());
+        }
+    };
+    way.since = own
+        .metadata
+        .deletion_timestamp
+        .0
+        .or(own.metadata.creation_timestamp.0);
+    if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
+        way.at(0, at, format!("attached to {}", own.spec.node_name));
+        return Ok(());
+    }
+    on_its_way(way, 0, own)
+}
+
+/// Attachments of a volume that are not as they are to be.
+pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume) -> Step {
+    if volume.driver().is_none() {
+        return Ok(());
+    }
+    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+    for own in all
+        .items
+        .iter()
+        .filter(|one| one.spec.source.persistent_volume_name == *at.name)
+    {
+        if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
+            way.at(
+                depth,
+                &of(own),
+                format!("attached to {}", own.spec.node_name),
+            );
+        } else {
+            way.since = own
+                .metadata
+                .deletion_timestamp
+                .0
+                .or(own.metadata.creation_timestamp.0);
+            on_its_way(way, depth, own)?;
+        }
+    }
+    Ok(())
+}
+
+/// Attachments of a volume, and where each is.
+pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
+    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+    let own = all
+        .items
+        .iter()
+        .filter(|one| one.spec.source.persistent_volume_name == *at.name);
+    Ok(own.map(|one| one.spec.node_name.to_string()).collect())
+}
+
+/// What an attachment that is to go waits for.
+pub(super) fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+    let own = all
+        .items
+        .iter()
+        .find(|one| one.spec.source.persistent_volume_name == *at.name);
+    match own {
+        Some(own) if own.metadata.deletion_timestamp.0.is_some() => on_its_way(way, depth, own),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,151 @@
+//! The class of a claim that waits for its volume.
+
+use super::provision::{BY_HAND, words};
+use super::verdict::Finding;
+use super::volume;
+use super::way::{Got, Step, Way, Which};
+use super::words::{listed, nearest};
+use crate::model::{AttributesClass, Claim, Class, Kind, Node, Ref};
+
+/// C5 to C7: the class, or what is wrong with it.
+pub(super) fn class<'a>(
+    way: &mut Way<'a>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+) -> Step<Option<&'a Class>> {
+    let name = claim.class();
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        let classes = way.list::<Class>(Kind::Class, &Which::all())?;
+        let defaults: Vec<_> = classes
+            .items
+            .iter()
+            .filter(|class| class.is_default())
+            .collect();
+        if name.is_some() {
+            volume::none_fits(way, at, depth, claim)?;
+            return Ok(None);
+        }
+        let text = match defaults.first() {
+            Some(class) => format!(
+                "The claim names no StorageClass, and there was no default class when it was created. {} is the default now; clusters since 1.28 give it to the claim by themselves.",
+                class.metadata.name
+            ),
+            None => "The claim names no StorageClass, and the cluster has no default class, so nobody creates a volume for it.".to_owned(),
+        };
+        let finding = if classes.whole {
+            Finding::proved("C6", at, text)
+        } else {
+            Finding::guessed("C6", at, text)
+        };
+        let names: Vec<_> = classes
+            .items
+            .iter()
+            .map(|class| class.metadata.name.to_string())
+            .collect();
+        let finding = finding.you(match names.is_empty() {
+            true => "create the claim again with storageClassName set".to_owned(),
+            false => format!(
+                "create the claim again with storageClassName set: there is {}",
+                listed(&names)
+            ),
+        });
+        way.tell(finding.admin("mark one class as the default: annotation storageclass.kubernetes.io/is-default-class: \"true\""))?;
+        return Ok(None);
+    };
+    let object = Ref::new(Kind::Class, "", name);
+    match way.get::<Class>(Kind::Class, "", name)? {
+        Got::Found(class) if class.provisioner == BY_HAND => {
+            way.at(depth, &object, "has no provisioner");
+            volume::none_fits(way, at, depth, claim)?;
+            Ok(None)
+        }
+        Got::Found(class) => Ok(Some(class)),
+        Got::Unseen => {
+            way.at(depth, &object, "may not be read");
+            words(way, at)?;
+            Ok(None)
+        }
+        Got::Missing => {
+            let classes = way.list::<Class>(Kind::Class, &Which::all())?;
+            let names: Vec<_> = classes
+                .items
+                .iter()
+                .map(|class| class.metadata.name.to_string())
+                .collect();
+            // Volumes made by hand may have the name of a class that is no object.
+            volume::none_fits_unless(way, at, depth, claim)?;
+            way.at(depth, &object, "does not exist");
+            let near = nearest(name, names.iter().map(String::as_str));
+            let near = match (near, names.is_empty()) {
+                (Some(near), _) => format!(" Is {near} meant?"),
+                (None, false) => format!(" There is {}.", listed(&names)),
+                (None, true) => " The cluster has no StorageClass at all.".to_owned(),
+            };
+            let text = format!("The claim names StorageClass {name}, which does not exist.{near}");
+            let finding = Finding::proved("C5", at, text)
+                .you("delete the claim and create it with a class that exists; the class of a claim cannot be changed")
+                .admin(format!("or create StorageClass {name}: the claim then gets its volume"));
+            way.tell(finding)?;
+            Ok(None)
+        }
+    }
+}
+
+/// C25: the attributes class of a new volume.
+pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Class) -> Step {
+    let name = &*claim.spec.volume_attributes_class_name;
+    if name.is_empty() {
+        return Ok(());
+    }
+    let object = Ref::new(Kind::AttributesClass, "", name);
+    let text = match way.get::<AttributesClass>(Kind::AttributesClass, "", name)? {
+        Got::Missing => format!("The claim names {object}, which does not exist."),
+        Got::Found(found) if found.driver_name != *class.provisioner => format!(
+            "The claim names {object}, which is for driver {}, but its volume comes from {}.",
+            found.driver_name, class.provisioner
+        ),
+        Got::Found(_) | Got::Unseen => return Ok(()),
+    };
+    way.tell(
+        Finding::proved("C25", at, text)
+            .admin(format!("create {object} for driver {}", class.provisioner))
+            .you("or name another one in the claim"),
+    )
+}
+
+/// C18: class and node exclude each other.
+pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -> Step {
+    let node = way.get::<Node>(Kind::Node, "", name)?.found();
+    let Some(node) = node.filter(|_| !class.allowed_topologies.is_empty()) else {
+        return Ok(());
+    };
+    let fits = class.allowed_topologies.iter().any(|term| {
+        let mut labels = term.match_label_expressions.iter();
+        labels.all(|label| {
+            { node.metadata.labels.get(&label.key) }
+                .is_some_and(|value| label.values.iter().any(|one| *one == value))
+        })
+    });
+    if fits {
+        return Ok(());
+    }
+    let label = class
+        .allowed_topologies
+        .iter()
+        .flat_map(|term| &term.match_label_expressions)
+        .next();
+    let allowed = label.map(|label| {
+        let values: Vec<_> = label.values.iter().map(|value| &**value).collect();
+        format!("{} {}", label.key, listed(&values))
+    });
+    let text = format!(
+        "StorageClass {} allows volumes in {} alone, and the pod was scheduled to {name}, which is elsewhere.",
+        class.metadata.name,
+        allowed.unwrap_or_default()
+    );
+    way.tell(
+        Finding::proved("C18", at, text)
+            .you("schedule the pod where the class allows volumes, or use another class"),
+    )
+}

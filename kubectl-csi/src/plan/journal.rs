@@ -1,0 +1,103 @@
+//! csi-provisioner's journal: what it asked a driver and has no final answer to. Only this project's program has one.
+
+use sidecar::names;
+
+use super::verdict::Finding;
+use super::way::{Step, Way, Which, many};
+use crate::model::{Claim, Driver, Kind, Lease, Ref};
+
+/// What the names of entries begin with; the claim's UID follows.
+const INTENT: &str = "intent.csi-sidecars.io/";
+
+/// An entry.
+struct Intent<'a> {
+    lease: Ref,
+    uid: &'a str,
+    text: &'a str,
+}
+
+/// The first entry that fits, in the journals of these drivers.
+fn find<'a>(
+    way: &mut Way<'a>,
+    drivers: &[String],
+    fits: impl Fn(&Intent<'_>) -> bool,
+) -> Step<Option<Intent<'a>>> {
+    // The first object of each; more are written only while hundreds of calls are under way.
+    let first = |driver: &String| {
+        let lease = names::lease(names::LeaseOwner::Provisioner, driver).to_ascii_lowercase();
+        Which::all().with("metadata.name", &format!("{lease}-journal-0"))
+    };
+    way.expect(
+        drivers
+            .iter()
+            .map(|driver| many(Kind::Lease, &first(driver))),
+    )?;
+    for driver in drivers {
+        let leases = way.list::<Lease>(Kind::Lease, &first(driver))?;
+        for lease in leases.items.iter().filter(|lease| lease.is_journal()) {
+            for (name, text) in lease.metadata.annotations.iter() {
+                let Some(uid) = name.strip_prefix(INTENT) else {
+                    continue;
+                };
+                let lease = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
+                let intent = Intent { lease, uid, text };
+                if fits(&intent) {
+                    return Ok(Some(intent));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// C26: a call for this claim has no answer yet.
+pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, driver: &str) -> Step {
+    if !way.is_older(claim.metadata.creation_timestamp.0, 60) {
+        return Ok(());
+    }
+    let uid = &*claim.metadata.uid;
+    let Some(intent) = find(way, &[driver.to_owned()], |intent| intent.uid == uid)? else {
+        return Ok(());
+    };
+    way.at(depth, &intent.lease, "has an open entry for it");
+    let text = "A CreateVolume call for this claim ended without saying whether the driver still works on it, so a volume may exist already. csi-provisioner repeats the same call until the answer is final.";
+    way.tell(Finding::proved("C26", at, text).you("wait").driver(format!("if it goes on for long: look in the storage for pvc-{uid}, and in the driver's log for that name")))
+}
+
+/// C94: the claim is gone, and a call for it was never settled.
+pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
+    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
+    let drivers: Vec<_> = drivers
+        .items
+        .iter()
+        .map(|one| one.metadata.name.to_string())
+        .take(8)
+        .collect();
+    // An entry has name and namespace of its claim in what csi-provisioner remembers of it.
+    let (name, namespace) = (
+        format!("\"name\":\"{}\"", at.name),
+        format!("\"namespace\":\"{}\"", at.namespace),
+    );
+    let Some(intent) = find(way, &drivers, |intent| {
+        intent.text.contains(&name) && intent.text.contains(&namespace)
+    })?
+    else {
+        return Ok(());
+    };
+    way.at(1, &intent.lease, "has an open entry for it");
+    let text = format!(
+        "The {at} does not exist any more, and a CreateVolume call for it never got an answer that settles it: a volume may exist in the storage that nothing in the cluster names."
+    );
+    let finding = Finding::proved("C94", &intent.lease, text)
+        .driver(format!(
+            "look in the storage for pvc-{}, and delete it there",
+            intent.uid
+        ))
+        .admin("then take the entry off; csi-provisioner asks no more after that")
+        .command(format!(
+            "kubectl -n {} annotate lease {} {INTENT}{}-",
+            intent.lease.namespace, intent.lease.name, intent.uid
+        ))
+        .risk("if the volume still exists then, nobody finds it again");
+    way.tell(finding)
+}

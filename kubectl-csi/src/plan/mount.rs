@@ -1,0 +1,295 @@
+//! Kubelet's words about a pod, compared with what is known of them.
+
+use super::pod::Consumer;
+use super::verdict::Finding;
+use super::way::{Step, Way};
+use super::words::has;
+use crate::model::{Event, Kind, Ref, SecretRef, Volume};
+
+/// The newest event with one of these reasons, or any Warning, whose text fits.
+pub(super) fn newest<'a>(
+    events: &[&'a Event],
+    reasons: &[&str],
+    fits: impl Fn(&str) -> bool,
+) -> Option<&'a Event> {
+    let reason = |event: &Event| match reasons.is_empty() {
+        true => event.kind != "Normal",
+        false => reasons.contains(&&*event.reason),
+    };
+    events
+        .iter()
+        .copied()
+        .find(|event| reason(event) && fits(&event.message))
+}
+
+/// A text that is known.
+struct Known {
+    id: &'static str,
+    /// One of these is in it.
+    words: &'static [&'static str],
+    says: &'static str,
+    you: &'static str,
+    admin: &'static str,
+    driver: &'static str,
+    /// What may be lost by what the administrator does.
+    risk: &'static str,
+}
+
+/// Texts of kubelet, mount(8) and drivers, as they were in Kubernetes 1.25 to 1.37; the first that fits counts.
+static KNOWN: &[Known] = &[
+    Known {
+        id: "C53",
+        words: &[
+            "executable file not found",
+            "bad option; for several filesystems",
+            "mount.nfs",
+            "mount.cifs",
+            "iscsiadm",
+            "helper program",
+            "unknown filesystem type",
+        ],
+        says: "A program or a service that the driver needs for mounting is missing on the node.",
+        you: "",
+        admin: "install what the text names on the node: nfs-common, cifs-utils, open-iscsi with iscsid running, xfsprogs",
+        driver: "",
+        risk: "",
+    },
+    Known {
+        id: "C54",
+        words: &[
+            "wrong fs type",
+            "bad superblock",
+            "structure needs cleaning",
+            "can't read superblock",
+            "already contains a file system",
+            "superblock",
+        ],
+        says: "The volume has another file system than the class says, or a damaged one.",
+        you: "compare csi.storage.k8s.io/fstype of the class with what the volume was made with",
+        admin: "with the volume detached everywhere and a copy of it at hand: run fsck on it by hand",
+        driver: "",
+        risk: "fsck may throw away what it cannot repair",
+    },
+    Known {
+        id: "C60",
+        words: &[
+            "does not appear staged",
+            "not staged",
+            "staging path",
+            "has not been staged",
+        ],
+        says: "The driver or the node was restarted between the two steps of mounting, and the first of them is forgotten.",
+        you: "delete the pod, so that both steps are made again; if it comes back, it is the driver's fault",
+        admin: "",
+        driver: "",
+        risk: "",
+    },
+    Known {
+        id: "C57",
+        words: &[
+            "an operation with the given volume",
+            "operation already exists",
+            "pending operation",
+            "already in progress",
+            "code = aborted",
+        ],
+        says: "An earlier mount of the same volume still hangs in the driver on this node.",
+        you: "",
+        admin: "",
+        driver: "see in the driver's log on that node what it waits for; most often the storage does not answer over the network",
+        risk: "",
+    },
+    Known {
+        id: "C49",
+        words: &["not found in the list of registered csi drivers"],
+        says: "Kubelet does not know the driver on this node.",
+        you: "",
+        admin: "see that the driver's node plugin runs there and registers",
+        driver: "",
+        risk: "",
+    },
+    Known {
+        id: "C51",
+        words: &[
+            "connection refused",
+            "csi.sock: no such file",
+            "connect: no such file or directory",
+            "code = unavailable",
+        ],
+        says: "The driver on this node does not answer at its socket: it crashes, or is only starting.",
+        you: "",
+        admin: "see the log of the driver's pod on that node",
+        driver: "",
+        risk: "",
+    },
+    Known {
+        id: "C43",
+        words: &["attachvolume.attach failed"],
+        says: "The volume is not attached to the node.",
+        you: "",
+        admin: "",
+        driver: "the text says what is in the way",
+        risk: "",
+    },
+];
+
+const MOUNTING: &[&str] = &["FailedMount", "FailedMapVolume", "FailedAttachVolume"];
+
+/// Kubelet's newest words about one volume of a pod.
+pub(super) fn events(
+    way: &mut Way<'_>,
+    consumer: Consumer<'_>,
+    at: &Ref,
+    driver: Option<&str>,
+) -> Step {
+    let events = way.events(consumer.at)?;
+    let named = volume_names(consumer, at);
+    let about = |text: &str| named.iter().any(|name| text.contains(&**name));
+    // What is attached by now, and mounts that failed before the newest success, are over.
+    let attached = events
+        .iter()
+        .find(|event| event.reason == "SuccessfulAttachVolume" && about(&event.message));
+    let attached = attached.and_then(|event| event.last());
+    let current: Vec<_> = events
+        .iter()
+        .copied()
+        .filter(|event| {
+            event.reason != "FailedAttachVolume"
+                || attached.is_none_or(|attached| event.last() > Some(attached))
+        })
+        .collect();
+    let Some(event) = newest(&current, MOUNTING, about) else {
+        return Ok(());
+    };
+    let text = &*event.message;
+    way.last_words = Some(text.to_owned());
+    if has(
+        text,
+        &[
+            "secretref",
+            "nodestagesecretref",
+            "nodepublishsecretref",
+            "fetching nodestagesecret",
+        ],
+    ) || (has(text, &["secret"]) && has(text, &["not found", "forbidden"]))
+    {
+        return secret(way, at, text);
+    }
+    let object = if at.kind == Kind::Volume {
+        at.clone()
+    } else {
+        consumer.at.clone()
+    };
+    let Some(known) = KNOWN.iter().find(|known| has(text, known.words)) else {
+        return Ok(());
+    };
+    let driver = driver
+        .map(|driver| format!(" ({driver})"))
+        .unwrap_or_default();
+    let mut finding = Finding::said(
+        known.id,
+        &object,
+        text,
+        format!(
+            "{} Volume {}{driver}, node {}.",
+            known.says,
+            at.name,
+            consumer.node()
+        ),
+    );
+    if !known.you.is_empty() {
+        finding = finding.you(known.you);
+    }
+    if !known.admin.is_empty() {
+        finding = finding.admin(known.admin);
+        if !known.risk.is_empty() {
+            finding = finding.risk(known.risk);
+        }
+    }
+    if !known.driver.is_empty() {
+        finding = finding.driver(known.driver);
+    }
+    way.tell(finding)
+}
+
+/// What kubelet calls a volume: the PersistentVolume, and its name in the pod.
+fn volume_names(consumer: Consumer<'_>, at: &Ref) -> Vec<String> {
+    let mut names = vec![format!("\"{}\"", at.name)];
+    for volume in &consumer.pod.spec.volumes {
+        if consumer.pod.claim_of(volume).is_some() || volume.csi.is_some() {
+            names.push(format!("unmounted volumes=[{}", volume.name));
+        }
+    }
+    names
+}
+
+/// C55: a Secret that the volume names for its node.
+fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
+    let volume = way.get::<Volume>(Kind::Volume, "", &at.name)?.found();
+    let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
+    let references = csi
+        .into_iter()
+        .flat_map(|csi| [&csi.node_stage_secret_ref, &csi.node_publish_secret_ref]);
+    let references: Vec<&SecretRef> = references.flatten().collect();
+    for reference in references {
+        let object = Ref::new(Kind::Secret, &reference.namespace, &reference.name);
+        if way
+            .get::<crate::model::Named>(Kind::Secret, &reference.namespace, &reference.name)?
+            .is_missing()
+        {
+            let words = format!(
+                "The {at} names the {object} for its node, which does not exist. A volume keeps the names that it was made with, whatever the class says now."
+            );
+            return way.tell(
+                Finding::proved("C55", &object, words)
+                    .quoting(text)
+                    .admin(format!("create the {object} again, under this name")),
+            );
+        }
+    }
+    let words = format!(
+        "Kubelet cannot get the Secret that the {at} names for its node. A volume keeps the names that it was made with."
+    );
+    way.tell(
+        Finding::said("C55", at, text, words)
+            .admin("create that Secret again, under the same name"),
+    )
+}
+
+/// A pod whose volumes have nothing against them: kubelet may be changing the owners of files (C56).
+pub(super) fn silent(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+    let pod = consumer.pod;
+    let events = way.events(consumer.at)?;
+    let failed = newest(&events, &[], |_| true);
+    way.last_words = failed
+        .map(|event| event.message.to_string())
+        .or(way.last_words.take());
+    let security = pod.spec.security_context.as_ref();
+    let Some(security) = security
+        .filter(|one| one.fs_group.is_some() && one.fs_group_change_policy != "OnRootMismatch")
+    else {
+        return Ok(());
+    };
+    let claims = pod
+        .spec
+        .volumes
+        .iter()
+        .any(|volume| pod.claim_of(volume).is_some());
+    let mount_failed = newest(&events, MOUNTING, |_| true).is_some();
+    if !claims
+        || mount_failed
+        || !way.causes.is_empty()
+        || !way.is_older(way.since, super::way::FRESH)
+    {
+        return Ok(());
+    }
+    let text = format!(
+        "Nothing says what the pod waits for. It has fsGroup {}, so kubelet may be changing the owner of every file on its volumes, which takes long where there are many.",
+        security.fs_group.unwrap_or_default()
+    );
+    way.tell(
+        Finding::guessed("C56", consumer.at, text).you(
+            "wait; for the next time, set securityContext.fsGroupChangePolicy: OnRootMismatch",
+        ),
+    )
+}

@@ -1,0 +1,251 @@
+//! Everything that is stuck, by cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::seen::{Record, Seen, Want};
+use super::verdict::{Next, State};
+use super::way::{FRESH, Which, many};
+use super::{Question, decide, delete_is_late};
+use crate::model::{Attachment, Claim, Content, GroupSnapshot, Kind, Pod, Ref, Snapshot, Volume};
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// None: everywhere.
+    pub namespace: Option<String>,
+}
+
+/// What holds up some objects.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// None: nobody knows.
+    pub id: Option<&'static str>,
+    /// It is as it should be.
+    pub waits: bool,
+    /// What is stuck.
+    pub subjects: Vec<Ref>,
+    /// What it is about; often the same.
+    pub objects: BTreeSet<Ref>,
+}
+
+/// Everything that is stuck.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    /// The largest first.
+    pub found: Vec<Found>,
+    pub unseen: BTreeSet<(String, String)>,
+}
+
+impl Overview {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        let stuck = |found: &Found| !found.waits;
+        match () {
+            () if self
+                .found
+                .iter()
+                .any(|found| stuck(found) && found.id.is_some()) =>
+            {
+                3
+            }
+            () if self.found.iter().any(stuck) => 4,
+            () if !self.found.is_empty() => 5,
+            () => 0,
+        }
+    }
+}
+
+/// The next step towards an overview.
+#[must_use]
+pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Vec<Want>> {
+    let first = wanted(scope);
+    let missing: Vec<_> = first
+        .into_iter()
+        .filter(|want| seen.standing(want).is_none())
+        .collect();
+    if !missing.is_empty() {
+        return Err(missing);
+    }
+    let mut wants = BTreeSet::new();
+    let mut found: BTreeMap<(bool, Option<&'static str>), Found> = BTreeMap::new();
+    let mut overview = Overview::default();
+    for want in wanted(scope) {
+        if let Some(super::Answer::Refused(why)) = seen.standing(&want) {
+            let place = want
+                .namespace
+                .map(|namespace| format!(" in {namespace}"))
+                .unwrap_or_default();
+            overview
+                .unseen
+                .insert((format!("{}{place}", want.kind.plural()), why));
+        }
+    }
+    for subject in candidates(seen, scope, now) {
+        let question = Question {
+            subject,
+            all: false,
+        };
+        let verdict = match decide(seen, &question, now) {
+            Next::Look(more) => {
+                wants.extend(more);
+                continue;
+            }
+            Next::Say(verdict) => verdict,
+        };
+        overview.unseen.extend(verdict.unseen);
+        let waits = match verdict.state {
+            State::Fine => continue,
+            State::Waits => true,
+            State::Stuck | State::Unknown => false,
+        };
+        let first = verdict.causes.first();
+        // What has only just begun is no news.
+        if first.is_none() && waits {
+            continue;
+        }
+        let id = first.map(|first| first.id);
+        let entry = found.entry((waits, id)).or_insert_with(|| Found {
+            id,
+            waits,
+            subjects: Vec::new(),
+            objects: BTreeSet::new(),
+        });
+        entry
+            .objects
+            .insert(first.map_or_else(|| question.subject.clone(), |first| first.object.clone()));
+        entry.subjects.push(question.subject);
+    }
+    if !wants.is_empty() {
+        return Err(wants.into_iter().collect());
+    }
+    overview.found = found.into_values().collect();
+    overview
+        .found
+        .sort_by_key(|found| (found.waits, std::cmp::Reverse(found.subjects.len())));
+    Ok(overview)
+}
+
+/// Whole lists, so that no object is asked for by itself.
+fn wanted(scope: &Scope) -> Vec<Want> {
+    let which = scope
+        .namespace
+        .as_deref()
+        .map_or_else(Which::all, Which::of);
+    let of_namespace = [
+        Kind::Pod,
+        Kind::Claim,
+        Kind::Event,
+        Kind::Snapshot,
+        Kind::GroupSnapshot,
+    ];
+    let of_cluster = [
+        Kind::Volume,
+        Kind::Class,
+        Kind::Attachment,
+        Kind::Node,
+        Kind::CsiNode,
+        Kind::Driver,
+        Kind::Content,
+        Kind::SnapshotClass,
+    ];
+    let own = of_namespace.into_iter().map(|kind| many(kind, &which));
+    own.chain(of_cluster.into_iter().map(|kind| many(kind, &Which::all())))
+        .collect()
+}
+
+/// What may be stuck.
+fn candidates(seen: &Seen, scope: &Scope, now: Timestamp) -> Vec<Ref> {
+    let inside = |namespace: &str| {
+        scope
+            .namespace
+            .as_deref()
+            .is_none_or(|own| own == namespace)
+    };
+    let old = |time: Option<Timestamp>| {
+        time.is_none_or(|time| now.duration_since(time).as_secs() >= FRESH)
+    };
+    let mut found = Vec::new();
+    let mut add = |kind: Kind, meta: &crate::model::Meta| {
+        found.push(Ref::new(kind, &meta.namespace, &meta.name))
+    };
+    for claim in Claim::shelf(seen, Kind::Claim)
+        .values()
+        .filter(|one| inside(&one.metadata.namespace))
+    {
+        let late = delete_is_late(&claim.metadata, now);
+        let unbound = claim.status.phase != "Bound" && old(claim.metadata.creation_timestamp.0);
+        if late
+            || unbound
+            || super::change::pending(claim).is_some()
+            || claim.status.health_status.is_some()
+        {
+            add(Kind::Claim, &claim.metadata);
+        }
+    }
+    for pod in Pod::shelf(seen, Kind::Pod)
+        .values()
+        .filter(|one| inside(&one.metadata.namespace))
+    {
+        let storage = pod
+            .spec
+            .volumes
+            .iter()
+            .any(|volume| volume.csi.is_some() || pod.claim_of(volume).is_some());
+        let pending = pod.status.phase == "Pending" && old(pod.metadata.creation_timestamp.0);
+        if storage
+            && (pending
+                || delete_is_late(&pod.metadata, now)
+                || !pod.status.volume_health.is_empty())
+        {
+            add(Kind::Pod, &pod.metadata);
+        }
+    }
+    for snapshot in Snapshot::shelf(seen, Kind::Snapshot)
+        .values()
+        .filter(|one| inside(&one.metadata.namespace))
+    {
+        if delete_is_late(&snapshot.metadata, now)
+            || (!snapshot.is_ready() && old(snapshot.metadata.creation_timestamp.0))
+        {
+            add(Kind::Snapshot, &snapshot.metadata);
+        }
+    }
+    for group in GroupSnapshot::shelf(seen, Kind::GroupSnapshot)
+        .values()
+        .filter(|one| inside(&one.metadata.namespace))
+    {
+        let ready = group
+            .status
+            .as_ref()
+            .is_some_and(|status| status.ready_to_use);
+        if delete_is_late(&group.metadata, now)
+            || (!ready && old(group.metadata.creation_timestamp.0))
+        {
+            add(Kind::GroupSnapshot, &group.metadata);
+        }
+    }
+    if scope.namespace.is_some() {
+        return found;
+    }
+    for volume in Volume::shelf(seen, Kind::Volume).values() {
+        let released = matches!(&*volume.status.phase, "Released" | "Failed")
+            && old(volume.status.last_phase_transition_time.0);
+        if released || delete_is_late(&volume.metadata, now) {
+            add(Kind::Volume, &volume.metadata);
+        }
+    }
+    for attachment in Attachment::shelf(seen, Kind::Attachment).values() {
+        let wanted = !attachment.status.attached && old(attachment.metadata.creation_timestamp.0);
+        if wanted || delete_is_late(&attachment.metadata, now) {
+            add(Kind::Attachment, &attachment.metadata);
+        }
+    }
+    for content in Content::shelf(seen, Kind::Content).values() {
+        if delete_is_late(&content.metadata, now) {
+            add(Kind::Content, &content.metadata);
+        }
+    }
+    found
+}

@@ -1,0 +1,310 @@
+//! A pod: is it scheduled, does it get its volumes, does it keep them?
+
+use super::verdict::Finding;
+use super::way::{Got, Listed, Step, Way, Which, events_of, many, one};
+use super::words::{listed, span};
+use super::{claim, mount, node, schedule, volume};
+use crate::model::{Event, Healths, Kind, Pod, PodVolume, Ref, StatefulSet};
+
+/// A pod that needs a volume on a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Consumer<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) at: &'a Ref,
+}
+
+impl<'a> Consumer<'a> {
+    /// The node it is to run on; empty before it is scheduled.
+    pub(super) fn node(&self) -> &'a str {
+        &self.pod.spec.node_name
+    }
+}
+
+/// Objects of this pod.
+pub(super) fn of(pod: &Pod) -> Ref {
+    Ref::new(Kind::Pod, &pod.metadata.namespace, &pod.metadata.name)
+}
+
+pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
+    way.expect([one(at), many(Kind::Event, &events_of(at))])?;
+    let pod = match way.get::<Pod>(Kind::Pod, &at.namespace, &at.name)? {
+        Got::Found(pod) => pod,
+        Got::Unseen => {
+            way.at(0, at, "may not be read");
+            way.unfinished = true;
+            return Ok(());
+        }
+        Got::Missing => return missing(way, at),
+    };
+    way.since = pod.metadata.creation_timestamp.0;
+    if pod.is_over() {
+        way.at(0, at, format!("has ended ({})", pod.status.phase));
+        return Ok(());
+    }
+    let consumer = Consumer { pod, at };
+    if pod.metadata.deletion_timestamp.0.is_some() {
+        return leaving(way, consumer);
+    }
+    if pod.spec.node_name.is_empty() {
+        return schedule::unscheduled(way, consumer);
+    }
+    let scheduled = pod.condition("PodScheduled");
+    let scheduled = scheduled.and_then(|condition| condition.last_transition_time.0);
+    way.since = scheduled.or(way.since);
+    if let Some(says) = started(pod) {
+        way.at(0, at, format!("{says} on {}", pod.spec.node_name));
+        return running(way, consumer);
+    }
+    way.at(0, at, format!("on {}", pod.spec.node_name));
+    way.unfinished = true;
+    let claims = pod.spec.volumes.iter();
+    let claims = claims.filter_map(|volume| pod.claim_of(volume));
+    let claims = claims.map(|name| one(&Ref::new(Kind::Claim, &at.namespace, &name)));
+    let node = Ref::new(Kind::Node, "", &pod.spec.node_name);
+    let csi_node = Ref::new(Kind::CsiNode, "", &pod.spec.node_name);
+    let mut wants: Vec<_> = claims.collect();
+    wants.extend([one(&node), one(&csi_node)]);
+    way.expect(wants)?;
+    if !has_storage(pod) {
+        way.at(1, at, "no volume of it is a matter of CSI");
+    }
+    for source in &pod.spec.volumes {
+        self::source(way, consumer, source)?;
+    }
+    mount::silent(way, consumer)
+}
+
+/// What runs of it, if its volumes are mounted.
+fn started(pod: &Pod) -> Option<String> {
+    if pod.is_ready() {
+        return Some("runs".to_owned());
+    }
+    let mut waiting = pod
+        .status
+        .container_statuses
+        .iter()
+        .filter_map(|container| {
+            let waiting = container.state.waiting.as_ref()?;
+            let reason = &*waiting.reason;
+            let created = !matches!(reason, "" | "ContainerCreating" | "PodInitializing");
+            created.then(|| {
+                format!(
+                    "has its volumes, container {} waits: {reason},",
+                    container.name
+                )
+            })
+        });
+    waiting.next().or_else(|| {
+        let running = pod.status.phase == "Running";
+        running.then(|| "has its volumes and is not ready,".to_owned())
+    })
+}
+
+fn has_storage(pod: &Pod) -> bool {
+    let mut volumes = pod.spec.volumes.iter();
+    volumes.any(|volume| volume.csi.is_some() || pod.claim_of(volume).is_some())
+}
+
+/// A pod that has its volumes: what drivers say of them, and what their claims wait for.
+fn running(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+    let (pod, at) = (consumer.pod, consumer.at);
+    for health in &pod.status.volume_health {
+        sick(way, at, health)?;
+    }
+    for source in &pod.spec.volumes {
+        let Some(name) = pod.claim_of(source) else {
+            continue;
+        };
+        let claim = Ref::new(Kind::Claim, &at.namespace, &name);
+        claim::of_running(way, &claim)?;
+    }
+    Ok(())
+}
+
+/// The driver calls a volume bad: the worst of its words (C88).
+pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
+    let worst = ["DataLoss", "Inaccessible", "Degraded"];
+    let rank = |status: &str| worst.iter().position(|one| *one == status);
+    let conditions = health.health_conditions.iter();
+    let conditions = conditions.filter(|one| !one.status.is_empty());
+    let Some(first) = conditions.min_by_key(|one| rank(&one.status).unwrap_or(worst.len())) else {
+        return Ok(());
+    };
+    let since = health.last_transition_time.0;
+    let since = since.map(|since| format!(" for {}", span(way.ago(since))));
+    let volume = match &*health.name {
+        "" => "its volume".to_owned(),
+        name => format!("its volume {name}"),
+    };
+    let text = format!(
+        "The driver calls {volume} {}{}: {}. Kubernetes only passes this on; nothing in the cluster repairs it.",
+        first.status,
+        since.unwrap_or_default(),
+        first.reason,
+    );
+    let finding = Finding::proved("C88", at, text)
+        .quoting(&first.message)
+        .you("stop what writes to it, and have a snapshot or a backup at hand before anything else")
+        .driver("look at the volume in the storage system");
+    way.tell(finding)
+}
+
+/// One of the volumes of a pod that does not start.
+fn source(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
+    let pod = consumer.pod;
+    if let Some(name) = pod.claim_of(source) {
+        let claim = Ref::new(Kind::Claim, &pod.metadata.namespace, &name);
+        return claim::claim(way, &claim, 1, Some(consumer));
+    }
+    if let Some(inline) = &source.csi {
+        return volume::inline(way, consumer, &source.name, &inline.driver);
+    }
+    elsewhere(way, consumer, source)
+}
+
+/// ConfigMaps and Secrets: kubelet's words say that one is missing, the object proves it (C59).
+fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
+    let at = consumer.at;
+    let optional = |optional: &Option<bool>| *optional == Some(true);
+    let mut named = Vec::new();
+    if let Some(map) = source
+        .config_map
+        .as_ref()
+        .filter(|map| !optional(&map.optional))
+    {
+        named.push((Kind::ConfigMap, &*map.name));
+    }
+    if let Some(secret) = source
+        .secret
+        .as_ref()
+        .filter(|secret| !optional(&secret.optional))
+    {
+        named.push((Kind::Secret, &*secret.name));
+    }
+    for part in source
+        .projected
+        .iter()
+        .flat_map(|projected| &projected.sources)
+    {
+        if let Some(map) = part
+            .config_map
+            .as_ref()
+            .filter(|map| !optional(&map.optional))
+        {
+            named.push((Kind::ConfigMap, &*map.name));
+        }
+        if let Some(secret) = part
+            .secret
+            .as_ref()
+            .filter(|secret| !optional(&secret.optional))
+        {
+            named.push((Kind::Secret, &*secret.name));
+        }
+    }
+    for (kind, name) in named {
+        // Asked for only where kubelet complains: most people may not read Secrets.
+        let events = way.events(at)?;
+        let words = format!("\"{name}\" not found");
+        let Some(event) = mount::newest(&events, &["FailedMount"], |text| text.contains(&words))
+        else {
+            continue;
+        };
+        let gone = way.get::<crate::model::Named>(kind, &at.namespace, name)?;
+        if gone.found().is_some() {
+            continue;
+        }
+        let object = Ref::new(kind, &at.namespace, name);
+        way.at(1, &object, "is missing");
+        let text = format!(
+            "The pod's volume {} is made of the {}, which does not exist. This is not a matter of CSI.",
+            source.name, object
+        );
+        let finding = match gone.is_missing() {
+            true => Finding::proved("C59", &object, text).quoting(&event.message),
+            false => Finding::said("C59", &object, &event.message, text),
+        };
+        way.tell(finding.you(format!(
+            "create the {object}, or mark it optional in the pod"
+        )))?;
+    }
+    Ok(())
+}
+
+/// A pod that is being deleted.
+fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
+    let (pod, at) = (consumer.pod, consumer.at);
+    way.since = pod.metadata.deletion_timestamp.0;
+    way.at(
+        0,
+        at,
+        format!("is being deleted, on {}", pod.spec.node_name),
+    );
+    if pod.spec.node_name.is_empty() {
+        return Ok(());
+    }
+    way.unfinished = true;
+    node::station(way, 1, &pod.spec.node_name)?;
+    let events = way.events(at)?;
+    let words = mount::newest(&events, &["FailedKillPod", "FailedUnMount"], |_| true);
+    way.last_words = words.map(|event| event.message.to_string());
+    Ok(())
+}
+
+/// There is no such pod: perhaps since the one who would make it is not allowed to.
+fn missing(way: &mut Way<'_>, at: &Ref) -> Step {
+    way.at(0, at, "does not exist");
+    let owner = at
+        .name
+        .rsplit_once('-')
+        .filter(|(_, ordinal)| ordinal.parse::<u32>().is_ok());
+    if let Some((owner, _)) = owner {
+        not_made(way, &at.namespace, owner)?;
+    }
+    way.absent = true;
+    Ok(())
+}
+
+/// A StatefulSet that cannot make its claims (C24).
+pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step {
+    let at = Ref::new(Kind::StatefulSet, namespace, owner);
+    if way
+        .get::<StatefulSet>(Kind::StatefulSet, namespace, owner)?
+        .is_missing()
+    {
+        return Ok(());
+    }
+    let events = way.events(&at)?;
+    let quota = |text: &str| text.contains("exceeded quota");
+    let Some(event) = mount::newest(&events, &["FailedCreate"], quota) else {
+        return Ok(());
+    };
+    let event: &Event = event;
+    let quotas: Listed<'_, crate::model::Quota> = way.list(Kind::Quota, &Which::of(namespace))?;
+    let storage = |name: &str| name.contains("storage") || name.contains("persistentvolumeclaims");
+    let mut full = Vec::new();
+    for quota in &quotas.items {
+        for (name, hard) in quota.status.hard.iter().filter(|(name, _)| storage(name)) {
+            let used = quota.status.used.get(name).unwrap_or("0");
+            full.push(format!(
+                "{} of {hard} {name} in ResourceQuota {}",
+                used, quota.metadata.name
+            ));
+        }
+    }
+    way.at(1, &at, "may not create what it needs");
+    let used = match full.is_empty() {
+        true => String::new(),
+        false => format!(" In use: {}.", listed(&full)),
+    };
+    let text = format!(
+        "The StatefulSet {owner} is not allowed to create its claim: a quota of the namespace is full.{used}"
+    );
+    let finding = match full.is_empty() {
+        true => Finding::said("C24", &at, &event.message, text),
+        false => Finding::proved("C24", &at, text).quoting(&event.message),
+    };
+    let finding = finding
+        .you("delete claims that nobody needs any more; `kubectl get pvc` in the namespace lists them")
+        .admin("raise the quota");
+    way.tell(finding)
+}

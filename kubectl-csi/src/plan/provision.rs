@@ -1,0 +1,325 @@
+//! A claim that waits for its volume.
+
+use super::controller::{Presence, Role};
+use super::pod::Consumer;
+use super::verdict::Finding;
+use super::way::{Got, Step, Way, Which};
+use super::words::{has, nearest};
+use super::{class, controller, journal, mount, refusal, schedule, source, volume, workload};
+use crate::model::{Capacity, Claim, Class, CsiNode, Driver, Kind, Node, Pod, Ref};
+
+/// Volumes of such classes are made by hand.
+pub(super) const BY_HAND: &str = "kubernetes.io/no-provisioner";
+
+pub(super) fn pending(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    consumer: Option<Consumer<'_>>,
+) -> Step {
+    way.at(depth, at, "pending");
+    if !claim.spec.volume_name.is_empty() {
+        return volume::named(way, at, depth + 1, claim);
+    }
+    let Some(class) = class::class(way, at, depth + 1, claim)? else {
+        return Ok(());
+    };
+    class::attributes(way, at, claim, class)?;
+    source::claim(way, at, depth + 1, claim, class)?;
+    if class.waits_for_consumer() && claim.selected_node().is_none() {
+        return no_consumer(way, at, depth, claim, consumer);
+    }
+    if let Some(name) = claim.selected_node() {
+        selected(way, at, depth + 1, name, consumer)?;
+        class::topology(way, at, class, name)?;
+    }
+    by_driver(way, at, depth + 1, claim, class)
+}
+
+/// Whether the scheduler has to choose a node before anything else happens.
+pub(super) fn waits_for_scheduler(way: &mut Way<'_>, claim: &Claim) -> Step<bool> {
+    if !claim.spec.volume_name.is_empty() || claim.source().is_some() {
+        return Ok(false);
+    }
+    let Some(name) = claim.class() else {
+        return Ok(false);
+    };
+    let class = way.get::<Class>(Kind::Class, "", name)?.found();
+    Ok(class.is_some_and(|class| class.waits_for_consumer() && class.provisioner != BY_HAND))
+}
+
+/// C1 to C3: nobody has chosen where the volume is to be.
+fn no_consumer(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    consumer: Option<Consumer<'_>>,
+) -> Step {
+    let (users, whole) = match consumer {
+        Some(consumer) => (vec![consumer.pod], true),
+        None => schedule::users(way, at)?,
+    };
+    let live: Vec<&Pod> = users.into_iter().filter(|pod| !pod.is_over()).collect();
+    let Some(first) = live.first() else {
+        if !whole {
+            let text = "The volume is created when a pod uses the claim; whether one does could not be seen.";
+            return way.tell(
+                Finding::guessed("C1", at, text)
+                    .waits()
+                    .you("start a pod that uses the claim"),
+            );
+        }
+        let pods = way.list::<Pod>(Kind::Pod, &Which::of(&at.namespace))?;
+        let annotations = &claim.metadata.annotations;
+        let tool = claim.metadata.labels.get("app.kubernetes.io/managed-by");
+        let pulumi = annotations
+            .iter()
+            .any(|(name, _)| name.starts_with("pulumi.com/"));
+        let tool = tool.or(pulumi.then_some("Pulumi"));
+        if let (Some(tool), true) = (tool, pods.items.is_empty()) {
+            let text = format!(
+                "The volume is created when a pod uses the claim, and there is no pod in the namespace. If {tool} waits for the claim to be Bound before it creates the pod, both wait for each other."
+            );
+            return way.tell(Finding::guessed("C2", at, text).waits().you("let the tool not wait for this claim: helm without --wait, pulumi with the annotation pulumi.com/skipAwait"));
+        }
+        let text = "Nothing is wrong: the class creates volumes only when a pod uses the claim, and no pod does.";
+        return way.tell(
+            Finding::proved("C1", at, text)
+                .waits()
+                .you("start a pod that uses the claim"),
+        );
+    };
+    if first.spec.node_name.is_empty() {
+        // The pod's own walk says what the scheduler lacks.
+        let pod = super::pod::of(first);
+        return match consumer {
+            Some(_) => Ok(()),
+            None => {
+                way.at(depth + 1, &pod, "is not scheduled");
+                schedule::unscheduled(
+                    way,
+                    Consumer {
+                        pod: first,
+                        at: &pod,
+                    },
+                )
+            }
+        };
+    }
+    if first
+        .condition("PodScheduled")
+        .is_some_and(|one| one.status == "True")
+        && !way.is_older(first.status.start_time.0, 30)
+    {
+        return Ok(());
+    }
+    let text = format!(
+        "The {} was put on {} past the scheduler (spec.nodeName), and only the scheduler chooses where the claim's volume is made.",
+        super::pod::of(first),
+        first.spec.node_name
+    );
+    let finding = Finding::proved("C3", at, text).you(format!(
+        "in the pod's template, take nodeName out and use nodeSelector kubernetes.io/hostname: {}",
+        first.spec.node_name
+    ));
+    way.tell(finding)
+}
+
+/// C4: the chosen node is gone, or no longer the pod's; C17: the driver is not on it.
+fn selected(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    name: &str,
+    consumer: Option<Consumer<'_>>,
+) -> Step {
+    let node = way.get::<Node>(Kind::Node, "", name)?;
+    let other = consumer
+        .map(|consumer| consumer.node())
+        .filter(|node| !node.is_empty() && *node != name);
+    let text = match (node.is_missing(), other) {
+        (true, _) => format!(
+            "The scheduler chose node {name} for the volume, and that node does not exist any more."
+        ),
+        (false, Some(other)) => {
+            format!("The scheduler chose node {name} for the volume, but the pod is on {other}.")
+        }
+        (false, None) => return Ok(()),
+    };
+    way.at(
+        depth,
+        &Ref::new(Kind::Node, "", name),
+        if node.is_missing() {
+            "does not exist"
+        } else {
+            "was chosen"
+        },
+    );
+    let finding = Finding::proved("C4", at, text)
+        .you("csi-provisioner gives the choice back by itself; if it has not for a minute, take the annotation off, and the scheduler chooses again")
+        .command(format!("kubectl -n {} annotate pvc {} volume.kubernetes.io/selected-node-", at.namespace, at.name));
+    way.tell(finding)
+}
+
+/// C19 of a pod that is not scheduled: no room that anybody knows of.
+pub(super) fn placed(
+    way: &mut Way<'_>,
+    _: Consumer<'_>,
+    at: &Ref,
+    claim: &Claim,
+    words: &str,
+) -> Step {
+    if !has(
+        words,
+        &[
+            "did not have enough free storage",
+            "not enough free storage",
+        ],
+    ) {
+        return Ok(());
+    }
+    let name = claim.class().unwrap_or_default();
+    let class = way.get::<Class>(Kind::Class, "", name)?.found();
+    let driver = class.map(|class| &*class.provisioner).unwrap_or_default();
+    let known = way.get::<Driver>(Kind::Driver, "", driver)?.found();
+    let capacities = way.list::<Capacity>(Kind::Capacity, &Which::all())?;
+    let own: Vec<_> = capacities
+        .items
+        .iter()
+        .filter(|one| one.storage_class_name == name)
+        .collect();
+    let size = claim.spec.resources.requests.storage.clone();
+    way.at(1, at, format!("finds no room for {size}"));
+    let bytes = |text: &str| {
+        text.parse::<sidecar::quantity::Quantity>()
+            .map(sidecar::quantity::Quantity::value)
+            .unwrap_or(0)
+    };
+    let largest = own.iter().max_by_key(|one| {
+        bytes(if one.maximum_volume_size.is_empty() {
+            &one.capacity
+        } else {
+            &one.maximum_volume_size
+        })
+    });
+    let text = match largest {
+        Some(one) => format!(
+            "No place has {size} free in StorageClass {name}: the largest that {driver} reports is {}.",
+            if one.maximum_volume_size.is_empty() {
+                &one.capacity
+            } else {
+                &one.maximum_volume_size
+            }
+        ),
+        None => format!(
+            "{driver} says in its CSIDriver that the scheduler must look at its capacity, and no CSIStorageCapacity object reports any for StorageClass {name}."
+        ),
+    };
+    let asked = known.is_some_and(|known| known.spec.storage_capacity == Some(true));
+    let finding = if asked && capacities.whole {
+        Finding::proved("C19", at, text).quoting(words)
+    } else {
+        Finding::said("C19", at, words, text)
+    };
+    let finding = match largest {
+        Some(_) => finding.driver("free or add storage").you("or ask for less"),
+        None => finding.admin("start csi-provisioner with --enable-capacity, POD_NAME and NAMESPACE, and the right to write CSIStorageCapacity objects"),
+    };
+    way.tell(finding)
+}
+
+/// The driver has to make the volume: is there one, does somebody ask it, what does it say?
+fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &Class) -> Step {
+    let driver = &*class.provisioner;
+    let events = way.events(at)?;
+    let object = Ref::new(Kind::Driver, "", driver);
+    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
+    match controller::check(way, depth, Role::Provisioner, driver)? {
+        Presence::There => {}
+        presence => {
+            let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
+            let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
+            let absent = known.is_missing()
+                && nodes.whole
+                && !registered
+                && !workload::is_mentioned(way, driver)?;
+            if presence == Presence::Nobody || absent {
+                return nobody(way, at, depth, class, &object, absent);
+            }
+        }
+    }
+    if let Got::Found(_) = known {
+        way.at(depth, &object, "is asked for the volume");
+    }
+    for event in events
+        .iter()
+        .filter(|event| event.reason == "ProvisioningFailed")
+    {
+        // Of several the newest counts.
+        return refusal::refused(way, at, depth, claim, class, event);
+    }
+    journal::open(way, at, depth, claim, driver)?;
+    if way.is_older(claim.metadata.creation_timestamp.0, 120) {
+        refusal::topology_keys(way, at, claim, driver, None)?;
+    }
+    words(way, at)
+}
+
+/// C8: nobody makes volumes of this class.
+fn nobody(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    class: &Class,
+    object: &Ref,
+    proved: bool,
+) -> Step {
+    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
+    let names: Vec<_> = drivers
+        .items
+        .iter()
+        .map(|driver| driver.metadata.name.to_string())
+        .collect();
+    let near = nearest(&object.name, names.iter().map(String::as_str));
+    let near = near
+        .map(|near| format!(" A driver {near} is installed."))
+        .unwrap_or_default();
+    let here = names.contains(&object.name);
+    way.at(
+        depth,
+        object,
+        if here {
+            "has nobody who provisions"
+        } else {
+            "is not in this cluster"
+        },
+    );
+    let text = if here {
+        format!(
+            "Nobody creates volumes for driver {}: its csi-provisioner holds no lease and runs in no workload that could be seen.",
+            object.name
+        )
+    } else {
+        format!(
+            "StorageClass {} names the driver {}, and no driver of that name runs in this cluster: it has no CSIDriver, no lease and is registered on no node.{near}",
+            class.metadata.name, object.name
+        )
+    };
+    let finding = match proved || (here && drivers.whole) {
+        true => Finding::proved("C8", at, text),
+        false => Finding::guessed("C8", at, text),
+    };
+    way.tell(finding.admin(format!("install {}; or, if the class has the wrong name, delete it and create it with the right one", object.name)).you("or create the claim again with another class"))
+}
+
+/// The newest words about it, for who finds no cause.
+pub(super) fn words(way: &mut Way<'_>, at: &Ref) -> Step {
+    let events = way.events(at)?;
+    let newest = mount::newest(&events, &[], |_| true);
+    way.last_words = newest
+        .map(|event| event.message.to_string())
+        .or(way.last_words.take());
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! What was seen so far, and what was refused.
+
+use std::collections::BTreeMap;
+
+use crate::model::{
+    Attachment, AttributesClass, Capacity, Claim, Class, Content, Crd, CsiNode, DaemonSet,
+    Deployment, Driver, Event, GroupClass, GroupContent, GroupSnapshot, Kind, Lease, Meta, Named,
+    Node, Pod, Populator, Quota, Snapshot, SnapshotClass, StatefulSet, Volume,
+};
+
+/// Something to look at: one object, or a list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Want {
+    pub kind: Kind,
+    /// None: of all namespaces, or of a kind without.
+    pub namespace: Option<String>,
+    /// None: a list.
+    pub name: Option<String>,
+    /// Field selectors of a list.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// What came of looking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// All there is was seen, be it nothing.
+    Whole,
+    /// The API server does not serve this kind.
+    NotServed,
+    /// It could not be looked at; why.
+    Refused(String),
+}
+
+/// A kind that can be read.
+pub trait Record: serde::de::DeserializeOwned + Sized {
+    /// Metadata.
+    fn meta(&self) -> &Meta;
+    /// What a field selector compares.
+    fn field(&self, name: &str) -> &str {
+        match name {
+            "metadata.name" => &self.meta().name,
+            _ => "",
+        }
+    }
+    /// Where it is kept.
+    fn shelf(seen: &Seen, kind: Kind) -> &Shelf<Self>;
+    /// Where it is put.
+    fn shelf_mut(seen: &mut Seen, kind: Kind) -> &mut Shelf<Self>;
+}
+
+/// Objects of a kind by namespace and name.
+pub type Shelf<T> = BTreeMap<(Box<str>, Box<str>), T>;
+
+macro_rules! shelves {
+    ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr;)*) => {
+        /// What was seen.
+        #[derive(Clone, Debug, Default)]
+        pub struct Seen {
+            $($field: Shelf<$record>,)*
+            config_maps: Shelf<Named>,
+            secrets: Shelf<Named>,
+            answers: BTreeMap<Want, Answer>,
+            /// The objects are all there are: nothing else can be asked.
+            offline: bool,
+        }
+
+        $(impl Record for $record {
+            fn meta(&self) -> &Meta {
+                let meta: fn(&Self) -> &Meta = $meta;
+                meta(self)
+            }
+
+            fn field(&self, name: &str) -> &str {
+                match name {
+                    "metadata.name" => &self.meta().name,
+                    _ => $fields(self, name),
+                }
+            }
+
+            fn shelf(seen: &Seen, _: Kind) -> &Shelf<Self> {
+                &seen.$field
+            }
+
+            fn shelf_mut(seen: &mut Seen, _: Kind) -> &mut Shelf<Self> {
+                &mut seen.$field
+            }
+        })*
+
+        impl Seen {
+            /// Puts one object there that `read` decodes as what it is.
+            ///
+            /// # Errors
+            /// Those of `read`.
+            pub fn put<R: Read>(&mut self, kind: Kind, read: R) -> Result<(), R::Error> {
+                match kind {
+                    $(Kind::$kind => {
+                        let object: $record = read.read()?;
+                        self.insert(kind, object);
+                    })*
+                    Kind::ConfigMap | Kind::Secret => {
+                        let object: Named = read.read()?;
+                        self.insert(kind, object);
+                    }
+                }
+                Ok(())
+            }
+
+            /// Puts objects there that `read` decodes as a list, and returns what else is in it.
+            ///
+            /// # Errors
+            /// Those of `read`.
+            pub fn put_page<R: Read>(&mut self, kind: Kind, read: R) -> Result<String, R::Error> {
+                match kind {
+                    $(Kind::$kind => {
+                        let page: Page<$record> = read.read()?;
+                        Ok(self.take(kind, page))
+                    })*
+                    Kind::ConfigMap | Kind::Secret => {
+                        let page: Page<Named> = read.read()?;
+                        Ok(self.take(kind, page))
+                    }
+                }
+            }
+
+            fn has_any(&self, kind: Kind, namespace: Option<&str>) -> bool {
+                fn any<T>(shelf: &Shelf<T>, namespace: Option<&str>) -> bool {
+                    let of = |name: &str| shelf.keys().any(|(namespace, _)| **namespace == *name);
+                    namespace.map_or(!shelf.is_empty(), of)
+                }
+                match kind {
+                    $(Kind::$kind => any(&self.$field, namespace),)*
+                    Kind::ConfigMap => any(&self.config_maps, namespace),
+                    Kind::Secret => any(&self.secrets, namespace),
+                }
+            }
+        }
+    };
+}
+
+fn none<'a, T>(_: &'a T, _: &str) -> &'a str {
+    ""
+}
+
+fn of_event<'a>(event: &'a Event, field: &str) -> &'a str {
+    match field {
+        "involvedObject.kind" => &event.involved_object.kind,
+        "involvedObject.name" => &event.involved_object.name,
+        "reason" => &event.reason,
+        _ => "",
+    }
+}
+
+fn of_pod<'a>(pod: &'a Pod, field: &str) -> &'a str {
+    match field {
+        "spec.nodeName" => &pod.spec.node_name,
+        _ => "",
+    }
+}
+
+shelves! {
+    pods: Pod, Pod, |one| &one.metadata, of_pod;
+    claims: Claim, Claim, |one| &one.metadata, none;
+    volumes: Volume, Volume, |one| &one.metadata, none;
+    classes: Class, Class, |one| &one.metadata, none;
+    attachments: Attachment, Attachment, |one| &one.metadata, none;
+    nodes: Node, Node, |one| &one.metadata, none;
+    csi_nodes: CsiNode, CsiNode, |one| &one.metadata, none;
+    drivers: Driver, Driver, |one| &one.metadata, none;
+    capacities: Capacity, Capacity, |one| &one.metadata, none;
+    attributes_classes: AttributesClass, AttributesClass, |one| &one.metadata, none;
+    leases: Lease, Lease, |one| &one.metadata, none;
+    events: Event, Event, |one| &one.metadata, of_event;
+    daemon_sets: DaemonSet, DaemonSet, |one| &one.0.metadata, none;
+    deployments: Deployment, Deployment, |one| &one.0.metadata, none;
+    stateful_sets: StatefulSet, StatefulSet, |one| &one.0.metadata, none;
+    quotas: Quota, Quota, |one| &one.metadata, none;
+    snapshots: Snapshot, Snapshot, |one| &one.metadata, none;
+    contents: Content, Content, |one| &one.metadata, none;
+    snapshot_classes: SnapshotClass, SnapshotClass, |one| &one.metadata, none;
+    group_snapshots: GroupSnapshot, GroupSnapshot, |one| &one.metadata, none;
+    group_contents: GroupContent, GroupContent, |one| &one.metadata, none;
+    group_classes: GroupClass, GroupClass, |one| &one.metadata, none;
+    populators: Populator, Populator, |one| &one.metadata, none;
+    crds: Crd, Crd, |one| &one.metadata, none;
+}
+
+impl Record for Named {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn shelf(seen: &Seen, kind: Kind) -> &Shelf<Self> {
+        match kind {
+            Kind::Secret => &seen.secrets,
+            _ => &seen.config_maps,
+        }
+    }
+
+    fn shelf_mut(seen: &mut Seen, kind: Kind) -> &mut Shelf<Self> {
+        match kind {
+            Kind::Secret => &mut seen.secrets,
+            _ => &mut seen.config_maps,
+        }
+    }
+}
+
+/// Decodes one value as what the caller needs.
+pub trait Read {
+    /// What may go wrong.
+    type Error;
+    /// The value.
+    ///
+    /// # Errors
+    /// It is not a `T`.
+    fn read<T: serde::de::DeserializeOwned>(self) -> Result<T, Self::Error>;
+}
+
+/// A page of a list.
+#[derive(serde::Deserialize)]
+#[serde(bound = "T: serde::de::DeserializeOwned")]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMeta,
+    items: crate::model::Many<T>,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct PageMeta {
+    #[serde(rename = "continue")]
+    next: crate::model::Text,
+}
+
+impl Seen {
+    /// For objects of a file, to which nothing can be added.
+    pub fn offline() -> Self {
+        Self {
+            offline: true,
+            ..Self::default()
+        }
+    }
+
+    fn take<T: Record>(&mut self, kind: Kind, page: Page<T>) -> String {
+        for object in page.items {
+            self.insert(kind, object);
+        }
+        page.metadata.next.to_string()
+    }
+
+    /// Puts one object there.
+    pub fn insert<T: Record>(&mut self, kind: Kind, object: T) {
+        let meta = object.meta();
+        // Names go into commands that people paste; no API server has others than these.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if !meta.name.chars().chain(meta.namespace.chars()).all(plain) {
+            return;
+        }
+        let key = ((*meta.namespace).into(), (*meta.name).into());
+        T::shelf_mut(self, kind).insert(key, object);
+    }
+
+    /// Notes what came of a request.
+    pub fn answer(&mut self, want: Want, answer: Answer) {
+        self.answers.insert(want, answer);
+    }
+
+    /// What could not be looked at, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&Want, &str)> {
+        self.answers
+            .iter()
+            .filter_map(|(want, answer)| match answer {
+                Answer::Refused(why) => Some((want, &**why)),
+                Answer::Whole | Answer::NotServed => None,
+            })
+    }
+
+    /// How many requests it took.
+    pub fn requests(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// What is known of `want`, which may be part of a list that was asked for as a whole.
+    pub fn standing(&self, want: &Want) -> Option<Answer> {
+        if self.offline {
+            return Some(self.in_file(want));
+        }
+        let own = self.answers.get(want);
+        let list = |namespace: Option<String>| {
+            let list = Want {
+                kind: want.kind,
+                namespace,
+                name: None,
+                fields: Vec::new(),
+            };
+            let answer = self.answers.get(&list)?;
+            // Who may not list may still get.
+            (!matches!(answer, Answer::Refused(_)) || want.name.is_none()).then_some(answer)
+        };
+        let of_namespace = || list(want.namespace.clone());
+        let found = own.or_else(of_namespace).or_else(|| list(None))?;
+        Some(found.clone())
+    }
+
+    /// A file is taken to have all objects of a kind if it has one of them, for kinds with namespaces
+    /// in that namespace. Events and what is made by few are taken to be whole.
+    fn in_file(&self, want: &Want) -> Answer {
+        let namespace = want.namespace.as_deref();
+        let namespace = namespace.filter(|_| want.kind.is_namespaced());
+        let absent_is_usual = matches!(want.kind, Kind::Event | Kind::Quota);
+        if absent_is_usual || self.has_any(want.kind, namespace) {
+            return Answer::Whole;
+        }
+        Answer::Refused("not in the file".to_owned())
+    }
+
+    /// The newest time in the objects: what "now" was when a file was written.
+    pub fn newest(&self) -> Option<jiff::Timestamp> {
+        let leases = self.leases.values().map(|lease| lease.spec.renew_time.0);
+        let events = self.events.values().map(Event::last);
+        let conditions = |pod: &Pod| {
+            let conditions = pod.status.conditions.iter();
+            conditions
+                .map(|one| one.last_transition_time.0)
+                .max()
+                .flatten()
+        };
+        let pods = self.pods.values().map(conditions);
+        let claims = { self.claims.values() }.map(|one| one.metadata.creation_timestamp.0);
+        let volumes = { self.volumes.values() }.map(|one| one.metadata.creation_timestamp.0);
+        let deleted = { self.claims.values() }.map(|one| one.metadata.deletion_timestamp.0);
+        let times = leases.chain(events).chain(pods).chain(claims);
+        times.chain(volumes).chain(deleted).flatten().max()
+    }
+}

@@ -1,0 +1,302 @@
+//! Snapshots and their contents.
+
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE};
+
+use super::controller::{Presence, Role};
+use super::delete::without_finalizers;
+use super::verdict::Finding;
+use super::way::{Got, Step, Way, Which};
+use super::words::{has, listed, nearest, span};
+use super::{content, controller, mount};
+use crate::model::{Claim, Content, Kind, Ref, Snapshot, SnapshotClass, SnapshotError, Volume};
+
+/// C75: the cluster does not know snapshots.
+pub(super) fn not_served(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    way.unfinished = true;
+    way.at(depth, at, "the cluster knows no snapshots");
+    let text = "The API server has no VolumeSnapshots: the definitions of the snapshot API are not installed.";
+    way.tell(Finding::proved("C75", at, text).admin("install the definitions and one snapshot-controller for the cluster, and csi-snapshotter beside each driver that can take snapshots"))
+}
+
+pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    let snapshot = match way.get::<Snapshot>(Kind::Snapshot, &at.namespace, &at.name)? {
+        Got::Found(snapshot) => snapshot,
+        Got::Unseen => {
+            way.at(depth, at, "may not be read");
+            way.unfinished = true;
+            return Ok(());
+        }
+        Got::Missing => {
+            if !way.is_served(Kind::Snapshot, &at.namespace)? {
+                return not_served(way, at, depth);
+            }
+            way.at(depth, at, "does not exist");
+            way.absent = true;
+            return Ok(());
+        }
+    };
+    if depth == 0 {
+        way.since = snapshot.metadata.creation_timestamp.0;
+    }
+    if snapshot.metadata.deletion_timestamp.0.is_some() {
+        return leaving(way, at, depth, snapshot);
+    }
+    if snapshot.is_ready() {
+        way.at(depth, at, "ready");
+        let Some(name) = snapshot.content() else {
+            return Ok(());
+        };
+        if way.get::<Content>(Kind::Content, "", name)?.is_missing() {
+            let text =
+                format!("The {at} was ready, and its content {name} does not exist any more.");
+            return way.tell(
+                Finding::proved("C76", at, text)
+                    .you("take a new snapshot; this one cannot be restored"),
+            );
+        }
+        return Ok(());
+    }
+    way.unfinished = true;
+    way.at(depth, at, "not ready");
+    if let Some(name) = snapshot.content() {
+        let object = Ref::new(Kind::Content, "", name);
+        if !way.get::<Content>(Kind::Content, "", name)?.is_missing() {
+            return content::content(way, &object, depth + 1);
+        }
+        let text = format!("The {at} is to be of the content {name}, which does not exist.");
+        return way.tell(
+            Finding::proved("C76", at, text)
+                .admin(format!("create the VolumeSnapshotContent {name}"))
+                .you("or take a new snapshot"),
+        );
+    }
+    let driver = source(way, at, depth + 1, snapshot)?;
+    class(way, at, snapshot, driver.as_deref())?;
+    let error = snapshot
+        .status
+        .as_ref()
+        .and_then(|status| status.error.as_ref());
+    if controller::check(way, depth + 1, Role::SnapshotController, "")? == Presence::Nobody {
+        let text = "No snapshot-controller runs in this cluster: nobody takes up VolumeSnapshots, and nobody says so.";
+        let finding = Finding::proved("C77", at, text)
+            .admin("install snapshot-controller once for the cluster");
+        return way.tell(finding);
+    }
+    if let Some(error) = error {
+        return failed(way, at, driver.as_deref(), error);
+    }
+    let events = way.events(at)?;
+    way.last_words = mount::newest(&events, &[], |_| true).map(|event| event.message.to_string());
+    Ok(())
+}
+
+/// C80: the claim that the snapshot is taken of, and the driver of its volume.
+fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step<Option<String>> {
+    let name = &*snapshot.spec.source.persistent_volume_claim_name;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let object = Ref::new(Kind::Claim, &at.namespace, name);
+    let claim = way.get::<Claim>(Kind::Claim, &at.namespace, name)?;
+    let Got::Found(claim) = claim else {
+        if claim.is_missing() {
+            way.at(depth, &object, "does not exist");
+            let text = format!("The {at} is to be of the {object}, which does not exist.");
+            way.tell(
+                Finding::proved("C80", at, text).you("take the snapshot of a claim that exists"),
+            )?;
+        }
+        return Ok(None);
+    };
+    way.at(depth, &object, claim.status.phase.to_lowercase());
+    if claim.status.phase != "Bound" {
+        let text = format!("The {at} is to be of the {object}, which has no volume yet.");
+        way.tell(
+            Finding::proved("C80", at, text).you("see why the claim is not bound: kubectl csi why"),
+        )?;
+        return Ok(None);
+    }
+    let volume = way
+        .get::<Volume>(Kind::Volume, "", &claim.spec.volume_name)?
+        .found();
+    let Some(volume) = volume else {
+        return Ok(None);
+    };
+    let Some(driver) = volume.driver() else {
+        let text =
+            format!("The {at} is to be of the {object}, whose volume is not a CSI driver's.");
+        way.tell(
+            Finding::proved("C80", at, text)
+                .you("copy the data to a claim of a CSI driver; others have no snapshots"),
+        )?;
+        return Ok(None);
+    };
+    Ok(Some(driver.to_owned()))
+}
+
+/// C76, C79: the class.
+fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>) -> Step {
+    let classes = way.list::<SnapshotClass>(Kind::SnapshotClass, &Which::all())?;
+    let Some(name) = snapshot
+        .spec
+        .volume_snapshot_class_name
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    else {
+        let Some(driver) = driver.filter(|_| classes.whole) else {
+            return Ok(());
+        };
+        let defaults: Vec<_> = { classes.items.iter() }
+            .filter(|class| class.is_default() && class.driver == driver)
+            .map(|class| class.metadata.name.to_string())
+            .collect();
+        let text = match defaults.len() {
+            1 => return Ok(()),
+            0 => format!(
+                "The {at} names no VolumeSnapshotClass, and none for driver {driver} is the default."
+            ),
+            _ => format!(
+                "The {at} names no VolumeSnapshotClass, and there are several defaults for driver {driver}: {}.",
+                listed(&defaults)
+            ),
+        };
+        let own: Vec<_> = { classes.items.iter() }
+            .filter(|class| class.driver == driver)
+            .map(|class| class.metadata.name.to_string())
+            .collect();
+        let you = if own.is_empty() {
+            "take the snapshot again once there is a class".to_owned()
+        } else {
+            format!(
+                "take the snapshot again with volumeSnapshotClassName: {}",
+                own.join(" or ")
+            )
+        };
+        return way.tell(
+            Finding::proved("C79", at, text)
+                .you(you)
+                .admin("mark exactly one class of the driver as the default"),
+        );
+    };
+    let found = classes
+        .items
+        .iter()
+        .find(|class| class.metadata.name == name);
+    let names: Vec<_> = classes
+        .items
+        .iter()
+        .map(|class| class.metadata.name.to_string())
+        .collect();
+    let text = match (found, driver) {
+        (None, _) if classes.whole => {
+            let near = nearest(name, names.iter().map(String::as_str))
+                .map(|near| format!(" Is {near} meant?"));
+            format!(
+                "The {at} names VolumeSnapshotClass {name}, which does not exist.{}",
+                near.unwrap_or_default()
+            )
+        }
+        (Some(class), Some(driver)) if class.driver != driver => {
+            format!(
+                "The {at} names VolumeSnapshotClass {name}, which is for driver {}, but the claim's volume is of {driver}.",
+                class.driver
+            )
+        }
+        _ => return Ok(()),
+    };
+    way.tell(
+        Finding::proved("C76", at, text)
+            .you("take the snapshot again with a class of the claim's driver")
+            .admin("or create the class"),
+    )
+}
+
+/// C81: the driver's words, or a Secret that is missing.
+pub(super) fn failed(
+    way: &mut Way<'_>,
+    at: &Ref,
+    driver: Option<&str>,
+    error: &SnapshotError,
+) -> Step {
+    let text = &*error.message;
+    let since = error
+        .time
+        .0
+        .map(|time| format!(" {} ago", span(way.ago(time))))
+        .unwrap_or_default();
+    let who = driver.unwrap_or("the driver");
+    if has(text, &["default class", "default snapshot class"]) {
+        return way.tell(
+            Finding::said("C79", at, text, "No VolumeSnapshotClass could be chosen.")
+                .admin("mark exactly one class of the driver as the default")
+                .you("or name the class"),
+        );
+    }
+    let words = format!("{who} could not take the snapshot{since}; it is tried again and again.");
+    way.tell(Finding::said("C81", at, text, words).driver("the text says what is in the way"))
+}
+
+/// C69, C83: a snapshot that does not go.
+fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step {
+    way.since = snapshot.metadata.deletion_timestamp.0;
+    way.unfinished = true;
+    way.at(depth, at, "is being deleted");
+    let has_finalizer = |name: &str| snapshot.metadata.finalizers.iter().any(|one| *one == name);
+    if has_finalizer(SNAPSHOT_AS_SOURCE) || has_finalizer(SNAPSHOT_IN_USE) {
+        let claims = way.list::<Claim>(Kind::Claim, &Which::of(&at.namespace))?;
+        let made = claims.items.iter().find(|claim| {
+            claim.status.phase != "Bound"
+                && claim.source().is_some_and(|source| {
+                    source.kind == "VolumeSnapshot" && source.name == *at.name
+                })
+        });
+        if let Some(claim) = made {
+            let object = Ref::new(Kind::Claim, &at.namespace, &claim.metadata.name);
+            way.at(depth + 1, &object, "is made from it");
+            let text = format!("The {at} is kept while the {object} is made from it.");
+            return way.tell(Finding::proved("C83", at, text).you(
+                "see why that claim does not get its volume (kubectl csi why), or delete it",
+            ));
+        }
+        if has_finalizer(SNAPSHOT_IN_USE) {
+            let text = format!(
+                "The {at} is protected as the source of a claim, and no claim is made from it: a restore that failed has left the finalizer behind."
+            );
+            let finding = Finding::proved("C69", at, text)
+                .admin("csi-provisioner of this project takes it off within an hour; upstream's does not: take the finalizer off")
+                .command(without_finalizers(at))
+                .risk("a claim that is being made from it just then fails");
+            return if claims.whole {
+                way.tell(finding)
+            } else {
+                Ok(())
+            };
+        }
+    }
+    let group = snapshot
+        .status
+        .as_ref()
+        .map(|status| &*status.volume_group_snapshot_name)
+        .unwrap_or_default();
+    if has_finalizer(SNAPSHOT_IN_GROUP) && !group.is_empty() {
+        let object = Ref::new(Kind::GroupSnapshot, &at.namespace, group);
+        way.at(depth + 1, &object, "has it");
+        let text = format!("The {at} is a member of the {object}, and goes only with it.");
+        return way.tell(Finding::proved("C83", at, text).you(format!(
+            "delete the group snapshot {group}, if all its members may go"
+        )));
+    }
+    if let Some(name) = snapshot.content()
+        && let Got::Found(content) = way.get::<Content>(Kind::Content, "", name)?
+    {
+        content::content_leaving(way, &Ref::new(Kind::Content, "", name), depth + 1, content)?;
+    }
+    if controller::check(way, depth + 1, Role::SnapshotController, "")? == Presence::Nobody {
+        let text = "No snapshot-controller runs in this cluster: nobody takes snapshots away.";
+        return way.tell(
+            Finding::proved("C77", at, text)
+                .admin("install snapshot-controller once for the cluster"),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! A claim that is to be filled: from a snapshot, from another claim, from something else.
+
+use sidecar::quantity::Quantity;
+use sidecar::snapshot::ALLOW_MODE_CHANGE;
+
+use super::snapshot;
+use super::verdict::Finding;
+use super::way::{Got, Step, Way, Which};
+use crate::model::{Claim, Class, Content, Kind, Populator, Ref, Snapshot};
+
+pub(super) fn claim(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    class: &Class,
+) -> Step {
+    let Some(source) = claim.source() else {
+        return Ok(());
+    };
+    let namespace = if source.namespace.is_empty() {
+        &at.namespace
+    } else {
+        &*source.namespace
+    };
+    match (&*source.api_group, &*source.kind) {
+        ("snapshot.storage.k8s.io", "VolumeSnapshot") => {
+            let object = Ref::new(Kind::Snapshot, namespace, &source.name);
+            of_snapshot(way, at, depth, claim, class, &object)
+        }
+        ("", "PersistentVolumeClaim") => {
+            let object = Ref::new(Kind::Claim, namespace, &source.name);
+            of_claim(way, at, depth, claim, &object)
+        }
+        (group, kind) => {
+            let populators = way.list::<Populator>(Kind::Populator, &Which::all())?;
+            let known = populators
+                .items
+                .iter()
+                .any(|one| one.source_kind.kind == kind && one.source_kind.group == group);
+            if known || !populators.whole {
+                return Ok(());
+            }
+            let text = format!(
+                "The claim is to be filled from a {kind} ({group}), and no VolumePopulator in this cluster does that. Nobody says so in an event."
+            );
+            way.tell(
+                Finding::proved("C21", at, text)
+                    .admin(format!("install the populator for {kind}"))
+                    .you("or create the claim again without dataSourceRef"),
+            )
+        }
+    }
+}
+
+/// Whether `size` is less than `least`; what is no size is not.
+pub(super) fn is_less(size: &str, least: &str) -> bool {
+    match (size.parse::<Quantity>(), least.parse::<Quantity>()) {
+        (Ok(size), Ok(least)) => size.value() < least.value(),
+        _ => false,
+    }
+}
+
+/// C20: the snapshot cannot be used; C85: it can, but not for this claim.
+fn of_snapshot(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    class: &Class,
+    object: &Ref,
+) -> Step {
+    let snapshot = match way.get::<Snapshot>(Kind::Snapshot, &object.namespace, &object.name)? {
+        Got::Found(snapshot) => snapshot,
+        Got::Unseen => return Ok(()),
+        Got::Missing => {
+            if !way.is_served(Kind::Snapshot, &object.namespace)? {
+                return snapshot::not_served(way, at, depth);
+            }
+            way.at(depth, object, "does not exist");
+            let text =
+                format!("The claim is to be filled from the {object}, which does not exist.");
+            return way.tell(
+                Finding::proved("C20", at, text)
+                    .you("create the claim again from a snapshot that exists"),
+            );
+        }
+    };
+    if snapshot.metadata.deletion_timestamp.0.is_some() && !snapshot.is_ready() {
+        way.at(depth, object, "is being deleted");
+        let text = format!("The claim is to be filled from the {object}, which is being deleted.");
+        return way.tell(
+            Finding::proved("C20", at, text).you("create the claim again from another snapshot"),
+        );
+    }
+    if !snapshot.is_ready() {
+        // What keeps the snapshot is the cause behind.
+        let before = way.causes.len();
+        snapshot::snapshot(way, object, depth)?;
+        if way.causes.len() == before {
+            let text =
+                format!("The claim is to be filled from the {object}, which is not ready yet.");
+            way.tell(
+                Finding::proved("C20", at, text)
+                    .you("nothing: the volume is created once the snapshot is ready"),
+            )?;
+        }
+        return Ok(());
+    }
+    way.at(depth, object, "is ready");
+    let restore = snapshot
+        .status
+        .as_ref()
+        .map(|status| &*status.restore_size)
+        .unwrap_or_default();
+    let wanted = &*claim.spec.resources.requests.storage;
+    if is_less(wanted, restore) {
+        let text = format!("The claim asks for {wanted}, and the {object} needs {restore}.");
+        return way.tell(
+            Finding::proved("C85", at, text)
+                .you(format!("create the claim again with at least {restore}")),
+        );
+    }
+    let Some(name) = snapshot.content() else {
+        return Ok(());
+    };
+    let Got::Found(content) = way.get::<Content>(Kind::Content, "", name)? else {
+        return Ok(());
+    };
+    if content.spec.driver != *class.provisioner {
+        let text = format!(
+            "The {object} was taken by driver {}, and the claim's class makes volumes of {}.",
+            content.spec.driver, class.provisioner
+        );
+        return way.tell(Finding::proved("C85", at, text).you(format!(
+            "create the claim again with a class of {}",
+            content.spec.driver
+        )));
+    }
+    let mode = |mode: &str| {
+        if mode.is_empty() {
+            "Filesystem".to_owned()
+        } else {
+            mode.to_owned()
+        }
+    };
+    let (had, wants) = (
+        mode(&content.spec.source_volume_mode),
+        mode(&claim.spec.volume_mode),
+    );
+    let allowed = content.metadata.annotations.get(ALLOW_MODE_CHANGE) == Some("true");
+    if had != wants && !content.spec.source_volume_mode.is_empty() && !allowed {
+        let text = format!(
+            "The {object} is of a volume in mode {had}, the claim asks for {wants}, and nobody has allowed the change."
+        );
+        let finding = Finding::proved("C85", at, text)
+            .you(format!("create the claim again with volumeMode: {had}"))
+            .admin("or allow the change")
+            .command(format!(
+                "kubectl annotate volumesnapshotcontent {name} {ALLOW_MODE_CHANGE}=true"
+            ))
+            .risk("whoever may create claims there can then read or write the volume's raw blocks");
+        return way.tell(finding);
+    }
+    Ok(())
+}
+
+/// C20 of a clone.
+fn of_claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, object: &Ref) -> Step {
+    let source = match way.get::<Claim>(Kind::Claim, &object.namespace, &object.name)? {
+        Got::Found(source) => source,
+        Got::Unseen => return Ok(()),
+        Got::Missing => {
+            way.at(depth, object, "does not exist");
+            let text = format!("The claim is to be a copy of the {object}, which does not exist.");
+            return way.tell(
+                Finding::proved("C20", at, text).you("create the claim again from one that exists"),
+            );
+        }
+    };
+    way.at(depth, object, source.status.phase.to_lowercase());
+    let (wanted, has) = (
+        &*claim.spec.resources.requests.storage,
+        &*source.status.capacity.storage,
+    );
+    let text = match () {
+        () if source.status.phase != "Bound" => {
+            format!("The claim is to be a copy of the {object}, which has no volume itself.")
+        }
+        () if is_less(wanted, has) => format!(
+            "The claim asks for {wanted}, and the {object}, which it is to be a copy of, has {has}."
+        ),
+        () => return Ok(()),
+    };
+    way.tell(
+        Finding::proved("C20", at, text)
+            .you("see why that claim has no volume, or ask for at least as much as it has"),
+    )
+}

@@ -1,0 +1,316 @@
+//! A volume: gone, another's, released, or the way to a node.
+
+use super::attach;
+use super::claim::of_claim as claim_of;
+use super::delete;
+use super::pod::Consumer;
+use super::source::is_less;
+use super::verdict::Finding;
+use super::way::{Got, Step, Way, Which, one};
+use super::words::listed;
+use crate::model::{Claim, Driver, Kind, Ref, Volume};
+
+/// The subject, or a station behind its claim.
+pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, _: Option<Consumer<'_>>) -> Step {
+    way.expect([one(at)])?;
+    let volume = match way.get::<Volume>(Kind::Volume, "", &at.name)? {
+        Got::Found(volume) => volume,
+        Got::Unseen => {
+            way.at(depth, at, "may not be read");
+            way.unfinished = true;
+            return Ok(());
+        }
+        Got::Missing => {
+            way.at(depth, at, "does not exist");
+            way.absent = true;
+            return Ok(());
+        }
+    };
+    way.since = volume
+        .status
+        .last_phase_transition_time
+        .0
+        .or(volume.metadata.creation_timestamp.0);
+    if volume.metadata.deletion_timestamp.0.is_some() {
+        return delete::volume(way, at, depth, volume);
+    }
+    match &*volume.status.phase {
+        "Released" | "Failed" => delete::released(way, at, depth, volume),
+        "Bound" => {
+            way.at(
+                depth,
+                at,
+                format!(
+                    "bound to {}",
+                    volume
+                        .spec
+                        .claim_ref
+                        .as_ref()
+                        .map(claim_of)
+                        .unwrap_or_default()
+                ),
+            );
+            let Some(reference) = &volume.spec.claim_ref else {
+                return Ok(());
+            };
+            let claim = Ref::new(Kind::Claim, &reference.namespace, &reference.name);
+            let found = way.get::<Claim>(Kind::Claim, &claim.namespace, &claim.name)?;
+            if let Got::Found(found) = found
+                && found.metadata.uid == *reference.uid
+            {
+                super::change::claim(way, &claim, depth + 1, found)?;
+            }
+            attach::of_volume(way, at, depth + 1, volume)
+        }
+        _ => {
+            way.at(depth, at, "is available");
+            Ok(())
+        }
+    }
+}
+
+/// The volume of a bound claim.
+pub(super) fn of_claim(
+    way: &mut Way<'_>,
+    at: &Ref,
+    depth: usize,
+    claim: &Claim,
+    consumer: Option<Consumer<'_>>,
+) -> Step {
+    let volume = match way.get::<Volume>(Kind::Volume, "", &at.name)? {
+        Got::Found(volume) => volume,
+        Got::Unseen => {
+            way.at(depth, at, "may not be read");
+            return match consumer {
+                Some(consumer) => super::mount::events(way, consumer, at, None),
+                None => Ok(()),
+            };
+        }
+        Got::Missing => {
+            way.at(depth, at, "does not exist");
+            way.unfinished = true;
+            let object = Ref::new(Kind::Claim, &claim.metadata.namespace, &claim.metadata.name);
+            let text = format!(
+                "The claim is bound to the {at}, whose record was deleted. The data in the storage may still exist. Pods that run keep their mount; no new pod starts."
+            );
+            return way.tell(Finding::proved("C23", &object, text).admin(format!("create PersistentVolume {} again with the storage's handle, reclaim policy Retain and this claim in claimRef", at.name)).you("or restore a backup into a new claim"));
+        }
+    };
+    let driver = volume.driver().map(|driver| format!("of {driver}"));
+    way.at(
+        depth,
+        at,
+        driver
+            .clone()
+            .unwrap_or_else(|| "not a matter of CSI".to_owned()),
+    );
+    let Some(consumer) = consumer else {
+        return Ok(());
+    };
+    if volume.metadata.deletion_timestamp.0.is_some() {
+        way.unfinished = true;
+        let text = format!(
+            "The {at} is being deleted, so it is not attached to another node, while {} wants it.",
+            consumer.at
+        );
+        let finding = Finding::proved("C48", at, text).you("end the pod, let claim and volume go, and create both again; restore the data from a backup");
+        return way.tell(finding);
+    }
+    if driver.is_none() {
+        return super::mount::events(way, consumer, at, None);
+    }
+    attach::for_pod(way, at, depth + 1, volume, consumer)
+}
+
+/// A claim that names its volume itself, and is not bound (C22).
+pub(super) fn named(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
+    let object = Ref::new(Kind::Volume, "", &claim.spec.volume_name);
+    let volume = match way.get::<Volume>(Kind::Volume, "", &object.name)? {
+        Got::Found(volume) => volume,
+        Got::Unseen => return Ok(()),
+        Got::Missing => {
+            way.at(depth, &object, "does not exist");
+            let text = format!("The claim names the {object}, which does not exist.");
+            return way.tell(
+                Finding::proved("C22", at, text)
+                    .you("create the claim again without spec.volumeName, or with one that exists")
+                    .admin("or create the volume under that name"),
+            );
+        }
+    };
+    let Some(owner) = &volume.spec.claim_ref else {
+        way.at(depth, &object, "is available");
+        let Some(lacks) = lack(claim, volume) else {
+            return Ok(());
+        };
+        let text = format!("The claim names the {object}, which does not fit: {lacks}.");
+        return way.tell(
+            Finding::proved("C22", at, text)
+                .you("change the claim: create it again")
+                .admin("or change the volume"),
+        );
+    };
+    way.at(depth, &object, format!("belongs to {}", claim_of(owner)));
+    let same = owner.namespace == *at.namespace && owner.name == *at.name;
+    if !same {
+        let text = format!(
+            "The claim names the {object}, which belongs to the {}.",
+            claim_of(owner)
+        );
+        return way.tell(Finding::proved("C22", at, text).you("name another volume, or none"));
+    }
+    if owner.uid.is_empty() || owner.uid == *claim.metadata.uid {
+        return Ok(());
+    }
+    let text = format!(
+        "The claim names the {object}, which belonged to an earlier claim of the same name. Kubernetes keeps it from the new one, whoever that is."
+    );
+    let finding = Finding::proved("C22", at, text)
+        .admin("if the new claim may have the old data, take the old claim's UID out of the volume")
+        .command(format!("kubectl patch pv {} --type=json -p '[{{\"op\":\"remove\",\"path\":\"/spec/claimRef/uid\"}}]'", object.name))
+        .risk("whoever can create pods in that namespace can then read what the earlier claim held");
+    way.tell(finding)
+}
+
+/// What a volume lacks that a claim asks for.
+fn lack(claim: &Claim, volume: &Volume) -> Option<String> {
+    let wanted = &*claim.spec.resources.requests.storage;
+    let has = &*volume.spec.capacity.storage;
+    if is_less(has, wanted) {
+        return Some(format!("it has {has}, and the claim asks for {wanted}"));
+    }
+    let mode = { claim.spec.access_modes.iter() }
+        .find(|mode| !volume.spec.access_modes.iter().any(|one| one == *mode));
+    if let Some(mode) = mode {
+        return Some(format!("it does not have the access mode {mode}"));
+    }
+    let kind = |mode: &str| {
+        if mode.is_empty() {
+            "Filesystem".to_owned()
+        } else {
+            mode.to_owned()
+        }
+    };
+    let (has, wanted) = (
+        kind(&volume.spec.volume_mode),
+        kind(&claim.spec.volume_mode),
+    );
+    if has != wanted {
+        return Some(format!(
+            "its volume mode is {has}, and the claim asks for {wanted}"
+        ));
+    }
+    let class = claim.class().unwrap_or_default();
+    (volume.spec.storage_class_name != class).then(|| {
+        format!(
+            "its class is {:?}, and the claim's is {class:?}",
+            &*volume.spec.storage_class_name
+        )
+    })
+}
+
+/// C7: no volume made by hand fits.
+pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
+    let volumes = way.list::<Volume>(Kind::Volume, &Which::all())?;
+    let class = claim.class().unwrap_or_default();
+    let own: Vec<_> = volumes
+        .items
+        .iter()
+        .filter(|volume| volume.spec.storage_class_name == class)
+        .collect();
+    let free =
+        |volume: &Volume| volume.status.phase == "Available" && volume.spec.claim_ref.is_none();
+    let mut lacks = Vec::new();
+    for volume in own.iter().filter(|volume| free(volume)) {
+        match lack(claim, volume) {
+            Some(lack) => lacks.push(format!("{}: {lack}", volume.metadata.name)),
+            None if claim.spec.selector.is_some() => lacks.push(format!(
+                "{}: the claim's selector may not choose it",
+                volume.metadata.name
+            )),
+            // It is bound within seconds.
+            None => {
+                way.at(
+                    depth,
+                    &Ref::new(Kind::Volume, "", &volume.metadata.name),
+                    "fits",
+                );
+                return Ok(());
+            }
+        }
+    }
+    let text = match (own.len(), lacks.is_empty()) {
+        (0, _) => format!(
+            "The claim waits for a volume that somebody makes by hand, and there is none with class {class:?}."
+        ),
+        (all, true) => format!(
+            "The claim waits for a volume that somebody makes by hand. {all} have its class, and none of them is free."
+        ),
+        (_, false) => format!(
+            "The claim waits for a volume that somebody makes by hand, and none fits. {}.",
+            listed(&lacks)
+        ),
+    };
+    let finding = if volumes.whole {
+        Finding::proved("C7", at, text)
+    } else {
+        Finding::guessed("C7", at, text)
+    };
+    way.tell(finding.admin("create a PersistentVolume that fits, or change one that is free").you("or create the claim again so that it fits; without storageClassName it gets the default class"))
+}
+
+/// The same for a class that is no object, if volumes have its name.
+pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
+    let volumes = way.list::<Volume>(Kind::Volume, &Which::all())?;
+    let class = claim.class().unwrap_or_default();
+    // Those that a provisioner made had a class that was an object once.
+    let by_hand = |volume: &&&Volume| {
+        volume
+            .metadata
+            .annotations
+            .get("pv.kubernetes.io/provisioned-by")
+            .is_none()
+    };
+    if volumes
+        .items
+        .iter()
+        .filter(by_hand)
+        .any(|volume| volume.spec.storage_class_name == class)
+    {
+        return none_fits(way, at, depth, claim);
+    }
+    Ok(())
+}
+
+/// A volume that a pod names by its driver alone (C58).
+pub(super) fn inline(way: &mut Way<'_>, consumer: Consumer<'_>, name: &str, driver: &str) -> Step {
+    let object = Ref::new(Kind::Driver, "", driver);
+    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
+    let text = match known {
+        Got::Missing => format!(
+            "The pod's volume {name} is one of driver {driver} without a claim, and there is no CSIDriver of that name, without which no driver may have such volumes."
+        ),
+        Got::Found(known)
+            if !known
+                .spec
+                .volume_lifecycle_modes
+                .iter()
+                .any(|mode| *mode == "Ephemeral") =>
+        {
+            format!(
+                "The pod's volume {name} is one of driver {driver} without a claim, and the driver does not allow that (volumeLifecycleModes of its CSIDriver)."
+            )
+        }
+        Got::Found(_) | Got::Unseen => {
+            way.at(1, &object, format!("serves volume {name}"));
+            super::node::plugin(way, 2, consumer.node(), driver)?;
+            return super::mount::events(way, consumer, &Ref::new(Kind::Volume, "", name), None);
+        }
+    };
+    way.at(1, &object, "does not allow it");
+    way.tell(
+        Finding::proved("C58", &object, text)
+            .you("use a claim, or a generic ephemeral volume (ephemeral.volumeClaimTemplate)")
+            .admin("or install the driver, if it allows such volumes"),
+    )
+}

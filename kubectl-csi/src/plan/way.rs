@@ -1,0 +1,350 @@
+//! Looking at objects on the way from a subject to what holds it up.
+//!
+//! A decision reads what it needs from what was seen. What was not looked at yet stops it, is asked for, and the decision is
+//! taken again from the start: each step can be written as if everything were there.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::seen::{Answer, Record, Seen, Want};
+use super::verdict::{Finding, Station, Verdict};
+use crate::model::{Event, Kind, Ref};
+
+/// Why a decision stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Something has to be looked at first.
+    Look,
+    /// The cause was found.
+    Told,
+}
+
+/// A decision, or why it stopped.
+pub(super) type Step<T = ()> = Result<T, Stop>;
+
+/// One object.
+#[derive(Debug)]
+pub(super) enum Got<'a, T> {
+    Found(&'a T),
+    Missing,
+    /// Nobody knows.
+    Unseen,
+}
+
+impl<T> Clone for Got<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Got<'_, T> {}
+
+impl<'a, T> Got<'a, T> {
+    /// The object, if it was seen.
+    pub(super) fn found(self) -> Option<&'a T> {
+        match self {
+            Self::Found(object) => Some(object),
+            Self::Missing | Self::Unseen => None,
+        }
+    }
+
+    /// Whether it is known not to be there.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+}
+
+/// Objects of a kind.
+#[derive(Clone, Debug)]
+pub(super) struct Listed<'a, T> {
+    pub(super) items: Vec<&'a T>,
+    /// These are all.
+    pub(super) whole: bool,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Which {
+    pub(super) namespace: Option<String>,
+    pub(super) fields: Vec<(&'static str, String)>,
+}
+
+impl Which {
+    /// All in the cluster.
+    pub(super) fn all() -> Self {
+        Self::default()
+    }
+
+    /// All of a namespace.
+    pub(super) fn of(namespace: &str) -> Self {
+        Self {
+            namespace: Some(namespace.to_owned()),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Those alone whose field has this value.
+    pub(super) fn with(mut self, field: &'static str, value: &str) -> Self {
+        self.fields.push((field, value.to_owned()));
+        self
+    }
+}
+
+/// A walk, with what was said on it.
+#[derive(Debug)]
+pub(super) struct Way<'a> {
+    pub(super) seen: &'a Seen,
+    pub(super) now: Timestamp,
+    /// Go on behind the first cause.
+    all: bool,
+    pub(super) wants: BTreeSet<Want>,
+    pub(super) causes: Vec<Finding>,
+    pub(super) path: Vec<Station>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) last_words: Option<String>,
+    /// Something on the way is not as it will be.
+    pub(super) unfinished: bool,
+    pub(super) absent: bool,
+    unseen: BTreeSet<(String, String)>,
+}
+
+impl<'a> Way<'a> {
+    /// At its start.
+    pub(super) fn new(seen: &'a Seen, now: Timestamp, all: bool) -> Self {
+        Self {
+            seen,
+            now,
+            all,
+            wants: BTreeSet::new(),
+            causes: Vec::new(),
+            path: Vec::new(),
+            since: None,
+            last_words: None,
+            unfinished: false,
+            absent: false,
+            unseen: BTreeSet::new(),
+        }
+    }
+
+    fn note(&mut self, want: &Want, why: &str) {
+        let place = match &want.namespace {
+            Some(namespace) => format!(" in {namespace}"),
+            None => String::new(),
+        };
+        let what = match &want.name {
+            Some(name) => format!("{} {name}{place}", want.kind.noun()),
+            None => format!("{}{place}", want.kind.plural()),
+        };
+        self.unseen.insert((what, why.to_owned()));
+    }
+
+    /// Asks for what is going to be needed, so that one round fetches it all.
+    ///
+    /// # Errors
+    /// Something was not looked at yet.
+    pub(super) fn expect(&mut self, wants: impl IntoIterator<Item = Want>) -> Step {
+        let missing = wants.into_iter();
+        let missing = missing.filter(|want| self.seen.standing(want).is_none());
+        let before = self.wants.len();
+        let missing: Vec<_> = missing.collect();
+        self.wants.extend(missing);
+        if self.wants.len() > before {
+            Err(Stop::Look)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// It was not looked at yet.
+    pub(super) fn get<T: Record>(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Step<Got<'a, T>> {
+        let key = (namespace.into(), name.into());
+        if let Some(object) = T::shelf(self.seen, kind).get(&key) {
+            return Ok(Got::Found(object));
+        }
+        let want = one(&Ref::new(kind, namespace, name));
+        match self.seen.standing(&want) {
+            Some(Answer::Whole | Answer::NotServed) => Ok(Got::Missing),
+            Some(Answer::Refused(why)) => {
+                self.note(&want, &why);
+                Ok(Got::Unseen)
+            }
+            None => {
+                self.wants.insert(want);
+                Err(Stop::Look)
+            }
+        }
+    }
+
+    /// A list.
+    ///
+    /// # Errors
+    /// It was not looked at yet.
+    pub(super) fn list<T: Record>(&mut self, kind: Kind, which: &Which) -> Step<Listed<'a, T>> {
+        let want = many(kind, which);
+        let whole = match self.seen.standing(&want) {
+            Some(Answer::Whole | Answer::NotServed) => true,
+            Some(Answer::Refused(why)) => {
+                self.note(&want, &why);
+                false
+            }
+            None => {
+                self.wants.insert(want);
+                return Err(Stop::Look);
+            }
+        };
+        let shelf = T::shelf(self.seen, kind);
+        let fits = |object: &&T| {
+            let mut fields = which.fields.iter();
+            fields.all(|(name, value)| object.field(name) == value)
+        };
+        let items = match &which.namespace {
+            Some(namespace) => {
+                let first = (namespace.as_str().into(), "".into());
+                let range = shelf.range(first..);
+                let own = range.take_while(|((one, _), _)| **one == **namespace);
+                own.map(|(_, object)| object).filter(fits).collect()
+            }
+            None => shelf.values().filter(fits).collect(),
+        };
+        Ok(Listed { items, whole })
+    }
+
+    /// Whether the API server serves a kind.
+    ///
+    /// # Errors
+    /// It was not asked yet.
+    pub(super) fn is_served(&mut self, kind: Kind, namespace: &str) -> Step<bool> {
+        let namespace = kind.is_namespaced().then(|| namespace.to_owned());
+        let which = Which {
+            namespace,
+            fields: Vec::new(),
+        };
+        let want = many(kind, &which);
+        match self.seen.standing(&want) {
+            Some(answer) => Ok(answer != Answer::NotServed),
+            None => {
+                self.wants.insert(want);
+                Err(Stop::Look)
+            }
+        }
+    }
+
+    /// Events about an object, the newest first.
+    ///
+    /// # Errors
+    /// They were not looked at yet.
+    pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
+        let events = self.list::<Event>(Kind::Event, &events_of(about))?;
+        let mut events = events.items;
+        events.sort_by_key(|event| std::cmp::Reverse(event.last()));
+        Ok(events)
+    }
+
+    /// A station on the way.
+    pub(super) fn at(&mut self, depth: usize, object: &Ref, says: impl Into<String>) {
+        self.path.push(Station {
+            depth,
+            object: object.clone(),
+            says: says.into(),
+            cause: None,
+        });
+    }
+
+    /// A cause, found at the last station.
+    ///
+    /// # Errors
+    /// One cause is enough.
+    pub(super) fn tell(&mut self, finding: Finding) -> Step {
+        if { self.causes.iter() }.any(|one| one.id == finding.id && one.object == finding.object) {
+            return Ok(());
+        }
+        if let Some(last) = self.path.last_mut() {
+            last.cause = last.cause.or(Some(finding.id));
+        }
+        self.causes.push(finding);
+        if self.all { Ok(()) } else { Err(Stop::Told) }
+    }
+
+    /// How long ago that was.
+    pub(super) fn ago(&self, time: Timestamp) -> SignedDuration {
+        self.now.duration_since(time)
+    }
+
+    /// Whether that was so long ago; what nobody knows was long ago.
+    pub(super) fn is_older(&self, time: Option<Timestamp>, seconds: i64) -> bool {
+        time.is_none_or(|time| self.ago(time).as_secs() >= seconds)
+    }
+
+    /// The verdict about `subject`, once nothing has to be looked at.
+    pub(super) fn verdict(self, subject: &Ref) -> Verdict {
+        use super::verdict::State;
+        let fresh = self
+            .since
+            .is_some_and(|since| self.ago(since).as_secs() < FRESH);
+        let blind = !self.unseen.is_empty();
+        let state = match self.causes.first() {
+            Some(first) if first.waits => State::Waits,
+            Some(_) => State::Stuck,
+            None if self.absent => State::Unknown,
+            None if !self.unfinished => State::Fine,
+            None if fresh => State::Waits,
+            None if blind && self.last_words.is_none() => State::Unknown,
+            None => State::Stuck,
+        };
+        Verdict {
+            subject: subject.clone(),
+            state,
+            since: self.since,
+            causes: self.causes,
+            path: self.path,
+            last_words: self.last_words,
+            unseen: self.unseen.into_iter().collect(),
+            absent: self.absent,
+            now: self.now,
+        }
+    }
+}
+
+/// Nobody calls what has waited for so many seconds stuck: caches, queues and calls take their time.
+pub(super) const FRESH: i64 = 30;
+
+/// One object.
+pub(super) fn one(object: &Ref) -> Want {
+    let namespaced = object.kind.is_namespaced();
+    Want {
+        kind: object.kind,
+        namespace: namespaced.then(|| object.namespace.clone()),
+        name: Some(object.name.clone()),
+        fields: Vec::new(),
+    }
+}
+
+/// A list.
+pub(super) fn many(kind: Kind, which: &Which) -> Want {
+    Want {
+        kind,
+        namespace: which.namespace.clone(),
+        name: None,
+        fields: which.fields.clone(),
+    }
+}
+
+/// The events about an object. Those of objects without namespace are in `default`.
+pub(super) fn events_of(about: &Ref) -> Which {
+    let namespace = match &*about.namespace {
+        "" => "default",
+        namespace => namespace,
+    };
+    Which::of(namespace)
+        .with("involvedObject.kind", about.kind.name())
+        .with("involvedObject.name", &about.name)
+}

@@ -1,0 +1,62 @@
+//! What is printed.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `human` | for people: one sentence what, one why, then what to do |
+//! | `json` | for programs |
+//! | `redact` | texts of others, without secrets and without control characters |
+
+mod human;
+mod json;
+mod redact;
+
+use crate::model::Ref;
+use crate::plan::{Overview, Verdict};
+
+pub use human::Style;
+
+/// How it is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Human,
+    /// For programs.
+    Json,
+    /// Names alone.
+    Name,
+}
+
+/// The answer about one object.
+#[must_use]
+pub fn verdict(verdict: &Verdict, format: Format, style: Style) -> String {
+    match format {
+        Format::Human => human::verdict(verdict, style),
+        Format::Json => json::verdict(verdict),
+        Format::Name => names(verdict.causes.iter().map(|cause| &cause.object)),
+    }
+}
+
+/// Everything that is stuck.
+#[must_use]
+pub fn overview(overview: &Overview, place: &str, format: Format, style: Style) -> String {
+    match format {
+        Format::Human => human::overview(overview, place, style),
+        Format::Json => json::overview(overview),
+        Format::Name => names(overview.found.iter().flat_map(|found| &found.subjects)),
+    }
+}
+
+/// As kubectl prints and takes them; with the namespace in front where they may be of several.
+fn names<'a>(objects: impl Iterator<Item = &'a Ref>) -> String {
+    let mut text = String::new();
+    for object in objects {
+        let group = match object.kind.group() {
+            "" => String::new(),
+            group => format!(".{group}"),
+        };
+        let kind = object.kind.name().to_lowercase();
+        text.push_str(&format!("{kind}{group}/{}\n", redact::plain(&object.name)));
+    }
+    text
+}

@@ -1,0 +1,190 @@
+//! Texts of drivers and users, as they may be shown.
+
+use std::borrow::Cow;
+
+use sidecar::visible::visible;
+
+/// At most so much of a text.
+const LONGEST: usize = 1024;
+/// So many characters of base64 or hexadecimal digits are a secret.
+const RUN: usize = 40;
+/// What stands in front of a value that is a secret.
+const NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "pwd",
+    "token",
+    "secret",
+    "key",
+    "sig",
+    "signature",
+    "credential",
+];
+const HIDDEN: &str = "***";
+
+/// One line, without control characters.
+pub(super) fn plain(text: &str) -> String {
+    visible(text).replace(['\n', '\t'], " ")
+}
+
+/// Somebody else's words: one line, at most 1 KiB, without what looks like a secret.
+pub(super) fn words(text: &str) -> String {
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = text.get(..end).unwrap_or_default();
+    let mut shown = plain(&runs(&values(&users(cut))));
+    if end < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// `https://user:password@host`.
+fn users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown.push_str("://");
+        let end = part
+            .find(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c))
+            .unwrap_or(part.len());
+        let host = part.get(..end).unwrap_or_default();
+        match host.rfind('@') {
+            Some(at) => {
+                shown.push_str(HIDDEN);
+                shown.push_str(part.get(at..).unwrap_or_default());
+            }
+            None => shown.push_str(part),
+        }
+    }
+    shown
+}
+
+/// `password=…`, `"token": "…"`.
+fn values(text: &str) -> Cow<'_, str> {
+    if !text.contains(['=', ':']) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['=', ':']) {
+        let (front, behind) = rest.split_at(at);
+        let mark = behind.get(..1).unwrap_or_default();
+        let behind = behind.get(1..).unwrap_or_default();
+        shown.push_str(front);
+        shown.push_str(mark);
+        rest = behind;
+        let quoted = |c: char| c == '"' || c == '\'' || c == '\\';
+        let name = front.trim_end_matches(quoted);
+        let start = name
+            .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+            .map_or(0, |at| at + 1);
+        let name = name.get(start..).unwrap_or_default().to_ascii_lowercase();
+        // `secret: not found` is a sentence, `password=x` and `"password":"x"` are not.
+        let is_pair = mark == "=" || front.ends_with(quoted);
+        if !is_pair || !NAMES.iter().any(|secret| name.ends_with(secret)) {
+            continue;
+        }
+        let lead = rest.len()
+            - rest
+                .trim_start_matches(|c: char| c == ' ' || quoted(c))
+                .len();
+        shown.push_str(rest.get(..lead).unwrap_or_default());
+        rest = rest.get(lead..).unwrap_or_default();
+        let end = rest
+            .find(|c: char| c.is_whitespace() || quoted(c) || ",;&)}]".contains(c))
+            .unwrap_or(rest.len());
+        if end > 0 {
+            shown.push_str(HIDDEN);
+        }
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// Long runs of base64, and of hexadecimal digits that are no attachment's name.
+fn runs(text: &str) -> String {
+    let of_run = |c: char| c.is_ascii_alphanumeric() || "+/=_-".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !of_run(c)).unwrap_or(rest.len());
+        let (run, behind) = rest.split_at(end);
+        if is_secret(run) {
+            shown.push_str(HIDDEN)
+        } else {
+            shown.push_str(run)
+        }
+        let next = behind.find(of_run).unwrap_or(behind.len());
+        let (between, behind) = behind.split_at(next);
+        shown.push_str(between);
+        rest = behind;
+    }
+    shown
+}
+
+fn is_secret(run: &str) -> bool {
+    if run.len() < RUN {
+        return false;
+    }
+    let has = |fits: fn(&char) -> bool| run.chars().any(|c| fits(&c));
+    let mixed =
+        has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit);
+    let digits = |part: &str| part.len() >= RUN && part.chars().all(|c| c.is_ascii_hexdigit());
+    let of_attachment = run.strip_prefix("csi-").is_some_and(digits);
+    mixed || (!of_attachment && run.split(['/', '-', '_']).any(digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w_17_nothing_that_looks_like_a_secret_is_shown() {
+        let base64 = "QWxhZGRpbjpvcGVuIHNlc2FtZUFsYWRkaW46b3BlbiBzZXNhbWU4";
+        for (text, shown) in [
+            (
+                "get https://u:p@host/x failed",
+                "get https://***@host/x failed",
+            ),
+            ("https://host/a@b is fine", "https://host/a@b is fine"),
+            (
+                "mount -o user=a,password=b,vers=3",
+                "mount -o user=a,password=***,vers=3",
+            ),
+            ("url?sig=abc&se=1", "url?sig=***&se=1"),
+            (
+                r#"{"token": "abc", "name": "x"}"#,
+                r#"{"token": "***", "name": "x"}"#,
+            ),
+            (r#"{\"accessKey\":\"abc\"}"#, r#"{\"accessKey\":\"***\"}"#),
+            ("secret \"a\" not found", "secret \"a\" not found"),
+            (
+                "failed to get secret: not found",
+                "failed to get secret: not found",
+            ),
+        ] {
+            assert_eq!(words(text), shown);
+        }
+        assert_eq!(words(&format!("said {base64}.")), "said ***.");
+        let hash = "0123456789abcdef".repeat(4);
+        assert_eq!(words(&hash), "***");
+        assert_eq!(words(&format!("csi-{hash}")), format!("csi-{hash}"));
+        let path =
+            "/var/lib/kubelet/pods/9a7c1f0e-1111-2222-3333-444455556666/volumes/kubernetes.io~csi";
+        assert_eq!(words(path), path);
+    }
+
+    #[test]
+    fn w_18_w_39_texts_are_short_and_repaint_no_terminal() {
+        let long = "ab ".repeat(400_000);
+        assert!(words(&long).chars().count() <= LONGEST + 1);
+        assert_eq!(
+            words("a\u{1b}[2Jb\r\nc\u{202e}"),
+            "a\\x1b[2Jb\\x0d c\\u202e"
+        );
+    }
+}

@@ -1,0 +1,278 @@
+//! Requests to the API server: only reads, each once.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use sidecar::error::Chain;
+
+use crate::model::Kind;
+use crate::plan::{Answer, Read, Seen, Want};
+
+/// Objects of a page.
+const PAGE: usize = 500;
+/// Requests at once.
+const AT_ONCE: usize = 8;
+/// No page of so many objects is larger.
+const LARGEST: usize = 256 << 20;
+/// How often a request is repeated that the server is too busy for.
+const TRIES: u32 = 3;
+/// Objects of which nothing but their metadata may be asked for.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// Nothing can be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// There was no answer.
+    #[error("the API server does not answer: {0}")]
+    Silent(String),
+    /// It does not know us.
+    #[error(
+        "the API server does not accept the credentials (401); see the user of the kubeconfig's context"
+    )]
+    Unknown,
+}
+
+/// An API server.
+pub struct Cluster {
+    client: Client,
+    /// What its clock said last: times in objects are of machines, and this one's clock may be wrong.
+    now: Cell<Option<Timestamp>>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+/// Bytes of an answer.
+struct Bytes<'a>(&'a [u8]);
+
+impl Read for Bytes<'_> {
+    type Error = serde_json::Error;
+
+    fn read<T: serde::de::DeserializeOwned>(self) -> Result<T, Self::Error> {
+        serde_json::from_slice(self.0)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    message: String,
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: String,
+}
+
+/// What came of one request.
+enum Reply {
+    Bytes(Vec<u8>),
+    /// No such object.
+    Absent,
+    /// No such kind, in this version.
+    NotServed,
+    /// The list has gone on too far to be continued.
+    Expired,
+    Refused(String),
+}
+
+impl Cluster {
+    /// Asks through `client`.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            now: Cell::new(None),
+        }
+    }
+
+    /// The namespace of the context.
+    pub fn namespace(&self) -> &str {
+        self.client.default_namespace()
+    }
+
+    /// The API server's time.
+    pub fn now(&self) -> Timestamp {
+        self.now.get().unwrap_or_else(Timestamp::now)
+    }
+
+    /// Looks at all of these.
+    ///
+    /// # Errors
+    /// Nothing can be looked at.
+    pub async fn look(&self, seen: &mut Seen, wants: Vec<Want>) -> Result<(), LookError> {
+        let seen = RefCell::new(seen);
+        let looks = wants.into_iter().map(|want| self.one(&seen, want));
+        let mut looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+        while let Some(look) = looks.next().await {
+            look?;
+        }
+        Ok(())
+    }
+
+    async fn one(&self, seen: &RefCell<&mut Seen>, want: Want) -> Result<(), LookError> {
+        let mut answer = Answer::NotServed;
+        for version in want.kind.versions() {
+            answer = self.version(seen, &want, version).await?;
+            if answer != Answer::NotServed {
+                break;
+            }
+        }
+        seen.borrow_mut().answer(want, answer);
+        Ok(())
+    }
+
+    async fn version(
+        &self,
+        seen: &RefCell<&mut Seen>,
+        want: &Want,
+        version: &str,
+    ) -> Result<Answer, LookError> {
+        let (mut next, mut begun) = (String::new(), 0);
+        loop {
+            let bytes = match self.ask(want, version, &next).await? {
+                Reply::Bytes(bytes) => bytes,
+                Reply::Absent => return Ok(Answer::Whole),
+                Reply::NotServed => return Ok(Answer::NotServed),
+                Reply::Refused(why) => return Ok(Answer::Refused(why)),
+                Reply::Expired if begun < TRIES => {
+                    begun += 1;
+                    next.clear();
+                    continue;
+                }
+                Reply::Expired => {
+                    return Ok(Answer::Refused(
+                        "the list changes faster than it can be read".to_owned(),
+                    ));
+                }
+            };
+            let mut seen = seen.borrow_mut();
+            let read = match want.name {
+                Some(_) => seen.put(want.kind, Bytes(&bytes)).map(|()| String::new()),
+                None => seen.put_page(want.kind, Bytes(&bytes)),
+            };
+            match read {
+                Ok(more) => next = more,
+                Err(error) => {
+                    return Ok(Answer::Refused(format!(
+                        "the answer cannot be read: {error}"
+                    )));
+                }
+            }
+            if next.is_empty() {
+                return Ok(Answer::Whole);
+            }
+        }
+    }
+
+    /// One request, repeated while the server is too busy.
+    async fn ask(&self, want: &Want, version: &str, next: &str) -> Result<Reply, LookError> {
+        let mut tried = 1;
+        loop {
+            let request = Request::get(path(want, version, next));
+            let request = match want.kind {
+                Kind::Secret | Kind::ConfigMap => request.header(header::ACCEPT, METADATA),
+                _ => request,
+            };
+            let silent = |error: &dyn std::fmt::Display| LookError::Silent(error.to_string());
+            let request = request
+                .body(Body::empty())
+                .map_err(|error| silent(&error))?;
+            let response = self
+                .client
+                .send(request)
+                .await
+                .map_err(|error| silent(&Chain(&error)))?;
+            let (head, body) = response.into_parts();
+            let date = head
+                .headers
+                .get(header::DATE)
+                .and_then(|date| date.to_str().ok());
+            let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+            self.now
+                .set(date.map(|date| date.timestamp()).or(self.now.get()));
+            let wait = head.headers.get(header::RETRY_AFTER);
+            let wait = wait
+                .and_then(|wait| wait.to_str().ok()?.parse().ok())
+                .unwrap_or(1)
+                .min(5);
+            let body = Limited::new(body, LARGEST).collect().await;
+            let bytes = match body {
+                Ok(body) => body.to_bytes().to_vec(),
+                Err(error) => return Ok(Reply::Refused(format!("the answer broke off: {error}"))),
+            };
+            let busy =
+                head.status == StatusCode::TOO_MANY_REQUESTS || head.status.is_server_error();
+            if busy && tried < TRIES {
+                tried += 1;
+                tokio::time::sleep(Duration::from_secs(wait)).await;
+                continue;
+            }
+            return reply(head.status, want, bytes);
+        }
+    }
+}
+
+fn reply(status: StatusCode, want: &Want, bytes: Vec<u8>) -> Result<Reply, LookError> {
+    if status.is_success() {
+        return Ok(Reply::Bytes(bytes));
+    }
+    let said: Status = serde_json::from_slice(&bytes).unwrap_or_default();
+    Ok(match status {
+        StatusCode::UNAUTHORIZED => return Err(LookError::Unknown),
+        StatusCode::FORBIDDEN => Reply::Refused("no permission".to_owned()),
+        StatusCode::GONE => Reply::Expired,
+        StatusCode::NOT_FOUND => {
+            let named = said.details.is_some_and(|details| !details.name.is_empty());
+            if want.name.is_some() && named {
+                Reply::Absent
+            } else {
+                Reply::NotServed
+            }
+        }
+        _ if said.message.is_empty() => Reply::Refused(format!("the API server answers {status}")),
+        _ => Reply::Refused(format!("the API server answers {status}: {}", said.message)),
+    })
+}
+
+fn path(want: &Want, version: &str, next: &str) -> String {
+    let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut path = match want.kind.group() {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    if let Some(namespace) = &want.namespace {
+        path.push_str(&format!("/namespaces/{}", escaped(namespace)));
+    }
+    path.push_str(&format!("/{}", want.kind.plural()));
+    let Some(name) = &want.name else {
+        path.push_str(&format!("?limit={PAGE}"));
+        if !want.fields.is_empty() {
+            let fields: Vec<_> = want
+                .fields
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            path.push_str(&format!("&fieldSelector={}", escaped(&fields.join(","))));
+        }
+        if !next.is_empty() {
+            path.push_str(&format!("&continue={}", escaped(next)));
+        }
+        return path;
+    };
+    path.push_str(&format!("/{}", escaped(name)));
+    path
+}

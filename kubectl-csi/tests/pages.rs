@@ -1,0 +1,59 @@
+//! `docs/why.md` has real outputs: between its marks is what this test makes. `WHY_PAGE=write` in front writes it.
+
+#[path = "worlds/world.rs"]
+mod world;
+
+use kubectl_csi::plan::CAUSES;
+use kubectl_csi::show::{Format, Style, verdict};
+use world::{Row, rows};
+
+/// Causes that are shown, one world each.
+const SHOWN: &[&str] = &[
+    "C1", "C5", "C9", "C12", "C28", "C36", "C46", "C49", "C51", "C61", "C67", "C70", "C78",
+];
+
+fn output(row: &Row) -> String {
+    let (answer, _) = row.world().ask(&row.subject, false);
+    let text = verdict(&answer, Format::Human, Style::default());
+    let lines = text
+        .trim_end()
+        .lines()
+        .map(|line| format!("    {line}").trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn generated() -> String {
+    let rows = rows();
+    let mut page = String::new();
+    for id in SHOWN {
+        let row = rows.iter().rfind(|row| row.id == *id).unwrap();
+        let title = CAUSES.iter().find(|(one, _)| one == id).unwrap().1;
+        page.push_str(&format!("### {id}: {title}\n\n{}\n\n", output(row)));
+    }
+    page.push_str("## Every cause\n\n| number | means |\n|---|---|\n");
+    for (id, title) in CAUSES {
+        page.push_str(&format!("| {id} | {title} |\n"));
+    }
+    page
+}
+
+#[test]
+fn w_65_the_page_has_what_the_program_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/why.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (begin, end) = (
+        "<!-- begin: kubectl-csi/tests/pages.rs -->\n",
+        "<!-- end -->\n",
+    );
+    let (front, rest) = page.split_once(begin).unwrap();
+    let (old, behind) = rest.split_once(end).unwrap();
+    let new = generated();
+    if std::env::var("WHY_PAGE").is_ok_and(|value| value == "write") {
+        std::fs::write(path, format!("{front}{begin}\n{new}\n{end}{behind}")).unwrap();
+        return;
+    }
+    assert!(
+        old.trim() == new.trim(),
+        "docs/why.md is not what the program says: WHY_PAGE=write cargo test -p kubectl-csi --test pages"
+    );
+}

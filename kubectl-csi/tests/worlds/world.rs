@@ -1,0 +1,334 @@
+//! Worlds of objects: one in which all is well, and edits of it.
+//!
+//! An edit is a line: `KIND NAME PATH = JSON` sets, `KIND NAME PATH` takes away, `- KIND NAME` deletes, `+ JSON` adds an object,
+//! `!KIND` makes a kind unknown to the API server, `@NAME` is one of the edits in `MACROS`.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubectl_csi::model::{Kind, Ref};
+use kubectl_csi::plan::{Answer, Next, Question, Read, Seen, Verdict, Want, decide};
+use serde_json::Value;
+
+pub(crate) const NOW: &str = "2026-11-27T14:32:00Z";
+
+/// What the edits of many worlds begin with.
+const MACROS: &[(&str, &str)] = &[
+    // The pod is on its node and does not start.
+    (
+        "creating",
+        r#"pod shop/db-0 status = {"phase":"Pending","startTime":"2026-11-27T14:25:00Z","conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-27T14:25:00Z"}],"containerStatuses":[{"name":"db","ready":false,"state":{"waiting":{"reason":"ContainerCreating"}}}]}"#,
+    ),
+    // The claim has no volume.
+    (
+        "pending",
+        "pvc shop/data-db-0 status = {\"phase\":\"Pending\"}\npvc shop/data-db-0 spec.volumeName\n- pv pvc-1\n- va csi-c4",
+    ),
+    // ... and a pod that the scheduler has put somewhere.
+    (
+        "selected",
+        "@pending\npvc shop/data-db-0 metadata.annotations = {\"volume.kubernetes.io/selected-node\":\"worker-2\"}\n@unscheduled\npod shop/db-0 status.conditions.0.message = \"\"",
+    ),
+    (
+        "unscheduled",
+        r#"pod shop/db-0 spec.nodeName
+pod shop/db-0 status = {"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"","lastTransitionTime":"2026-11-27T14:25:00Z"}]}"#,
+    ),
+    (
+        "unattached",
+        r#"@creating
+va csi-c4 status = {"attached":false}
+va csi-c4 metadata.creationTimestamp = "2026-11-27T14:25:00Z""#,
+    ),
+    // Another node has the volume.
+    (
+        "elsewhere",
+        r#"@creating
+- va csi-c4
++ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"csi-c4","creationTimestamp":"2026-11-27T10:00:00Z","finalizers":["external-attacher/csi-example-com"]},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"pvc-1"}},"status":{"attached":true}}"#,
+    ),
+    (
+        "nobody",
+        "- lease storage/csi-example-com\n- lease storage/external-attacher-leader-csi-example-com\n- lease storage/external-resizer-csi-example-com\n- lease storage/external-snapshotter-leader-csi-example-com\n- statefulset storage/csi-controller\n- pod storage/csi-controller-0",
+    ),
+    (
+        "growing",
+        "pvc shop/data-db-0 spec.resources.requests.storage = \"20Gi\"",
+    ),
+    ("unready", "vs shop/snap status.readyToUse = false"),
+    (
+        "gone",
+        r#"pvc shop/data-db-0 metadata.deletionTimestamp = "2026-11-27T14:20:00Z""#,
+    ),
+];
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) objects: BTreeMap<Ref, Value>,
+    pub(crate) unserved: BTreeSet<Kind>,
+    /// Kinds that may not be read.
+    pub(crate) forbidden: BTreeSet<Kind>,
+}
+
+pub(crate) struct Json<'a>(pub(crate) &'a Value);
+
+impl Read for Json<'_> {
+    type Error = serde_json::Error;
+
+    fn read<T: serde::de::DeserializeOwned>(self) -> Result<T, Self::Error> {
+        serde_json::from_value(self.0.clone())
+    }
+}
+
+fn reference(object: &Value) -> Ref {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let kind = Kind::of_object(text("/apiVersion"), text("/kind"));
+    let kind = kind.unwrap_or_else(|| panic!("no kind: {object}"));
+    Ref::new(kind, text("/metadata/namespace"), text("/metadata/name"))
+}
+
+fn kind(word: &str) -> Kind {
+    let named = |kind: &Kind| {
+        kind.name().eq_ignore_ascii_case(word) || kind.plural() == word || kind.called() == word
+    };
+    Kind::all()
+        .find(named)
+        .unwrap_or_else(|| panic!("no kind {word}"))
+}
+
+impl World {
+    pub(crate) fn healthy() -> Self {
+        let list: Value = serde_json::from_str(include_str!("healthy.json")).unwrap();
+        let objects = list["items"].as_array().unwrap().iter();
+        Self {
+            objects: objects
+                .map(|object| (reference(object), object.clone()))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    fn find(&self, kind_word: &str, name: &str) -> Ref {
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        let exact = Ref::new(kind(kind_word), namespace, name);
+        if self.objects.contains_key(&exact) {
+            return exact;
+        }
+        // Names of attachments are long.
+        let mut long = self
+            .objects
+            .keys()
+            .filter(|one| one.kind == exact.kind && one.namespace == exact.namespace);
+        let found = long.find(|one| exact.name.starts_with("csi-") && one.name.starts_with("csi-"));
+        found.unwrap_or_else(|| panic!("no {exact}")).clone()
+    }
+
+    pub(crate) fn edit(&mut self, line: &str) {
+        let line = line.trim();
+        if line.is_empty() {
+            return;
+        }
+        if let Some(name) = line.strip_prefix('@') {
+            let (_, lines) = MACROS
+                .iter()
+                .find(|(one, _)| *one == name)
+                .unwrap_or_else(|| panic!("no macro {name}"));
+            return lines.lines().for_each(|line| self.edit(line));
+        }
+        if let Some(word) = line.strip_prefix('!') {
+            let kind = kind(word);
+            self.unserved.insert(kind);
+            self.objects.retain(|object, _| object.kind != kind);
+            return;
+        }
+        if let Some(json) = line.strip_prefix("+ ") {
+            let object: Value =
+                serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+            self.objects.insert(reference(&object), object);
+            return;
+        }
+        if let Some(rest) = line.strip_prefix("- ") {
+            let (kind, name) = rest.split_once(' ').unwrap();
+            let object = self.find(kind, name);
+            self.objects.remove(&object);
+            return;
+        }
+        let (left, value) = match line.split_once(" = ") {
+            Some((left, value)) => (
+                left,
+                Some(
+                    serde_json::from_str(value).unwrap_or_else(|error| panic!("{error}: {value}")),
+                ),
+            ),
+            None => (line, None),
+        };
+        let words: Vec<_> = left.split(' ').collect();
+        let [kind, name, path] = *words else {
+            panic!("what is {line}")
+        };
+        let object = self.find(kind, name);
+        let mut place = self.objects.get_mut(&object).unwrap();
+        let (front, last) = path.rsplit_once('.').unwrap_or(("", path));
+        for part in front.split('.').filter(|part| !part.is_empty()) {
+            place = match part.parse::<usize>() {
+                Ok(index) => &mut place[index],
+                Err(_) => {
+                    if place.get(part).is_none() {
+                        place[part] = serde_json::json!({});
+                    }
+                    &mut place[part]
+                }
+            };
+        }
+        match (value, last.parse::<usize>()) {
+            (Some(value), Ok(index)) => place[index] = value,
+            (Some(value), Err(_)) => place[last] = value,
+            (None, _) => drop(place.as_object_mut().unwrap().remove(last)),
+        }
+    }
+
+    fn fits(want: &Want, object: &Ref, value: &Value) -> bool {
+        let field = |(name, expected): &(&str, String)| {
+            let pointer = format!("/{}", name.replace('.', "/"));
+            value
+                .pointer(&pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                == expected
+        };
+        object.kind == want.kind
+            && want
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == object.namespace)
+            && want.name.as_ref().is_none_or(|name| *name == object.name)
+            && want.fields.iter().all(field)
+    }
+
+    fn look(&self, seen: &mut Seen, want: Want) {
+        let answer = if self.forbidden.contains(&want.kind) {
+            Answer::Refused("no permission".to_owned())
+        } else if self.unserved.contains(&want.kind) {
+            Answer::NotServed
+        } else {
+            for (object, value) in self
+                .objects
+                .iter()
+                .filter(|(object, value)| Self::fits(&want, object, value))
+            {
+                seen.put(object.kind, Json(value))
+                    .unwrap_or_else(|error| panic!("{object}: {error}"));
+            }
+            Answer::Whole
+        };
+        seen.answer(want, answer);
+    }
+
+    /// The answer, and how many requests it took.
+    pub(crate) fn ask(&self, subject: &str, all: bool) -> (Verdict, usize) {
+        let (word, name) = subject.split_once('/').unwrap();
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        let mut subject = Ref::new(kind(word), namespace, name);
+        if subject.kind == Kind::Attachment {
+            subject = self
+                .objects
+                .keys()
+                .find(|one| one.kind == Kind::Attachment)
+                .unwrap()
+                .clone();
+        }
+        let question = Question { subject, all };
+        let mut seen = Seen::default();
+        for _ in 0..60 {
+            match decide(&seen, &question, NOW.parse().unwrap()) {
+                Next::Say(verdict) => return (*verdict, seen.requests()),
+                Next::Look(wants) => {
+                    assert!(!wants.is_empty());
+                    for want in wants {
+                        assert!(seen.standing(&want).is_none(), "asked for twice: {want:?}");
+                        self.look(&mut seen, want);
+                    }
+                }
+            }
+        }
+        panic!("no end: {question:?}");
+    }
+
+    /// The same from a file.
+    pub(crate) fn ask_file(&self, subject: &Ref) -> Verdict {
+        let mut seen = Seen::offline();
+        for (object, value) in &self.objects {
+            seen.put(object.kind, Json(value)).unwrap();
+        }
+        let question = Question {
+            subject: subject.clone(),
+            all: false,
+        };
+        match decide(&seen, &question, NOW.parse().unwrap()) {
+            Next::Say(verdict) => *verdict,
+            Next::Look(wants) => panic!("a file answers everything: {wants:?}"),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let items: Vec<_> = self.objects.values().collect();
+        serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+    }
+}
+
+/// A world of a table: what is asked, what is the cause.
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) certainty: String,
+    pub(crate) subject: String,
+    pub(crate) edits: Vec<String>,
+}
+
+impl Row {
+    pub(crate) fn world(&self) -> World {
+        let mut world = World::healthy();
+        self.edits.iter().for_each(|edit| world.edit(edit));
+        world
+    }
+}
+
+/// The tables: `ID CERTAINTY SUBJECT`, then edits that are indented.
+pub(crate) fn rows() -> Vec<Row> {
+    let tables = [
+        include_str!("claim.txt"),
+        include_str!("schedule.txt"),
+        include_str!("attach.txt"),
+        include_str!("mount.txt"),
+        include_str!("delete.txt"),
+        include_str!("change.txt"),
+        include_str!("snapshot.txt"),
+    ];
+    let mut rows: Vec<Row> = Vec::new();
+    for line in tables.iter().flat_map(|table| table.lines()) {
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        if line.starts_with(' ') {
+            rows.last_mut().unwrap().edits.push(text.to_owned());
+            continue;
+        }
+        let words: Vec<_> = text.split(' ').collect();
+        let [id, certainty, subject] = *words else {
+            panic!("what is {line}")
+        };
+        rows.push(Row {
+            id: id.to_owned(),
+            certainty: certainty.to_owned(),
+            subject: subject.to_owned(),
+            edits: Vec::new(),
+        });
+    }
+    rows
+}
