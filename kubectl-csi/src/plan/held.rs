@@ -129,8 +129,13 @@ fn unanswered(
     });
     let over = way.is_older(down, FORCED);
     let then = match until.filter(|_| !over) {
-        Some(until) => format!("so Kubernetes waits six minutes after its pods there are deleted; not before {}.", clock(until)),
-        None => "so Kubernetes lets go only once its pods there are deleted and six minutes have passed.".to_owned(),
+        Some(until) => format!(
+            "so Kubernetes lets go only six minutes after the pods there are deleted, and not before {}.",
+            clock(until)
+        ),
+        None => {
+            "so Kubernetes lets go only six minutes after the pods there are deleted.".to_owned()
+        }
     };
     let text = format!(
         "The volume is still attached to {holder}, which has not answered{answered}. It may be written to there, {then}"

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use sidecar::error::Chain;
 
@@ -27,6 +27,9 @@ const LARGEST: usize = 256 << 20;
 const TRIES: u32 = 3;
 /// Objects of which nothing but their metadata may be asked for.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// What names of objects do not have, and continue tokens may.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 /// Nothing can be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -249,7 +252,7 @@ fn reply(status: StatusCode, want: &Want, bytes: Vec<u8>) -> Result<Reply, LookE
 }
 
 fn path(want: &Want, version: &str, next: &str) -> String {
-    let escaped = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let escaped = |text: &str| utf8_percent_encode(text, ESCAPED).to_string();
     let mut path = match want.kind.group() {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
