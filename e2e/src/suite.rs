@@ -129,6 +129,28 @@ pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
     }
 }
 
+/// Runs one scenario and what comes after it; how both ended, and the seconds that the scenario took.
+fn carry_out<C>(
+    scenario: &Scenario<C>,
+    context: &C,
+    after: &mut impl FnMut(&str, &str) -> Result<()>,
+) -> (Result<Verdict>, f64) {
+    let start = Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run)(context)))
+        .unwrap_or_else(|_| Err(anyhow!("panicked")));
+    let seconds = start.elapsed().as_secs_f64();
+    let ending = match &outcome {
+        Ok(Verdict::Passed | Verdict::Counted(_)) => "passed",
+        Ok(Verdict::Skipped(_)) => "skipped",
+        Err(_) => "failed",
+    };
+    let afterwards = after(scenario.name, ending);
+    (
+        outcome.and_then(|verdict| afterwards.map(|()| verdict)),
+        seconds,
+    )
+}
+
 /// Runs what is wanted and prints `N passed, N failed, N skipped` at the end. A signal ends the
 /// scenario that runs, so that it takes down what it started, and the run.
 ///
@@ -162,17 +184,7 @@ pub fn run_and<C>(
         if stopped.is_some() {
             break;
         }
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run)(context)))
-            .unwrap_or_else(|_| Err(anyhow!("panicked")));
-        let seconds = start.elapsed().as_secs_f64();
-        let ending = match &outcome {
-            Ok(Verdict::Passed | Verdict::Counted(_)) => "passed",
-            Ok(Verdict::Skipped(_)) => "skipped",
-            Err(_) => "failed",
-        };
-        let afterwards = after(scenario.name, ending);
-        let outcome = outcome.and_then(|verdict| afterwards.map(|()| verdict));
+        let (outcome, seconds) = carry_out(scenario, context, &mut after);
         match outcome {
             Ok(Verdict::Passed) => {
                 passed += 1;

@@ -181,10 +181,8 @@ impl Executor {
             }
             Object::Claims(namespace, selector) => {
                 let names = self.names_of_claims(namespace, selector).await;
-                return names.map_or_else(
-                    |error| Answer::Refused(error.into()),
-                    |names| Answer::Read(Some(names.into())),
-                );
+                return names
+                    .map_or_else(Answer::Refused, |names| Answer::Read(Some(names.into())));
             }
             Object::Claim(key) => {
                 let claim = take(&caches.claims, key, async |key| get(CLAIMS, key).await).await;

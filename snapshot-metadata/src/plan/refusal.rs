@@ -154,7 +154,21 @@ pub fn of_driver(status: &Status) -> Refusal {
             refusal(Code::ResourceExhausted, text)
         }
         Code::DeadlineExceeded => Refusal::too_late(),
-        code => refusal(code, text.to_owned()),
+        code @ (Code::Ok
+        | Code::Cancelled
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated) => refusal(code, text.to_owned()),
     }
 }
 

@@ -188,10 +188,10 @@ impl Certificates {
 fn read(certificate: &Path, key: &Path) -> Result<Pair, String> {
     let file = |flag: &str, path: &Path| {
         let small = std::fs::metadata(path).and_then(|file| {
-            let is_small = file.len() <= LARGEST;
-            is_small
-                .then(|| std::fs::read(path))
-                .unwrap_or_else(|| Err(io::Error::other("too large")))
+            if file.len() > LARGEST {
+                return Err(io::Error::other("too large"));
+            }
+            std::fs::read(path)
         });
         small.map_err(|error| format!("{flag}={}: {error}", path.display()))
     };

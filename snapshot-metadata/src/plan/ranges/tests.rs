@@ -23,8 +23,11 @@ fn encoded(ranges: &[(i64, i64)]) -> Bytes {
     answer(ranges).encode_to_vec().into()
 }
 
+/// The ranges of one message: offset and size.
+type Ranges = Vec<(i64, i64)>;
+
 /// What a client gets of the driver's messages: the ranges of each message, and how it ends.
-fn passed(from: i64, most: i32, messages: &[Bytes]) -> (Vec<Vec<(i64, i64)>>, Result<(), Fault>) {
+fn passed(from: i64, most: i32, messages: &[Bytes]) -> (Vec<Ranges>, Result<(), Fault>) {
     let mut stream = Stream::new(from, most);
     let mut got = Vec::new();
     for message in messages {

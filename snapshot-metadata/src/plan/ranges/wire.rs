@@ -44,7 +44,6 @@ impl<'a> Wire<'a> {
 
     /// The next field, or that there is none; `None` if the rest is no message.
     #[expect(clippy::option_option, reason = "malformed, ended, or a field")]
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub(super) fn next(&mut self) -> Option<Option<Field>> {
         if self.at >= self.bytes.len() {
             return Some(None);
