@@ -143,33 +143,20 @@ pub fn of_driver(status: &Status) -> Refusal {
         let text = format!("error reading from server: EOF ({text})");
         return refusal(Code::Unavailable, text);
     }
-    match status.code() {
-        Code::Unknown => {
-            let text = rpc_code::text(status);
-            let text = format!("failed to get response from CSI driver: {text}");
-            refusal(Code::Internal, text)
-        }
-        Code::OutOfRange if text.starts_with(TOO_LARGE) => {
-            let text = format!("grpc: received message larger than max ({LONGEST_OF_DRIVER})");
-            refusal(Code::ResourceExhausted, text)
-        }
-        Code::DeadlineExceeded => Refusal::too_late(),
-        code @ (Code::Ok
-        | Code::Cancelled
-        | Code::InvalidArgument
-        | Code::NotFound
-        | Code::AlreadyExists
-        | Code::PermissionDenied
-        | Code::ResourceExhausted
-        | Code::FailedPrecondition
-        | Code::Aborted
-        | Code::OutOfRange
-        | Code::Unimplemented
-        | Code::Internal
-        | Code::Unavailable
-        | Code::DataLoss
-        | Code::Unauthenticated) => refusal(code, text.to_owned()),
+    let code = status.code();
+    if code == Code::Unknown {
+        let text = rpc_code::text(status);
+        let text = format!("failed to get response from CSI driver: {text}");
+        return refusal(Code::Internal, text);
     }
+    if code == Code::OutOfRange && text.starts_with(TOO_LARGE) {
+        let text = format!("grpc: received message larger than max ({LONGEST_OF_DRIVER})");
+        return refusal(Code::ResourceExhausted, text);
+    }
+    if code == Code::DeadlineExceeded {
+        return Refusal::too_late();
+    }
+    refusal(code, text.to_owned())
 }
 
 /// As it stands in the log.

@@ -89,6 +89,7 @@ async fn cb_7_a_driver_without_the_service() {
     end.failed_naming(&[
         "CSI driver test.csi.driver does not support the SNAPSHOT_METADATA_SERVICE",
     ]);
+    assert_eq!(stage.driver.calls_to("GetMetadataAllocated").len(), 0);
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that panics has failed, which is what it is for"
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    reason = "a test that panics has failed, which is what it is for; tables are long"
 )]
 
 mod call;

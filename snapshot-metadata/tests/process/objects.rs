@@ -64,8 +64,11 @@ async fn a_review_that_is_refused() {
     }
 }
 
-/// Changes the objects of the stage, each in a cluster of its own, and compares what a call comes to.
-async fn compare(rows: &[(&str, fn(&Stage), Code, &str)]) {
+/// The row, what has changed, and what a call comes to: its code, and a part of its text or the Secret's value.
+type Row<'a> = (&'a str, fn(&Stage), Code, &'a str);
+
+/// Changes the objects of the stage, each time anew, and compares what a call comes to.
+async fn compare(rows: &[Row<'_>]) {
     let stage = Stage::new().await;
     let running = stage.started(&[]).await;
     for (row, change, code, text) in rows {
@@ -254,7 +257,7 @@ async fn cb_23_objects_without_status_end_nothing_else() {
 }
 
 #[tokio::test]
-async fn cb_26_to_cb_30_classes_and_their_secrets() {
+async fn cb_26_to_30_classes_and_their_secrets() {
     let unavailable = Code::Unavailable;
     compare(&[
         (

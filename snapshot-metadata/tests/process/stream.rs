@@ -131,7 +131,7 @@ async fn cb_39_a_client_that_goes_away() {
 }
 
 #[tokio::test]
-async fn cb_40_to_cb_43_numbers_of_the_client() {
+async fn cb_40_to_43_numbers_of_the_client() {
     let stage = Stage::new().await;
     let running = stage.started(&[]).await;
     let with = |starting_offset, max_results| GetMetadataAllocatedRequest {

@@ -20,6 +20,9 @@ use crate::plan::metadata::{BLOCK, Question};
 
 /// Blocks that are read at once.
 const AT_ONCE: i64 = 256;
+/// Bytes of a block, and of so many.
+const BYTES: usize = 4096;
+const PIECE: usize = 256 * BYTES;
 
 type Message = csi::GetMetadataAllocatedResponse;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -67,9 +70,7 @@ impl Driver {
             let other = base.as_ref().map(|base| read(base, first)).transpose()?;
             let zeros = vec![0; piece.len()];
             let other = other.unwrap_or(zeros);
-            let blocks = piece
-                .chunks(BLOCK as usize)
-                .zip(other.chunks(BLOCK as usize));
+            let blocks = piece.chunks(BYTES).zip(other.chunks(BYTES));
             for (number, (one, another)) in (first..).zip(blocks) {
                 if one != another && number * BLOCK < size {
                     found.push((number * BLOCK, BLOCK.min(size - number * BLOCK)));
@@ -107,7 +108,7 @@ impl Driver {
 
 /// So many blocks from `first` on; behind the end of the file there is nothing but zeros.
 fn read(file: &File, first: i64) -> std::io::Result<Vec<u8>> {
-    let mut piece = vec![0; (AT_ONCE * BLOCK) as usize];
+    let mut piece = vec![0; PIECE];
     let (mut filled, start) = (0, (first * BLOCK).unsigned_abs());
     while let Some(rest) = piece.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, start + filled as u64)? {
