@@ -170,7 +170,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     Ok(engine)
 }
 
-/// The gauges of calls in doubt are read off the books.
+/// Gauges of calls with unknown outcome, read from the in-flight state when they are scraped.
 fn show_doubts(parts: &Parts<'_>, engine: &Arc<Engine>) {
     let engine = Arc::downgrade(engine);
     parts.metrics.in_doubt.read_from(move || {

@@ -73,7 +73,7 @@ pub struct Provisioner {
     metrics: Metrics,
     /// What the driver says of the node that this process serves, in a node deployment.
     node: Option<OwnNode>,
-    /// What is told about room is made with this, if that is wanted.
+    /// Publishes CSIStorageCapacity objects; `None` without `--enable-capacity`.
     producer: Option<CapacityProducer>,
 }
 

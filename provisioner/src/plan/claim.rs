@@ -52,7 +52,7 @@ pub struct Attempt {
     doubted: bool,
     /// What an earlier process asked.
     inherited: Vec<Arc<PinnedRequest>>,
-    /// What is pinned was owed: whatever comes of it, today's request has its turn after it.
+    /// The pinned request is an old, unsettled one. Whatever its result, today's request is tried next.
     recalled: bool,
     /// What else was asked before and may have made a volume.
     owed: Vec<Arc<PinnedRequest>>,
@@ -60,7 +60,7 @@ pub struct Attempt {
     left: Option<String>,
     /// The claim is gone, or has a volume.
     needless: bool,
-    /// It was looked at as it is at the moment.
+    /// The claim was re-read from the API server during this attempt.
     owner_known: bool,
     /// The claim needs no volume any more: what is owed for it is repeated, one after the other.
     repaying: bool,

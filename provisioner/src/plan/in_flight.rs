@@ -174,7 +174,7 @@ impl<P: Asked> InFlightState<P> {
         let pinned = match outcome {
             Outcome::Unchanged => return,
             Outcome::Over => None,
-            // Nobody who took it out could know what comes of that.
+            // Whoever deleted the entry could not know the outcome of this call.
             Outcome::Owed(prepared) => {
                 owed.push(prepared);
                 None

@@ -125,7 +125,7 @@ impl Executor {
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
-    /// A claim that may be bound, and so in no cache; by a verb that the watch needs as well.
+    /// Bound claims are not cached. Uses LIST, which the watch already requires.
     async fn owner(&self, namespace: &str, name: &str) -> Result<Answer, ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {

@@ -42,7 +42,7 @@ pub struct Candidate<'a> {
 /// How one of several leases of a process is held.
 #[derive(Clone, Debug)]
 pub struct Company {
-    /// As whom, from the name of the host: no single program writes such a name.
+    /// Builds the holder identity from the host name; single programs never use this form.
     pub identity: fn(host: &str, head: &str) -> String,
     /// Under which lease.
     pub head: &'static str,

@@ -1,5 +1,5 @@
-//! What a process stands on from its start to its end: the signals, the way to the API server, the
-//! metrics, the HTTP server. What one controller gets of it is a [`Seat`](super::seat::Seat).
+//! What all controllers of a process share: signals, API clients, metrics, the HTTP server. What one controller
+//! gets of it is a [`Seat`](super::seat::Seat).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// Caches that join a feed within this time have the same list.
+/// Caches that subscribe within this window share one LIST.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// What the controllers of a process share: connections on which nothing is sent without the lease, and
@@ -101,7 +101,7 @@ pub struct Process {
     /// Whether the API server answers. Queues depend on it
     /// ([`depends_on`](queue::Queue::depends_on)).
     pub server: Outage,
-    /// For what is asked on no controller's account.
+    /// For requests that belong to no controller, such as the readiness probe.
     client: Client,
     /// What the only controller stands on, until its seat takes it.
     first: Tenure,

@@ -209,7 +209,7 @@ impl<D: Driver> View<D> {
     }
 }
 
-/// Who has to know what the driver came back as.
+/// Told the driver's name and capabilities after each restart.
 pub(super) trait Follower: Send + Sync {
     /// The driver is back. Whether this controller goes on with it.
     fn learn(&self, name: &str, capabilities: &Capabilities) -> bool;

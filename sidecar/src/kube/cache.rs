@@ -166,7 +166,7 @@ impl<R> Cache<R> {
     /// Takes from each record what this process does not need. To be said before the cache is filled.
     #[must_use]
     pub fn trimmed(self, trim: impl Fn(&mut R) + Send + Sync + 'static) -> Self {
-        // Of two the first counts; nobody says it twice.
+        // Set once; later calls are ignored.
         let _first = self.inner.trim.set(Box::new(trim));
         self
     }
@@ -198,7 +198,7 @@ impl<R> Cache<R> {
                 passed(&owner, key);
             }
         });
-        // Of two the first counts; nobody says it twice.
+        // Set once; later calls are ignored.
         let _first = self.inner.passed.set(passed);
         self
     }

@@ -71,7 +71,7 @@ impl Informers {
         self.awaited.store(true, Ordering::Release);
     }
 
-    /// It is not known although it should be: for now they are not. What is to be looked at for that.
+    /// Group kinds did not become available in time: treats groups as unsupported. Returns the keys to requeue.
     pub fn give_groups_up(&self) -> Vec<Key> {
         self.awaited.store(false, Ordering::Release);
         self.of_groups()

@@ -92,7 +92,7 @@ impl Attempt {
             (ProvisioningState::NoChange, Some(prepared))
                 if (self.repaying || self.recalled) && self.unsaved.is_none() =>
             {
-                // What cannot be asked now holds up none of the others, nor what is asked today.
+                // A request that cannot be sent now must not block the other unsettled ones or today's.
                 owed.push(Arc::clone(prepared));
                 Outcome::Final { infeasible: None }
             }

@@ -172,7 +172,7 @@ impl Attempt {
         };
     }
 
-    /// What is owed is paid if its volume is what the PersistentVolume of its name says.
+    /// An unsettled request is settled when the PersistentVolume of that name refers to its volume.
     fn repaid(&mut self, prepared: &PinnedRequest, answer: Answer) -> Reached {
         let before = std::mem::replace(&mut self.reached, Reached::Start);
         let found = match answer {

@@ -21,7 +21,7 @@ impl Attempt {
         }
     }
 
-    /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
+    /// A claim whose PersistentVolume was deleted would be bound to a new, empty volume of the same name.
     pub(super) fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
         let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
         match &self.frozen {

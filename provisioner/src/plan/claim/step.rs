@@ -108,7 +108,7 @@ impl Announcement {
 /// How an attempt ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Not ours, or not now. Silent.
+    /// Belongs to another provisioner, or is not ready yet. Nothing is reported.
     NotOurs,
     /// Node deployment: no node is selected, the provisioners have to settle whose the claim is.
     Contend,

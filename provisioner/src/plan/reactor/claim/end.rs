@@ -49,7 +49,7 @@ impl Provisioner {
             }
             return verdict;
         }
-        // Whose it is, is settled.
+        // The claim's owner is known now.
         self.contests.end(&open.key);
         // An attempt ends with the last step only.
         match open.over.take().unwrap_or(Ok(End::NotOurs)) {
