@@ -143,6 +143,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn unknown_tokens_are_listed_as_go_does() {
+        let unknown = resolve("${b}${a}", value).unwrap_err();
+        assert_eq!(unknown.to_string(), r#"invalid tokens: ["a" "b"]"#);
+    }
+
     proptest! {
         #[test]
         fn no_template_panics_and_what_has_no_dollar_stays(template in r"[a${}*.'é\[\]-]{0,20}") {
