@@ -163,16 +163,12 @@ fn misused(problem: &str) -> Exit {
 
 fn refused(error: &clap::Error) -> Exit {
     let text = error.render().to_string();
-    match error.kind() {
-        ErrorKind::DisplayHelp => printed(text),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit {
-            stderr: text,
-            ..Exit::with_code(2)
-        },
-        _ => Exit {
-            stderr: text,
-            ..Exit::with_code(2)
-        },
+    if error.kind() == ErrorKind::DisplayHelp {
+        return printed(text);
+    }
+    Exit {
+        stderr: text,
+        ..Exit::with_code(2)
     }
 }
 

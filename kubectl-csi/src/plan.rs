@@ -31,6 +31,11 @@
 //! | `driver` | a driver as a whole |
 //! | `overview` | everything that is stuck |
 
+#![allow(
+    clippy::too_many_lines,
+    reason = "a walk reads from the subject to the cause, and half of its lines are the sentences that it says"
+)]
+
 mod attach;
 mod causes;
 mod change;

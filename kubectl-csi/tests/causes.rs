@@ -1,5 +1,12 @@
 //! Each cause as a world of objects: the tables in `worlds`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
+
 #[path = "worlds/world.rs"]
 mod world;
 
@@ -178,4 +185,36 @@ fn w_42_what_may_lose_something_says_so() {
             );
         }
     }
+}
+
+#[test]
+fn w_29_many_that_are_stuck_for_one_cause_are_one_line() {
+    let mut world = World::healthy();
+    for number in 0..300 {
+        world.edit(&format!(
+            r#"+ {{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"a{number}","namespace":"shop","creationTimestamp":"2026-11-27T10:00:00Z"}},"spec":{{"storageClassName":"missing"}},"status":{{"phase":"Pending"}}}}"#
+        ));
+    }
+    for number in 0..2 {
+        world.edit(&format!(
+            r#"+ {{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{{"name":"b{number}","namespace":"shop","creationTimestamp":"2026-11-27T10:00:00Z"}},"spec":{{"storageClassName":"fast"}},"status":{{"phase":"Pending"}}}}"#
+        ));
+    }
+    let (overview, requests) = world.survey(None);
+    let counted: Vec<_> = { overview.found.iter() }
+        .map(|found| (found.id, found.subjects.len(), found.waits))
+        .collect();
+    assert_eq!(counted, [(Some("C5"), 300, false), (Some("C1"), 2, true)]);
+    assert_eq!(overview.code(), 3);
+    assert!(requests <= 20, "{requests}");
+    let text = kubectl_csi::show::overview(
+        &overview,
+        "",
+        kubectl_csi::show::Format::Human,
+        Default::default(),
+    );
+    assert!(
+        text.contains("300 claims: the StorageClass does not exist"),
+        "{text}"
+    );
 }

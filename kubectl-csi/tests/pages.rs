@@ -1,5 +1,12 @@
 //! `docs/why.md` has real outputs: between its marks is what this test makes. `WHY_PAGE=write` in front writes it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
+
 #[path = "worlds/world.rs"]
 mod world;
 

@@ -1,5 +1,12 @@
 //! The built program, against a model API server and with files.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
+
 #[path = "worlds/world.rs"]
 mod world;
 
@@ -36,6 +43,7 @@ fn dump(folder: &Path, id: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn w_35_exit_codes_with_files() {
     let folder = tempfile::tempdir().unwrap();
     let healthy = folder.path().join("healthy");

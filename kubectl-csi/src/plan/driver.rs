@@ -50,7 +50,7 @@ pub(super) fn subject(way: &mut Way<'_>, at: &Ref) -> Step {
             .iter()
             .find(|csi| csi.metadata.name == *one.metadata.name);
         node::left_taint(way, 1, one, csi_node.copied())?;
-        if !csi_node.is_some_and(|csi| csi.driver(driver).is_some()) {
+        if csi_node.is_none_or(|csi| csi.driver(driver).is_none()) {
             without.push(one.metadata.name.to_string());
         } else {
             node::health(way, 1, &one.metadata.name, driver)?;

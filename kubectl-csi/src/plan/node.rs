@@ -194,7 +194,7 @@ fn plugin_pods(
     registered: bool,
 ) -> Step {
     let pods = way.list::<Pod>(Kind::Pod, which)?;
-    for pod in pods.items.iter().filter(|pod| is_plugin(&pod.spec, driver)) {
+    if let Some(pod) = pods.items.iter().find(|pod| is_plugin(&pod.spec, driver)) {
         let at = of(pod);
         let bad = pod.status.container_statuses.iter().find(|one| !one.ready);
         if let Some(container) = bad {

@@ -57,8 +57,10 @@ impl Overview {
     }
 }
 
-/// The next step towards an overview.
-#[must_use]
+/// An overview.
+///
+/// # Errors
+/// What has to be looked at first.
 pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Vec<Want>> {
     let first = wanted(scope);
     let missing: Vec<_> = first

@@ -236,28 +236,26 @@ fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &C
     let events = way.events(at)?;
     let object = Ref::new(Kind::Driver, "", driver);
     let known = way.get::<Driver>(Kind::Driver, "", driver)?;
-    match controller::check(way, depth, Role::Provisioner, driver)? {
-        Presence::There => {}
-        presence => {
-            let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
-            let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
-            let absent = known.is_missing()
-                && nodes.whole
-                && !registered
-                && !workload::is_mentioned(way, driver)?;
-            if presence == Presence::Nobody || absent {
-                return nobody(way, at, depth, class, &object, absent);
-            }
+    let presence = controller::check(way, depth, Role::Provisioner, driver)?;
+    if presence != Presence::There {
+        let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
+        let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
+        let absent = known.is_missing()
+            && nodes.whole
+            && !registered
+            && !workload::is_mentioned(way, driver)?;
+        if presence == Presence::Nobody || absent {
+            return nobody(way, at, depth, class, &object, absent);
         }
     }
     if let Got::Found(_) = known {
         way.at(depth, &object, "is asked for the volume");
     }
-    for event in events
+    // Of several the newest counts.
+    if let Some(event) = events
         .iter()
-        .filter(|event| event.reason == "ProvisioningFailed")
+        .find(|event| event.reason == "ProvisioningFailed")
     {
-        // Of several the newest counts.
         return refusal::refused(way, at, depth, claim, class, event);
     }
     journal::open(way, at, depth, claim, driver)?;

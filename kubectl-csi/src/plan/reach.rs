@@ -69,7 +69,7 @@ pub(super) fn affinity(
         at,
         format!(
             "reached from {} alone",
-            listed(&fitting.iter().map(|node| name(node)).collect::<Vec<_>>())
+            listed(&fitting.iter().map(name).collect::<Vec<_>>())
         ),
     );
     let text = format!(

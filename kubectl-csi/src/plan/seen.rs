@@ -190,16 +190,18 @@ impl Record for Named {
     }
 
     fn shelf(seen: &Seen, kind: Kind) -> &Shelf<Self> {
-        match kind {
-            Kind::Secret => &seen.secrets,
-            _ => &seen.config_maps,
+        if kind == Kind::Secret {
+            &seen.secrets
+        } else {
+            &seen.config_maps
         }
     }
 
     fn shelf_mut(seen: &mut Seen, kind: Kind) -> &mut Shelf<Self> {
-        match kind {
-            Kind::Secret => &mut seen.secrets,
-            _ => &mut seen.config_maps,
+        if kind == Kind::Secret {
+            &mut seen.secrets
+        } else {
+            &mut seen.config_maps
         }
     }
 }

@@ -245,7 +245,7 @@ pub(super) fn verdict(verdict: &Verdict, style: Style) -> String {
     };
     text.push_str(&style.ink(ink, &wrapped(&headline(verdict), style.width, 0)));
     text.push('\n');
-    if !verdict.path.is_empty() && !(verdict.absent && verdict.path.len() == 1) {
+    if !verdict.path.is_empty() && (!verdict.absent || verdict.path.len() > 1) {
         text.push('\n');
         path(verdict, style, &mut text);
     }

@@ -186,9 +186,10 @@ impl Cluster {
         let mut tried = 1;
         loop {
             let request = Request::get(path(want, version, next));
-            let request = match want.kind {
-                Kind::Secret | Kind::ConfigMap => request.header(header::ACCEPT, METADATA),
-                _ => request,
+            let request = if matches!(want.kind, Kind::Secret | Kind::ConfigMap) {
+                request.header(header::ACCEPT, METADATA)
+            } else {
+                request
             };
             let silent = |error: &dyn std::fmt::Display| LookError::Silent(error.to_string());
             let request = request

@@ -95,6 +95,7 @@ pub async fn connect(access: &Access) -> Result<kube::Client, ConnectError> {
 }
 
 /// Puts what the command line says into the file: a context of its own, so that nothing else of the file changes.
+#[expect(clippy::too_many_lines, reason = "one flag after the other")]
 fn choose(file: &mut Kubeconfig, access: &Access) -> Result<(), String> {
     const OWN: &str = "kubectl-csi";
     let current = given(&access.context).or(file.current_context.clone());

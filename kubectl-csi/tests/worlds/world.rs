@@ -3,12 +3,20 @@
 //! An edit is a line: `KIND NAME PATH = JSON` sets, `KIND NAME PATH` takes away, `- KIND NAME` deletes, `+ JSON` adds an object,
 //! `!KIND` makes a kind unknown to the API server, `@NAME` is one of the edits in `MACROS`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubectl_csi::model::{Kind, Ref};
-use kubectl_csi::plan::{Answer, Next, Question, Read, Seen, Verdict, Want, decide};
+use kubectl_csi::plan::{
+    Answer, Next, Overview, Question, Read, Scope, Seen, Verdict, Want, decide, survey,
+};
 use serde_json::Value;
 
 pub(crate) const NOW: &str = "2026-11-27T14:32:00Z";
@@ -258,6 +266,22 @@ impl World {
             }
         }
         panic!("no end: {question:?}");
+    }
+
+    /// Everything that is stuck, and how many requests it took.
+    pub(crate) fn survey(&self, namespace: Option<&str>) -> (Overview, usize) {
+        let scope = Scope {
+            namespace: namespace.map(str::to_owned),
+        };
+        let mut seen = Seen::default();
+        loop {
+            match survey(&seen, &scope, NOW.parse().unwrap()) {
+                Ok(overview) => return (overview, seen.requests()),
+                Err(wants) => wants
+                    .into_iter()
+                    .for_each(|want| self.look(&mut seen, want)),
+            }
+        }
     }
 
     /// The same from a file.
