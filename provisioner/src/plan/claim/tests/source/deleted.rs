@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What is wrong, and how it comes to be.
+type Case = (&'static str, fn(&mut World));
+
 /// Upstream never lets such a clone finish, and the source keeps its finalizer.
 #[test]
 fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
@@ -43,7 +46,7 @@ fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
 /// The source waits for its clone: one that refused it would keep both for ever.
 #[test]
 fn row_229_a_source_that_is_deleted_between_two_attempts() {
-    let failures: [(&str, fn(&mut World)); 2] = [
+    let failures: [Case; 2] = [
         ("the journal is full", |w| w.unwritable = true),
         ("the driver refuses", |w| {
             w.creates.insert(0, Err(rpc(Code::InvalidArgument)));
