@@ -257,7 +257,7 @@ build/translate: $(addprefix e2e/translate/,main.go go.mod go.sum)
 iterator: build/iterate
 build/iterate: $(addprefix e2e/iterator/,main.go go.mod go.sum)
 	$(need-go)
-	$(call say,iterator: the library by which upstream's backup clients ask for changed blocks)
+	$(call say,iterator: the client library of upstream, by which backup programs ask for changed blocks)
 	@mkdir -p build
 	@$(GO) nice -n 15 go build -C e2e/iterator -ldflags '-s -w' -o ../../build/iterate .
 	@touch build/iterate
