@@ -214,7 +214,8 @@ async fn a_driver_that_comes_back_as_another_ends_the_process() {
     driver.configure(|model| model.name = "other".to_owned());
     driver.start();
     let exit = timeout(SOON, view.follow()).await.unwrap();
-    let text = "changed its name from test.csi.driver to other; restart the controller";
+    let text = "the driver on the CSI socket changed its name from test.csi.driver to other; restart \
+                the controller together with the driver";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     let is_back = |line: &String| line.contains("is back");
     assert!(!log.lines().iter().any(is_back), "{:?}", log.lines());
@@ -421,7 +422,8 @@ async fn a_controller_that_cannot_go_on_with_the_driver_ends_alone() {
         exit = timeout(SOON, named.follow()) => exit.unwrap(),
         exit = &mut goes_on => panic!("{exit:?}"),
     };
-    let text = "changed its name from test.csi.driver to idle";
+    let text = "the driver on the CSI socket changed its name from test.csi.driver to idle; restart \
+                the controller together with the driver";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     assert!(anything.channel().await.is_ok());
     assert!(named.channel().await.is_err());
