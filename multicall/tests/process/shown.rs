@@ -131,6 +131,8 @@ fn series(text: &str) -> BTreeSet<String> {
             .map(|label| label.trim_end_matches('"'))
             .filter(|label| !label.is_empty() && !label.starts_with("controller="))
             .filter(|label| !(family.starts_with("leader_election") && label.starts_with("name=")))
+            // Each stage has an API server of its own.
+            .filter(|label| !(family.starts_with("rest_client") && label.starts_with("host=")))
             .collect();
         labels.sort_unstable();
         format!("{family}{labels:?}")
