@@ -351,7 +351,7 @@ async fn fs_19_nothing_is_deleted_while_attachments_are_not_watched() {
             finalizers(&stage.volume("pv2")) == json!([PROTECTION])
         })
         .await;
-    stage.until_events("VolumeFailedDelete", 1).await;
+    stage.until_events("VolumeDelete", 1).await;
     assert_eq!(stage.calls(DELETE), 1);
     stage.api.remove("volumeattachments", "va1");
     stage

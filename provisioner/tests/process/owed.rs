@@ -108,12 +108,14 @@ async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    program.logs("cannot be repeated; it is tried again").await;
+    program
+        .logs("outcome of CreateVolume is unknown, and the claim no longer needs")
+        .await;
     stage.api.edit("leases", JOURNAL, |lease| {
         let all = lease["metadata"]["annotations"].as_object_mut().unwrap();
         all.remove(&format!("intent.csi-sidecars.io/{U}"));
     });
-    program.logs("its call is forgotten").await;
+    program.logs("call is no longer tracked").await;
     // One may have been under way.
     settle().await;
     let calls = stage.calls(CREATE);
