@@ -59,14 +59,19 @@ func mockDriverMain(args []string) error {
 	if *proxied != "" {
 		return passOn(listener, strings.TrimPrefix(*proxied, "tcp://"))
 	}
-	flags.Visit(func(f *flag.Flag) {
-		if f.Name == "drivername" {
-			config.DisableAttach = !*enableAttach
-		}
-	})
+	byManifest := false
+	flags.Visit(func(f *flag.Flag) { byManifest = byManifest || f.Name == "drivername" })
+	if byManifest {
+		config.DisableAttach = !*enableAttach
+	}
 	service := mock.New(config)
+	var node csi.NodeServer = mockNode{service, *nodeID}
+	if byManifest {
+		// Its controller attaches to no node but the one that its own node service names.
+		node = service
+	}
 	d := driver.NewCSIDriver(&driver.CSIDriverServers{
-		Identity: service, Controller: service, Node: mockNode{service, *nodeID},
+		Identity: service, Controller: service, Node: node,
 	})
 	if err := d.Start(listener, nil); err != nil {
 		return err
