@@ -19,6 +19,7 @@ use super::{AZURE_DISK, AZURE_FILE, CINDER, EBS, GCE, MIGRATED, PLUGIN, PORTWORX
 
 const DELETE: &str = "DeleteVolume";
 const FAILED: &str = "VolumeFailedDelete";
+const WAITS: &str = "VolumeDelete";
 const BY: &str = "pv.kubernetes.io/provisioned-by";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
@@ -97,8 +98,10 @@ fn deleted(stage: &Stage) -> Vec<String> {
 /// What is said of the failed deletion of this volume.
 fn told_of(stage: &Stage, name: &str) -> Vec<String> {
     let events = stage.api.objects("events");
-    let of_it =
-        |event: &&Value| event["reason"] == FAILED && event["involvedObject"]["name"] == name;
+    let of_it = |event: &&Value| {
+        let is_told = [FAILED, WAITS].map(|reason| event["reason"] == reason);
+        is_told.contains(&true) && event["involvedObject"]["name"] == name
+    };
     let messages = events.iter().filter(of_it);
     messages
         .map(|event| event["message"].as_str().unwrap().to_owned())
@@ -252,7 +255,7 @@ async fn m_79_and_85_and_90_volumes_that_are_not_deleted() {
         (
             "m85",
             ebs("m85"),
-            "persistentvolume m85 is still attached to node node1",
+            "persistentvolume m85 is still attached to node node1, waiting for detach",
         ),
         ("m90", moved("m90", EBS, "nfs", &nfs), "no spec.csi"),
     ];
@@ -260,10 +263,10 @@ async fn m_79_and_85_and_90_volumes_that_are_not_deleted() {
     stage.can(ControllerRpc::PublishUnpublishVolume);
     let attachment = build::attachment("va").by(EBS).on("node1").of("m85");
     stage.api.insert(attachment);
-    let count = rows.len();
     let rows = rows.map(|(row, volume, text)| (row, stage.api.insert(volume), text));
     let _program = stage.start(&["--retry-interval-start=5m"]);
-    stage.until_events(FAILED, count).await;
+    stage.until_events(FAILED, 2).await;
+    stage.until_events(WAITS, 1).await;
     settle().await;
     assert_eq!(stage.calls(DELETE), 0);
     for (row, before, text) in rows {
