@@ -80,12 +80,12 @@ impl Failure {
     /// Whether nothing has failed: the volume only waits for the nodes that use it.
     #[must_use]
     pub fn is_wait(&self) -> bool {
-        matches!(self, Self::Attached(..) | Self::AttachmentsMissed)
+        matches!(self, Self::Attached(..))
     }
 
     /// Whether it counts as a failed deletion in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !self.is_wait() && !matches!(self, Self::FinalizerAction(_))
+        !self.is_wait() && !matches!(self, Self::AttachmentsMissed | Self::FinalizerAction(_))
     }
 }
