@@ -267,12 +267,13 @@ pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Ve
     Ok((Command::Run(Box::new(config)), warnings))
 }
 
-/// Of a call, as `--max-streaming-duration-min` says it: at most a year.
+/// Of a call, as `--max-streaming-duration-min` says it: at most what a deadline of gRPC says in milliseconds. In
+/// seconds it would end before its time.
 fn longest(minutes: i64) -> Duration {
     const DEFAULT: u64 = 10;
-    const YEAR: u64 = 366 * 24 * 60;
+    const MOST: u64 = 99_999_999 / 60_000;
     let minutes = u64::try_from(minutes).ok().filter(|minutes| *minutes > 0);
-    Duration::from_mins(minutes.map_or(DEFAULT, |minutes| minutes.min(YEAR)))
+    Duration::from_mins(minutes.map_or(DEFAULT, |minutes| minutes.min(MOST)))
 }
 
 fn http(values: &Values) -> Option<Http> {

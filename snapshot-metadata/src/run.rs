@@ -23,7 +23,7 @@ use crate::work::driver::Driver;
 use crate::work::metrics::Metrics;
 use crate::work::objects::Objects;
 use crate::work::room::Room;
-use crate::work::server::Server;
+use crate::work::server::{AT_ONCE, Server};
 use crate::work::tls::Certificates;
 
 const PROGRAM: Program = Program {
@@ -125,6 +125,7 @@ async fn work(
         ending: seat.ending.clone(),
         ready: serving,
         calls: watch::Sender::new(0),
+        room: Room::new(AT_ONCE.0, AT_ONCE.1),
     });
     let not_ready = async {
         seat.ending.requested().await;

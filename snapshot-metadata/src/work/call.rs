@@ -147,7 +147,6 @@ impl Service {
         }
         let (token, namespace, name) = (&request.token, &request.namespace, &request.snapshot);
         let client = self.reviews.admit(token, namespace, peer).await?;
-        seen.is_known = true;
         if let Some(address) = &client.address {
             self.certificates.compare(address);
         }
@@ -162,6 +161,8 @@ impl Service {
         let content = self.objects.content(bound).await?;
         let driver = self.driver.name();
         let handle = resolve::handle_of(&content, bound, name, driver)?;
+        // Names of what there is not are any number.
+        seen.is_known = true;
         let class = match &snapshot.class {
             Some(class) => self.objects.class(class).await?,
             None => resolve::default_class(self.objects.classes().await?, driver)?,
@@ -219,11 +220,17 @@ fn cancelled(_: Gone) -> Refusal {
     Refusal::new(Reason::Cancelled, Code::Cancelled, "context canceled")
 }
 
+/// What a client says, as far as it goes into a line of the log: it may be anybody's.
+fn cut(text: &str) -> &str {
+    const LONGEST: usize = 256;
+    grpc::shortened(text, LONGEST)
+}
+
 /// One line for each failure. Neither token nor Secret are among what it is made of.
 fn report(number: u64, request: &Request, outcome: &Result<(), Refusal>, took: Duration) {
     let op = format!("Get{}-{number}", request.method());
-    let (namespace, snapshot) = (request.namespace.as_str(), request.snapshot.as_str());
-    let base = request.base.as_deref().unwrap_or_default();
+    let (namespace, snapshot) = (cut(&request.namespace), cut(&request.snapshot));
+    let base = cut(request.base.as_deref().unwrap_or_default());
     let (offset, most) = (request.offset, request.most);
     let seconds = took.as_secs_f32();
     match outcome {

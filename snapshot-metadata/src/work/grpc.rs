@@ -18,10 +18,10 @@ use prost::Message;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-/// Longest request.
-const LONGEST: usize = 64 << 10;
+/// Longest request: a token of 16 KiB, names, a handle.
+const LONGEST: usize = 24 << 10;
 /// A request is a few hundred bytes, so whoever takes longer has no interest in an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that wait in the connection for one stream: what the window allows, and this at most.
 const AT_ONCE: usize = 32 << 10;
 /// Longest text of a status: it is a header, which clients limit.
@@ -186,7 +186,7 @@ impl Answer {
     /// not get to a status behind that.
     pub fn end(mut self, status: &Status) {
         let mut trailers = HeaderMap::new();
-        let text = shortened(status.message());
+        let text = shortened(status.message(), LONGEST_TEXT);
         if Status::new(status.code(), text)
             .add_header(&mut trailers)
             .is_err()
@@ -221,10 +221,10 @@ fn response() -> Response<()> {
     response
 }
 
-fn shortened(text: &str) -> &str {
-    let end = (0..=LONGEST_TEXT)
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
+/// As much of the text as is not longer, in bytes.
+#[must_use]
+pub fn shortened(text: &str, longest: usize) -> &str {
+    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or(0).min(text.len())).unwrap_or(text)
 }
 
@@ -250,10 +250,16 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(shortened("a"), "a");
+        assert_eq!(shortened("a", LONGEST_TEXT), "a");
         let long = "é".repeat(LONGEST_TEXT);
-        assert_eq!(shortened(&long).len(), LONGEST_TEXT);
-        assert_eq!(shortened(&long[..LONGEST_TEXT]).len(), LONGEST_TEXT);
-        assert_eq!(shortened(&format!("a{long}")).len(), LONGEST_TEXT - 1);
+        assert_eq!(shortened(&long, LONGEST_TEXT).len(), LONGEST_TEXT);
+        assert_eq!(
+            shortened(&long[..LONGEST_TEXT], LONGEST_TEXT).len(),
+            LONGEST_TEXT
+        );
+        assert_eq!(
+            shortened(&format!("a{long}"), LONGEST_TEXT).len(),
+            LONGEST_TEXT - 1
+        );
     }
 }

@@ -5,6 +5,7 @@ use csi_proto::health::{HealthCheckRequest, HealthCheckResponse};
 use h2::RecvStream;
 use prost::Message as _;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::Status;
 
 use super::grpc::{self, Answer};
@@ -14,9 +15,9 @@ pub async fn check(mut body: RecvStream, mut answer: Answer, ready: &watch::Rece
     let asked = asked(&mut body).await;
     let now = encoded(*ready.borrow());
     let status = match asked {
-        Ok(()) => match answer.send(&now, &[]).await {
-            Ok(()) => Status::new(tonic::Code::Ok, ""),
-            Err(_gone) => return,
+        Ok(()) => match timeout(grpc::PATIENCE, answer.send(&now, &[])).await {
+            Ok(Ok(())) => Status::new(tonic::Code::Ok, ""),
+            Ok(Err(_)) | Err(_) => return,
         },
         Err(status) => status,
     };

@@ -36,8 +36,11 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_mins(2);
 /// After so long a client is asked whether it is still there, and so long it may take for the answer.
 const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// Calls at the same time of all clients and of one address, whatever they ask: what a call holds before anybody
+/// knows whose it is, is memory.
+pub const AT_ONCE: (usize, usize) = (2048, 1024);
 /// Largest list of headers.
-const HEADERS: u32 = 16 << 10;
+const HEADERS: u32 = 8 << 10;
 /// Bytes of answers that wait in a connection for each stream.
 const BUFFER: usize = 64 << 10;
 /// Pause when the process is out of file descriptors.
@@ -56,6 +59,8 @@ pub struct Server {
     pub ready: watch::Receiver<bool>,
     /// How many calls of clients run.
     pub calls: watch::Sender<usize>,
+    /// For [`AT_ONCE`].
+    pub room: Room<IpAddr>,
 }
 
 impl Server {
@@ -183,8 +188,14 @@ impl Server {
         if !grpc::is_grpc(&head.headers) {
             return answer.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let path = head.uri.path();
+        let Some(_place) = self.room.try_enter(&peer) else {
+            return answer.end(&Status::unavailable("too many calls at the same time"));
+        };
         let (service, limit) = (&self.service, grpc::timeout_of(&head.headers));
+        let uri = head.uri.clone();
+        // Or a call would hold them as long as it takes.
+        drop(head);
+        let path = uri.path();
         match path {
             "/grpc.health.v1.Health/Check" => {
                 return health::check(body, answer, &self.ready).await;

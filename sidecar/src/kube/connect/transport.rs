@@ -96,10 +96,11 @@ impl Transport {
 }
 
 impl Transport {
-    /// The host of the server's URL, with its port if it has one.
+    /// The host of the server's URL, with its port if it has one, without user and password.
     pub(super) fn host(&self) -> &str {
         let server = self.shared.config.cluster_url.authority();
-        server.map_or("none", |server| server.as_str())
+        let host = server.and_then(|server| server.as_str().rsplit('@').next());
+        host.unwrap_or("none")
     }
 }
 

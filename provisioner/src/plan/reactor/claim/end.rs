@@ -134,7 +134,10 @@ impl Provisioner {
         }
         if open.gone {
             self.tell_of_owed(open, &failure, due);
-            if let Some(delay) = self.in_flight.pause(key, now) {
+            // What it is filled from stays until there is an answer: somebody waits for that.
+            let is_awaited = claim.data_source.is_some() || claim.data_source_ref.is_some();
+            let pause = self.in_flight.pause(key, now).filter(|_| !is_awaited);
+            if let Some(delay) = pause {
                 return Verdict::After {
                     delay,
                     failure: Some(Failed::Claim(failure, false)),
