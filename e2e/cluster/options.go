@@ -78,7 +78,7 @@ func (o *options) register(fs *flag.FlagSet) {
 	fs.StringVar(&o.Runtime, "runtime", "", "folder with the programs of a real node: bin/ (containerd, runc, ...) and cni/")
 	fs.DurationVar(&o.StatusPeriod, "status-period", 500*time.Millisecond, "kubelet's node status period")
 	fs.StringVar(&o.FeatureGates, "feature-gates", "", "feature gates for every Kubernetes component")
-	fs.DurationVar(&o.Timeout, "timeout", 60*time.Second, "give up when the cluster is not ready by then")
+	fs.DurationVar(&o.Timeout, "timeout", 3*time.Minute, "give up when the cluster is not ready by then")
 	fs.Var(listFlag{&o.APIServerArgs}, "apiserver-arg", "one more kube-apiserver flag (repeatable)")
 	fs.Var(listFlag{&o.ControllerManagerArgs}, "controller-manager-arg", "one more kube-controller-manager flag (repeatable)")
 	fs.Var(listFlag{&o.SchedulerArgs}, "scheduler-arg", "one more kube-scheduler flag (repeatable)")
