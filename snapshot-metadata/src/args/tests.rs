@@ -115,7 +115,7 @@ fn durations_of_a_call() {
         ("1", 60),
         ("0", 600),
         ("-3", 600),
-        ("9223372036854775807", 31_622_400),
+        ("9223372036854775807", 99_960),
     ] {
         let flag = format!("--max-streaming-duration-min={minutes}");
         assert_eq!(config(&[&flag]).longest, Duration::from_secs(seconds));
