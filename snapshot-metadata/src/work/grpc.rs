@@ -18,8 +18,8 @@ use prost::Message;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-/// Longest request: a token of 16 KiB, names, a handle.
-const LONGEST: usize = 24 << 10;
+/// Longest request.
+const LONGEST: usize = 64 << 10;
 /// A request is a few hundred bytes, so whoever takes longer has no interest in an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that wait in the connection for one stream: what the window allows, and this at most.
