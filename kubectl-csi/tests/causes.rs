@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use kubectl_csi::model::Kind;
 use kubectl_csi::plan::{CAUSES, Certainty, State};
-use world::{World, rows};
+use world::{World, never, rows};
 
 /// What only the endpoint of this project's controllers can tell, and one that is two others.
 const ELSEWHERE: &[&str] = &["C11", "C27", "C90"];
@@ -41,6 +41,18 @@ fn w_20_w_70_each_cause_is_told_from_its_world() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn w_20_w_70_a_cause_is_not_told_from_what_only_looks_like_it() {
+    for (number, row) in never().iter().enumerate() {
+        let (verdict, _) = row.world().ask(&row.subject, true);
+        let told = { verdict.causes.iter() }.find(|cause| {
+            cause.id == row.id
+                && (row.certainty == "any" || cause.certainty.word() == row.certainty)
+        });
+        assert!(told.is_none(), "row {number}, {}: {told:?}", row.id);
+    }
 }
 
 #[test]
@@ -168,6 +180,7 @@ fn w_42_what_may_lose_something_says_so() {
         "drain",
         "delete pvc",
         "allow-volume-mode-change",
+        "scale",
     ];
     for row in rows() {
         let (verdict, _) = row.world().ask(&row.subject, true);
@@ -184,6 +197,87 @@ fn w_42_what_may_lose_something_says_so() {
                 row.id
             );
         }
+    }
+}
+
+/// The remedies of a cause of a world, as text.
+fn remedies(subject: &str, edits: &[&str]) -> Vec<(Option<String>, Option<String>)> {
+    let mut world = World::healthy();
+    edits.iter().for_each(|edit| world.edit(edit));
+    let (verdict, _) = world.ask(subject, false);
+    let first = verdict.causes.first().unwrap();
+    { first.remedies.iter() }
+        .map(|one| (one.command.clone(), one.risk.clone()))
+        .collect()
+}
+
+#[test]
+fn w_42_one_finalizer_is_removed_and_no_other() {
+    let edits = |name: &str| {
+        format!(
+            r#"pvc shop/data-db-0 metadata.finalizers = ["kubernetes.io/pvc-protection","{name}"]"#
+        )
+    };
+    let own = edits("database.example.com/protect");
+    let world = ["@gone", "- pod shop/db-0", &own];
+    let commands: Vec<_> = remedies("pvc/shop/data-db-0", &world)
+        .into_iter()
+        .filter_map(|(command, _)| command)
+        .collect();
+    assert_eq!(
+        commands,
+        [
+            r#"kubectl -n shop patch persistentvolumeclaims data-db-0 --type=json -p '[{"op":"test","path":"/metadata/finalizers/1","value":"database.example.com/protect"},{"op":"remove","path":"/metadata/finalizers/1"}]'"#
+        ]
+    );
+    let strange = edits("a'b");
+    let world = ["@gone", "- pod shop/db-0", &strange];
+    let mut commands = remedies("pvc/shop/data-db-0", &world).into_iter();
+    assert!(commands.all(|(command, _)| command.is_none()));
+    // Whether a pod uses the claim is not known.
+    let mut world = World::healthy();
+    world.edit("@gone");
+    world.edit(&own);
+    world.forbidden.insert(Kind::Pod);
+    let (verdict, _) = world.ask("pvc/shop/data-db-0", false);
+    let first = verdict.causes.first().unwrap();
+    assert!(first.text.contains("could not be seen"), "{}", first.text);
+    assert!(first.remedies.iter().all(|one| one.command.is_none()));
+    for row in rows() {
+        let (verdict, _) = row.world().ask(&row.subject, true);
+        for remedy in verdict.causes.iter().flat_map(|cause| &cause.remedies) {
+            let command = remedy.command.clone().unwrap_or_default();
+            assert!(!command.contains("null"), "{}: {command}", row.id);
+        }
+    }
+}
+
+#[test]
+fn w_42_a_pod_whose_end_deletes_data_is_not_deleted_without_a_word() {
+    let unscheduled = [
+        "@unscheduled",
+        "@gone",
+        r#"pod shop/db-0 status.conditions.0.message = "persistentvolumeclaim \"data-db-0\" is being deleted""#,
+    ];
+    let ended = ["@gone", r#"pod shop/db-0 status.phase = "Succeeded""#];
+    for (subject, edits) in [
+        ("pod/shop/db-0", &unscheduled[..]),
+        ("pvc/shop/data-db-0", &ended[..]),
+    ] {
+        let told = remedies(subject, edits);
+        let keep = { told.iter() }
+            .position(|(command, _)| command.as_ref().is_some_and(|text| text.contains("Retain")));
+        let delete = { told.iter() }.position(|(command, _)| {
+            { command.as_ref() }.is_some_and(|text| text.contains("delete pod"))
+        });
+        assert!(keep.is_some() && keep < delete, "{told:?}");
+        let risk = told[delete.unwrap()].1.clone().unwrap();
+        assert!(risk.contains("its data"), "{risk}");
+        let mut kept = edits.to_vec();
+        kept.push(r#"pv pvc-1 spec.persistentVolumeReclaimPolicy = "Retain""#);
+        let told = remedies(subject, &kept);
+        let data = |text: &Option<String>| text.as_ref().is_some_and(|one| one.contains("data"));
+        assert!(!told.iter().any(|(_, risk)| data(risk)), "{told:?}");
     }
 }
 

@@ -130,7 +130,9 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     let no_driver = known.is_missing();
     match controller::check(way, depth + 1, Role::Attacher, driver)? {
         Presence::There => {}
-        Presence::Nobody if leaving => return delete::left_behind(way, &at, driver, no_driver),
+        Presence::Nobody if leaving => {
+            return delete::left_behind(way, &at, &own.metadata.finalizers, driver, no_driver);
+        }
         Presence::Nobody if error.is_none() => return nobody(way, &at, driver, known),
         Presence::Unknown if error.is_none() && !has_finalizer && no_driver => {
             return nobody(way, &at, driver, known);
@@ -233,22 +235,27 @@ fn slow(at: &Ref, driver: &str) -> Finding {
 }
 
 /// C45 and its like: what the attacher wrote about detaching.
-pub(super) fn not_detached(way: &mut Way<'_>, own: &Attachment, error: &AttachError) -> Step {
-    let at = of(own);
-    let (driver, node, text) = (&*own.spec.attacher, &*own.spec.node_name, &*error.message);
+pub(super) fn not_detached(
+    way: &mut Way<'_>,
+    attachment: &Attachment,
+    error: &AttachError,
+) -> Step {
+    let at = of(attachment);
+    let spec = &attachment.spec;
+    let (driver, node, text) = (&*spec.attacher, &*spec.node_name, &*error.message);
     way.unfinished = true;
     let gone = way.get::<Node>(Kind::Node, "", node)?.is_missing();
-    if gone
-        || has(text, &["node not found", "instance not found", "node"]) && has(text, &["not found"])
-    {
-        let words = format!(
-            "The volume cannot be detached: {driver} does not find {node}{}.",
-            if gone {
-                ", which does not exist any more"
-            } else {
-                ""
-            }
-        );
+    // NotFound may be about the volume, too.
+    let not_found = has(text, &["node not found", "instance not found"])
+        || (code(text) == Some("NotFound") && !has(text, &["volume"]));
+    if gone || not_found {
+        let words = if gone {
+            format!(
+                "Node {node} does not exist any more, and {driver} does not detach the volume from it."
+            )
+        } else {
+            format!("The volume cannot be detached: {driver} does not find {node}.")
+        };
         let finding = if gone {
             Finding::proved("C45", &at, words).quoting(text)
         } else {
@@ -256,9 +263,14 @@ pub(super) fn not_detached(way: &mut Way<'_>, own: &Attachment, error: &AttachEr
         };
         let finding = finding
             .driver("a version that takes a machine that is gone for detached")
-            .admin("if the machine is certainly gone: take the attachment's finalizer off")
-            .command(format!("kubectl patch volumeattachment {} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'", at.name))
-            .risk("if the machine still runs with the volume, two nodes write to it");
+            .admin("if the machine is certainly gone: remove the attachment's finalizer");
+        let own = names::finalizer(driver);
+        let finding = match delete::without_finalizer(&at, &attachment.metadata.finalizers, &own) {
+            Some(command) => finding.command(command),
+            None => finding,
+        };
+        let finding =
+            finding.risk("if the machine still runs with the volume, two nodes write to it");
         return way.tell(finding);
     }
     let words = format!("{driver} does not detach the volume from {node}.");

@@ -7,27 +7,74 @@ use super::claim::of_claim;
 use super::controller::{Presence, Role};
 use super::schedule::{called, users};
 use super::verdict::Finding;
-use super::way::{Step, Way, Which};
+use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed};
 use super::{attach, controller, mount};
-use crate::model::{Claim, Driver, Kind, Node, Ref, Snapshot, Volume};
+use crate::model::{Claim, Driver, Kind, Node, Ref, Snapshot, Text, Volume};
 
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const CLONE_SOURCE: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
-/// A command that takes finalizers off.
-pub(super) fn without_finalizers(at: &Ref) -> String {
+/// A command that removes the finalizer `name` and no other: the API server refuses it if another one has taken its place meanwhile.
+pub(super) fn without_finalizer(at: &Ref, finalizers: &[Text], name: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "./_-".contains(c);
+    let place = finalizers.iter().position(|one| *one == name)?;
+    if !name.chars().all(plain) {
+        return None;
+    }
     let namespace = match &*at.namespace {
         "" => String::new(),
         namespace => format!("-n {namespace} "),
     };
-    format!(
-        "kubectl {namespace}patch {} {} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'",
+    let path = format!("\"path\":\"/metadata/finalizers/{place}\"");
+    Some(format!(
+        "kubectl {namespace}patch {} {} --type=json -p '[{{\"op\":\"test\",{path},\"value\":\"{name}\"}},{{\"op\":\"remove\",{path}}}]'",
         at.kind.plural(),
         at.name
-    )
+    ))
+}
+
+/// The volume that goes with a claim, data and all, and how sure that is.
+pub(super) fn doomed(way: &mut Way<'_>, claim: &Claim) -> Step<Option<Doomed>> {
+    let name = &*claim.spec.volume_name;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let at = Ref::new(Kind::Volume, "", name);
+    let risk = match way.get::<Volume>(Kind::Volume, "", name)? {
+        Got::Missing => return Ok(None),
+        Got::Found(volume) if volume.spec.persistent_volume_reclaim_policy == "Retain" => {
+            return Ok(None);
+        }
+        Got::Found(_) => format!(
+            "the claim is deleted then, and with it the {at} and its data (reclaim policy Delete)"
+        ),
+        Got::Unseen => format!(
+            "the claim is deleted then, and with it the {at} and its data, unless its reclaim policy is Retain"
+        ),
+    };
+    Ok(Some(Doomed { at, risk }))
+}
+
+/// A volume that goes with its claim.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    at: Ref,
+    pub(super) risk: String,
+}
+
+impl Doomed {
+    /// How to keep it, which has to be done first.
+    pub(super) fn kept(&self, finding: Finding) -> Finding {
+        finding
+            .admin("to keep the data, do this first")
+            .command(format!(
+                "kubectl patch pv {} --type=merge -p '{{\"spec\":{{\"persistentVolumeReclaimPolicy\":\"Retain\"}}}}'",
+                self.at.name
+            ))
+    }
 }
 
 /// C61 to C63.
@@ -37,8 +84,10 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
     way.at(depth, at, "is being deleted");
     let finalizers = &claim.metadata.finalizers;
     let has_finalizer = |name: &str| finalizers.iter().any(|one| *one == name);
+    let mut blind = false;
     if has_finalizer(CLAIM_PROTECTION) {
-        let (pods, _) = users(way, at)?;
+        let (pods, whole) = users(way, at)?;
+        blind = !whole;
         if let Some(first) = pods.first() {
             let names: Vec<_> = pods.iter().map(|pod| called(way, pod)).collect();
             way.at(depth + 1, &super::pod::of(first), "names it");
@@ -47,18 +96,28 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
                 listed(&names)
             );
             let pod = super::pod::of(first);
-            let finding = Finding::proved("C61", at, text)
-                .you("delete that pod")
-                .command(format!(
-                    "kubectl -n {} delete pod {}",
-                    pod.namespace, pod.name
-                ));
-            let finding = if first.is_over() {
-                finding
-            } else {
-                finding.risk("it is running; what it does ends")
+            let doomed = doomed(way, claim)?;
+            let finding = Finding::proved("C61", at, text);
+            let finding = match &doomed {
+                Some(doomed) => doomed.kept(finding),
+                None => finding,
+            };
+            let finding = finding.you("delete that pod").command(format!(
+                "kubectl -n {} delete pod {}",
+                pod.namespace, pod.name
+            ));
+            let running = (!first.is_over()).then(|| "it is running; what it does ends".to_owned());
+            let risks: Vec<_> = running
+                .into_iter()
+                .chain(doomed.map(|one| one.risk))
+                .collect();
+            let finding = match risks.is_empty() {
+                true => finding,
+                false => finding.risk(risks.join("; ")),
             };
             way.tell(finding)?;
+        } else if blind {
+            way.at(depth + 1, at, "whether a pod uses it could not be seen");
         }
     }
     if has_finalizer(SNAPSHOT_SOURCE) || has_finalizer(CLONE_SOURCE) {
@@ -98,26 +157,31 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
         way.tell(finding.you("see why that does not finish (kubectl csi why), or delete it"))?;
     }
     let known = [CLAIM_PROTECTION, SNAPSHOT_SOURCE, CLONE_SOURCE];
-    foreign(way, at, finalizers, &known)
+    foreign(way, at, finalizers, &known, blind)
 }
 
-/// C63: somebody else's finalizer.
-fn foreign(way: &mut Way<'_>, at: &Ref, finalizers: &[crate::model::Text], known: &[&str]) -> Step {
+/// C63: somebody else's finalizer. `blind`: whether a pod uses the object could not be seen.
+fn foreign(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], known: &[&str], blind: bool) -> Step {
     let Some(other) = finalizers
         .iter()
         .find(|one| !known.contains(&&***one) && !one.starts_with("external-attacher/"))
     else {
         return Ok(());
     };
-    let text = format!(
-        "The {at} is kept by the finalizer {other}, which is not Kubernetes' own: the program that put it there has to take it off."
+    let mut text = format!(
+        "The {at} is kept by the finalizer {other}, which is not Kubernetes' own: the program that put it there has to remove it."
     );
+    if blind {
+        text.push_str(" Whether a pod uses it, too, could not be seen.");
+    }
     let finding = Finding::proved("C63", at, text)
         .admin("see whether that program runs, and what its log says")
-        .admin("if it is gone for good: take the finalizer off")
-        .command(without_finalizers(at))
-        .risk("what that program was to clean up stays behind");
-    way.tell(finding)
+        .admin("if it is gone for good: remove the finalizer");
+    let finding = match without_finalizer(at, finalizers, other).filter(|_| !blind) {
+        Some(command) => finding.command(command),
+        None => finding,
+    };
+    way.tell(finding.risk("what that program was to clean up stays behind"))
 }
 
 /// A volume that is being deleted: C47, C64, C68.
@@ -161,7 +225,7 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
     if has_finalizer(&own) {
         let known = way.get::<Driver>(Kind::Driver, "", driver)?;
         if controller::check(way, depth + 1, Role::Attacher, driver)? == Presence::Nobody {
-            return left_behind(way, at, driver, known.is_missing());
+            return left_behind(way, at, finalizers, driver, known.is_missing());
         }
     }
     if has_finalizer(PROVISIONER) {
@@ -177,26 +241,42 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
             return way.tell(Finding::guessed("C68", at, text).admin("newer sidecars").driver("see whether the volume still exists in the storage; if not, the finalizer can go"));
         }
     }
-    foreign(way, at, finalizers, &[VOLUME_PROTECTION, PROVISIONER])
+    foreign(
+        way,
+        at,
+        finalizers,
+        &[VOLUME_PROTECTION, PROVISIONER],
+        false,
+    )
 }
 
 /// C47: the attacher's finalizer, and no attacher.
-pub(super) fn left_behind(way: &mut Way<'_>, at: &Ref, driver: &str, no_driver: bool) -> Step {
+pub(super) fn left_behind(
+    way: &mut Way<'_>,
+    at: &Ref,
+    finalizers: &[Text],
+    driver: &str,
+    no_driver: bool,
+) -> Step {
     way.unfinished = true;
     let gone = if no_driver {
         format!("driver {driver} is not in this cluster any more")
     } else {
         format!("nobody attaches and detaches for {driver} any more")
     };
+    let own = names::finalizer(driver);
     let text = format!(
-        "The {at} is kept by the finalizer {}, and {gone}: nobody is left to take it off.",
-        names::finalizer(driver)
+        "The {at} is kept by the finalizer {own}, and {gone}: nobody is left to remove it."
     );
     let finding = Finding::proved("C47", at, text)
         .admin("install the driver once more, let it clean up, then remove it again")
-        .admin("if the volume is certainly not attached in the storage: take the finalizer off")
-        .command(without_finalizers(at))
-        .risk("if it is still attached there, a node can write to it that nobody watches");
+        .admin("if the volume is certainly not attached in the storage: remove the finalizer");
+    let finding = match without_finalizer(at, finalizers, &own) {
+        Some(command) => finding.command(command),
+        None => finding,
+    };
+    let finding =
+        finding.risk("if it is still attached there, a node can write to it that nobody watches");
     way.tell(finding)
 }
 

@@ -12,7 +12,7 @@ use crate::model::{
 /// Where kubelets look for drivers, unless they were told otherwise.
 const KUBELET: &str = "/var/lib/kubelet";
 
-/// Taints that a registrar takes off once its driver is there.
+/// Taints that a registrar removes once its driver is there.
 const STARTUP: &[&str] = &["agent-not-ready", "driver-not-ready", "startup-taint"];
 
 fn at(name: &str) -> Ref {
@@ -270,6 +270,14 @@ fn plugin_pods(
     Ok(())
 }
 
+/// The taint by which this driver keeps pods off a node until it is there. Those of others (a network's agent) end the same.
+pub(super) fn startup_taint<'a>(node: &'a Node, driver: &str) -> Option<&'a Taint> {
+    node.spec.taints.iter().find(|taint| {
+        let own = taint.key.split_once('/');
+        own.is_some_and(|(of, name)| of == driver && has(name, STARTUP))
+    })
+}
+
 /// C91: a taint that says the driver is not there, though it is.
 pub(super) fn left_taint(
     way: &mut Way<'_>,
@@ -277,29 +285,20 @@ pub(super) fn left_taint(
     node: &Node,
     csi_node: Option<&CsiNode>,
 ) -> Step {
-    let taint = node
-        .spec
-        .taints
-        .iter()
-        .find(|taint| has(&taint.key, STARTUP));
-    let (Some(taint), Some(csi_node)) = (taint, csi_node) else {
+    let registered = csi_node.iter().flat_map(|one| one.spec.drivers.iter());
+    let left = { registered.map(|one| (one, startup_taint(node, &one.name))) }
+        .find_map(|(entry, taint)| Some((entry, taint?)));
+    let Some((entry, taint)) = left else {
         return Ok(());
     };
-    let driver = taint.key.split('/').next().unwrap_or_default();
-    let entry = csi_node
-        .spec
-        .drivers
-        .iter()
-        .find(|one| one.name == driver || csi_node.spec.drivers.len() == 1);
-    let Some(entry) = entry else { return Ok(()) };
     let object = at(&node.metadata.name);
     way.at(depth, &object, format!("taint {}", taint.key));
     let text = format!(
-        "{} has registered on {}, but the taint {} that keeps pods off until then is still there: nobody has the task or the right to take it off.",
+        "{} has registered on {}, but the taint {} that keeps pods off until then is still there: nobody has the task or the right to remove it.",
         entry.name, object.name, taint.key
     );
     let finding = Finding::proved("C91", &object, text)
-        .admin("take it off; nothing can be lost by that")
+        .admin("remove the taint")
         .command(format!("kubectl taint node {} {}:{}-", object.name, taint.key, taint.effect))
         .driver("let the driver or its registrar do it (--remove-taint of csi-node-driver-registrar here), with patch on nodes");
     way.tell(finding)

@@ -4,7 +4,9 @@ use super::pod::Consumer;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which, one};
 use super::words::{has, listed};
-use crate::model::{Kind, Node, Pod, Ref, Volume};
+use crate::model::{Kind, Node, Pod, Ref, Requirement, Volume};
+
+const HOST: &str = "kubernetes.io/hostname";
 
 /// C28 to C30: volumes that cannot be reached from where there is room.
 pub(super) fn affinity(
@@ -13,7 +15,14 @@ pub(super) fn affinity(
     words: &str,
     volumes: &[(Ref, Ref)],
 ) -> Step {
-    if !has(words, &["volume node affinity conflict"]) {
+    // The second is how schedulers since 1.34 say it.
+    if !has(
+        words,
+        &[
+            "volume node affinity conflict",
+            "didn't match persistentvolume's node affinity",
+        ],
+    ) {
         return Ok(());
     }
     let nodes = way.list::<Node>(Kind::Node, &Which::all())?;
@@ -35,7 +44,7 @@ pub(super) fn affinity(
         let fits = |node: &&Node| volume.terms().iter().any(|term| term.unmet(node).is_none());
         let fitting: Vec<_> = nodes.items.iter().copied().filter(fits).collect();
         if fitting.is_empty() {
-            return nowhere(way, claim, at, volume);
+            return nowhere(way, claim, at, volume, &nodes.items);
         }
         reached.push((at, fitting));
     }
@@ -109,22 +118,26 @@ fn passed_over(node: &Node, pod: &Pod) -> String {
 }
 
 /// No node reaches the volume at all.
-fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume) -> Step {
-    let host = volume
-        .terms()
-        .iter()
-        .flat_map(|term| &term.match_expressions);
-    let host = { host }.find(|one| one.key == "kubernetes.io/hostname");
-    let label = volume
-        .terms()
-        .iter()
-        .flat_map(|term| &term.match_expressions)
-        .next();
-    if let Some(host) = host {
-        let hosts: Vec<_> = host.values.iter().map(|value| &**value).collect();
+fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&Node]) -> Step {
+    // Each term names a host that is not there: a label of another kind may come back with any node.
+    let there = |host: &str| {
+        let mut labels = nodes.iter().map(|node| &node.metadata.labels);
+        labels.any(|labels| labels.get(HOST) == Some(host))
+    };
+    let gone = |one: &&Requirement| {
+        let known = one.key == HOST && one.operator == "In" && !one.values.is_empty();
+        known && !one.values.iter().any(|host| there(host))
+    };
+    let hosts: Option<Vec<_>> = { volume.terms().iter() }
+        .map(|term| term.match_expressions.iter().find(gone))
+        .collect();
+    if let Some(hosts) = hosts {
+        let hosts: Vec<_> = { hosts.iter().flat_map(|host| host.values.iter()) }
+            .map(|value| &**value)
+            .collect();
         way.at(1, at, format!("is on {}, which is gone", listed(&hosts)));
         let text = format!(
-            "The {at} is on node {}, which does not exist any more. Its data is gone with the node, unless the node comes back.",
+            "The {at} is on node {}, which does not exist any more. If its data was on that node's disks, it is lost unless the node comes back.",
             listed(&hosts)
         );
         let finding = Finding::proved("C29", at, text)
@@ -134,10 +147,17 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume) -> Step {
             .risk("what is on the volume is lost for good, even if the node should come back");
         return way.tell(finding);
     }
-    let wants = label.map(|one| {
-        let values: Vec<_> = one.values.iter().map(|value| &**value).collect();
-        format!("{} {}", one.key, listed(&values))
+    let wants = volume.terms().first().map(|term| {
+        let wants = term.match_expressions.iter().map(|one| {
+            let values: Vec<_> = one.values.iter().map(|value| &**value).collect();
+            match &*one.operator {
+                "In" => format!("{} {}", one.key, listed(&values)),
+                other => format!("{} {other} {}", one.key, listed(&values)),
+            }
+        });
+        listed(&wants.collect::<Vec<_>>())
     });
+    let wants = wants.filter(|wants| !wants.is_empty());
     let wants = wants.unwrap_or_else(|| "labels that no node has".to_owned());
     way.at(1, at, "is reached from no node");
     let text =

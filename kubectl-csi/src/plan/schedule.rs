@@ -4,7 +4,7 @@ use super::pod::{Consumer, of};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many, one};
 use super::words::{has, listed, span};
-use super::{claim, provision, reach};
+use super::{claim, delete, provision, reach};
 use crate::model::{Attachment, Claim, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
 pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
@@ -29,10 +29,11 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let mut volumes = Vec::new();
     for at in &claims {
         let claim = way.get::<Claim>(Kind::Claim, &at.namespace, &at.name)?;
-        if claim.is_missing() || { claim.found() }
-            .is_some_and(|one| one.metadata.deletion_timestamp.0.is_some())
-        {
-            gone(way, consumer, at, claim.is_missing())?;
+        let leaving = claim
+            .found()
+            .filter(|one| one.metadata.deletion_timestamp.0.is_some());
+        if claim.is_missing() || leaving.is_some() {
+            gone(way, consumer, at, leaving)?;
             continue;
         }
         let Some(claim) = claim.found() else { continue };
@@ -68,7 +69,8 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
 }
 
 /// C32: the pod waits for a claim that is not there, or not for long.
-fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, missing: bool) -> Step {
+fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<&Claim>) -> Step {
+    let missing = leaving.is_none();
     let pod = consumer.pod;
     let owner = pod
         .metadata
@@ -95,6 +97,14 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, missing: bool) -
         ),
     };
     let finding = Finding::proved("C32", claim, why);
+    let doomed = match leaving {
+        Some(leaving) => delete::doomed(way, leaving)?,
+        None => None,
+    };
+    let finding = match &doomed {
+        Some(doomed) => doomed.kept(finding),
+        None => finding,
+    };
     let finding = match (missing, owner) {
         (_, Some(_)) => finding
             .you("delete the pod: its StatefulSet makes it again, with the claim")
@@ -104,6 +114,10 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, missing: bool) -
             )),
         (true, None) => finding.you("create the claim, or correct its name in the pod"),
         (false, None) => finding.you("wait until the claim is gone, then create both again"),
+    };
+    let finding = match doomed {
+        Some(doomed) => finding.risk(doomed.risk),
+        None => finding,
     };
     way.tell(finding)
 }
@@ -211,11 +225,8 @@ fn count(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref
 
 /// C34, C91, C92: the driver is not on the node yet, or nobody says that it is.
 fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
-    let tainted = has(words, &["untolerated taint"])
-        && has(
-            words,
-            &["agent-not-ready", "driver-not-ready", "startup-taint"],
-        );
+    // Schedulers since 1.34 do not name the taint.
+    let tainted = has(words, &["untolerated taint"]);
     let absent = has(
         words,
         &[
@@ -229,8 +240,10 @@ fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     way.expect([
         many(Kind::Node, &Which::all()),
         many(Kind::CsiNode, &Which::all()),
+        many(Kind::Driver, &Which::all()),
     ])?;
     let nodes = way.list::<Node>(Kind::Node, &Which::all())?;
+    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
     let csi_nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
     for node in nodes.items.iter().filter(|_| tainted) {
         let csi_node = csi_nodes
@@ -239,10 +252,18 @@ fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
             .find(|one| one.metadata.name == *node.metadata.name);
         super::node::left_taint(way, 1, node, csi_node.copied())?;
     }
+    let awaited = |node: &Node| {
+        let mut drivers = drivers.items.iter();
+        let of = |driver: &&Driver| super::node::startup_taint(node, &driver.metadata.name);
+        absent || drivers.any(|driver| of(&driver).is_some())
+    };
     let new: Vec<_> = { nodes.items.iter() }
-        .filter(|node| !way.is_older(node.metadata.creation_timestamp.0, 300))
+        .filter(|node| !way.is_older(node.metadata.creation_timestamp.0, 300) && awaited(node))
         .map(|node| node.metadata.name.to_string())
         .collect();
+    if new.is_empty() && !absent {
+        return Ok(());
+    }
     way.at(1, consumer.at, "waits for its driver to be on a node");
     if !new.is_empty() {
         let text = format!(
@@ -256,7 +277,6 @@ fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
         return way.tell(finding);
     }
     if absent {
-        let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
         let names: Vec<_> = drivers
             .items
             .iter()

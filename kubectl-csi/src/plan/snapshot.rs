@@ -3,7 +3,7 @@
 use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE};
 
 use super::controller::{Presence, Role};
-use super::delete::without_finalizers;
+use super::delete::without_finalizer;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed, nearest, span};
@@ -263,9 +263,13 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
                 "The {at} is protected as the source of a claim, and no claim is made from it: a restore that failed has left the finalizer behind."
             );
             let finding = Finding::proved("C69", at, text)
-                .admin("csi-provisioner of this project takes it off within an hour; upstream's does not: take the finalizer off")
-                .command(without_finalizers(at))
-                .risk("a claim that is being made from it just then fails");
+                .admin("csi-provisioner of this project removes it within an hour; upstream's does not: remove the finalizer");
+            let command = without_finalizer(at, &snapshot.metadata.finalizers, SNAPSHOT_IN_USE);
+            let finding = match command {
+                Some(command) => finding.command(command),
+                None => finding,
+            };
+            let finding = finding.risk("a claim that is being made from it just then fails");
             return if claims.whole {
                 way.tell(finding)
             } else {

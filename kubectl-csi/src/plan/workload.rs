@@ -1,5 +1,7 @@
 //! What runs a program, and why it does not.
 
+use std::collections::BTreeSet;
+
 use super::controller::{Presence, Role};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
@@ -102,45 +104,62 @@ pub(super) fn unelected(
         .into_iter()
         .filter(|(_, one)| with_role(&one.spec.template.spec, role).is_some())
         .collect();
-    let own = with_program
+    let own: Vec<_> = with_program
         .iter()
-        .find(|(_, one)| !role.is_of_driver() || names_driver(&one.spec.template.spec, driver));
-    let Some((kind, workload)) = own else {
+        .filter(|(_, one)| !role.is_of_driver() || names_driver(&one.spec.template.spec, driver))
+        .collect();
+    if own.is_empty() {
         return Ok(if all && with_program.is_empty() {
             Presence::Nobody
         } else {
             Presence::Unknown
         });
-    };
-    let at = Ref::new(*kind, &workload.metadata.namespace, &workload.metadata.name);
-    if workload.spec.replicas == Some(0) {
+    }
+    let places: BTreeSet<&str> = { own.iter() }
+        .map(|(_, one)| &*one.metadata.namespace)
+        .collect();
+    let places: Vec<_> = places.into_iter().map(Which::of).collect();
+    way.expect(places.iter().map(|which| many(Kind::Pod, which)))?;
+    let (mut pods, mut seen) = (Vec::new(), all);
+    for which in &places {
+        let listed = way.list::<Pod>(Kind::Pod, which)?;
+        seen &= listed.whole;
+        pods.extend(listed.items.into_iter().filter(|pod| {
+            let named = !role.is_of_driver() || names_driver(&pod.spec, driver);
+            named && with_role(&pod.spec, role).is_some()
+        }));
+    }
+    if pods.iter().any(|pod| pod.is_ready()) {
+        return Ok(Presence::There);
+    }
+    for pod in &pods {
+        broken(way, depth, role, pod)?;
+    }
+    if !own.iter().all(|(_, one)| one.spec.replicas == Some(0)) {
+        return Ok(Presence::Unknown);
+    }
+    if let Some((kind, workload)) = own.first() {
+        let at = Ref::new(*kind, &workload.metadata.namespace, &workload.metadata.name);
         way.at(depth, &at, "is scaled to 0");
         let text = format!(
             "{} of {driver} is not running: the {at} is scaled to 0.",
             role.program()
         );
-        let finding = Finding::proved("C9", &at, text)
+        let finding = if seen {
+            Finding::proved("C9", &at, text)
+        } else {
+            Finding::guessed("C9", &at, text)
+        };
+        let finding = finding
             .admin("scale it up")
             .command(format!(
                 "kubectl -n {} scale {} {} --replicas=1",
                 at.namespace,
                 kind.plural(),
                 at.name
-            ));
+            ))
+            .risk("if another workload does the same without leader election, two are at work");
         way.tell(finding)?;
-        return Ok(Presence::Nobody);
-    }
-    let pods = way.list::<Pod>(Kind::Pod, &Which::of(&at.namespace))?;
-    let own = pods.items.iter().filter(|pod| {
-        let named = !role.is_of_driver() || names_driver(&pod.spec, driver);
-        named && with_role(&pod.spec, role).is_some()
-    });
-    let own: Vec<_> = own.collect();
-    if own.iter().any(|pod| pod.is_ready()) {
-        return Ok(Presence::There);
-    }
-    for pod in &own {
-        broken(way, depth, role, pod)?;
     }
     Ok(Presence::Unknown)
 }

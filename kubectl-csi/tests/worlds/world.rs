@@ -324,7 +324,7 @@ impl Row {
 
 /// The tables: `ID CERTAINTY SUBJECT`, then edits that are indented.
 pub(crate) fn rows() -> Vec<Row> {
-    let tables = [
+    read(&[
         include_str!("claim.txt"),
         include_str!("schedule.txt"),
         include_str!("attach.txt"),
@@ -332,7 +332,15 @@ pub(crate) fn rows() -> Vec<Row> {
         include_str!("delete.txt"),
         include_str!("change.txt"),
         include_str!("snapshot.txt"),
-    ];
+    ])
+}
+
+/// Worlds of which a cause must not be told: `ID CERTAINTY SUBJECT`, `any` for whatever certainty.
+pub(crate) fn never() -> Vec<Row> {
+    read(&[include_str!("never.txt")])
+}
+
+fn read(tables: &[&str]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in tables.iter().flat_map(|table| table.lines()) {
         let text = line.trim();
