@@ -55,7 +55,7 @@ const EXAMPLES: &str = "Examples:
   kubectl get pods,pvc,pv,sc,volumeattachments,csinodes,csidrivers,nodes,events,leases -A -o json > dump
   kubectl csi why -A --offline dump     the same without the cluster
 
-Exit codes: 0 nothing is stuck, 1 could not look, 2 command line, 3 stuck and the cause found,
+Exit codes: 0 nothing is stuck, 1 could not look at everything, 2 command line, 3 stuck and the cause found,
 4 stuck and no cause found, 5 waits as it should.";
 
 fn flags(command: Command) -> Command {
@@ -181,6 +181,7 @@ fn ask(matches: &ArgMatches) -> Result<Ask, Exit> {
         .collect();
     let everywhere = matches.get_flag("all-namespaces");
     let namespace = text("namespace");
+    check_namespace(&namespace)?;
     let subject = subject(&words, &namespace)?;
     if everywhere
         && subject
@@ -252,6 +253,15 @@ fn seconds(text: &str) -> Option<std::time::Duration> {
     duration.to_std()
 }
 
+fn check_namespace(namespace: &str) -> Result<(), Exit> {
+    if namespace.is_empty() || sidecar::names::is_label(namespace) {
+        return Ok(());
+    }
+    Err(misused(&format!(
+        "--namespace={namespace:?}: this is no name of a namespace"
+    )))
+}
+
 fn subject(words: &[&str], namespace: &str) -> Result<Option<Ref>, Exit> {
     let (kind, name) = match words {
         [] => return Ok(None),
@@ -272,11 +282,6 @@ fn subject(words: &[&str], namespace: &str) -> Result<Option<Ref>, Exit> {
     };
     if !sidecar::names::is_subdomain(name) {
         return Err(misused(&format!("{name:?} is no name of an object")));
-    }
-    if !namespace.is_empty() && !sidecar::names::is_label(namespace) {
-        return Err(misused(&format!(
-            "--namespace={namespace:?}: this is no name of a namespace"
-        )));
     }
     Ok(Some(Ref::new(kind, namespace, name)))
 }

@@ -312,3 +312,37 @@ fn w_29_many_that_are_stuck_for_one_cause_are_one_line() {
         "{text}"
     );
 }
+
+#[test]
+fn w_29_nothing_found_is_not_all_well_where_lists_are_missing() {
+    use kubectl_csi::show::{Format, overview};
+    let mut world = World::healthy();
+    let (whole, _) = world.survey(None);
+    assert_eq!((whole.state(), whole.code()), (State::Fine, 0));
+    world.forbidden.insert(Kind::Attachment);
+    let (partial, _) = world.survey(None);
+    assert_eq!((partial.state(), partial.code()), (State::Unknown, 1));
+    let text = overview(&partial, "here", Format::Human, Default::default());
+    assert!(
+        text.starts_with("Nothing stuck was found here, but not everything could be looked at\n"),
+        "{text}"
+    );
+    let json = overview(&partial, "", Format::Json, Default::default());
+    assert!(json.contains(r#""state": "unknown""#), "{json}");
+}
+
+#[test]
+fn w_39_a_name_is_no_option_and_a_strange_lease_no_panic() {
+    let mut world = World::healthy();
+    world.edit("@gone");
+    world.edit("- pod shop/db-0");
+    world.edit(
+        r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"--all","namespace":"shop"},"spec":{"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data-db-0"}}]},"status":{"phase":"Running"}}"#,
+    );
+    let (verdict, _) = world.ask("pvc/shop/data-db-0", true);
+    assert!(verdict.causes.is_empty(), "{:?}", verdict.causes);
+    let mut world = World::healthy();
+    world.edit("@selected");
+    world.edit("lease storage/csi-example-com spec.leaseDurationSeconds = 9223372036854775807");
+    world.ask("pvc/shop/data-db-0", true);
+}

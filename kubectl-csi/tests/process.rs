@@ -81,7 +81,7 @@ fn w_35_exit_codes_with_files() {
                 &dump(folder.path(), "C5"),
             ],
             3,
-            "does not exist. Is fast meant?",
+            "does not exist. Did you mean fast?",
         ),
         (
             vec![

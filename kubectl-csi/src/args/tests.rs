@@ -65,6 +65,7 @@ fn w_35_a_line_that_makes_no_sense_ends_with_2_and_names_what_is_wrong() {
         ("kubectl-csi why pod/a -o yaml", "yaml"),
         ("kubectl-csi why pod/a --nonsense", "--nonsense"),
         ("kubectl-csi why pod/a -n A_b", "no name of a namespace"),
+        ("kubectl-csi why -n A_b", "no name of a namespace"),
         (
             "kubectl-csi why pod/a --request-timeout soon",
             "a duration needs a unit",

@@ -56,7 +56,10 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C30", "the pod's volumes have no node in common"),
     ("C31", "nodes have as many volumes as they may"),
     ("C32", "the pod's claim is missing, or being deleted"),
-    ("C33", "another pod has the claim alone"),
+    (
+        "C33",
+        "only one pod at a time may have the claim, and another one has it",
+    ),
     ("C34", "the driver is not on the new node yet"),
     ("C35", "another pod uses the volume on another node"),
     ("C36", "the node that has the volume does not answer"),
@@ -75,7 +78,7 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C46", "kubelet has not unmounted the volume yet"),
     (
         "C47",
-        "the attacher's finalizer is left, and nobody takes it off",
+        "the attacher's finalizer is left, and nobody removes it",
     ),
     ("C48", "the volume is being deleted while a pod wants it"),
     ("C49", "the driver is not on the node"),

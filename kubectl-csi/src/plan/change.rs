@@ -72,7 +72,7 @@ fn size(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
             |_| true,
         );
         let finding =
-            Finding::proved("C72", at, text).you(format!("ask for less, but at least {now}"));
+            Finding::proved("C72", at, text).you(format!("ask for less, but more than {now}"));
         let finding = match event {
             Some(event) => finding.quoting(&event.message),
             None => finding,
@@ -140,7 +140,7 @@ fn size(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
             let words = format!("{driver} refuses {asked}.");
             return way.tell(
                 Finding::said("C72", at, text, words)
-                    .you(format!("ask for less, but at least {now}")),
+                    .you(format!("ask for less, but more than {now}")),
             );
         }
     }

@@ -78,7 +78,7 @@ pub(super) fn class<'a>(
             way.at(depth, &object, "does not exist");
             let near = nearest(name, names.iter().map(String::as_str));
             let near = match (near, names.is_empty()) {
-                (Some(near), _) => format!(" Is {near} meant?"),
+                (Some(near), _) => format!(" Did you mean {near}?"),
                 (None, false) => format!(" There is {}.", listed(&names)),
                 (None, true) => " The cluster has no StorageClass at all.".to_owned(),
             };
@@ -140,7 +140,7 @@ pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -
         format!("{} {}", label.key, listed(&values))
     });
     let text = format!(
-        "StorageClass {} allows volumes in {} alone, and the pod was scheduled to {name}, which is elsewhere.",
+        "StorageClass {} allows volumes only in {}, and the pod was scheduled to {name}, which is elsewhere.",
         class.metadata.name,
         allowed.unwrap_or_default()
     );

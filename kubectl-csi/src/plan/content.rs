@@ -93,7 +93,7 @@ fn being_created(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     );
     let finding = Finding::proved("C82", at, text)
         .driver("see in its log what the call waits for")
-        .admin("if csi-snapshotter is gone for good: look in the storage for the snapshot, then take the annotation off")
+        .admin("if csi-snapshotter is gone for good: look in the storage for the snapshot, then remove the annotation")
         .command(format!("kubectl annotate volumesnapshotcontent {} {BEING_CREATED}-", at.name))
         .risk("if a snapshot exists, nothing in the cluster names it any more");
     way.tell(finding)

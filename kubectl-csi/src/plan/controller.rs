@@ -85,7 +85,8 @@ fn holder(lease: &Lease) -> &str {
 
 fn is_led(way: &Way<'_>, lease: &Lease) -> bool {
     let length = lease.spec.lease_duration_seconds.unwrap_or(15);
-    !lease.spec.holder_identity.is_empty() && !way.is_older(lease.spec.renew_time.0, length + SLACK)
+    !lease.spec.holder_identity.is_empty()
+        && !way.is_older(lease.spec.renew_time.0, length.saturating_add(SLACK))
 }
 
 /// Who leads, for the words of a path.
@@ -107,9 +108,7 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
     let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
     let name = holder(lease);
     let since = lease.spec.renew_time.0;
-    let ago = since
-        .map(|since| span(way.ago(since)))
-        .unwrap_or_else(|| "ever".to_owned());
+    let ago = since.map(|since| span(way.ago(since)));
     let who = if name.is_empty() {
         "nobody".to_owned()
     } else {
@@ -129,7 +128,7 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
             ))
             .command(format!("kubectl -n {} get pods", at.namespace));
         way.tell(finding)?;
-        return Ok(Presence::Nobody);
+        return Ok(Presence::Unknown);
     }
     let pod = way.get::<Pod>(Kind::Pod, &at.namespace, name)?;
     if let Got::Found(pod) = pod
@@ -137,7 +136,17 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
     {
         workload::broken(way, depth, role, pod)?;
     }
-    way.at(depth, &at, format!("held by {who}, not renewed for {ago}"));
+    let (renewed, led) = match &ago {
+        Some(ago) => (
+            format!("not renewed for {ago}"),
+            format!("Nobody has led as {} for {ago}", role.program()),
+        ),
+        None => (
+            "never renewed".to_owned(),
+            format!("Nobody leads as {}", role.program()),
+        ),
+    };
+    way.at(depth, &at, format!("held by {who}, {renewed}"));
     let length = lease.spec.lease_duration_seconds.unwrap_or(15);
     let free = since.and_then(|since| {
         since
@@ -156,11 +165,12 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
         }
         (false, Some(free)) => format!("Another replica may take it at {}.", clock(free)),
     };
-    let text = format!(
-        "Nobody has led as {} for {ago}: {gone}. {then}",
-        role.program()
-    );
-    let finding = Finding::proved("C10", &at, text);
+    let text = format!("{led}: {gone}. {then}");
+    let finding = match pod {
+        // Such a pod may lead without being able to say so.
+        Got::Found(pod) if pod.is_ready() => Finding::guessed("C10", &at, text),
+        Got::Found(_) | Got::Missing | Got::Unseen => Finding::proved("C10", &at, text),
+    };
     let finding = if long {
         finding
             .admin(format!(
@@ -172,7 +182,8 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
         finding.waits().you("nothing until then")
     };
     way.tell(finding)?;
-    Ok(Presence::Nobody)
+    // Why is told: what follows from it is no cause of its own.
+    Ok(Presence::Unknown)
 }
 
 /// C95: all controllers of one process wait for the lease that an old single sidecar still holds.

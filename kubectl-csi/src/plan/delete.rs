@@ -86,7 +86,9 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
     let has_finalizer = |name: &str| finalizers.iter().any(|one| *one == name);
     let mut blind = false;
     if has_finalizer(CLAIM_PROTECTION) {
-        let (pods, whole) = users(way, at)?;
+        let (mut pods, whole) = users(way, at)?;
+        // Kubernetes protects a claim from its end for pods on nodes alone: no other can start any more.
+        pods.retain(|pod| !pod.spec.node_name.is_empty());
         blind = !whole;
         if let Some(first) = pods.first() {
             let names: Vec<_> = pods.iter().map(|pod| called(way, pod)).collect();
@@ -298,7 +300,7 @@ pub(super) fn released(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volum
             "The {claim} is gone, and the {at} is kept, since its reclaim policy is Retain. Nobody will touch it."
         );
         let finding = Finding::proved("C67", at, text).waits()
-            .admin("to use it again: take its claimRef off, then name it in a new claim")
+            .admin("to use it again: remove its claimRef, then name it in a new claim")
             .command(format!("kubectl patch pv {} --type=json -p '[{{\"op\":\"remove\",\"path\":\"/spec/claimRef\"}}]'", at.name))
             .risk("any claim that fits may then get it, with the old data on it")
             .admin("to be rid of it: delete it, and the volume in the storage, which Kubernetes leaves alone");

@@ -46,7 +46,7 @@ pub(super) fn group(way: &mut Way<'_>, at: &Ref) -> Step {
             .collect();
         if !served.iter().any(|version| version == "v1") {
             let text = format!(
-                "The group snapshot API is served in {} alone: its definitions are older than what today's snapshot programs ask for.",
+                "The group snapshot API is served only in {}: its definitions are older than what today's snapshot programs ask for.",
                 listed(&served)
             );
             way.tell(

@@ -93,7 +93,7 @@ pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
             "look in the storage for pvc-{}, and delete it there",
             intent.uid
         ))
-        .admin("then take the entry off; csi-provisioner asks no more after that")
+        .admin("then remove the entry; csi-provisioner asks no more after that")
         .command(format!(
             "kubectl -n {} annotate lease {} {INTENT}{}-",
             intent.lease.namespace, intent.lease.name, intent.uid

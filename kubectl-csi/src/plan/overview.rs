@@ -39,20 +39,25 @@ pub struct Overview {
 }
 
 impl Overview {
+    /// How it all stands. That nothing was found proves nothing where something could not be looked at.
+    pub fn state(&self) -> State {
+        match () {
+            () if self.found.iter().any(|found| !found.waits) => State::Stuck,
+            () if !self.found.is_empty() => State::Waits,
+            () if !self.unseen.is_empty() => State::Unknown,
+            () => State::Fine,
+        }
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
-        let stuck = |found: &Found| !found.waits;
-        match () {
-            () if self
-                .found
-                .iter()
-                .any(|found| stuck(found) && found.id.is_some()) =>
-            {
-                3
-            }
-            () if self.found.iter().any(stuck) => 4,
-            () if !self.found.is_empty() => 5,
-            () => 0,
+        let known = |found: &Found| !found.waits && found.id.is_some();
+        match self.state() {
+            State::Stuck if self.found.iter().any(known) => 3,
+            State::Stuck => 4,
+            State::Waits => 5,
+            State::Unknown => 1,
+            State::Fine => 0,
         }
     }
 }

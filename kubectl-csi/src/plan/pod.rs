@@ -274,7 +274,9 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
         return Ok(());
     }
     let events = way.events(&at)?;
-    let quota = |text: &str| text.contains("exceeded quota");
+    // One that is full of pods is none of storage.
+    let quota =
+        |text: &str| text.contains("exceeded quota") && text.contains("persistentvolumeclaims");
     let Some(event) = mount::newest(&events, &["FailedCreate"], quota) else {
         return Ok(());
     };

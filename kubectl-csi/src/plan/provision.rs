@@ -158,7 +158,7 @@ fn selected(
         },
     );
     let finding = Finding::proved("C4", at, text)
-        .you("csi-provisioner gives the choice back by itself; if it has not for a minute, take the annotation off, and the scheduler chooses again")
+        .you("csi-provisioner gives the choice back by itself; if it has not for a minute, remove the annotation, and the scheduler chooses again")
         .command(format!("kubectl -n {} annotate pvc {} volume.kubernetes.io/selected-node-", at.namespace, at.name));
     way.tell(finding)
 }

@@ -77,7 +77,7 @@ pub(super) fn affinity(
         1,
         at,
         format!(
-            "reached from {} alone",
+            "reached only from {}",
             listed(&fitting.iter().map(name).collect::<Vec<_>>())
         ),
     );

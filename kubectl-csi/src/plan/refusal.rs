@@ -17,7 +17,10 @@ pub(super) fn refused(
 ) -> Step {
     let text = &*event.message;
     let driver = &*class.provisioner;
-    let tries = event.times();
+    let tries = match event.times() {
+        1 => "1 attempt".to_owned(),
+        times => format!("{times} attempts"),
+    };
     let object = Ref::new(Kind::Driver, "", driver);
     way.last_words = Some(text.to_owned());
     if has(text, &["provisioning journal"]) {
@@ -69,21 +72,21 @@ pub(super) fn refused(
     let said = |id, words: String| Finding::said(id, &object, text, words);
     let finding = match code(text) {
         Some("InvalidArgument" | "OutOfRange" | "NotFound" | "Unimplemented" | "AlreadyExists") => said(
-            "C12", format!("{driver} refuses to create the volume as the class and the claim describe it ({tries} attempts)."),
+            "C12", format!("{driver} refuses to create the volume as the class and the claim describe it ({tries})."),
         )
         .you("correct the claim: its size, access mode, volume mode or class")
         .admin("or correct the class: its parameters"),
-        Some("ResourceExhausted") => said("C13", format!("{driver} says that the storage, or a quota of it, is full ({tries} attempts)."))
+        Some("ResourceExhausted") => said("C13", format!("{driver} says that the storage, or a quota of it, is full ({tries})."))
             .driver("make room, or raise the quota")
             .you("or use another class, or ask for less"),
-        Some("DeadlineExceeded") => said("C14", format!("{driver} does not create the volume within the time that csi-provisioner waits for it ({tries} attempts)."))
+        Some("DeadlineExceeded") => said("C14", format!("{driver} does not create the volume within the time that csi-provisioner waits for it ({tries})."))
             .driver("see in the driver's log what it waits for")
             .admin("if it is just slow: a larger --timeout for csi-provisioner"),
-        Some("Aborted") => said("C15", format!("{driver} still works on an earlier call for the same volume ({tries} attempts)."))
+        Some("Aborted") => said("C15", format!("{driver} still works on an earlier call for the same volume ({tries})."))
             .driver("see in its log what that call waits for; restart the driver only if it hangs"),
-        _ if has(text, &["already exists", "operation with the given volume"]) => said("C15", format!("{driver} still works on an earlier call for the same volume ({tries} attempts)."))
+        _ if has(text, &["already exists", "operation with the given volume"]) => said("C15", format!("{driver} still works on an earlier call for the same volume ({tries})."))
             .driver("see in its log what that call waits for; restart the driver only if it hangs"),
-        _ if has(text, &["context deadline exceeded"]) => said("C14", format!("{driver} does not create the volume within the time that csi-provisioner waits for it ({tries} attempts)."))
+        _ if has(text, &["context deadline exceeded"]) => said("C14", format!("{driver} does not create the volume within the time that csi-provisioner waits for it ({tries})."))
             .driver("see in the driver's log what it waits for"),
         _ => return Ok(()),
     };

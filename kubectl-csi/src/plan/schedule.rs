@@ -254,8 +254,8 @@ fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     }
     let awaited = |node: &Node| {
         let mut drivers = drivers.items.iter();
-        let of = |driver: &&Driver| super::node::startup_taint(node, &driver.metadata.name);
-        absent || drivers.any(|driver| of(&driver).is_some())
+        let of = |driver: &Driver| super::node::startup_taint(node, &driver.metadata.name);
+        absent || drivers.any(|driver| of(driver).is_some())
     };
     let new: Vec<_> = { nodes.items.iter() }
         .filter(|node| !way.is_older(node.metadata.creation_timestamp.0, 300) && awaited(node))

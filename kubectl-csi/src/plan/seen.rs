@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::{
     Attachment, AttributesClass, Capacity, Claim, Class, Content, Crd, CsiNode, DaemonSet,
     Deployment, Driver, Event, GroupClass, GroupContent, GroupSnapshot, Kind, Lease, Meta, Named,
-    Node, Pod, Populator, Quota, Snapshot, SnapshotClass, StatefulSet, Volume,
+    Node, Pod, Populator, Quota, Ref, Snapshot, SnapshotClass, StatefulSet, Volume,
 };
 
 /// Something to look at: one object, or a list.
@@ -120,6 +120,17 @@ macro_rules! shelves {
                         Ok(self.take(kind, page))
                     }
                 }
+            }
+
+            /// The uid of an object, if it was seen and has one.
+            pub fn uid(&self, of: &Ref) -> Option<&str> {
+                let key = ((*of.namespace).into(), (*of.name).into());
+                let uid = match of.kind {
+                    $(Kind::$kind => self.$field.get(&key).map(|one| &*one.meta().uid),)*
+                    Kind::ConfigMap => self.config_maps.get(&key).map(|one| &*one.meta().uid),
+                    Kind::Secret => self.secrets.get(&key).map(|one| &*one.meta().uid),
+                };
+                uid.filter(|uid| !uid.is_empty())
             }
 
             fn has_any(&self, kind: Kind, namespace: Option<&str>) -> bool {
@@ -254,7 +265,12 @@ impl Seen {
         let meta = object.meta();
         // Names go into commands that people paste; no API server has others than these.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-        if !meta.name.chars().chain(meta.namespace.chars()).all(plain) {
+        // ... and one that began with a dash would be taken for an option.
+        let whole = |name: &str| {
+            let end = |c: char| c.is_ascii_alphanumeric();
+            name.chars().all(plain) && name.starts_with(end) && name.ends_with(end)
+        };
+        if !whole(&meta.name) || !(meta.namespace.is_empty() || whole(&meta.namespace)) {
             return;
         }
         let key = ((*meta.namespace).into(), (*meta.name).into());
@@ -308,7 +324,7 @@ impl Seen {
     fn in_file(&self, want: &Want) -> Answer {
         let namespace = want.namespace.as_deref();
         let namespace = namespace.filter(|_| want.kind.is_namespaced());
-        let absent_is_usual = matches!(want.kind, Kind::Event | Kind::Quota);
+        let absent_is_usual = matches!(want.kind, Kind::Event | Kind::Quota | Kind::GroupSnapshot);
         if absent_is_usual || self.has_any(want.kind, namespace) {
             return Answer::Whole;
         }

@@ -190,7 +190,7 @@ fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>)
     let text = match (found, driver) {
         (None, _) if classes.whole => {
             let near = nearest(name, names.iter().map(String::as_str))
-                .map(|near| format!(" Is {near} meant?"));
+                .map(|near| format!(" Did you mean {near}?"));
             format!(
                 "The {at} names VolumeSnapshotClass {name}, which does not exist.{}",
                 near.unwrap_or_default()

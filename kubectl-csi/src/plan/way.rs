@@ -245,6 +245,12 @@ impl<'a> Way<'a> {
     pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
         let events = self.list::<Event>(Kind::Event, &events_of(about))?;
         let mut events = events.items;
+        // An earlier object of the same name has nothing to do with it. Kubelet gives nodes another uid.
+        let uid = { self.seen.uid(about) }.filter(|_| about.kind != Kind::Node);
+        events.retain(|event| {
+            let of = &*event.involved_object.uid;
+            of.is_empty() || uid.is_none_or(|uid| uid == of)
+        });
         events.sort_by_key(|event| std::cmp::Reverse(event.last()));
         Ok(events)
     }

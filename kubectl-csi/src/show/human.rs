@@ -1,6 +1,6 @@
 //! For people, at night.
 
-use super::redact::{plain, words};
+use super::redact::{plain, told, words};
 use crate::model::{Kind, Ref};
 use crate::plan::{Certainty, Finding, Overview, State, Verdict, listed, span, title};
 
@@ -106,7 +106,7 @@ fn headline(verdict: &Verdict) -> String {
         State::Waits => format!("{subject} has been waiting{since}, as it should"),
         State::Stuck => format!("{subject} has been waiting{since}"),
         State::Unknown if verdict.absent => format!("{subject} does not exist"),
-        State::Unknown => format!("{subject}: could not be told"),
+        State::Unknown => format!("{subject}: could not be determined"),
     }
 }
 
@@ -135,7 +135,7 @@ fn path(verdict: &Verdict, style: Style, text: &mut String) {
         widest + 4
     };
     for (station, label) in verdict.path.iter().zip(&labels) {
-        let says = plain(&station.says);
+        let says = told(&station.says);
         let mark = station
             .cause
             .map(|id| format!("  ◄ {id}"))
@@ -172,11 +172,11 @@ fn path(verdict: &Verdict, style: Style, text: &mut String) {
 
 fn cause(finding: &Finding, style: Style, text: &mut String) {
     let certain = match finding.certainty {
-        Certainty::Guessed => "A guess, which nothing contradicts: ",
+        Certainty::Guessed => "Probably (not proved): ",
         Certainty::Proved | Certainty::Said => "",
     };
     text.push_str(&wrapped(
-        &format!("{certain}{}", plain(&finding.text)),
+        &format!("{certain}{}", told(&finding.text)),
         style.width,
         0,
     ));
@@ -281,10 +281,16 @@ pub(super) fn verdict(verdict: &Verdict, style: Style) -> String {
 
 pub(super) fn overview(overview: &Overview, place: &str, style: Style) -> String {
     let mut text = String::new();
-    if overview.found.is_empty() {
-        text.push_str(&style.ink(Ink::Green, &format!("Nothing is stuck {}", plain(place))));
-        text.push('\n');
-    }
+    let place = plain(place);
+    let heading = match overview.state() {
+        State::Fine => style.ink(Ink::Green, &format!("Nothing is stuck {place}\n")),
+        State::Unknown => style.ink(
+            Ink::Bold,
+            &format!("Nothing stuck was found {place}, but not everything could be looked at\n"),
+        ),
+        State::Waits | State::Stuck => String::new(),
+    };
+    text.push_str(&heading);
     for found in &overview.found {
         let id = found.id.unwrap_or("?");
         let says = found.id.map_or("no cause was found", title);

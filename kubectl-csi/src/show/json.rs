@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::redact::{plain, words};
+use super::redact::{plain, told, words};
 use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
 
@@ -27,7 +27,7 @@ fn cause(finding: &Finding) -> Value {
         "title": title(finding.id),
         "certainty": finding.certainty.word(),
         "object": object(&finding.object),
-        "text": plain(&finding.text),
+        "text": told(&finding.text),
         "quoted": finding.quoted.as_deref().map(words),
         "remedies": remedies.collect::<Vec<_>>(),
     })
@@ -43,7 +43,7 @@ pub(super) fn verdict(verdict: &Verdict) -> String {
             "kind": one.object.kind.name(),
             "namespace": plain(&one.object.namespace),
             "name": plain(&one.object.name),
-            "says": plain(&one.says),
+            "says": told(&one.says),
             "cause": one.cause,
         })
     });
@@ -81,6 +81,7 @@ pub(super) fn overview(overview: &Overview) -> String {
         .map(|(what, why)| json!({"what": plain(what), "why": words(why)}));
     printed(&json!({
         "version": VERSION,
+        "state": overview.state().word(),
         "causes": causes.collect::<Vec<_>>(),
         "unseen": unseen.collect::<Vec<_>>(),
     }))

@@ -19,7 +19,15 @@ const NAMES: &[&str] = &[
     "sig",
     "signature",
     "credential",
+    "credentials",
+    "pass",
+    "passphrase",
+    "authorization",
 ];
+/// Behind these, a colon alone makes a pair: `secret: not found` is a sentence, `password: x` is not.
+const PLAIN: &[&str] = &["password", "passwd", "pwd", "passphrase", "authorization"];
+/// Words between `Authorization` and what is secret.
+const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token"];
 const HIDDEN: &str = "***";
 
 /// One line, without control characters.
@@ -34,11 +42,51 @@ pub(super) fn words(text: &str) -> String {
         end -= 1;
     }
     let cut = text.get(..end).unwrap_or_default();
-    let mut shown = plain(&runs(&values(&users(cut))));
+    let mut shown = told(cut);
     if end < text.len() {
         shown.push('…');
     }
     shown
+}
+
+/// A sentence of this program, which may have somebody else's words in it.
+pub(super) fn told(text: &str) -> String {
+    plain(&runs(&values(&flags(&users(text)))))
+}
+
+/// The word of `NAMES` that a name ends with.
+fn secret_of(name: &str) -> Option<&'static str> {
+    NAMES.iter().copied().find(|secret| name.ends_with(secret))
+}
+
+/// `--password x`.
+fn flags(text: &str) -> Cow<'_, str> {
+    if !text.contains('-') {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let (mut hides, mut quote) = (false, None);
+    for part in text.split_inclusive(char::is_whitespace) {
+        let word = part.trim_end();
+        if let Some(end) = quote {
+            quote = quote.filter(|_| !word.ends_with(end));
+            continue;
+        }
+        if !hides || word.is_empty() {
+            shown.push_str(part);
+            let name = word.trim_start_matches('-').to_ascii_lowercase();
+            hides =
+                (word.is_empty() && hides) || (word.starts_with('-') && secret_of(&name).is_some());
+            continue;
+        }
+        hides = false;
+        shown.push_str(HIDDEN);
+        shown.push_str(part.get(word.len()..).unwrap_or_default());
+        quote = { word.chars().next() }.filter(|first| {
+            matches!(first, '"' | '\'') && (word.len() == 1 || !word.ends_with(*first))
+        });
+    }
+    Cow::Owned(shown)
 }
 
 /// `https://user:password@host`.
@@ -77,29 +125,57 @@ fn values(text: &str) -> Cow<'_, str> {
         shown.push_str(mark);
         rest = behind;
         let quoted = |c: char| c == '"' || c == '\'' || c == '\\';
+        let front = front.trim_end();
         let name = front.trim_end_matches(quoted);
         let start = name
             .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
-            .map_or(0, |at| at + 1);
+            .map_or(0, |at| {
+                at + name
+                    .get(at..)
+                    .and_then(|c| c.chars().next())
+                    .map_or(1, char::len_utf8)
+            });
         let name = name.get(start..).unwrap_or_default().to_ascii_lowercase();
-        // `secret: not found` is a sentence, `password=x` and `"password":"x"` are not.
         let is_pair = mark == "=" || front.ends_with(quoted);
-        if !is_pair || !NAMES.iter().any(|secret| name.ends_with(secret)) {
+        let secret = secret_of(&name);
+        // `client_secret: x`, but `secret: not found`.
+        let named = |secret: &str| is_pair || name.len() > secret.len() || PLAIN.contains(&secret);
+        if !secret.is_some_and(named) {
             continue;
         }
-        let lead = rest.len()
-            - rest
-                .trim_start_matches(|c: char| c == ' ' || quoted(c))
-                .len();
-        shown.push_str(rest.get(..lead).unwrap_or_default());
-        rest = rest.get(lead..).unwrap_or_default();
-        let end = rest
-            .find(|c: char| c.is_whitespace() || quoted(c) || ",;&)}]".contains(c))
-            .unwrap_or(rest.len());
-        if end > 0 {
+        let value = rest.trim_start_matches(|c: char| c == ' ' || quoted(c));
+        let (lead, value) = rest.split_at(rest.len() - value.len());
+        shown.push_str(lead);
+        let end = |text: &str| {
+            let end = text.find(|c: char| c.is_whitespace() || quoted(c) || ",;&)}]".contains(c));
+            end.unwrap_or(text.len())
+        };
+        let hidden = match lead
+            .chars()
+            .next_back()
+            .filter(|last| "\"'".contains(*last))
+        {
+            // In quotes, blanks are part of it.
+            Some(quote) => {
+                let inside = value.find(quote).unwrap_or(value.len());
+                let inside = value.get(..inside).unwrap_or_default();
+                inside.trim_end_matches('\\').len()
+            }
+            None => {
+                let first = end(value);
+                let (word, behind) = value.split_at(first);
+                let scheme = SCHEMES.contains(&&*word.to_ascii_lowercase());
+                let token = behind.trim_start();
+                match scheme && secret == Some("authorization") {
+                    true => value.len() - token.len() + end(token),
+                    false => first,
+                }
+            }
+        };
+        if hidden > 0 {
             shown.push_str(HIDDEN);
         }
-        rest = rest.get(end..).unwrap_or_default();
+        rest = value.get(hidden..).unwrap_or_default();
     }
     shown.push_str(rest);
     Cow::Owned(shown)
@@ -162,6 +238,34 @@ mod tests {
             ),
             (r#"{\"accessKey\":\"abc\"}"#, r#"{\"accessKey\":\"***\"}"#),
             ("secret \"a\" not found", "secret \"a\" not found"),
+            (
+                "login with password: x1 failed",
+                "login with password: *** failed",
+            ),
+            ("password = x1, vers=3", "password = ***, vers=3"),
+            (
+                r#"{"password" : "two words", "name" : "x"}"#,
+                r#"{"password" : "***", "name" : "x"}"#,
+            ),
+            (r#"{\"pass\": \"two words\"}"#, r#"{\"pass\": \"***\"}"#),
+            ("client_secret: x1", "client_secret: ***"),
+            ("secretKey: x1, user: a", "secretKey: ***, user: a"),
+            (
+                "Authorization: Bearer x1 was refused",
+                "Authorization: *** was refused",
+            ),
+            ("passphrase: x1", "passphrase: ***"),
+            ("user=a pass=x1 vers=3", "user=a pass=*** vers=3"),
+            (
+                "rbd map --password x1 --id a",
+                "rbd map --password *** --id a",
+            ),
+            (
+                "rbd map --key 'two words' --id a",
+                "rbd map --key *** --id a",
+            ),
+            ("password='two words' now", "password='***' now"),
+            ("ü password: x1", "ü password: ***"),
             (
                 "failed to get secret: not found",
                 "failed to get secret: not found",

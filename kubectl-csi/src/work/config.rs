@@ -107,7 +107,7 @@ fn choose(file: &mut Kubeconfig, access: &Access) -> Result<(), String> {
         let near = crate::plan::nearest(&name, names.iter().copied());
         return Err(format!(
             "--context={name}: there is no such context{}",
-            near.map(|near| format!("; is {near} meant?"))
+            near.map(|near| format!("; did you mean {near}?"))
                 .unwrap_or_default()
         ));
     }
