@@ -201,13 +201,26 @@ impl Finding {
 
 /// Whether a shell takes a command for what it looks like, whatever is in the names that it has: outside of what is quoted there are plain
 /// characters alone. A quote in a name would leave a part of what is quoted outside.
+///
+/// No name may begin with a dash, either: `--all` as the name of a volume is an option.
 fn is_plain(command: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " ./:=_-".contains(c);
-    command
-        .split('\'')
-        .step_by(2)
-        .all(|part| part.chars().all(plain))
+    let known = |word: &str| !word.starts_with('-') || OPTIONS.contains(&word);
+    let mut outside = command.split('\'').step_by(2);
+    outside.all(|part| part.chars().all(plain) && part.split(' ').all(known))
 }
+
+/// What commands have of options.
+const OPTIONS: &[&str] = &[
+    "-n",
+    "-c",
+    "-p",
+    "--type=json",
+    "--type=merge",
+    "--replicas=1",
+    "--previous",
+    "--ignore-daemonsets",
+];
 
 /// A station of the way.
 #[derive(Clone, Debug)]
@@ -267,6 +280,9 @@ mod tests {
                 true,
             ),
             ("kubectl delete pod x;reboot", false),
+            ("kubectl delete pod --all", false),
+            ("kubectl -n -A delete pod a", false),
+            ("kubectl annotate lease a b-", true),
             ("kubectl delete pod $(reboot)", false),
             ("kubectl patch pv a'b --type=json -p '[{}]'", false),
             ("kubectl delete pod a\nreboot", false),
