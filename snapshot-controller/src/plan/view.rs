@@ -158,14 +158,10 @@ impl View<'_> {
 
     /// Keys of the claims that are being restored from a VolumeSnapshot. One of another namespace counts
     /// once the provisioner holds the VolumeSnapshot for it: whether there is a grant nobody else says,
-    /// and without one it stays pending for ever. So it is with one that was never ready: provisioners
-    /// refuse to restore it, and refuse one that is being deleted unless they hold it already.
+    /// and without one it stays pending for ever.
     #[must_use]
     pub fn restoring(&self, snapshot: &Snapshot) -> Vec<Text> {
         let is_held = snapshot.holds(SNAPSHOT_IN_USE);
-        if !is_held && !snapshot.is_ready() {
-            return Vec::new();
-        }
         let counts = |claim: &Text| {
             let namespace = claim.split_once('/').map(|(namespace, _)| namespace);
             is_held || namespace == Some(&*snapshot.namespace)

@@ -72,13 +72,8 @@ impl World {
         let content = known.contents.store.get(name);
         let restores = content.map(|content| content.snapshot_key());
         let claims = &known.claims.store;
-        // No provisioner begins with one that is not ready.
-        let snapshot = restores
-            .as_ref()
-            .and_then(|key| known.snapshots.store.get(key));
-        let ready = snapshot.is_some_and(|snapshot| snapshot.is_ready());
         // Those of other namespaces have no grant.
-        let restored = ready && { claims.iter() }
+        let restored = restores.is_some() && { claims.iter() }
             .any(|(key, claim)| key.as_str().starts_with("ns/") && claim.restores == restores);
         if restored {
             self.complain(format!("{name} is deleted and is being restored"));

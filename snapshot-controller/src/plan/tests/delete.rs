@@ -171,37 +171,6 @@ fn c_72_the_first_of_many_claims_are_named() {
     shows("C-72", &lines, &[warning]);
 }
 
-/// No provisioner restores it, and it would hold the claim that it was to be taken of as well.
-#[test]
-fn c_102_a_claim_does_not_hold_a_snapshot_that_was_never_ready() {
-    let here = json!({
-        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1",
-    });
-    let warning =
-        "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: ns/r1";
-    for (held, expected) in [
-        (false, &[MARKED, DELETED, LEFT] as &[&str]),
-        (true, &[warning]),
-    ] {
-        let (_, lines) = deleted(|bench| {
-            bench.add(
-                Kind::Claim,
-                restoring("ns", "r1", here.clone(), "dataSource"),
-            );
-            bench.edit(Kind::Content, "snapcontent-U1", |content| {
-                content["status"]["readyToUse"] = false.into();
-            });
-            bench.edit(Kind::Snapshot, "ns/s1", |snapshot| {
-                snapshot["status"]["readyToUse"] = false.into();
-                let mut all = finalizers(snapshot);
-                all.extend(held.then(|| SNAPSHOT_IN_USE.to_owned()));
-                snapshot["metadata"]["finalizers"] = all.into();
-            });
-        });
-        shows("C-102", &lines, expected);
-    }
-}
-
 #[test]
 fn c_74_a_claim_that_reads_something_else_is_not_waited_for() {
     let group = "snapshot.storage.k8s.io";
