@@ -10,7 +10,7 @@ use e2e::{manifest, object, wait};
 use serde_json::{Value, json};
 
 use super::scene::{
-    CLAIM_FINALIZER, CLAIMS, CONTENTS, SNAPSHOTS, Scene, is_ready, must_not_have, skipped,
+    CLAIM_FINALIZER, CLAIMS, CONTENTS, SNAPSHOTS, Scene, is_free, is_ready, skipped,
 };
 
 const SNAPSHOT: &str = "VolumeSnapshot";
@@ -55,10 +55,9 @@ pub(super) fn data(cluster: &Cluster) -> Result<Verdict> {
     scene.snapshot("data-taken", &scene.deleting(), "data-original")?;
     let taken = scene.until_ready(&mut programs, "data-taken")?;
     let handle = must_agree(&scene, &taken)?;
-    must_not_have(
-        &scene.api.get(&format!("{CLAIMS}/data-original"))?,
-        CLAIM_FINALIZER,
-    )?;
+    scene.until(&mut programs, "the claim is free", || {
+        Ok(is_free(&scene, "data-original")?.then_some(()))
+    })?;
     scene.with_pod(&mut programs, &node, use_of, |pod| {
         pod.write(&node.seat, &original, "after")
     })?;

@@ -14,9 +14,7 @@ use e2e::suite::{Verdict, say};
 use e2e::wait;
 use serde_json::json;
 
-use super::scene::{
-    CLAIM_FINALIZER, CLAIMS, SNAPSHOTS, SOON, Scene, is_ready, must_not_have, skipped,
-};
+use super::scene::{SNAPSHOTS, SOON, Scene, is_free, is_ready, skipped};
 
 /// A program that writes more often for one snapshot does not come to an end.
 const MOST: u64 = 40;
@@ -135,8 +133,6 @@ impl Stage<'_, '_> {
         scene.until(&mut second, "the claim is free", || {
             Ok(is_free(scene, claim)?.then_some(()))
         })?;
-        let claim = scene.api.get(&format!("{CLAIMS}/{claim}"))?;
-        must_not_have(&claim, CLAIM_FINALIZER)?;
         Ok(reached)
     }
 
@@ -178,11 +174,6 @@ impl Stage<'_, '_> {
         self.until_gone(&mut second, name)?;
         Ok(reached)
     }
-}
-
-fn is_free(scene: &Scene<'_>, claim: &str) -> Result<bool> {
-    let claim = scene.api.get(&format!("{CLAIMS}/{claim}"))?;
-    Ok(!claim.to_string().contains(CLAIM_FINALIZER))
 }
 
 fn each_step(

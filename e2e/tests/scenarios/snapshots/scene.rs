@@ -407,12 +407,10 @@ pub(super) fn is_ready(snapshot: &Value) -> bool {
     snapshot.pointer("/status/readyToUse") == Some(&Value::Bool(true))
 }
 
-/// Fails if one of the finalizers contains `part`.
-pub(super) fn must_not_have(object: &Value, part: &str) -> Result<()> {
-    let finalizers = object.pointer("/metadata/finalizers");
-    let has = finalizers.is_some_and(|held| held.to_string().contains(part));
-    ensure!(!has, "{part} is still there: {object:#}");
-    Ok(())
+/// Whether no snapshot holds the claim any more: its finalizer goes after the snapshot is ready.
+pub(super) fn is_free(scene: &Scene<'_>, claim: &str) -> Result<bool> {
+    let claim = scene.api.get(&format!("{CLAIMS}/{claim}"))?;
+    Ok(!claim.to_string().contains(CLAIM_FINALIZER))
 }
 
 /// Skips where the embedded driver's record is needed but another driver runs.
