@@ -1,7 +1,8 @@
 //! Plain requests to the API server, in JSON as a user would see it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use futures_util::future;
@@ -16,6 +17,8 @@ use crate::wait;
 
 /// Requests under way when there are many.
 const AT_ONCE: usize = 16;
+/// Until a kind that has just been defined can be read.
+const DEFINED: Duration = Duration::from_secs(30);
 
 /// A client of one cluster as one user.
 pub struct Api {
@@ -55,9 +58,18 @@ impl Api {
             .with_context(|| what)
     }
 
-    /// GET; an object, a list, or any JSON document.
+    /// GET; an object, a list, or any JSON document. The storage of a kind that has just been defined answers
+    /// 429 until it is there.
     pub fn get(&self, path: &str) -> Result<Value> {
-        self.send(Request::get(path).body(Vec::new())?)
+        let begun = Instant::now();
+        loop {
+            match self.send(Request::get(path).body(Vec::new())?) {
+                Err(error) if begun.elapsed() < DEFINED && is_initializing(&error) => {
+                    sleep(Duration::from_millis(200));
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// GET of something that may be absent.
@@ -147,7 +159,15 @@ impl Api {
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {
-    let is = |cause: &kube::Error| matches!(cause, kube::Error::Api(status) if status.code == 404);
+    has_code(error, 404)
+}
+
+fn is_initializing(error: &anyhow::Error) -> bool {
+    has_code(error, 429)
+}
+
+fn has_code(error: &anyhow::Error, code: u16) -> bool {
+    let is = |cause: &kube::Error| matches!(cause, kube::Error::Api(status) if status.code == code);
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<kube::Error>())
