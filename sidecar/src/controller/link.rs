@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Code;
 
 use super::view::Follower;
@@ -23,6 +23,7 @@ use crate::csi::identity::{
     self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
     PluginCapabilities,
 };
+use crate::csi::loss::{RETRY_INTERVAL, until_answered};
 use crate::csi::{Channel, loss};
 use crate::error::Chain;
 use crate::metrics::CsiOperations;
@@ -31,9 +32,6 @@ use crate::rt::Exit;
 
 pub use ask::{Calls, Identity, Questions, Settings};
 pub use handshake::DriverHandshake;
-
-/// Pause between attempts to find the driver again.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a driver says it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -270,22 +268,6 @@ impl Link {
         let name = self.settings.name(channel.clone()).await;
         let capabilities = self.settings.capabilities(channel, &self.questions).await;
         Ok((name.map_err(text)?, capabilities.map_err(text)?))
-    }
-}
-
-/// Asks once a second until there is an answer, and says why there is none each time that this changes.
-async fn until_answered<T>(ask: impl AsyncFn() -> Result<T, String>) -> T {
-    let mut last = String::new();
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(reason) if reason == last => {}
-            Err(reason) => {
-                tracing::warn!(reason, "The CSI driver does not answer yet");
-                last = reason;
-            }
-        }
-        sleep(RETRY_INTERVAL).await;
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, Losses};
 use crate::rt::Exit;
@@ -17,6 +17,8 @@ pub const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Upstream's text; people search for it.
 pub const LAST_WORDS: &str = "Lost connection to CSI driver, exiting";
 
+/// Between two questions to a driver that does not answer.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// For an answer over the next connection: a driver that needs longer is away.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -35,6 +37,22 @@ pub async fn back_at_once<T, E>(
         "The driver closed the connection gracefully and accepted a new one"
     );
     Some(answer)
+}
+
+/// Asks once a second until there is an answer, and logs why there is none each time that this changes.
+pub async fn until_answered<T>(ask: impl AsyncFn() -> Result<T, String>) -> T {
+    let mut last = String::new();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(reason) if reason == last => {}
+            Err(reason) => {
+                tracing::warn!(reason, "The CSI driver does not answer yet");
+                last = reason;
+            }
+        }
+        sleep(RETRY_INTERVAL).await;
+    }
 }
 
 /// Waits until the connection is lost, leaves a note in `termination_log` (usually

@@ -13,13 +13,12 @@ use prost::Message;
 use sidecar::csi::Deadline;
 use sidecar::csi::connection::{self, Address, Connection, OnLoss, Options};
 use sidecar::csi::identity::{self, IdentityError};
-use sidecar::csi::loss::back_at_once;
+use sidecar::csi::loss::{back_at_once, until_answered};
 use sidecar::csi::observe::Observer;
 use sidecar::error::Chain;
 use sidecar::flags::Exit;
 use sidecar::metrics::CsiOperations;
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Status, Streaming};
 
@@ -32,8 +31,6 @@ const DELTA: PathAndQuery = PathAndQuery::from_static("/csi.v1.SnapshotMetadata/
 
 /// Bytes of a stream that wait here unread.
 const WINDOW: u32 = 65_535;
-/// Pause between attempts to find the driver again.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The driver behind its socket.
 #[derive(Debug)]
@@ -112,25 +109,10 @@ impl Driver {
                 driver = self.name,
                 "Lost the connection to the CSI driver, waiting for it to come back"
             );
-            let (name, serves) = self.ask_until_answered().await;
+            let (name, serves) = until_answered(|| self.ask()).await;
             self.accept(&name, serves)?;
             self.ready.send_replace(true);
             tracing::info!(driver = self.name, "The CSI driver is back");
-        }
-    }
-
-    async fn ask_until_answered(&self) -> (String, bool) {
-        let mut last = String::new();
-        loop {
-            match self.ask().await {
-                Ok(answer) => return answer,
-                Err(reason) if reason == last => {}
-                Err(reason) => {
-                    tracing::warn!(reason, "The CSI driver does not answer yet");
-                    last = reason;
-                }
-            }
-            sleep(RETRY_INTERVAL).await;
         }
     }
 

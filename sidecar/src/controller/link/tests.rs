@@ -3,6 +3,8 @@ use sidecar_testkit::driver::Probe;
 
 use super::super::serve::Hindrances;
 use super::super::view::{Driver, View};
+use tokio::time::sleep;
+
 use super::*;
 use crate::election::Fence;
 use crate::metrics::{OperationsConfig, Registry};
