@@ -1,5 +1,5 @@
-//! Connections to the API server on which nothing is sent without the lease, and which say how many
-//! requests there is room for.
+//! Connections to the API server on which nothing is sent without the lease, and which report how many requests
+//! they take at once.
 //!
 //! Here and not where a request begins: after that it may wait for a connection, for a token or for
 //! room on the connection, and the process may be stopped meanwhile.
@@ -14,18 +14,18 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower::util::MapResponse;
 use tower_service::Service;
 
-use super::greeting::Greeting;
-use super::spread::Room;
+use super::pool::StreamLimit;
+use super::settings::SettingsFrame;
 use crate::election::Fence;
 
-/// Read at a time while it is not known how many requests there is room for.
+/// Bytes read at a time until the settings frame is complete.
 const FIRST_BYTES: usize = 256;
 
-/// `connector`, whose connections `fence` guards, and which tell `room` what they have room for.
+/// `connector`, whose connections `fence` guards, and which set `limit` from the server's settings.
 pub(super) fn fenced<C, S>(
     connector: C,
     fence: &Fence,
-    room: Room,
+    limit: StreamLimit,
 ) -> MapResponse<C, impl FnOnce(S) -> Fenced<S> + Clone + Send + Sync + use<C, S>>
 where
     C: Service<Uri, Response = S>,
@@ -33,17 +33,17 @@ where
 {
     let fence = fence.clone();
     MapResponse::new(connector, move |stream: S| {
-        let mut greeting = None;
+        let mut settings_frame = None;
         if stream.connected().is_negotiated_h2() {
-            greeting = Some((Greeting::default(), room));
+            settings_frame = Some((SettingsFrame::default(), limit));
         } else {
             // Each request has a connection of its own.
-            room.is_for(usize::MAX);
+            limit.set(usize::MAX);
         }
         Fenced {
             stream,
             fence,
-            greeting,
+            settings_frame,
         }
     })
 }
@@ -53,8 +53,8 @@ where
 pub(super) struct Fenced<S> {
     stream: S,
     fence: Fence,
-    /// What the server says first, until it is known.
-    greeting: Option<(Greeting, Room)>,
+    /// The server's first frame, until it is complete.
+    settings_frame: Option<(SettingsFrame, StreamLimit)>,
 }
 
 impl<S: Connection> Connection for Fenced<S> {
@@ -71,7 +71,7 @@ impl<S: Read + Unpin> Read for Fenced<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let stream = Pin::new(&mut this.stream);
-        let Some((greeting, room)) = &mut this.greeting else {
+        let Some((settings_frame, limit)) = &mut this.settings_frame else {
             return stream.poll_read(context, buffer);
         };
         let mut bytes = [0; FIRST_BYTES];
@@ -79,9 +79,9 @@ impl<S: Read + Unpin> Read for Fenced<S> {
         let mut bytes = ReadBuf::new(bytes);
         ready!(stream.poll_read(context, bytes.unfilled()))?;
         buffer.put_slice(bytes.filled());
-        if let Some(most) = greeting.read(bytes.filled()) {
-            room.is_for(most);
-            this.greeting = None;
+        if let Some(most) = settings_frame.read(bytes.filled()) {
+            limit.set(most);
+            this.settings_frame = None;
         }
         Poll::Ready(Ok(()))
     }

@@ -21,8 +21,8 @@ use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 use super::authority::Authority;
 use super::fenced::fenced;
+use super::pool::{PermitBody, Pool};
 use super::proxy::Proxy;
-use super::spread::{Placed, Spread};
 use super::tunnel::Connector;
 use crate::election::{Fence, Guarded};
 
@@ -48,7 +48,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 pub(super) type Connections = BoxCloneService<Request<Body>, Response<Answered>, BoxError>;
 
 /// The body of an answer.
-pub(super) type Answered = Placed<Incoming>;
+pub(super) type Answered = PermitBody<Incoming>;
 
 /// Makes [`Connections`] that know nothing of those made before, with the same credentials.
 pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
@@ -72,11 +72,11 @@ pub(super) fn dial(
     // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         let fence = fence.clone();
-        let spread = move || {
+        let pool = move || {
             let (tcp, fence) = (tcp.clone(), fence.clone());
-            Spread::new(move |room| client(fenced(tcp.clone(), &fence, room)))
+            Pool::new(move |limit| client(fenced(tcp.clone(), &fence, limit)))
         };
-        return layered(config, spread);
+        return layered(config, pool);
     }
     let mut tls = config.rustls_client_config()?;
     if let Some(authority) = authority {
@@ -101,7 +101,7 @@ pub(super) fn dial(
     let fence = fence.clone();
     layered(config, move || {
         let (secured, fence) = (secured.clone(), fence.clone());
-        Spread::new(move |room| client(fenced(secured.clone(), &fence, room)))
+        Pool::new(move |limit| client(fenced(secured.clone(), &fence, limit)))
     })
 }
 
@@ -123,7 +123,7 @@ where
 
 fn layered<C>(
     config: &Config,
-    spread: impl Fn() -> Spread<legacy::Client<C, Guarded<Body>>> + Send + Sync + 'static,
+    pool: impl Fn() -> Pool<legacy::Client<C, Guarded<Body>>> + Send + Sync + 'static,
 ) -> Result<Dial, Error>
 where
     C: Connect + Clone + Send + Sync + 'static,
@@ -136,14 +136,14 @@ where
         .map_err(BoxError::from);
     // Layers are shared, so that a token of an exec plugin is asked for once.
     Ok(Box::new(move || {
-        BoxCloneService::new(layers.service(guarded(spread())))
+        BoxCloneService::new(layers.service(guarded(pool())))
     }))
 }
 
 /// The last look at a request, behind all waits but that for the connection: its fence is the one of
 /// the lease under which it is made.
 fn guarded<C>(
-    spread: Spread<legacy::Client<C, Guarded<Body>>>,
+    pool: Pool<legacy::Client<C, Guarded<Body>>>,
 ) -> impl Service<
     Request<Body>,
     Response = Response<Answered>,
@@ -155,14 +155,14 @@ where
     C: Connect + Clone + Send + Sync + 'static,
 {
     service_fn(move |mut request: Request<Body>| {
-        let spread = spread.clone();
+        let pool = pool.clone();
         async move {
-            let (client, place) = spread.place().await;
+            let (client, permit) = pool.permit().await;
             let fence = request.extensions_mut().remove().unwrap_or_default();
             poll_fn(|_| Fence::poll_send(&fence)).await;
             let request = request.map(|body| Guarded::new(body, fence));
             let answer = client.request(request).await?;
-            Ok(answer.map(|body| Placed::new(body, place)))
+            Ok(answer.map(|body| PermitBody::new(body, permit)))
         }
     })
 }

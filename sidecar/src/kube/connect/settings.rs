@@ -1,7 +1,7 @@
-//! What a server says first on an HTTP/2 connection: how many requests that takes at once.
+//! Reads SETTINGS_MAX_CONCURRENT_STREAMS from the first frame of an HTTP/2 connection.
 //!
-//! The library knows, and tells only those who drive a connection by themselves. It is in the first frame,
-//! which must be one of settings (RFC 9113, 3.4 and 6.5.2). No server of Kubernetes changes it later.
+//! The library tells the value only to callers that drive the connection themselves. The first frame must be a
+//! SETTINGS frame (RFC 9113, 3.4 and 6.5.2), and no API server changes the value later.
 
 /// The type of a frame of settings.
 const SETTINGS: u8 = 4;
@@ -14,11 +14,11 @@ const SETTING: usize = 6;
 /// Of a frame before anything was agreed upon.
 const LONGEST: usize = 1 << 14;
 
-/// The first frame, as far as it is there.
+/// The bytes of the first frame that have arrived.
 #[derive(Debug, Default)]
-pub(super) struct Greeting(Vec<u8>);
+pub(super) struct SettingsFrame(Vec<u8>);
 
-impl Greeting {
+impl SettingsFrame {
     /// Reads on. How many requests the connection takes, as soon as it is known; without a word it is any
     /// number, and so it is where the library is about to say what is wrong with the frame.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
@@ -71,12 +71,19 @@ mod tests {
         ] {
             let mut bytes = frame(kind, &settings);
             bytes.extend([1, 2, 3]);
-            assert_eq!(Greeting::default().read(&bytes), Some(most), "{settings:?}");
-            let mut slowly = Greeting::default();
+            assert_eq!(
+                SettingsFrame::default().read(&bytes),
+                Some(most),
+                "{settings:?}"
+            );
+            let mut slowly = SettingsFrame::default();
             let found = bytes.iter().find_map(|byte| slowly.read(&[*byte]));
             assert_eq!(found, Some(most), "{settings:?}");
         }
-        assert_eq!(Greeting::default().read(b"HTTP/1.1 400 Bad"), Some(other));
-        assert_eq!(Greeting::default().read(&[0, 0]), None);
+        assert_eq!(
+            SettingsFrame::default().read(b"HTTP/1.1 400 Bad"),
+            Some(other)
+        );
+        assert_eq!(SettingsFrame::default().read(&[0, 0]), None);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! With HTTP/2 a server says at the beginning how many requests a connection takes at once; API servers
 //! and proxies say about 100. What is sent beyond that waits in the library until another one ends, which
-//! a watch does after minutes. So requests are counted, and where there is no room a further connection is
-//! made.
+//! a watch does after minutes. The pool counts requests and makes a further connection when all streams of the
+//! others are in use.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,20 +15,20 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long the first request of a connection is waited for until it is known whether there is room beside
-/// it. One that takes longer may be on its way to a server that is gone.
+/// How long other requests wait for the settings of a connection that its first request makes. A connection that
+/// takes longer may be to a server that is gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many requests a connection takes at once, once that is known. Clones are of the same connection, and
-/// of those that replace it.
+/// How many requests a connection takes at once, as soon as the server has said so. Clones belong to the same
+/// connection and to those that replace it.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
-    /// 0 before it is known.
+pub(super) struct StreamLimit {
+    /// 0 until the server has said it.
     most: Arc<AtomicUsize>,
     changed: Arc<Notify>,
 }
 
-impl Room {
+impl StreamLimit {
     fn new(changed: &Arc<Notify>) -> Self {
         Self {
             most: Arc::default(),
@@ -36,8 +36,8 @@ impl Room {
         }
     }
 
-    /// The server takes so many.
-    pub(super) fn is_for(&self, requests: usize) {
+    /// Sets the limit that the server has named.
+    pub(super) fn set(&self, requests: usize) {
         self.most.store(requests.max(1), Ordering::SeqCst);
         self.changed.notify_waiters();
     }
@@ -48,46 +48,46 @@ impl Room {
 }
 
 /// Clients of one server, each of which has one connection if that is HTTP/2; clones are the same.
-pub(super) struct Spread<C>(Arc<Clients<C>>);
+pub(super) struct Pool<C>(Arc<Clients<C>>);
 
 struct Clients<C> {
-    make: Box<dyn Fn(Room) -> C + Send + Sync>,
+    make: Box<dyn Fn(StreamLimit) -> C + Send + Sync>,
     all: Mutex<Vec<Counted<C>>>,
     changed: Arc<Notify>,
 }
 
 struct Counted<C> {
     client: C,
-    room: Room,
+    limit: StreamLimit,
     /// Has a clone in each request that runs.
     running: Arc<()>,
 }
 
 impl<C: Clone> Counted<C> {
     /// The first request finds out what there is room for.
-    fn has_room(&self) -> bool {
+    fn has_free_stream(&self) -> bool {
         let running = Arc::strong_count(&self.running) - 1;
-        running < self.room.most().unwrap_or(1)
+        running < self.limit.most().unwrap_or(1)
     }
 
-    fn begin(&self) -> (C, Place) {
-        let place = Place {
+    fn begin(&self) -> (C, Permit) {
+        let permit = Permit {
             running: Some(self.running.clone()),
-            changed: self.room.changed.clone(),
+            changed: self.limit.changed.clone(),
         };
-        (self.client.clone(), place)
+        (self.client.clone(), permit)
     }
 }
 
-impl<C> Clone for Spread<C> {
+impl<C> Clone for Pool<C> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<C: Clone> Spread<C> {
+impl<C: Clone> Pool<C> {
     /// Over clients that `make` makes, whose connections say what they have room for.
-    pub(super) fn new(make: impl Fn(Room) -> C + Send + Sync + 'static) -> Self {
+    pub(super) fn new(make: impl Fn(StreamLimit) -> C + Send + Sync + 'static) -> Self {
         Self(Arc::new(Clients {
             make: Box::new(make),
             all: Mutex::default(),
@@ -95,14 +95,14 @@ impl<C: Clone> Spread<C> {
         }))
     }
 
-    /// A client whose connection has room, for one request.
-    pub(super) async fn place(&self) -> (C, Place) {
+    /// A client whose connection has a free stream, for one request.
+    pub(super) async fn permit(&self) -> (C, Permit) {
         let found = timeout(PATIENCE, self.found()).await;
         found.unwrap_or_else(|_elapsed| self.take(&mut self.lock()))
     }
 
-    /// Waits while it may turn out that there is room.
-    async fn found(&self) -> (C, Place) {
+    /// Waits while a connection that is being made may turn out to have a free stream.
+    async fn found(&self) -> (C, Permit) {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
@@ -110,8 +110,8 @@ impl<C: Clone> Spread<C> {
             changed.as_mut().enable();
             {
                 let mut all = self.lock();
-                let is_known = |one: &Counted<C>| one.room.most().is_some();
-                if all.iter().any(Counted::has_room) || all.iter().all(is_known) {
+                let is_known = |one: &Counted<C>| one.limit.most().is_some();
+                if all.iter().any(Counted::has_free_stream) || all.iter().all(is_known) {
                     return self.take(&mut all);
                 }
             }
@@ -119,14 +119,14 @@ impl<C: Clone> Spread<C> {
         }
     }
 
-    fn take(&self, all: &mut Vec<Counted<C>>) -> (C, Place) {
-        if let Some(one) = all.iter().find(|one| one.has_room()) {
+    fn take(&self, all: &mut Vec<Counted<C>>) -> (C, Permit) {
+        if let Some(one) = all.iter().find(|one| one.has_free_stream()) {
             return one.begin();
         }
-        let room = Room::new(&self.0.changed);
+        let limit = StreamLimit::new(&self.0.changed);
         let one = Counted {
-            client: (self.0.make)(room.clone()),
-            room,
+            client: (self.0.make)(limit.clone()),
+            limit,
             running: Arc::default(),
         };
         let begun = one.begin();
@@ -141,33 +141,33 @@ impl<C: Clone> Spread<C> {
 
 /// What a request takes up on a connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     running: Option<Arc<()>>,
     changed: Arc<Notify>,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.running = None;
         self.changed.notify_waiters();
     }
 }
 
-/// The body of an answer, which takes up a place until its end.
+/// The body of an answer, which holds its request's stream until it ends.
 #[derive(Debug)]
-pub(super) struct Placed<B> {
+pub(super) struct PermitBody<B> {
     body: B,
-    place: Option<Place>,
+    permit: Option<Permit>,
 }
 
-impl<B> Placed<B> {
-    pub(super) fn new(body: B, place: Place) -> Self {
-        let place = Some(place);
-        Self { body, place }
+impl<B> PermitBody<B> {
+    pub(super) fn new(body: B, permit: Permit) -> Self {
+        let permit = Some(permit);
+        Self { body, permit }
     }
 }
 
-impl<B: Body + Unpin> Body for Placed<B> {
+impl<B: Body + Unpin> Body for PermitBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -177,7 +177,7 @@ impl<B: Body + Unpin> Body for Placed<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if !matches!(frame, Some(Ok(_))) {
-            self.place = None;
+            self.permit = None;
         }
         Poll::Ready(frame)
     }
@@ -198,58 +198,58 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     /// Numbered clients, and what says how much room each has.
-    fn numbered() -> (Spread<usize>, Arc<Mutex<Vec<Room>>>) {
-        let rooms = Arc::new(Mutex::new(Vec::new()));
-        let made = rooms.clone();
-        let spread = Spread::new(move |room| {
+    fn numbered() -> (Pool<usize>, Arc<Mutex<Vec<StreamLimit>>>) {
+        let limits = Arc::new(Mutex::new(Vec::new()));
+        let made = limits.clone();
+        let pool = Pool::new(move |limit| {
             let mut made = made.lock().unwrap();
-            made.push(room);
+            made.push(limit);
             made.len() - 1
         });
-        (spread, rooms)
+        (pool, limits)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_further_connection_is_made_when_all_are_full_and_the_first_with_room_is_used() {
-        let (spread, rooms) = numbered();
-        let (first, one) = spread.place().await;
-        rooms.lock().unwrap()[0].is_for(2);
-        let (second, _two) = spread.place().await;
-        let (third, three) = spread.place().await;
-        rooms.lock().unwrap()[1].is_for(2);
+        let (pool, limits) = numbered();
+        let (first, one) = pool.permit().await;
+        limits.lock().unwrap()[0].set(2);
+        let (second, _two) = pool.permit().await;
+        let (third, three) = pool.permit().await;
+        limits.lock().unwrap()[1].set(2);
         assert_eq!([first, second, third], [0, 0, 1]);
         drop(one);
-        let (again, _one) = spread.place().await;
-        let (beside, _four) = spread.place().await;
+        let (again, _one) = pool.permit().await;
+        let (beside, _four) = pool.permit().await;
         assert_eq!([again, beside], [0, 1]);
         drop(three);
-        assert_eq!(spread.place().await.0, 1);
-        assert_eq!(rooms.lock().unwrap().len(), 2);
+        assert_eq!(pool.permit().await.0, 1);
+        assert_eq!(limits.lock().unwrap().len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_while_a_connection_is_made_waits_for_it_for_a_second() {
-        let (spread, rooms) = numbered();
-        let (_, first) = spread.place().await;
+        let (pool, limits) = numbered();
+        let (_, first) = pool.permit().await;
         let waiting = tokio::spawn({
-            let spread = spread.clone();
-            async move { spread.place().await }
+            let pool = pool.clone();
+            async move { pool.permit().await }
         });
         tokio::time::sleep(S / 2).await;
         assert!(!waiting.is_finished());
         // The attempt failed: whoever waited makes the next.
         drop(first);
-        let (second, _place) = waiting.await.unwrap();
-        assert_eq!((second, rooms.lock().unwrap().len()), (0, 1));
+        let (second, _permit) = waiting.await.unwrap();
+        assert_eq!((second, limits.lock().unwrap().len()), (0, 1));
         let before = tokio::time::Instant::now();
-        let (third, _place) = spread.place().await;
+        let (third, _permit) = pool.permit().await;
         assert_eq!((third, before.elapsed()), (1, S));
-        rooms.lock().unwrap()[0].is_for(usize::MAX);
-        let (_, places): (Vec<_>, Vec<_>) =
-            futures_util::future::join_all((0..100).map(|_| spread.place()))
+        limits.lock().unwrap()[0].set(usize::MAX);
+        let (_, permits): (Vec<_>, Vec<_>) =
+            futures_util::future::join_all((0..100).map(|_| pool.permit()))
                 .await
                 .into_iter()
                 .unzip();
-        assert_eq!((places.len(), rooms.lock().unwrap().len()), (100, 2));
+        assert_eq!((permits.len(), limits.lock().unwrap().len()), (100, 2));
     }
 }
