@@ -19,10 +19,10 @@ use crate::args::{self, Command, Config, Environment};
 use crate::permission;
 use crate::work::call::Service;
 use crate::work::client::Reviews;
+use crate::work::concurrency::ConcurrencyLimit;
 use crate::work::driver::Driver;
 use crate::work::metrics::Metrics;
 use crate::work::objects::Objects;
-use crate::work::room::Room;
 use crate::work::server::{AT_ONCE, Server};
 use crate::work::tls::Certificates;
 
@@ -114,7 +114,7 @@ async fn work(
             reviews: Reviews::new(objects.clone(), driver.name(), config.audience),
             driver: Arc::clone(&driver),
             objects,
-            streams: Room::new(config.streams, config.streams.div_ceil(2)),
+            streams: ConcurrencyLimit::new(config.streams, config.streams.div_ceil(2)),
             longest: config.longest,
             certificates: Arc::clone(&certificates),
             metrics,
@@ -125,7 +125,7 @@ async fn work(
         ending: seat.ending.clone(),
         ready: serving,
         calls: watch::Sender::new(0),
-        room: Room::new(AT_ONCE.0, AT_ONCE.1),
+        limit: ConcurrencyLimit::new(AT_ONCE.0, AT_ONCE.1),
     });
     let not_ready = async {
         seat.ending.requested().await;

@@ -9,17 +9,17 @@
 //! | `health` | gRPC's health check |
 //! | `metrics` | the metrics |
 //! | `objects` | what is asked of the API server |
-//! | `room` | how many may do something at the same time, and how many of them for one |
+//! | `concurrency` | limits how many do something at the same time, in all and for each client |
 //! | `server` | connections of clients |
 //! | `tls` | the certificate, as it is now |
 
 pub mod call;
 pub mod client;
+pub mod concurrency;
 pub mod driver;
 pub mod grpc;
 pub mod health;
 pub mod metrics;
 pub mod objects;
-pub mod room;
 pub mod server;
 pub mod tls;

@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::client::Reviews;
+use super::concurrency::{ConcurrencyLimit, Permit};
 use super::driver::{Blocks, Driver};
 use super::grpc::{self, Answer, Gone};
 use super::metrics::Metrics;
 use super::objects::Objects;
-use super::room::{Place, Room};
 use super::tls::Certificates;
 use crate::plan::ranges::{Fault, Stream};
 use crate::plan::refusal::{Reason, Refusal};
@@ -41,7 +41,7 @@ pub struct Service {
     /// Who clients are.
     pub reviews: Reviews,
     /// Calls at the driver, by user.
-    pub streams: Room<String>,
+    pub streams: ConcurrencyLimit<String>,
     /// `--max-streaming-duration-min`
     pub longest: Duration,
     /// The certificate.
@@ -124,7 +124,7 @@ impl Service {
             is_known: false,
         });
         let preparing = Box::pin(self.prepare(seen, peer, deadline));
-        let (mut blocks, _place) = answer.unless_gone(preparing).await.map_err(cancelled)??;
+        let (mut blocks, _permit) = answer.unless_gone(preparing).await.map_err(cancelled)??;
         let _counted = Counted::new(&self.metrics.streams);
         Box::pin(self.pass_on(&seen.request, &mut blocks, answer)).await?;
         if deadline.remaining() <= DOUBT {
@@ -139,7 +139,7 @@ impl Service {
         seen: &mut Seen,
         peer: IpAddr,
         deadline: Deadline,
-    ) -> Result<(Blocks, Place), Refusal> {
+    ) -> Result<(Blocks, Permit), Refusal> {
         let request = &seen.request;
         request.validate()?;
         if *self.ending.borrow() {
@@ -155,13 +155,13 @@ impl Service {
             return Err(Refusal::not_ready());
         }
         // First of all: a thousand calls at once are not to be three thousand requests to the API server either.
-        let place = self.streams.enter(&client.user.username, PATIENCE).await?;
+        let permit = self.streams.enter(&client.user.username, PATIENCE).await?;
         let snapshot = self.objects.snapshot(namespace, name).await?;
         let bound = resolve::content_of(&snapshot, name)?;
         let content = self.objects.content(bound).await?;
         let driver = self.driver.name();
         let handle = resolve::handle_of(&content, bound, name, driver)?;
-        // Names of what there is not are any number.
+        // Not before: a client may name any number of snapshots that do not exist.
         seen.is_known = true;
         let class = match &snapshot.class {
             Some(class) => self.objects.class(class).await?,
@@ -173,7 +173,7 @@ impl Service {
             None => std::collections::BTreeMap::new(),
         };
         let asking = self.driver.stream(request, handle, secrets, deadline);
-        Ok((Box::pin(asking).await?, place))
+        Ok((Box::pin(asking).await?, permit))
     }
 
     /// Passes the driver's ranges on. The next message is not asked for before the client has taken this one.
@@ -220,7 +220,7 @@ fn cancelled(_: Gone) -> Refusal {
     Refusal::new(Reason::Cancelled, Code::Cancelled, "context canceled")
 }
 
-/// What a client says, as far as it goes into a line of the log: it may be anybody's.
+/// Shortens a client's text for the log: a caller without a valid token chooses it, too.
 fn cut(text: &str) -> &str {
     const LONGEST: usize = 256;
     grpc::shortened(text, LONGEST)

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::concurrency::ConcurrencyLimit;
 use super::objects::Objects;
-use super::room::Room;
 use crate::model::User;
 use crate::plan::cache::Cache;
 use crate::plan::refusal::Refusal;
@@ -38,7 +38,7 @@ pub struct Reviews {
     driver: String,
     /// `--audience`
     audience: Option<String>,
-    room: Room<IpAddr>,
+    limit: ConcurrencyLimit<IpAddr>,
     memory: Mutex<Memory>,
 }
 
@@ -87,7 +87,7 @@ impl Reviews {
             objects,
             driver: driver.to_owned(),
             audience,
-            room: Room::new(REVIEWS.0, REVIEWS.1),
+            limit: ConcurrencyLimit::new(REVIEWS.0, REVIEWS.1),
             memory: Mutex::new(Memory {
                 service: Cache::new(1, LIFE),
                 accepted: Cache::new(MOST, LIFE),
@@ -117,7 +117,7 @@ impl Reviews {
         if let Known::All(answer) = self.recall(token, namespace) {
             return answer;
         }
-        let _place = self.room.enter(&peer, PATIENCE).await?;
+        let _permit = self.limit.enter(&peer, PATIENCE).await?;
         // Whoever waited may find that the one before has asked the same.
         let user = match self.recall(token, namespace) {
             Known::All(answer) => return answer,

@@ -22,9 +22,9 @@ use tokio_rustls::server::TlsStream;
 use tonic::Status;
 
 use super::call::Service;
+use super::concurrency::{ConcurrencyLimit, Permit};
 use super::grpc::{self, Answer};
 use super::health;
-use super::room::{Place, Room};
 
 /// Connections at the same time, of all clients and of one address.
 const CONNECTIONS: (usize, usize) = (1024, 512);
@@ -36,8 +36,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_mins(2);
 /// After so long a client is asked whether it is still there, and so long it may take for the answer.
 const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// Calls at the same time of all clients and of one address, whatever they ask: what a call holds before anybody
-/// knows whose it is, is memory.
+/// Calls at the same time, of all clients and of one address. A call takes memory before it is authenticated.
 pub const AT_ONCE: (usize, usize) = (2048, 1024);
 /// Largest list of headers.
 const HEADERS: u32 = 8 << 10;
@@ -60,7 +59,7 @@ pub struct Server {
     /// How many calls of clients run.
     pub calls: watch::Sender<usize>,
     /// For [`AT_ONCE`].
-    pub room: Room<IpAddr>,
+    pub limit: ConcurrencyLimit<IpAddr>,
 }
 
 impl Server {
@@ -72,7 +71,7 @@ impl Server {
         over: watch::Sender<bool>,
     ) {
         let mut connections = JoinSet::new();
-        let room = Arc::new(Room::new(CONNECTIONS.0, CONNECTIONS.1));
+        let limit = Arc::new(ConcurrencyLimit::new(CONNECTIONS.0, CONNECTIONS.1));
         let mut ending = pin!(self.ending.requested());
         loop {
             tokio::select! {
@@ -83,9 +82,9 @@ impl Server {
                     Ok((stream, peer)) => {
                         let peer = peer.ip().to_canonical();
                         // Whoever comes too much is shown the door at once.
-                        if let Some(place) = room.try_enter(&peer) {
+                        if let Some(permit) = limit.try_enter(&peer) {
                             let this = Arc::clone(&self);
-                            connections.spawn(this.converse(stream, peer, place));
+                            connections.spawn(this.converse(stream, peer, permit));
                         }
                     }
                     Err(error) => {
@@ -107,7 +106,7 @@ impl Server {
         let _ = timeout(LAST_BYTES, all).await;
     }
 
-    async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, _place: Place) {
+    async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, _permit: Permit) {
         let ended = match self.greet(stream).await {
             Ok(connection) => self.serve_calls(connection, peer).await,
             Err(why) => Err(why),
@@ -188,12 +187,12 @@ impl Server {
         if !grpc::is_grpc(&head.headers) {
             return answer.refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let Some(_place) = self.room.try_enter(&peer) else {
+        let Some(_permit) = self.limit.try_enter(&peer) else {
             return answer.end(&Status::unavailable("too many calls at the same time"));
         };
         let (service, limit) = (&self.service, grpc::timeout_of(&head.headers));
         let uri = head.uri.clone();
-        // Or a call would hold them as long as it takes.
+        // A call may last for hours, and needs no headers.
         drop(head);
         let path = uri.path();
         match path {

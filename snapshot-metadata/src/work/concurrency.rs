@@ -1,5 +1,5 @@
-//! How many may do something at the same time, and how many of them for one: who floods the program, or
-//! takes streams and does not read them, leaves room for others.
+//! Limits how many do something at the same time, in all and for each client, so that a client that floods the program
+//! or does not read its streams blocks no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,25 +10,25 @@ use tokio::time::timeout;
 
 use crate::plan::refusal::Refusal;
 
-/// Room for so many.
+/// A limit for all, and a lower one for each.
 #[derive(Debug)]
-pub struct Room<K> {
+pub struct ConcurrencyLimit<K> {
     all: Arc<Semaphore>,
     /// For one.
     each: usize,
-    /// Of those who have, or wait for, a place.
+    /// Of those who hold a permit or wait for one.
     own: Mutex<BTreeMap<K, Weak<Semaphore>>>,
 }
 
-/// A place, until it is dropped.
+/// Counts until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
 }
 
-impl<K: Ord + Clone> Room<K> {
-    /// Room for `all`, and for `each` of those who ask.
+impl<K: Ord + Clone> ConcurrencyLimit<K> {
+    /// `all` at the same time, and `each` for one client.
     #[must_use]
     pub fn new(all: usize, each: usize) -> Self {
         let most = |number: usize| number.min(Semaphore::MAX_PERMITS);
@@ -50,27 +50,27 @@ impl<K: Ord + Clone> Room<K> {
         new
     }
 
-    /// A place at once, or none.
-    pub fn try_enter(&self, who: &K) -> Option<Place> {
-        Some(Place {
+    /// A permit if one is free.
+    pub fn try_enter(&self, who: &K) -> Option<Permit> {
+        Some(Permit {
             _own: self.own(who).try_acquire_owned().ok()?,
             _all: Arc::clone(&self.all).try_acquire_owned().ok()?,
         })
     }
 
-    /// Waits for a place, though not longer than `patience`. Whoever waits for its own does not take another's.
+    /// Waits for a permit for at most `patience`. A client that waits for its own limit takes none of the others' permits.
     ///
     /// # Errors
     /// There was none in time.
-    pub async fn enter(&self, who: &K, patience: Duration) -> Result<Place, Refusal> {
+    pub async fn enter(&self, who: &K, patience: Duration) -> Result<Permit, Refusal> {
         let waiting = async {
-            Some(Place {
+            Some(Permit {
                 _own: self.own(who).acquire_owned().await.ok()?,
                 _all: Arc::clone(&self.all).acquire_owned().await.ok()?,
             })
         };
-        let place = timeout(patience, waiting).await;
-        place.ok().flatten().ok_or_else(Refusal::busy)
+        let permit = timeout(patience, waiting).await;
+        permit.ok().flatten().ok_or_else(Refusal::busy)
     }
 }
 
@@ -80,21 +80,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_leaves_room_for_others() {
-        let room = Room::new(4, 2);
+        let limit = ConcurrencyLimit::new(4, 2);
         let second = Duration::from_secs(1);
-        let mut places = Vec::new();
+        let mut permits = Vec::new();
         for _ in 0..2 {
-            places.push(room.enter(&"a", second).await.unwrap());
+            permits.push(limit.enter(&"a", second).await.unwrap());
         }
-        assert_eq!(room.enter(&"a", second).await.unwrap_err(), Refusal::busy());
-        assert!(room.try_enter(&"a").is_none());
+        assert_eq!(
+            limit.enter(&"a", second).await.unwrap_err(),
+            Refusal::busy()
+        );
+        assert!(limit.try_enter(&"a").is_none());
         for who in ["b", "c"] {
-            places.push(room.enter(&who, second).await.unwrap());
+            permits.push(limit.enter(&who, second).await.unwrap());
         }
-        assert!(room.enter(&"d", second).await.is_err());
-        places.clear();
-        assert!(room.enter(&"d", second).await.is_ok());
+        assert!(limit.enter(&"d", second).await.is_err());
+        permits.clear();
+        assert!(limit.enter(&"d", second).await.is_ok());
         // Who is gone is forgotten.
-        assert!(room.own.lock().unwrap().len() <= 2);
+        assert!(limit.own.lock().unwrap().len() <= 2);
     }
 }
