@@ -60,7 +60,7 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     Some((journal(driver, settings, labels), keeper))
 }
 
-/// Waits until the process that has taken the journal gives no sign of life. Another one that was started
+/// Waits until the process that has taken the journal writes no heartbeat any more. Another one that was started
 /// for the same driver without an election is no reason to end: it would be started again, and take the
 /// journal in turn.
 ///

@@ -116,8 +116,13 @@ impl Claim {
     pub fn is_actionable(&self) -> bool {
         self.volume.is_empty()
             || (self.deleting && self.has_finalizer(CLONE_FINALIZER))
-            || (self.phase.is_open()
-                && (self.data_source.is_some() || self.data_source_ref.is_some()))
+            || (self.phase.is_open() && self.has_source())
+    }
+
+    /// Whether the claim is to be filled from something.
+    #[must_use]
+    pub fn has_source(&self) -> bool {
+        self.data_source.is_some() || self.data_source_ref.is_some()
     }
 
     /// The class to provision with: the beta annotation, else the field, else none (empty).

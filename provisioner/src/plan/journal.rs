@@ -51,7 +51,7 @@ pub use intent::{Intent, Recovery};
 pub use neighbour::{Neighbour, looks_at_empty, pause};
 pub use object::{Forgotten, Found, HEADER, INTENT, KeptMetadata, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
-pub use rival::{Rival, SIGN};
+pub use rival::{HEARTBEAT, Rival};
 
 use header::Header;
 use object::{Object, Stored};

@@ -1,10 +1,10 @@
 //! A process without an election whose journal another one has taken: it waits, and takes it back from a
-//! process that gives no sign of life, be it dead or with nothing to do.
+//! process that writes no heartbeat, because it is dead or has nothing to do.
 
 use std::time::Duration;
 
 use super::run::World;
-use crate::plan::journal::{Rival, SIGN};
+use crate::plan::journal::{HEARTBEAT, Rival};
 
 /// Between two looks at the journal.
 const LOOK: Duration = Duration::from_secs(5);
@@ -19,16 +19,16 @@ impl World {
         }
     }
 
-    /// Time passes for the one that waits. The one at work gives signs of life, unless it is slow or refused;
+    /// Time passes for the one that waits. The one at work writes heartbeats, unless it is slow or refused;
     /// if it seems to be silent, it loses the journal and does not know of it.
     pub(super) fn wait_for_silence(&mut self) {
         for _ in 0..self.dice.below(16) {
             if !self.process.fenced && self.dice.one_in(3) {
-                self.process.journal().give_sign();
+                self.process.journal().heartbeat();
                 self.advance_journal();
                 self.advance_journal();
             }
-            self.clock += SIGN;
+            self.clock += HEARTBEAT;
             if self.rival_is_silent() {
                 if self.may_freeze() {
                     self.waiting = None;

@@ -307,7 +307,7 @@ pub async fn keep_journal(engine: &Engine, hindered: impl Fn(Option<String>)) ->
     };
     tokio::select! {
         lost = keep(engine, keeper, hindered) => lost,
-        never = executor.give_signs(keeper) => match never {},
+        never = executor.send_heartbeats(keeper) => match never {},
     }
 }
 

@@ -1,7 +1,7 @@
 //! Another process that works with the same journal, where no election says who may.
 //!
 //! Whoever begins takes the journal, since what begins is as a rule the successor of what has ended. Whose
-//! journal was taken waits, and takes it back from a process that gives no sign of life. That is as safe as
+//! journal was taken waits, and takes it back from a process that writes no heartbeat. That is as safe as
 //! every beginning: each write replaces the version that was read, a process that still lives finds the
 //! other's epoch before its next call, and what it has asked is in the journal. So the time is no matter of
 //! correctness: it keeps two that live from taking turns all the time.
@@ -12,7 +12,7 @@ use super::{Found, Journal};
 
 /// How often a process writes that has something in the journal which is not settled, be it that nothing has
 /// changed.
-pub const SIGN: Duration = Duration::from_secs(15);
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Who has written nothing for so long has ended, or has nothing to do.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ impl Rival {
 
 impl Journal {
     /// Lets the first object be written if anything is open, so that others see that this process lives.
-    pub fn give_sign(&mut self) {
+    pub fn heartbeat(&mut self) {
         if !self.is_open() || self.objects.iter().all(|object| object.is_empty()) {
             return;
         }
@@ -89,6 +89,6 @@ mod tests {
             let now = start + Duration::from_secs(second);
             assert_eq!(rival.is_silent(object, now), silent, "after {second} s");
         }
-        assert!(SIGN * 3 < SILENCE, "a sign or two may be late");
+        assert!(HEARTBEAT * 3 < SILENCE, "a heartbeat or two may be late");
     }
 }

@@ -7,12 +7,12 @@ use tokio::time::{Instant, sleep};
 
 use super::super::api::{LEASES, key};
 use super::{Executor, Keeper, read};
-use crate::plan::journal::{Found, Rival, SIGN};
+use crate::plan::journal::{Found, HEARTBEAT, Rival};
 
 /// Between two looks at the journal.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Returns once the process that writes the Lease `name` gives no sign of life any more.
+/// Returns once the process that writes the Lease `name` writes no heartbeat any more.
 pub async fn until_silent(api: &Api, namespace: &str, name: &str) {
     let mut rival = Rival::default();
     loop {
@@ -35,14 +35,14 @@ async fn look(api: &Api, namespace: &str, name: &str) -> Option<Option<Found>> {
 }
 
 impl Executor {
-    /// Gives signs of life where no election says who works.
-    pub(super) async fn give_signs(&self, keeper: &Keeper) -> std::convert::Infallible {
+    /// Writes heartbeats where no election says who works.
+    pub(super) async fn send_heartbeats(&self, keeper: &Keeper) -> std::convert::Infallible {
         if keeper.fence.is_some() {
             return std::future::pending().await;
         }
         loop {
-            sleep(SIGN).await;
-            self.in_journal(|journal| journal.give_sign());
+            sleep(HEARTBEAT).await;
+            self.in_journal(|journal| journal.heartbeat());
             keeper.look();
         }
     }

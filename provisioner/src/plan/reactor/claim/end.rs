@@ -134,10 +134,9 @@ impl Provisioner {
         }
         if open.gone {
             self.tell_of_owed(open, &failure, due);
-            // What it is filled from stays until there is an answer: somebody waits for that.
-            let is_awaited = claim.data_source.is_some() || claim.data_source_ref.is_some();
-            let pause = self.in_flight.pause(key, now).filter(|_| !is_awaited);
-            if let Some(delay) = pause {
+            // The source keeps its finalizer until this call is settled: its deletion must not wait longer.
+            let pause = self.in_flight.pause(key, now);
+            if let Some(delay) = pause.filter(|_| !claim.has_source()) {
                 return Verdict::After {
                     delay,
                     failure: Some(Failed::Claim(failure, false)),
