@@ -34,28 +34,15 @@ pub(super) fn refused(
     {
         return secret(way, at, class, text);
     }
-    if has(
+    let keys = has(
         text,
         &[
             "no topology key found",
             "accessibility requirements",
             "no available topology found",
         ],
-    ) {
-        if has(text, &["allowed topologies"]) {
-            return way.tell(
-                Finding::said(
-                    "C18",
-                    at,
-                    text,
-                    "The class allows volumes in places where the pod's node is not.",
-                )
-                .you("schedule the pod where the class allows volumes, or use another class"),
-            );
-        }
-        return topology_keys(way, at, claim, driver, Some(text));
-    }
-    if has(text, &["allowed topologies", "not in allowed"]) {
+    );
+    if has(text, &["allowed topologies"]) || !keys && has(text, &["not in allowed"]) {
         return way.tell(
             Finding::said(
                 "C18",
@@ -65,6 +52,9 @@ pub(super) fn refused(
             )
             .you("schedule the pod where the class allows volumes, or use another class"),
         );
+    }
+    if keys {
+        return topology_keys(way, at, claim, driver, Some(text));
     }
     if has(text, &["a volume may exist"]) {
         return journal::open(way, at, depth, claim, driver);
