@@ -233,34 +233,27 @@ bin/helm: e2e/helm/go.mod e2e/helm/go.sum
 	    -o ../../bin/helm helm.sh/helm/v4/cmd/helm
 	@touch bin/helm
 
-# Prometheus' parser, which tests of the charts ask about alerts and dashboards.
+# Programs of one Go module each, which tests ask about libraries of others. $(call go-tool,target,folder in e2e,program,message)
+define go-tool
+build/$(3): $(addprefix e2e/$(2)/,main.go go.mod go.sum)
+	$$(need-go)
+	$$(call say,$(1): $(4))
+	@mkdir -p build
+	@$$(GO) nice -n 15 go build -C e2e/$(2) -ldflags '-s -w' -o ../../build/$(3) .
+	@touch build/$(3)
+endef
+# Tests of the charts read alerts and dashboards with it.
 .PHONY: promql
 promql: build/promql
-build/promql: $(addprefix e2e/promql/,main.go go.mod go.sum)
-	$(need-go)
-	@mkdir -p build
-	@$(GO) nice -n 15 go build -C e2e/promql -ldflags '-s -w' -o ../../build/promql .
-	@touch build/promql
-
-# The library of upstream's sidecars, which the tests of the crate `migration` ask.
+$(eval $(call go-tool,promql,promql,promql,the parser of Prometheus))
+# Tests of the crate `migration` compare with it.
 .PHONY: translator
 translator: build/translate
-build/translate: $(addprefix e2e/translate/,main.go go.mod go.sum)
-	$(need-go)
-	$(call say,translator: the library that translates in-tree volumes upstream)
-	@mkdir -p build
-	@$(GO) nice -n 15 go build -C e2e/translate -ldflags '-s -w' -o ../../build/translate .
-	@touch build/translate
-
-# Upstream's client library, with which the tests of the crate `snapshot-metadata` ask.
+$(eval $(call go-tool,translator,translate,translate,the library that translates in-tree volumes upstream))
+# Tests of the crate `snapshot-metadata` are clients of ours with it.
 .PHONY: iterator
 iterator: build/iterate
-build/iterate: $(addprefix e2e/iterator/,main.go go.mod go.sum)
-	$(need-go)
-	$(call say,iterator: the client library of upstream, by which backup programs ask for changed blocks)
-	@mkdir -p build
-	@$(GO) nice -n 15 go build -C e2e/iterator -ldflags '-s -w' -o ../../build/iterate .
-	@touch build/iterate
+$(eval $(call go-tool,iterator,iterator,iterate,the client library by which backup programs ask for changed blocks))
 
 # --- The main job -----------------------------------------------------------------------------
 
@@ -381,7 +374,7 @@ outside:
 
 # What has a folder tests/process is in the first lane, but for that of multicall, which takes as long as half of the others.
 LANE := $(filter-out multicall,$(patsubst %/tests/process,%,$(wildcard */tests/process)))
-# Nothing of theirs may be in neither lane.
+# Their tests that would run in neither lane.
 UNCLAIMED = $(filter-out %/tests/process,$(foreach one,$(LANE),$(wildcard $(one)/tests/*)))
 outside-controllers:
 	$(call say,outside-controllers: the programs of controllers as they are run)
