@@ -3,8 +3,7 @@
 
 use std::fs;
 
-use p256::ecdsa::signature::hazmat::RandomizedPrehashSigner as _;
-use p256::elliptic_curve::rand_core;
+use p256::ecdsa::signature::hazmat::PrehashSigner as _;
 use rustls::SignatureAlgorithm;
 use rustls::sign::{Signer, SigningKey};
 use sidecar_testkit::FakeApi;
@@ -262,38 +261,11 @@ impl SigningKey for OnP521 {
     }
 }
 
-/// Randomness enough for a test, between zeros, so that any number of them is below the curve's order.
-struct Sevens;
-
-impl rand_core::CryptoRng for Sevens {}
-
-impl rand_core::RngCore for Sevens {
-    fn next_u32(&mut self) -> u32 {
-        7
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        7
-    }
-
-    fn fill_bytes(&mut self, bytes: &mut [u8]) {
-        bytes.fill(7);
-        let last = bytes.len() - 1;
-        (bytes[0], bytes[last]) = (0, 0);
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rand_core::Error> {
-        self.fill_bytes(bytes);
-        Ok(())
-    }
-}
-
 impl Signer for OnP521 {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
         use sha2::Digest as _;
         let hash = sha2::Sha512::digest(message);
-        let signed = self.0.sign_prehash_with_rng(&mut Sevens, &hash);
-        let signature: p521::ecdsa::Signature = signed.unwrap();
+        let signature: p521::ecdsa::Signature = self.0.sign_prehash(&hash).unwrap();
         Ok(signature.to_der().as_bytes().to_vec())
     }
 
