@@ -1,6 +1,6 @@
 //! VolumeSnapshot.
 
-use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, content_name};
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE, content_name};
 
 use super::{List, Text, key};
 
@@ -176,6 +176,20 @@ impl Snapshot {
         let error = self.status.as_deref().and_then(|it| it.error.as_ref());
         let message = error.and_then(|error| error.message.as_deref());
         self.was_taken() && message.is_some_and(|text| [MISSING, MISBOUND].contains(&text))
+    }
+
+    /// Whether a volume may be made of it at this moment. Provisioners restore what is ready; one that has lost
+    /// its content may have been ready before.
+    #[must_use]
+    pub fn is_restorable(&self) -> bool {
+        self.is_ready() || self.is_lost() || self.holds(SNAPSHOT_IN_USE)
+    }
+
+    /// Whether a volume may be made of it, now or later. What is being deleted never becomes ready, provisioners
+    /// begin with none that is, and the API server takes no new finalizer with which they could hold it.
+    #[must_use]
+    pub fn can_be_restored(&self) -> bool {
+        !self.deleting || self.is_restorable()
     }
 
     /// Whether there was a snapshot at some time. Its data is of that moment: it is never taken anew.

@@ -156,11 +156,14 @@ impl View<'_> {
         })
     }
 
-    /// Keys of the claims that are being restored from a VolumeSnapshot. One of another namespace counts
-    /// once the provisioner holds the VolumeSnapshot for it: whether there is a grant nobody else says,
+    /// Keys of the claims that are being restored from a VolumeSnapshot, or can be. One of another namespace
+    /// counts once the provisioner holds the VolumeSnapshot for it: whether there is a grant nobody else says,
     /// and without one it stays pending for ever.
     #[must_use]
     pub fn restoring(&self, snapshot: &Snapshot) -> Vec<Text> {
+        if !snapshot.can_be_restored() {
+            return Vec::new();
+        }
         let is_held = snapshot.holds(SNAPSHOT_IN_USE);
         let counts = |claim: &Text| {
             let namespace = claim.split_once('/').map(|(namespace, _)| namespace);

@@ -28,6 +28,7 @@ impl World {
         self.mend();
         self.settle()?;
         self.check_rest()?;
+        self.restore_what_is_ready();
         for kind in [Kind::Snapshot, Kind::Group] {
             let all = self.server.all(kind).map(|(key, _)| key.clone());
             for key in all.collect::<Vec<_>>() {
@@ -35,9 +36,16 @@ impl World {
             }
         }
         self.settle()?;
-        // What was never restored is given up.
-        for name in NAMES {
-            self.server.strip(Kind::Claim, &format!("away/r-{name}"));
+        if let Some((key, _)) = self.server.all(Kind::Snapshot).next() {
+            return Err(format!("{key} stays Terminating"));
+        }
+        // What was never restored is given up, and nothing has waited for that.
+        for (name, namespace) in NAMES
+            .into_iter()
+            .flat_map(|name| [(name, "away"), (name, "ns")])
+        {
+            self.server
+                .strip(Kind::Claim, &format!("{namespace}/r-{name}"));
         }
         self.settle()?;
         self.check_end()
@@ -61,16 +69,7 @@ impl World {
                 });
             }
         }
-        let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
-        // Nobody ever allows a restore into another namespace.
-        for key in claims
-            .filter(|key| key.starts_with("ns/"))
-            .collect::<Vec<_>>()
-        {
-            self.server.edit(Kind::Claim, &key, |claim| {
-                claim["status"]["phase"] = "Bound".into()
-            });
-        }
+        self.restore_what_is_ready();
         // Of two defaults nobody knows which is meant. One that somebody was given stays as a class; a
         // process that has not heard yet may still give it to somebody.
         let _ = self.server.delete(Kind::Class, "d2", None);
@@ -79,6 +78,25 @@ impl World {
             if self.server.get(Kind::Class, name).is_none() {
                 self.add(Kind::Class, object);
             }
+        }
+    }
+
+    /// Claims get their volumes, but for those that are to be restored from what cannot be. Nobody ever allows
+    /// a restore into another namespace.
+    fn restore_what_is_ready(&mut self) {
+        let is_ready = |claim: &Value| {
+            let Some(name) = claim["spec"]["dataSource"]["name"].as_str() else {
+                return true;
+            };
+            let snapshot = self.server.get(Kind::Snapshot, &format!("ns/{name}"));
+            snapshot.is_some_and(|snapshot| snapshot["status"]["readyToUse"] == true)
+        };
+        let claims = self.server.all(Kind::Claim);
+        let claims = claims.filter(|(key, claim)| key.starts_with("ns/") && is_ready(claim));
+        for key in claims.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.server.edit(Kind::Claim, &key, |claim| {
+                claim["status"]["phase"] = "Bound".into()
+            });
         }
     }
 
@@ -179,9 +197,6 @@ impl World {
 
     fn check_end(&self) -> Result<(), String> {
         self.check_end_of_groups()?;
-        if let Some((key, _)) = self.server.all(Kind::Snapshot).next() {
-            return Err(format!("{key} stays Terminating"));
-        }
         for (key, claim) in self.server.all(Kind::Claim) {
             if finalizers(claim).iter().any(|one| one == CLAIM_AS_SOURCE) {
                 return Err(format!("{key} is held for ever"));

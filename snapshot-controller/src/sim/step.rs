@@ -72,8 +72,10 @@ impl World {
         let content = known.contents.store.get(name);
         let restores = content.map(|content| content.snapshot_key());
         let claims = &known.claims.store;
+        let snapshot = { restores.as_ref() }.and_then(|key| known.snapshots.store.get(key));
+        let can_be = snapshot.is_some_and(|snapshot| snapshot.can_be_restored());
         // Those of other namespaces have no grant.
-        let restored = restores.is_some() && { claims.iter() }
+        let restored = can_be && { claims.iter() }
             .any(|(key, claim)| key.as_str().starts_with("ns/") && claim.restores == restores);
         if restored {
             self.complain(format!("{name} is deleted and is being restored"));

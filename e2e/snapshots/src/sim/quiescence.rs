@@ -28,6 +28,7 @@ impl World {
         self.mend();
         self.settle()?;
         self.check_rest()?;
+        self.restore_what_is_ready();
         self.delete_what_nobody_knew();
         for kind in [Kind::Snapshot, Kind::Group] {
             let all = self.server.all(kind).map(|(key, _)| key.clone());
@@ -37,6 +38,14 @@ impl World {
         }
         self.settle()?;
         self.delete_what_is_lost();
+        self.settle()?;
+        self.check_gone()?;
+        // What was never restored is given up, and nothing has waited for that.
+        let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
+        let restored = claims.filter(|key| key.starts_with("ns/r-"));
+        for key in restored.collect::<Vec<Text>>() {
+            self.server.strip(Kind::Claim, &key);
+        }
         self.settle()?;
         self.check_end()?;
         Ok(self.windows)
@@ -196,11 +205,14 @@ impl World {
         Ok(())
     }
 
-    fn check_end(&self) -> Result<(), String> {
-        self.check_end_of_groups()?;
-        if let Some((key, snapshot)) = self.server.all(Kind::Snapshot).next() {
-            return Err(format!("{key} stays Terminating: {snapshot}"));
+    fn check_gone(&self) -> Result<(), String> {
+        match self.server.all(Kind::Snapshot).next() {
+            Some((key, snapshot)) => Err(format!("{key} stays Terminating: {snapshot}")),
+            None => self.check_end_of_groups(),
         }
+    }
+
+    fn check_end(&self) -> Result<(), String> {
         self.check_claims()?;
         for (name, content) in self.server.all(Kind::Content) {
             if is_deleting(content) {

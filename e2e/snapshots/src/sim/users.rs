@@ -272,16 +272,7 @@ impl World {
             }
         }
         self.seen.by_hand = false;
-        let claims: Vec<Text> = self
-            .server
-            .all(Kind::Claim)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in claims {
-            self.edit(Kind::Claim, &key, |claim| {
-                claim["status"]["phase"] = "Bound".into()
-            });
-        }
+        self.restore_what_is_ready();
         for (kind, name, object) in [
             (Kind::Class, "cx", class("cx")),
             (Kind::Class, "d1", class("d1")),
@@ -295,6 +286,23 @@ impl World {
         self.label_claims();
         if self.server.get(Kind::Secret, "ns/sec").is_none() {
             self.add(Kind::Secret, secret());
+        }
+    }
+
+    /// Claims get their volumes, but for those that are to be restored from what is not ready.
+    pub(super) fn restore_what_is_ready(&mut self) {
+        let is_ready = |claim: &Value| {
+            let Some(name) = claim["spec"]["dataSource"]["name"].as_str() else {
+                return true;
+            };
+            let snapshot = self.server.get(Kind::Snapshot, &format!("ns/{name}"));
+            snapshot.is_some_and(|snapshot| snapshot["status"]["readyToUse"] == true)
+        };
+        let claims = { self.server.all(Kind::Claim) }.filter(|(_, claim)| is_ready(claim));
+        for key in claims.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.edit(Kind::Claim, &key, |claim| {
+                claim["status"]["phase"] = "Bound".into()
+            });
         }
     }
 

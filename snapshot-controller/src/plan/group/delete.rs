@@ -38,8 +38,7 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
         }
     }
     if let Some(member) = members(view, group).find(|member| !member.deleting) {
-        let step = Step::Delete(member.object(), member.exactly());
-        return Ok(Next::Ask(step, Purpose::Member));
+        return Ok(delete(&member));
     }
     // The content's end brings this back.
     if content.as_deref().is_some_and(deletes) {
@@ -112,14 +111,25 @@ fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>
     Ok(content.filter(|content| content.is_of(group)))
 }
 
-/// A claim that is being restored reads the snapshot.
+/// A claim that is being restored reads the snapshot. A member that is not ready is deleted first: after
+/// that nobody begins to restore it.
 fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
     for member in members(view, group) {
         let (member_key, group) = (member.key(), group.key());
         let what = format!("Snapshot {member_key} belonging to VolumeGroupSnapshot {group}");
         if let Some(complaint) = Complaint::restoring(&what, view.restoring(&member)) {
-            return Err(fail(complaint));
+            return Err(if member.is_restorable() {
+                fail(complaint)
+            } else {
+                delete(&member)
+            });
         }
     }
     Ok(())
+}
+
+/// A member goes with its group.
+fn delete(member: &Snapshot) -> Next {
+    let step = Step::Delete(member.object(), member.exactly());
+    Next::Ask(step, Purpose::Member)
 }

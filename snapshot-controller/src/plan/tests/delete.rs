@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_USE};
 
 use super::*;
+use crate::model::MISSING;
 use crate::testing::bench::Bench;
 use crate::testing::objects::{claim, content, group, ready, snapshot};
 use crate::testing::server::{Kind, finalizers};
@@ -169,6 +170,48 @@ fn c_72_the_first_of_many_claims_are_named() {
     let warning = "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: \
                    ns/r1, ns/r2, ns/r3 and 2 more";
     shows("C-72", &lines, &[warning]);
+}
+
+/// No provisioner restores it, and it would hold the claim that it was to be taken of as well.
+#[test]
+fn c_102_a_claim_does_not_hold_a_snapshot_that_was_never_ready() {
+    let here = json!({
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1",
+    });
+    let warning =
+        "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: ns/r1";
+    let changes: [(&str, fn(&mut Value), &[&str]); 3] = [
+        ("C-102 never ready", |_| {}, &[MARKED, DELETED, LEFT]),
+        (
+            "C-102 held by the provisioner",
+            |snapshot| {
+                let mut held = finalizers(snapshot);
+                held.push(SNAPSHOT_IN_USE.to_owned());
+                snapshot["metadata"]["finalizers"] = held.into();
+            },
+            &[warning],
+        ),
+        (
+            "C-102 ready until its content was lost",
+            |snapshot| snapshot["status"]["error"] = json!({"message": MISSING}),
+            &[warning],
+        ),
+    ];
+    for (row, change, expected) in changes {
+        let mut bench = Bench::new();
+        let (mut snapshot, mut content) = ready("s1", "U1");
+        content["status"]["readyToUse"] = false.into();
+        snapshot["status"]["readyToUse"] = false.into();
+        change(&mut snapshot);
+        bench.add(Kind::Snapshot, snapshot);
+        bench.add(Kind::Content, content);
+        bench.add(
+            Kind::Claim,
+            restoring("ns", "r1", here.clone(), "dataSource"),
+        );
+        bench.delete(Kind::Snapshot, "ns/s1");
+        shows(row, &bench.run(), expected);
+    }
 }
 
 #[test]

@@ -27,6 +27,17 @@ fn sidecar_ends_members(bench: &mut Bench) {
     }
 }
 
+/// Claim `ns/r1`, which is to be restored from this member.
+fn restoring(key: &str) -> Value {
+    let mut claim = claim("r1", "");
+    claim["status"]["phase"] = "Pending".into();
+    claim["spec"]["dataSource"] = json!({
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot",
+        "name": key.trim_start_matches("ns/"),
+    });
+    claim
+}
+
 fn is_gone(bench: &Bench, row: &str) {
     for kind in [
         Kind::Group,
@@ -115,13 +126,7 @@ fn g_22_what_is_to_be_kept_stays() {
 fn g_23_a_member_that_is_being_restored_holds_the_group() {
     let mut bench = usable();
     let [(key, _), _] = members();
-    let mut restoring = claim("r1", "");
-    restoring["status"]["phase"] = "Pending".into();
-    restoring["spec"]["dataSource"] = json!({
-        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot",
-        "name": key.trim_start_matches("ns/"),
-    });
-    bench.add(Kind::Claim, restoring);
+    bench.add(Kind::Claim, restoring(&key));
     bench.run();
     bench.delete(Kind::Group, "ns/v1");
     let told = format!(
@@ -135,6 +140,39 @@ fn g_23_a_member_that_is_being_restored_holds_the_group() {
     });
     let lines = bench.run();
     assert_eq!(lines[1], "DELETE groupcontent groupsnapcontent-V1");
+}
+
+/// It is deleted before the group's content: until then it may become ready, and be restored.
+#[test]
+fn g_44_a_claim_does_not_hold_the_group_of_a_member_that_was_never_ready() {
+    let mut bench = stage();
+    bench.add(Kind::Group, group("v1", "V1"));
+    bench.run();
+    let mut unready = taken_group(false);
+    for member in unready["volumeSnapshotInfoList"].as_array_mut().unwrap() {
+        member["readyToUse"] = false.into();
+    }
+    take(&mut bench, unready);
+    let [(key, _), (other, _)] = members();
+    bench.add(Kind::Claim, restoring(&key));
+    bench.run();
+    bench.delete(Kind::Group, "ns/v1");
+    let deleted = |key: &str| format!("DELETE snapshot {key}");
+    let expected = [
+        deleted(&key),
+        "PATCH groupcontent groupsnapcontent-V1 {\"metadata\":{\"annotations\":{\"gbd\":\"yes\"}}}"
+            .to_owned(),
+        "DELETE groupcontent groupsnapcontent-V1".to_owned(),
+        deleted(&other),
+    ];
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    shows("G-44", &bench.run(), &expected);
+    sidecar_ends_group(&mut bench);
+    bench.run();
+    sidecar_ends_members(&mut bench);
+    bench.run();
+    is_gone(&bench, "G-44");
+    assert!(!bench.retries());
 }
 
 #[test]

@@ -84,12 +84,18 @@ impl Informers for Controller {
 }
 
 impl Controller {
-    /// Whether a claim waits for what this content stands for, as far as is known.
+    /// Whether a claim waits for what this content stands for, and can get it, as far as is known.
     pub(super) fn is_restored(&self, content: &str) -> bool {
-        let restores = self.contents.store.get(content);
-        let restores = restores.map(|content| content.snapshot_key());
+        let content = self.contents.store.get(content);
+        let snapshot =
+            content.and_then(|content| self.snapshots.store.get(&content.snapshot_key()));
+        snapshot.is_some_and(|snapshot| self.is_awaited(snapshot))
+    }
+
+    fn is_awaited(&self, snapshot: &Snapshot) -> bool {
+        let restores = Some(snapshot.key());
         let mut claims = self.claims.store.iter();
-        restores.is_some() && claims.any(|(_, claim)| claim.restores == restores)
+        snapshot.can_be_restored() && claims.any(|(_, claim)| claim.restores == restores)
     }
 
     /// The same of a member of the group that this content stands for.
@@ -99,11 +105,7 @@ impl Controller {
         };
         let uid = &content.group.uid;
         let of = |snapshot: &Snapshot| snapshot.owner().is_some_and(|(owner, _)| owner == uid);
-        let members = { self.snapshots.store.iter() }.filter(|(_, snapshot)| of(snapshot));
-        let mut members = members.map(|(_, snapshot)| Some(snapshot.key()));
-        members.any(|member| {
-            let mut claims = self.claims.store.iter();
-            claims.any(|(_, claim)| claim.restores == member)
-        })
+        let mut snapshots = self.snapshots.store.iter();
+        snapshots.any(|(_, snapshot)| of(snapshot) && self.is_awaited(snapshot))
     }
 }
