@@ -21,8 +21,9 @@ static FLAGS: &[Flag] = &[
         "selinux",
         Kind::Bool,
         "false",
-        "Mount ReadWriteOncePod volumes with the SELinux label of the pod, if the driver's \
-         CSIDriver object has seLinuxMount, as kubelet does on a machine with SELinux.",
+        "Mount persistent volumes with the SELinux label of the pod, if the driver's CSIDriver \
+         object has seLinuxMount and the pod's seLinuxChangePolicy is not Recursive, as kubelet \
+         does on a machine with SELinux.",
     ),
 ];
 

@@ -44,8 +44,8 @@ pub struct PodVolume {
     pub mounted: bool,
     /// Some container has it as a device.
     pub device: bool,
-    /// SELinux label of the containers, if they agree.
-    pub se_linux: Option<String>,
+    /// SELinux labels of what the containers that mount it may touch, as far as they have one.
+    pub se_linux: BTreeSet<String>,
 }
 
 /// What is kept of a pod.
@@ -63,6 +63,8 @@ pub struct Pod {
     pub fs_group: Option<i64>,
     /// `securityContext.fsGroupChangePolicy: OnRootMismatch`
     pub on_root_mismatch: bool,
+    /// `securityContext.seLinuxChangePolicy: Recursive`
+    pub relabels: bool,
     /// CSI volumes and claims that containers use, in the order of the spec.
     pub volumes: Vec<PodVolume>,
 }
@@ -133,6 +135,8 @@ struct Named {
 struct SecurityContext {
     fs_group: Option<i64>,
     fs_group_change_policy: Option<String>,
+    #[serde(rename = "seLinuxChangePolicy")]
+    se_linux_change_policy: Option<String>,
     #[serde(rename = "seLinuxOptions")]
     se_linux_options: Option<SeLinux>,
 }
@@ -141,27 +145,26 @@ struct SecurityContext {
 #[serde(default)]
 struct SeLinux {
     user: Option<String>,
-    role: Option<String>,
-    r#type: Option<String>,
     level: Option<String>,
 }
 
 impl SeLinux {
-    /// The label of files that such a container may touch, with the usual targeted policy's names
-    /// where the pod is silent.
+    /// The label of files that such a container may touch. Role and type are those of files in the
+    /// targeted policy: the options name those of processes. Without a level the container runtime
+    /// draws one that nobody else knows.
     fn label(&self) -> Option<String> {
-        let level = self.level.as_deref().filter(|level| !level.is_empty())?;
-        let part = |part: &Option<String>, usual: &str| part.as_deref().unwrap_or(usual).to_owned();
-        let label = format!(
-            "{}:{}:{}:{level}",
-            part(&self.user, "system_u"),
-            part(&self.role, "object_r"),
-            part(&self.r#type, "container_file_t"),
-        );
-        // It becomes part of a mount option in quotes.
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_:.,-".contains(c);
-        label.chars().all(plain).then_some(label)
+        let set = |part: &'_ Option<String>| part.clone().filter(|part| !part.is_empty());
+        let user = set(&self.user).unwrap_or_else(|| "system_u".to_owned());
+        let label = format!("{user}:object_r:container_file_t:{}", set(&self.level)?);
+        is_label(&label).then_some(label)
     }
+}
+
+/// Whether the text can be a label. It becomes part of a mount option, in quotes.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_:.,-".contains(c);
+    !text.is_empty() && text.chars().all(plain)
 }
 
 impl Pod {
@@ -185,6 +188,7 @@ impl Pod {
             phase,
             fs_group: context.fs_group,
             on_root_mismatch: context.fs_group_change_policy.as_deref() == Some("OnRootMismatch"),
+            relabels: context.se_linux_change_policy.as_deref() == Some("Recursive"),
             volumes,
             names,
         }
@@ -201,23 +205,18 @@ fn used(
         let list = list.as_deref().unwrap_or_default();
         list.iter().any(|it| it.name == volume.name)
     };
-    let mut labels = BTreeSet::new();
-    for container in containers.iter().filter(|it| has(&it.volume_mounts)) {
+    let labels = containers.iter().filter(|it| has(&it.volume_mounts));
+    let labels = labels.filter_map(|container| {
         let own = container.security_context.as_ref();
         let options = own.and_then(|own| own.se_linux_options.as_ref());
-        let options = options.or(context.se_linux_options.as_ref());
-        labels.insert(options.and_then(SeLinux::label));
-    }
+        options.or(context.se_linux_options.as_ref())?.label()
+    });
+    let se_linux = labels.collect();
     let mounted = containers.iter().any(|it| has(&it.volume_mounts));
     let device = containers.iter().any(|it| has(&it.volume_devices));
     if !mounted && !device {
         return None;
     }
-    let se_linux = if labels.len() == 1 {
-        labels.pop_first().flatten()
-    } else {
-        None
-    };
     let name = volume.name;
     let reference = match (volume.persistent_volume_claim, volume.ephemeral, volume.csi) {
         (Some(claim), _, _) => Reference::Claim {

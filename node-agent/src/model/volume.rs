@@ -118,7 +118,7 @@ pub struct Use {
     pub on_root_mismatch: bool,
     /// The volume source says read-only.
     pub read_only: bool,
-    /// The SELinux label of the containers that use it.
+    /// The SELinux label that the volume is mounted with for the pod, if any.
     pub se_linux: Option<String>,
     /// The claim, if there is one.
     pub claim: Option<ClaimUse>,

@@ -37,8 +37,6 @@ pub struct Mount {
     pub device_from_disk: bool,
     /// The same of publishing.
     pub pod_from_disk: bool,
-    /// SELinux is on.
-    pub se_linux: bool,
     /// The driver said before that it never expands this volume.
     pub never_expands: bool,
     /// Why this pod must not have the volume, if so.
@@ -49,7 +47,6 @@ pub struct Mount {
 pub(super) struct Facts {
     pub(super) driver: Option<CsiDriver>,
     pub(super) context: BTreeMap<String, String>,
-    pub(super) label: Option<String>,
 }
 
 impl Mount {
@@ -99,15 +96,11 @@ impl Mount {
         } else {
             BTreeMap::new()
         };
-        let with_label = self.se_linux
-            && self.volume.is_for_one_pod()
-            && driver.as_ref().is_some_and(|it| it.se_linux_mount);
-        let label = self.usage.se_linux.clone().filter(|_| with_label);
-        Ok(Facts {
-            driver,
-            context,
-            label,
-        })
+        Ok(Facts { driver, context })
+    }
+
+    fn label(&self) -> Option<&str> {
+        self.usage.se_linux.as_deref()
     }
 
     /// `NodeStageVolume` and what it needs.
@@ -126,7 +119,7 @@ impl Mount {
         let secrets = secrets(log, self.volume.stage_secret.as_ref())?;
         log.done(&begin, Step::MakeDirectory(self.places.staging.clone()))?;
         let group = self.mount_group(log, &begin)?;
-        let metadata = Metadata::staged(&self.volume, facts.label.as_deref());
+        let metadata = Metadata::staged(&self.volume, self.label());
         log.done(
             &begin,
             Step::Write(self.places.stage_metadata.clone(), metadata),
@@ -135,7 +128,7 @@ impl Mount {
             Ok(capabilities) => capabilities,
             Err(failure) => return self.not_asked_to_stage(log, failure),
         };
-        let mount = request::mount(&self.volume, facts.label.as_deref(), group);
+        let mount = request::mount(&self.volume, self.label(), group);
         let request = csi::NodeStageVolumeRequest {
             volume_id: self.volume.handle.clone(),
             publish_context: facts.context.clone(),
@@ -217,14 +210,14 @@ impl Mount {
         let mut context = self.volume.attributes.clone();
         self.pod_info(log, facts, &mut context, &mut secrets)?;
         let group = self.mount_group(log, &begin)?;
-        let metadata = Metadata::published(&self.layout, &self.volume, facts.label.as_deref());
+        let metadata = Metadata::published(&self.layout, &self.volume, self.label());
         let file = self.places.target_metadata.clone();
         log.done(&begin, Step::Write(file, metadata))?;
         let can = match log.capabilities(&self.volume.driver)? {
             Ok(capabilities) => capabilities,
             Err(failure) => return self.not_asked_to_publish(log, &begin, failure),
         };
-        let mount = request::mount(&self.volume, facts.label.as_deref(), group);
+        let mount = request::mount(&self.volume, self.label(), group);
         let staging = staged.stage.then(|| request::text(&self.places.staging));
         let request = csi::NodePublishVolumeRequest {
             volume_id: self.volume.handle.clone(),

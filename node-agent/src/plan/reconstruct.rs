@@ -12,6 +12,7 @@ use super::metadata::Metadata;
 use super::script::Mount;
 use super::state::Published;
 use super::world::World;
+use crate::model::pod::is_label;
 
 /// A directory, or a link to a block device, in the directory of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +92,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
     state.from_disk = true;
     state.attach = ephemeral.then_some(false);
     state.staged.get_or_insert(places.clone());
+    state.se_linux = label(metadata);
     if !ephemeral {
         // Without metadata beside it, taking it down is nothing.
         state.device = Mount::Uncertain;
@@ -129,8 +131,15 @@ fn enter_stage(world: &mut World, layout: &Layout, found: &StageFound) -> Option
         state.driver.clone_from(&metadata.driver);
         state.block = found.block;
     }
+    if state.have.is_empty() {
+        state.se_linux = label(metadata);
+    }
     state.from_disk = true;
     state.device = Mount::Uncertain;
     state.staged.get_or_insert(places);
     Some(())
+}
+
+fn label(metadata: &Metadata) -> Option<String> {
+    metadata.se_linux.clone().filter(|text| is_label(text))
 }

@@ -7,7 +7,7 @@ use super::state::Wanted;
 use crate::model::claim::Claim;
 use crate::model::driver::CsiDriver;
 use crate::model::pod::{Pod, PodVolume, Reference};
-use crate::model::volume::{ClaimUse, Lifecycle, Use, Volume};
+use crate::model::volume::{Lifecycle, Use, Volume};
 
 /// Why a pod's volume cannot be had (yet). The text goes into an event of the pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +57,7 @@ pub fn bound<'a>(
     Err(Unusable::new(pod, name, reason))
 }
 
-/// What the pod wants of its persistent volume.
+/// What the pod wants of its persistent volume. `se_linux` is whether SELinux is on.
 ///
 /// # Errors
 /// [`Unusable`]
@@ -67,6 +67,7 @@ pub fn persistent(
     (name, claim): (&str, &Claim),
     volume: Volume,
     driver: Option<&CsiDriver>,
+    se_linux: bool,
 ) -> Result<Wanted, Unusable> {
     let reason = if volume.claim_uid != claim.uid {
         Some("the PersistentVolume is bound to another claim")
@@ -83,9 +84,19 @@ pub fn persistent(
     let read_only = match &wanted.reference {
         Reference::Claim { read_only, .. } | Reference::Inline { read_only, .. } => *read_only,
     };
+    let with_label = se_linux && !pod.relabels && driver.is_some_and(|it| it.se_linux_mount);
+    let label = if with_label {
+        label(wanted).map_err(|reason| Unusable::new(pod, name, reason))?
+    } else {
+        None
+    };
     let claim = claim.usage(&pod.names.namespace);
     Ok(Wanted {
-        usage: usage(pod, wanted, read_only, Some(claim)),
+        usage: Use {
+            se_linux: label,
+            claim: Some(claim),
+            ..usage(pod, read_only)
+        },
         attach: driver.is_none_or(|driver| driver.attach),
         republish: driver.is_some_and(|driver| driver.republish),
         volume,
@@ -123,20 +134,32 @@ pub fn inline(pod: &Pod, wanted: &PodVolume, object: Option<&CsiDriver>) -> Opti
         claim_uid: String::new(),
     };
     Some(Wanted {
-        usage: usage(pod, wanted, *read_only, None),
+        usage: usage(pod, *read_only),
         attach: false,
         republish: object.is_some_and(|driver| driver.republish),
         volume,
     })
 }
 
-fn usage(pod: &Pod, wanted: &PodVolume, read_only: bool, claim: Option<ClaimUse>) -> Use {
+/// The label that all containers need.
+fn label(wanted: &PodVolume) -> Result<Option<String>, String> {
+    let mut labels = wanted.se_linux.iter();
+    match (labels.next(), labels.next()) {
+        (Some(one), Some(other)) => Err(format!(
+            "the pod's containers mount it with different SELinux labels, {one:?} and {other:?}; \
+             give them one label, or the pod seLinuxChangePolicy: Recursive"
+        )),
+        (label, _) => Ok(label.cloned()),
+    }
+}
+
+fn usage(pod: &Pod, read_only: bool) -> Use {
     Use {
         pod: pod.names.clone(),
         fs_group: pod.fs_group,
         on_root_mismatch: pod.on_root_mismatch,
         read_only,
-        se_linux: wanted.se_linux.clone(),
-        claim,
+        se_linux: None,
+        claim: None,
     }
 }

@@ -56,6 +56,8 @@ pub struct State {
     pub from_disk: bool,
     /// Where it is staged.
     pub staged: Option<Places>,
+    /// The SELinux label that it is mounted with, or will be: that of the pod that came first.
+    pub se_linux: Option<String>,
     /// By uid of the pod.
     pub wanted: BTreeMap<String, Wanted>,
     /// By uid of the pod.
@@ -222,7 +224,13 @@ impl Operation {
 }
 
 impl State {
-    pub(super) fn want(&mut self, pod: &str, places: Places, wanted: Wanted) {
+    pub(super) fn want(&mut self, pod: &str, places: Places, mut wanted: Wanted) {
+        // What a pod has of an earlier process or a kubelet keeps the label that it was mounted with.
+        if self.is_there() || self.is_wanted_by_others(pod) {
+            wanted.usage.se_linux.clone_from(&self.se_linux);
+        } else {
+            self.se_linux.clone_from(&wanted.usage.se_linux);
+        }
         self.name.clone_from(&wanted.volume.spec_name);
         self.driver.clone_from(&wanted.volume.driver);
         self.block = wanted.volume.block;
@@ -238,6 +246,23 @@ impl State {
         self.wanted.insert(pod.to_owned(), wanted);
     }
 
+    /// Whether the pod is new to the volume, and others have it, or will, with another label. Then
+    /// it waits until the volume has left the node, as in kubelet.
+    pub(super) fn is_labelled_otherwise(&self, pod: &str, wanted: &Wanted) -> bool {
+        let is_new = !self.have.contains_key(pod) && !self.wanted.contains_key(pod);
+        let is_fixed = self.is_there() || self.is_wanted_by_others(pod);
+        is_new && is_fixed && self.se_linux != wanted.usage.se_linux
+    }
+
+    fn is_wanted_by_others(&self, pod: &str) -> bool {
+        self.wanted.keys().any(|other| other != pod)
+    }
+
+    /// Whether something of it is on the node, or may be.
+    fn is_there(&self) -> bool {
+        self.device != Mount::None || self.mounting.is_some() || !self.have.is_empty()
+    }
+
     /// Whether a place of the pod, or one of the whole volume, is in use or may be.
     pub(super) fn occupies(&self, pod: &str, places: &Places) -> bool {
         let staged = |is: fn(&Places, &Places) -> bool| {
@@ -248,9 +273,9 @@ impl State {
             .get(pod)
             .is_some_and(|it| it.places.target == places.target);
         let mounting = self.mounting.as_deref() == Some(pod) && staged(|a, b| a.target == b.target);
-        let is_there =
-            self.device != Mount::None || self.mounting.is_some() || !self.have.is_empty();
-        published || mounting || is_there && staged(|a, b| a.stage_metadata == b.stage_metadata)
+        published
+            || mounting
+            || self.is_there() && staged(|a, b| a.stage_metadata == b.stage_metadata)
     }
 
     pub(super) fn mount(&mut self, pod: &str, on: &Host) -> Option<mount::Mount> {
@@ -271,7 +296,6 @@ impl State {
             // What is published was staged, whatever a driver says now.
             device_from_disk: self.from_disk || !self.have.is_empty(),
             pod_from_disk: published.is_some_and(|it| it.from_disk),
-            se_linux: on.se_linux,
             never_expands: self.never_expands,
             refused,
         };

@@ -18,8 +18,6 @@ use super::unmount::{Unpublish, Unstage};
 pub struct Host {
     /// Where kubelet's directory is.
     pub layout: Layout,
-    /// SELinux is on.
-    pub se_linux: bool,
     /// Labels of the Node, for the affinity of volumes.
     pub labels: BTreeMap<String, String>,
 }
@@ -74,6 +72,25 @@ pub enum NotWanted {
         /// Unique name of the one that has its place.
         other: String,
     },
+    /// Other pods have it, or will, with another SELinux label, and a mount has one for all.
+    #[error(
+        "conflicting SELinux labels of volume {volume:?}: {} of pods that came before, {} of this \
+         one, which gets the volume when it has left the node",
+        label(.theirs.as_ref()),
+        label(.own.as_ref())
+    )]
+    Label {
+        /// Name of the volume.
+        volume: String,
+        /// That of the other pods, if any.
+        theirs: Option<String>,
+        /// That of the pod, if any.
+        own: Option<String>,
+    },
+}
+
+fn label(label: Option<&String>) -> String {
+    label.map_or_else(|| "none".to_owned(), |label| format!("{label:?}"))
 }
 
 impl NotWanted {
@@ -161,6 +178,15 @@ impl World {
             };
             if let Some(other) = self.in_the_way(&key, pod, &places) {
                 result = Err(NotWanted::taken(&wanted.volume.spec_name, other));
+                continue;
+            }
+            let state = self.volumes.get(&key);
+            if let Some(state) = state.filter(|it| it.is_labelled_otherwise(pod, &wanted)) {
+                result = Err(NotWanted::Label {
+                    volume: clip(&wanted.volume.spec_name).to_owned(),
+                    theirs: state.se_linux.clone(),
+                    own: wanted.usage.se_linux,
+                });
                 continue;
             }
             keys.insert(key.clone());

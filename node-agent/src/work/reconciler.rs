@@ -167,7 +167,6 @@ impl Reconciler {
     fn host(&self, node: &NodeView) -> Host {
         Host {
             layout: self.context.actor.layout.clone(),
-            se_linux: self.context.se_linux,
             labels: node.labels.clone(),
         }
     }
@@ -287,9 +286,9 @@ impl Reconciler {
     }
 
     fn resolve(&mut self, pod: Pod) {
-        let actor = self.context.actor.clone();
+        let (actor, se_linux) = (self.context.actor.clone(), self.context.se_linux);
         self.tasks.spawn(async move {
-            let resolved = resolve(&actor, &pod).await;
+            let resolved = resolve(&actor, &pod, se_linux).await;
             Done::Resolved(pod.names.uid, resolved)
         });
     }

@@ -19,11 +19,11 @@ pub struct Resolved {
     pub errors: Vec<String>,
 }
 
-/// Looks up all volumes of a pod.
-pub async fn resolve(actor: &Actor, pod: &Pod) -> Resolved {
+/// Looks up all volumes of a pod. `se_linux` is whether SELinux is on.
+pub async fn resolve(actor: &Actor, pod: &Pod, se_linux: bool) -> Resolved {
     let mut resolved = Resolved::default();
     for volume in &pod.volumes {
-        match one(actor, pod, volume).await {
+        match one(actor, pod, volume, se_linux).await {
             Ok(Some(wanted)) => resolved.wanted.push(wanted),
             Ok(None) => {}
             Err(error) => resolved.errors.push(error),
@@ -33,7 +33,12 @@ pub async fn resolve(actor: &Actor, pod: &Pod) -> Resolved {
 }
 
 /// Not CSI: `None`. Somebody else's business, as far as there is anybody.
-async fn one(actor: &Actor, pod: &Pod, volume: &PodVolume) -> Result<Option<Wanted>, String> {
+async fn one(
+    actor: &Actor,
+    pod: &Pod,
+    volume: &PodVolume,
+    se_linux: bool,
+) -> Result<Option<Wanted>, String> {
     let text = |failure: Failure| failure.to_string();
     match &volume.reference {
         Reference::Inline { driver, .. } => {
@@ -53,7 +58,8 @@ async fn one(actor: &Actor, pod: &Pod, volume: &PodVolume) -> Result<Option<Want
             let read = Volume::persistent(volume_name, &json);
             let read = read.map_err(|error| unusable(error.to_string()))?;
             let driver = actor.driver(&read.driver).await.map_err(failed)?;
-            let wanted = persistent(pod, volume, (name, &claim), read, driver.as_ref());
+            let claim = (name.as_str(), &claim);
+            let wanted = persistent(pod, volume, claim, read, driver.as_ref(), se_linux);
             wanted.map(Some).map_err(|error| error.to_string())
         }
     }

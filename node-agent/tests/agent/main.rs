@@ -20,6 +20,7 @@ mod frozen;
 mod growing;
 mod hostile;
 mod http;
+mod labels;
 mod mounting;
 mod options;
 mod remade;

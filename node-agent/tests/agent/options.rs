@@ -1,4 +1,4 @@
-//! What CSIDriver, PersistentVolume and pod ask for: V-18 to V-25, V-29 to V-31.
+//! What CSIDriver, PersistentVolume and pod ask for: V-18 to V-25, V-30, V-31.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
@@ -326,54 +326,6 @@ fn v_25_when_files_are_given_to_the_group() {
         assert_eq!(is_owned(policy, &volume, &usage(false)), expected, "{row}");
         assert!(!is_owned(policy, &volume, &usage(true)), "{row}, read-only");
     }
-}
-
-/// Runs a pod with an SELinux label and a volume of its own, whose driver mounts with labels.
-async fn run_labelled(stage: &Stage) {
-    stage
-        .api
-        .insert(csidriver(D).with("/spec/seLinuxMount", true));
-    stage.claimed_with("c", |volume| volume.mode("RWOP"));
-    stage.attach("c");
-    stage.pod_with("p", &["c"], |pod| {
-        let options = json!({ "seLinuxOptions": { "level": "s0:c1,c2" } });
-        pod["spec"]["securityContext"] = options;
-    });
-    stage.until_running("p").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn v_29_the_pods_label_becomes_a_mount_option() {
-    let mut stage = Stage::set();
-    stage.se_linux = true;
-    stage.start().await;
-    run_labelled(&stage).await;
-    let label = "system_u:object_r:container_file_t:s0:c1,c2";
-    let flags = vec![format!("context=\"{label}\"")];
-    assert_eq!(
-        mount(stage.stage_request().volume_capability).mount_flags,
-        flags
-    );
-    assert_eq!(
-        mount(stage.publish_request().volume_capability).mount_flags,
-        flags
-    );
-    for path in [stage.staging("c"), stage.target("p", "c")] {
-        let file = path.parent().unwrap().join("vol_data.json");
-        let data: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-        assert_eq!(data["seLinuxMountContext"], label);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn v_29_without_selinux_there_is_no_label() {
-    let stage = Stage::started().await;
-    run_labelled(&stage).await;
-    assert!(
-        mount(stage.stage_request().volume_capability)
-            .mount_flags
-            .is_empty()
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 //! it.
 //!
 //! What holds at every moment: nothing is published that is not staged, nothing is unstaged that is
-//! published, no place has two volumes, a live pod keeps its volume, whatever the driver holds is in
+//! published, no place has two volumes, no volume has two SELinux labels, a live pod keeps its volume, whatever the driver holds is in
 //! use in the Node's status and so is never detached. And once chance ends and all pods are gone, nothing is left, neither in the
 //! driver nor on disk nor in the Node's status.
 
@@ -64,6 +64,8 @@ struct Pod {
     volumes: Vec<usize>,
     inline: bool,
     fs_group: Option<i64>,
+    /// SELinux label for its persistent volumes.
+    label: Option<&'static str>,
 }
 
 /// Everything there is. What a crash takes is `world`, `operations`, `running`, `known` and
@@ -203,11 +205,21 @@ impl Sim {
             volumes: (0..VOLUMES).filter(|_| !chance.one_in(3)).collect(),
             inline: chance.one_in(4),
             fs_group: chance.one_in(2).then_some(1000),
+            label: [None, Some("a"), Some("a"), Some("b")]
+                [usize::try_from(chance.below(4)).unwrap()],
         };
         // Its place in the order says nothing of its age.
         let uid = format!("{}{}", chance.below(10), self.born);
         self.born += 1;
-        self.note(|| format!("POD {uid} {:?} inline: {}", pod.volumes, pod.inline));
+        self.note(|| {
+            let Pod {
+                volumes,
+                inline,
+                label,
+                ..
+            } = &pod;
+            format!("POD {uid} {volumes:?} inline: {inline} label: {label:?}")
+        });
         self.pods.insert(uid, pod);
     }
 
@@ -244,6 +256,11 @@ impl Sim {
         let wanted = volumes.into_iter().map(|volume| Wanted {
             usage: Use {
                 claim: volume.is_persistent().then(|| claim.clone()),
+                se_linux: {
+                    pod.label
+                        .filter(|_| volume.is_persistent() && !volume.block)
+                }
+                .map(str::to_owned),
                 ..usage.clone()
             },
             attach: volume.is_persistent(),
@@ -506,7 +523,6 @@ impl Sim {
     fn start(&mut self, complete: bool) {
         let host = Host {
             layout: layout(),
-            se_linux: false,
             labels: BTreeMap::new(),
         };
         let (seen, reports) = (&self.control.seen, &self.control.reports);

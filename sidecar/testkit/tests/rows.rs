@@ -113,7 +113,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("upstream.md", "N-"),
-        crates: &["provisioner", "resizer", "sidecar"],
+        crates: &["provisioner", "resizer", "sidecar", "node-agent"],
         names: &["n"],
         elsewhere: None,
     },

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use csi_proto::csi::NodePublishVolumeRequest;
+use csi_proto::csi::volume_capability::AccessType;
+use csi_proto::csi::{NodePublishVolumeRequest, VolumeCapability};
 use node_agent::plan::script::{Answer, Call, Capabilities, Failure, Reply};
 use tonic::Code;
 
@@ -12,23 +13,30 @@ use super::files::{Entry, Files};
 
 #[derive(Default)]
 pub(super) struct Driver {
-    /// Handles and paths.
-    pub(super) staged: BTreeSet<(String, String)>,
+    /// Handles and paths, with mount flags.
+    pub(super) staged: BTreeMap<(String, String), Vec<String>>,
     /// With whether the driver has ever said that it is.
     pub(super) published: BTreeMap<(String, String), bool>,
+}
+
+fn flags(capability: Option<&VolumeCapability>) -> Vec<String> {
+    match capability.and_then(|it| it.access_type.as_ref()) {
+        Some(AccessType::Mount(mount)) => mount.mount_flags.clone(),
+        Some(AccessType::Block(_)) | None => Vec::new(),
+    }
 }
 
 impl Driver {
     pub(super) fn is_mounted(&self, path: &Path) -> bool {
         let path = path.to_str().unwrap();
-        self.staged.iter().any(|(_, at)| at == path)
+        self.staged.keys().any(|(_, at)| at == path)
             || self.published.keys().any(|(_, at)| at == path)
     }
 
     /// Handles of the volumes that it holds.
     pub(super) fn held(&self) -> BTreeSet<&str> {
         let published = self.published.keys().map(|(id, _)| id);
-        let held = self.staged.iter().map(|(id, _)| id).chain(published);
+        let held = self.staged.keys().map(|(id, _)| id).chain(published);
         held.map(String::as_str).collect()
     }
 
@@ -59,11 +67,16 @@ impl Driver {
         match call {
             Call::Stage(it) => {
                 let at = (it.volume_id.clone(), it.staging_target_path.clone());
-                let mut others = self.staged.iter();
+                let mut others = self.staged.keys();
                 if others.any(|(id, path)| *path == at.1 && *id != at.0) {
                     return Err(format!("two volumes staged at {}", at.1));
                 }
-                self.staged.insert(at);
+                let flags = flags(it.volume_capability.as_ref());
+                let before = self.staged.get(&at);
+                if before.is_some_and(|before| *before != flags) {
+                    return Err(format!("staged with {before:?} and with {flags:?}"));
+                }
+                self.staged.insert(at, flags);
             }
             Call::Publish(it) => self.publish(it, files, said)?,
             Call::Unpublish(it) => {
@@ -110,18 +123,25 @@ impl Driver {
         said: bool,
     ) -> Result<(), String> {
         let staged = (it.volume_id.clone(), it.staging_target_path.clone());
-        if !staged.1.is_empty() && !self.staged.contains(&staged) {
-            return Err("published what is not staged".to_owned());
+        if !staged.1.is_empty() {
+            let flags = flags(it.volume_capability.as_ref());
+            match self.staged.get(&staged) {
+                None => return Err("published what is not staged".to_owned()),
+                Some(of) if *of != flags => {
+                    return Err(format!("staged with {of:?}, published with {flags:?}"));
+                }
+                Some(_) => {}
+            }
         }
         let at = (it.volume_id.clone(), it.target_path.clone());
         let mut others = self.published.keys();
         if others.any(|(id, path)| *path == at.1 && *id != at.0) {
             return Err(format!("two volumes at {}", at.1));
         }
-        let block = it.volume_capability.as_ref().is_some_and(|it| {
-            use csi_proto::csi::volume_capability::AccessType::Block;
-            matches!(it.access_type, Some(Block(_)))
-        });
+        let block = it
+            .volume_capability
+            .as_ref()
+            .is_some_and(|it| matches!(it.access_type, Some(AccessType::Block(_))));
         let entry = if block {
             Entry::Device
         } else {
