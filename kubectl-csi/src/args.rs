@@ -41,22 +41,44 @@ pub struct Ask {
     pub access: Access,
 }
 
+/// What the command line comes to.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Why something is stuck.
+    Why(Box<Ask>),
+    /// What changes if images change: arguments for csi-sidecars.
+    Preflight(Vec<OsString>),
+}
+
 /// Names of shells for which there are scripts.
 pub const SHELLS: &[&str] = &["bash", "zsh", "fish"];
 
 const ABOUT: &str = "Follows a pod, claim, volume, attachment or snapshot to the first thing that holds it up, and says what to do. It only reads.";
 
-const EXAMPLES: &str = "Examples:
-  kubectl csi why pod/db-0 -n shop      what holds up this pod
-  kubectl csi why pvc data              the same for a claim
-  kubectl csi why                       everything stuck in this namespace, by cause
-  kubectl csi why -A                    everywhere
-  kubectl csi why pod/db-0 --watch      until it is no longer stuck
-  kubectl get pods,pvc,pv,sc,volumeattachments,csinodes,csidrivers,nodes,events,leases -A -o json > dump
-  kubectl csi why -A --offline dump     the same without the cluster
-
+/// What is behind the flags: of the program that is called so.
+fn examples(program: &str) -> String {
+    let mut text = format!(
+        "Examples:
+  {program} pod/db-0 -n shop      what holds up this pod
+  {program} pvc data              the same for a claim
+  {program}                       everything stuck in this namespace, by cause
+  {program} -A                    everywhere
+  {program} pod/db-0 --watch      until it is no longer stuck
+  {program} -A --offline dump     of a cluster that is elsewhere, whose objects these wrote down:
+"
+    );
+    for (index, command) in crate::model::dumps().iter().enumerate() {
+        if index == 1 {
+            text.push_str("    and of these what the cluster has:\n");
+        }
+        text.push_str(&format!("    {command}\n"));
+    }
+    text.push_str("
 Exit codes: 0 nothing is stuck, 1 could not look at everything, 2 command line, 3 stuck and the cause found,
-4 stuck and no cause found, 5 waits as it should.";
+4 stuck and no cause found, 5 waits as it should. --watch ends with 0 when the subject is no longer stuck or
+is gone, and after a signal with the code of what it said last.");
+    text
+}
 
 fn flags(command: Command) -> Command {
     FLAGS.iter().fold(command, |command, flag| {
@@ -78,23 +100,35 @@ fn flags(command: Command) -> Command {
     })
 }
 
-fn why() -> Command {
+fn why(program: &str) -> Command {
     let subject = Arg::new("subject").value_name("KIND/NAME").num_args(0..=2).help("What is stuck: pod, pvc, pv, volumeattachment, volumesnapshot, volumesnapshotcontent, volumegroupsnapshot, node or csidriver, as KIND/NAME or KIND NAME; without it everything that is stuck");
     flags(Command::new("why").about(ABOUT))
         .arg(subject)
-        .after_help(EXAMPLES)
+        .after_help(examples(program))
 }
 
-fn command(program: &'static str) -> Command {
+fn command() -> Command {
     let shell = Arg::new("shell")
         .required(true)
         .value_parser(SHELLS.to_vec());
-    Command::new(program)
-        .about("Why CSI volumes are stuck. Called as csi-why it is `why`.")
+    Command::new(PLUGIN)
+        .about("Why CSI volumes are stuck, and what a change of images would change. Called as csi-why it is `why`.")
         .disable_version_flag(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(why())
+        .subcommand(why("kubectl csi why"))
+        .subcommand(
+            Command::new("preflight")
+                .about("What changes if the images of a driver's sidecars change; csi-sidecars answers it")
+                .disable_help_flag(true)
+                .arg(
+                    Arg::new("arguments")
+                        .num_args(0..)
+                        .trailing_var_arg(true)
+                        .allow_hyphen_values(true)
+                        .value_parser(clap::value_parser!(OsString)),
+                ),
+        )
         .subcommand(
             Command::new("completion")
                 .about("A script that completes this program's command line in a shell")
@@ -104,46 +138,55 @@ fn command(program: &'static str) -> Command {
         .subcommand(Command::new("version").about("This program's version"))
 }
 
+/// How people call the program: kubectl finds it by the name kubectl-csi.
+const PLUGIN: &str = "kubectl csi";
+/// The name by which it is `why` alone.
+const ALONE: &str = "csi-why";
+
 /// What the command line asks for; the first argument is the program's name.
 ///
 /// # Errors
 /// The text to print and the exit code: 2 for a line that cannot be understood, 0 where help, version or a script was asked for.
-pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Ask, Exit> {
-    let mut argv: Vec<OsString> = argv.into_iter().collect();
-    let name = argv.first().map(Path::new).and_then(Path::file_stem);
-    let name = name
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    // `kubectl csi` is found by the name kubectl-csi.
-    let program = match &*name {
-        "csi-why" => {
-            argv.insert(1, "why".into());
-            "csi-why"
-        }
-        _ => "kubectl csi",
+pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
+    let mut argv = argv.into_iter();
+    let name = argv.next().unwrap_or_default();
+    let alone = Path::new(&name)
+        .file_stem()
+        .is_some_and(|name| name == ALONE);
+    let (command, program) = match alone {
+        true => (why(ALONE), ALONE),
+        false => (command(), PLUGIN),
     };
-    let command = if program == "csi-why" {
-        command("csi-why")
-    } else {
-        command("kubectl csi")
-    };
+    let command = command.no_binary_name(true).bin_name(program);
     let matches = match command.try_get_matches_from(argv) {
         Ok(matches) => matches,
         Err(error) => return Err(refused(&error)),
     };
+    let asked = |matches: &ArgMatches, help: &str| {
+        let ask = ask(matches).map(|ask| Task::Why(Box::new(ask)));
+        ask.map_err(|problem| Exit {
+            stderr: format!("error: {problem}\nSee: {help} --help\n"),
+            ..Exit::with_code(2)
+        })
+    };
     match matches.subcommand() {
         Some(("completion", matches)) => {
-            let shell = matches
-                .get_one::<String>("shell")
-                .map(String::as_str)
-                .unwrap_or_default();
-            Err(printed(completion::script(shell)))
+            let shell = matches.get_one::<String>("shell");
+            Err(printed(completion::script(
+                shell.map_or("", String::as_str),
+            )))
         }
-        Some(("manual", _)) => Err(printed(manual::page(EXAMPLES))),
+        Some(("manual", _)) => Err(printed(manual::page(&examples("kubectl csi why")))),
+        Some(("preflight", matches)) => {
+            let arguments = matches.get_many::<OsString>("arguments");
+            Ok(Task::Preflight(
+                arguments.into_iter().flatten().cloned().collect(),
+            ))
+        }
         Some(("version", _)) => Err(Exit::version("kubectl-csi", VERSION)),
-        Some((_, matches)) => ask(matches),
-        // clap asks for one.
-        None => Err(misused("name a subcommand: why")),
+        Some((_, matches)) => asked(matches, "kubectl csi why"),
+        // clap asks for one, except where it is one.
+        None => asked(&matches, ALONE),
     }
 }
 
@@ -151,13 +194,6 @@ fn printed(stdout: String) -> Exit {
     Exit {
         stdout,
         ..Exit::with_code(0)
-    }
-}
-
-fn misused(problem: &str) -> Exit {
-    Exit {
-        stderr: format!("error: {problem}\nSee: kubectl csi why --help\n"),
-        ..Exit::with_code(2)
     }
 }
 
@@ -172,7 +208,7 @@ fn refused(error: &clap::Error) -> Exit {
     }
 }
 
-fn ask(matches: &ArgMatches) -> Result<Ask, Exit> {
+fn ask(matches: &ArgMatches) -> Result<Ask, String> {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let words: Vec<&str> = { matches.get_many::<String>("subject") }
         .into_iter()
@@ -188,24 +224,25 @@ fn ask(matches: &ArgMatches) -> Result<Ask, Exit> {
             .as_ref()
             .is_some_and(|subject| subject.kind.is_namespaced())
     {
-        return Err(misused(
-            "-A is for the overview; with one object name its namespace: -n NAMESPACE",
-        ));
+        return Err(
+            "-A is for the overview; with one object name its namespace: -n NAMESPACE".to_owned(),
+        );
     }
     let offline = matches.get_one::<String>("offline").map(PathBuf::from);
     let watch = matches.get_flag("watch");
     if watch && offline.is_some() {
-        return Err(misused("--watch: a file of --offline does not change"));
+        return Err(
+            "--watch: a file of --offline does not change; leave one of them out".to_owned(),
+        );
     }
     if watch && subject.is_none() {
-        return Err(misused("--watch: name what to watch"));
+        return Err("--watch: name what to watch, as KIND/NAME".to_owned());
     }
     let timeout = match &*text("request-timeout") {
         "" | "0" => None,
-        text => Some(
-            seconds(text)
-                .ok_or_else(|| misused("--request-timeout: a duration needs a unit: 5s, 1m30s"))?,
-        ),
+        text => Some(seconds(text).ok_or_else(|| {
+            format!("--request-timeout={text:?}: a duration needs a unit: 5s, 1m30s")
+        })?),
     };
     Ok(Ask {
         subject,
@@ -253,35 +290,39 @@ fn seconds(text: &str) -> Option<std::time::Duration> {
     duration.to_std()
 }
 
-fn check_namespace(namespace: &str) -> Result<(), Exit> {
+fn check_namespace(namespace: &str) -> Result<(), String> {
     if namespace.is_empty() || sidecar::names::is_label(namespace) {
         return Ok(());
     }
-    Err(misused(&format!(
-        "--namespace={namespace:?}: this is no name of a namespace"
-    )))
+    Err(format!(
+        "--namespace={namespace:?}: this is no name of a namespace, which has lower-case letters, digits and dashes"
+    ))
 }
 
-fn subject(words: &[&str], namespace: &str) -> Result<Option<Ref>, Exit> {
+fn subject(words: &[&str], namespace: &str) -> Result<Option<Ref>, String> {
     let (kind, name) = match words {
         [] => return Ok(None),
         [one] => one
             .split_once('/')
-            .ok_or_else(|| misused(&format!("{one:?}: write KIND/NAME, for example pod/{one}")))?,
+            .ok_or_else(|| format!("{one:?}: write KIND/NAME, for example pod/{one}"))?,
         [kind, name, ..] if kind.contains('/') => {
-            return Err(misused(&format!("{name:?}: one object at a time")));
+            return Err(format!(
+                "{name:?}: one object at a time; leave it out, or ask about it afterwards"
+            ));
         }
         [kind, name, ..] => (*kind, *name),
     };
     let Some(kind) = Kind::of_word(kind) else {
         let known: Vec<_> = SUBJECTS.iter().map(|kind| kind.called()).collect();
-        return Err(misused(&format!(
-            "{kind:?} is no kind that can be asked about: {}",
+        return Err(format!(
+            "{kind:?} is no kind that can be asked about; these are: {}",
             known.join(", ")
-        )));
+        ));
     };
     if !sidecar::names::is_subdomain(name) {
-        return Err(misused(&format!("{name:?} is no name of an object")));
+        return Err(format!(
+            "{name:?} is no name of an object, which has lower-case letters, digits, dashes and dots"
+        ));
     }
     Ok(Some(Ref::new(kind, namespace, name)))
 }

@@ -21,9 +21,11 @@ mod scalar;
 mod snapshot;
 mod volume;
 
-pub use kind::{Kind, Ref, SUBJECTS};
-pub use meta::{Condition, Event, Health, Healths, Lease, Meta, Named, ObjectRef, Quota};
-pub use node::{AttributesClass, Capacity, CsiNode, Driver, Node, Requirement, Taint, Term};
+pub use kind::{Kind, Ref, SUBJECTS, dumps};
+pub use meta::{
+    Condition, ConfigMap, Event, Health, Healths, Lease, Meta, ObjectRef, Quota, Secret,
+};
+pub use node::{AttributesClass, Capacity, CsiNode, Driver, Node, Selector, Taint};
 pub use pod::{
     Container, ContainerState, ContainerStatus, DaemonSet, Deployment, Pod, PodSpec, PodVolume,
     StatefulSet, Toleration, Workload,

@@ -31,11 +31,6 @@
 //! | `driver` | a driver as a whole |
 //! | `overview` | everything that is stuck |
 
-#![allow(
-    clippy::too_many_lines,
-    reason = "a walk reads from the subject to the cause, and half of its lines are the sentences that it says"
-)]
-
 mod attach;
 mod causes;
 mod change;
@@ -99,7 +94,7 @@ fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
     match subject.kind {
         Kind::Pod => pod::pod(way, subject),
         Kind::Claim => claim::claim(way, subject, 0, None),
-        Kind::Volume => volume::volume(way, subject, 0, None),
+        Kind::Volume => volume::volume(way, subject, 0),
         Kind::Attachment => attach::attachment(way, subject),
         Kind::Snapshot => snapshot::snapshot(way, subject, 0),
         Kind::Content => content::content(way, subject, 0),

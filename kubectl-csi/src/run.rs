@@ -7,12 +7,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rustix::termios::tcgetwinsize;
 use sidecar::rt::Exit;
+use sidecar::shutdown::{Shutdown, Signal};
 
-use crate::args::{self, Ask};
+use crate::args::{self, Ask, Task};
 use crate::model::Ref;
-use crate::plan::{Next, Question, Scope, Seen, State, Verdict, decide, survey};
-use crate::show::{self, Style};
-use crate::work::{Cluster, connect, read};
+use crate::plan::{Next, Question, Scope, Seen, State, Verdict, Want, decide, survey};
+use crate::show::{self, Format, Style};
+use crate::work::{Cluster, LookError, connect, preflight, read};
 
 /// Between two looks of `--watch`.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -30,16 +31,18 @@ enum Source {
 /// # Errors
 /// What it prints and how it ends, always.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
-    let ask = args::parse(argv)?;
+    let ask = match args::parse(argv)? {
+        Task::Why(ask) => *ask,
+        Task::Preflight(arguments) => return Err(preflight(&arguments)),
+    };
     let source = match &ask.offline {
         Some(path) => {
             let (seen, unreadable) = read(path)?;
             if unreadable > 0 {
-                let text = format!(
-                    "{unreadable} objects of {} could not be read and are left out\n",
-                    path.display()
-                );
-                let _ = std::io::stderr().write_all(text.as_bytes());
+                let path = path.display();
+                warn(&format!(
+                    "{unreadable} objects of {path} could not be read and are left out"
+                ));
             }
             Source::Files(Box::new(seen))
         }
@@ -50,103 +53,133 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         (Source::Files(_), "") => "default".to_owned(),
         (_, namespace) => namespace.to_owned(),
     };
-    let style = style();
     let Some(subject) = &ask.subject else {
-        return overview(source, &ask, namespace, style).await;
+        return overview(&source, &ask, namespace).await;
     };
-    let subject = Ref::new(subject.kind, &namespace, &subject.name);
     let question = Question {
-        subject,
+        subject: Ref::new(subject.kind, &namespace, &subject.name),
         all: ask.all,
     };
-    let mut verdict = answer(&source, &question).await?;
-    if !ask.watch {
-        return Err(said(
-            show::verdict(&verdict, ask.format, style),
-            verdict.code(),
-        ));
+    if ask.watch {
+        return watch(&source, &question, &ask).await;
     }
-    let mut last = None;
-    loop {
-        let first = verdict.causes.first().map(|cause| cause.id);
-        let now = (verdict.state, first, verdict.absent);
-        if last.replace(now) != Some(now) {
-            let text = show::verdict(&verdict, ask.format, style);
-            let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
-            let _ = std::io::stdout().flush();
-        }
-        if verdict.state == State::Fine || verdict.absent {
-            let code = u8::from(verdict.absent);
-            return Err(Exit::with_code(code));
-        }
-        tokio::time::sleep(AGAIN).await;
-        verdict = answer(&source, &question).await?;
-    }
+    let verdict = answer(&source, &question).await?;
+    let text = show::verdict(&verdict, ask.format, style());
+    Err(said(&source, &ask, text, verdict.code()))
 }
 
-fn said(stdout: String, code: u8) -> Exit {
+fn warn(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The answer, and of a file the time for which it holds.
+fn said(source: &Source, ask: &Ask, mut stdout: String, code: u8) -> Exit {
+    if let (Source::Files(seen), Format::Human) = (source, ask.format)
+        && let Some(newest) = seen.newest()
+    {
+        let time = newest.strftime("%Y-%m-%d %H:%M UTC");
+        stdout.push_str(&format!("As of {time}, the newest time in the file\n"));
+    }
     Exit {
         stdout,
         ..Exit::with_code(code)
     }
 }
 
-async fn answer(source: &Source, question: &Question) -> Result<Verdict, Exit> {
+/// Decides, looks, and decides again.
+async fn settled<T>(
+    source: &Source,
+    what: &str,
+    decide: impl Fn(&Seen, Timestamp) -> Result<T, Vec<Want>>,
+) -> Result<T, LookError> {
     let mut own = Seen::default();
     for _ in 0..ROUNDS {
-        let (seen, now) = match source {
-            Source::Cluster(cluster) => (&own, cluster.now()),
-            Source::Files(seen) => (&**seen, newest(seen)),
+        let decided = match source {
+            Source::Cluster(cluster) => decide(&own, cluster.now()),
+            // The clock of now has nothing to do with objects of then.
+            Source::Files(seen) => decide(seen, seen.newest().unwrap_or_default()),
         };
-        match (decide(seen, question, now), source) {
-            (Next::Say(verdict), _) => return Ok(*verdict),
-            (Next::Look(wants), Source::Cluster(cluster)) => cluster.look(&mut own, wants).await?,
-            // A file answers everything.
-            (Next::Look(_), Source::Files(_)) => break,
-        }
-    }
-    Err(Exit::failure(
-        1,
-        "this leads from object to object without an end; please report it with the objects",
-    ))
-}
-
-async fn overview(source: Source, ask: &Ask, namespace: String, style: Style) -> Result<(), Exit> {
-    let (place, scope) = match ask.everywhere {
-        true => ("in this cluster".to_owned(), Scope { namespace: None }),
-        false => (
-            format!("in namespace {namespace}"),
-            Scope {
-                namespace: Some(namespace),
-            },
-        ),
-    };
-    let mut own = Seen::default();
-    for _ in 0..ROUNDS {
-        let (seen, now) = match &source {
-            Source::Cluster(cluster) => (&own, cluster.now()),
-            Source::Files(seen) => (&**seen, newest(seen)),
-        };
-        match (survey(seen, &scope, now), &source) {
-            (Ok(overview), _) => {
-                return Err(said(
-                    show::overview(&overview, &place, ask.format, style),
-                    overview.code(),
-                ));
-            }
+        match (decided, source) {
+            (Ok(decided), _) => return Ok(decided),
             (Err(wants), Source::Cluster(cluster)) => cluster.look(&mut own, wants).await?,
+            // A file answers everything.
             (Err(_), Source::Files(_)) => break,
         }
     }
-    Err(Exit::failure(
-        1,
-        "this leads from object to object without an end; please report it with the objects",
-    ))
+    Err(LookError::Endless(what.to_owned()))
 }
 
-/// What "now" was when the objects were written down.
-fn newest(seen: &Seen) -> Timestamp {
-    seen.newest().unwrap_or_else(Timestamp::now)
+async fn answer(source: &Source, question: &Question) -> Result<Verdict, LookError> {
+    let what = question.subject.to_string();
+    let decide = |seen: &Seen, now| match decide(seen, question, now) {
+        Next::Say(verdict) => Ok(*verdict),
+        Next::Look(wants) => Err(wants),
+    };
+    settled(source, &what, decide).await
+}
+
+async fn overview(source: &Source, ask: &Ask, namespace: String) -> Result<(), Exit> {
+    let (place, namespace) = match ask.everywhere {
+        true => ("in this cluster".to_owned(), None),
+        false => (format!("in namespace {namespace}"), Some(namespace)),
+    };
+    let scope = Scope { namespace };
+    let survey = |seen: &Seen, now| survey(seen, &scope, now);
+    let overview = settled(source, "the overview", survey).await?;
+    let text = show::overview(&overview, &place, ask.format, style());
+    Err(said(source, ask, text, overview.code()))
+}
+
+/// Looks again and again, until the subject is no longer stuck or a signal comes.
+async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Exit> {
+    let signals = Shutdown::listen(&[Signal::Interrupt, Signal::Terminate])?;
+    let mut last: Option<Verdict> = None;
+    let mut silent = false;
+    let shown = |verdict: &Verdict| {
+        let first = verdict.causes.first().map(|cause| cause.id);
+        (verdict.state, first, verdict.absent)
+    };
+    loop {
+        match answer(source, question).await {
+            Ok(verdict) => {
+                silent = false;
+                if last.as_ref().map(shown) != Some(shown(&verdict)) {
+                    let text = show::verdict(&verdict, ask.format, style());
+                    let _ = writeln!(std::io::stdout(), "{text}");
+                    let _ = std::io::stdout().flush();
+                }
+                if let Some(code) = end(last.as_ref(), &verdict) {
+                    return Err(Exit::with_code(code));
+                }
+                last = Some(verdict);
+            }
+            // An API server that is away for a moment ends no watch.
+            Err(error @ LookError::Silent(_)) if last.is_some() => {
+                if !std::mem::replace(&mut silent, true) {
+                    warn(&format!(
+                        "{error}; looking again every {} s",
+                        AGAIN.as_secs()
+                    ));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = signals.requested() => {
+                return Err(Exit::with_code(last.map_or(1, |last| last.code())));
+            }
+        }
+    }
+}
+
+/// The exit code of a watch that has nothing left to wait for: what was there and is gone is no longer stuck.
+fn end(before: Option<&Verdict>, now: &Verdict) -> Option<u8> {
+    match (now.absent, before) {
+        (true, None) => Some(1),
+        (true, Some(_)) => Some(0),
+        (false, _) => (now.state == State::Fine).then_some(0),
+    }
 }
 
 /// Colour on a terminal alone, and lines as long as it is wide.

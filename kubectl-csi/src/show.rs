@@ -47,7 +47,7 @@ pub fn overview(overview: &Overview, place: &str, format: Format, style: Style) 
     }
 }
 
-/// As kubectl prints and takes them; with the namespace in front where they may be of several.
+/// As kubectl takes them as arguments, one object a line.
 fn names<'a>(objects: impl Iterator<Item = &'a Ref>) -> String {
     let mut text = String::new();
     for object in objects {
@@ -56,7 +56,12 @@ fn names<'a>(objects: impl Iterator<Item = &'a Ref>) -> String {
             group => format!(".{group}"),
         };
         let kind = object.kind.name().to_lowercase();
-        text.push_str(&format!("{kind}{group}/{}\n", redact::plain(&object.name)));
+        let namespace = match &*object.namespace {
+            "" => String::new(),
+            namespace => format!(" -n {}", redact::plain(namespace)),
+        };
+        let name = redact::plain(&object.name);
+        text.push_str(&format!("{kind}{group}/{name}{namespace}\n"));
     }
     text
 }

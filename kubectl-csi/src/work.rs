@@ -5,11 +5,14 @@
 //! | `cluster` | requests to the API server |
 //! | `config` | which API server, as whom |
 //! | `offline` | objects out of files |
+//! | `preflight` | the program that answers `kubectl csi preflight` |
 
 mod cluster;
 mod config;
 mod offline;
+mod preflight;
 
 pub use cluster::{Cluster, LookError};
 pub use config::{Access, connect};
 pub use offline::{OfflineError, read};
+pub use preflight::preflight;

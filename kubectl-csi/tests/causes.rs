@@ -27,9 +27,15 @@ fn w_20_w_70_each_cause_is_told_from_its_world() {
         let first = verdict.causes.first();
         let told = first.map(|first| format!("{} {}", first.id, first.certainty.word()));
         let expected = format!("{} {}", row.id, row.certainty);
-        if told.as_deref() != Some(&*expected) {
+        let words: Vec<_> = { first.iter() }
+            .flat_map(|first| { first.remedies.iter().map(|one| &*one.text) }.chain([&*first.text]))
+            .collect();
+        let words = words.join(" ");
+        let worded = row.says.iter().all(|text| words.contains(&**text))
+            && !row.hides.iter().any(|text| words.contains(&**text));
+        if told.as_deref() != Some(&*expected) || !worded {
             wrong.push(format!(
-                "row {number}, {expected} of {}: {told:?}, {:?}, {:?}",
+                "row {number}, {expected} of {}: {told:?} {words:?}, {:?}, {:?}",
                 row.subject,
                 verdict.state,
                 verdict

@@ -11,12 +11,14 @@
 mod world;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use sidecar_testkit::api::FakeApi;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::api::kind::Kind as ServedKind;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use world::{World, rows};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-csi");
@@ -177,6 +179,58 @@ fn w_36_json_has_its_fields() {
 }
 
 #[test]
+fn w_36_names_are_what_kubectl_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = dump(folder.path(), "C5");
+    let claim = "persistentvolumeclaim/data-db-0 -n shop\n";
+    for arguments in [&["why", "-A"][..], &["why", "pvc/data-db-0", "-n", "shop"]] {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["-o", "name", "--offline", &dump]);
+        let names = out(&run(&arguments));
+        assert!(
+            names.lines().any(|line| line == claim.trim_end()),
+            "{arguments:?}: {names}"
+        );
+        assert!(!names.contains("pod/db-0\n"), "{names}");
+    }
+}
+
+/// Also where there is neither a lease nor an event.
+#[test]
+fn w_30_now_is_when_the_file_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump");
+    for (object, now) in [
+        (
+            r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","creationTimestamp":"2024-02-03T04:05:06Z"},"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2024-02-03T05:00:00Z"}]}}"#,
+            "2024-02-03T05:00:00Z",
+        ),
+        (
+            r#"{"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"n","creationTimestamp":"2024-02-03T04:05:06Z"},"status":{"attachError":{"message":"x","time":"2024-02-03T06:00:00Z"}}}"#,
+            "2024-02-03T06:00:00Z",
+        ),
+        (
+            r#"{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"n","creationTimestamp":"2024-02-03T04:05:06Z"},"status":{"phase":"Released","lastPhaseTransitionTime":"2024-02-03T07:00:00Z"}}"#,
+            "2024-02-03T07:00:00Z",
+        ),
+        (
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"n","namespace":"shop","creationTimestamp":"2024-02-03T04:05:06Z","deletionTimestamp":"2034-02-03T04:05:06Z"}}"#,
+            "2024-02-03T04:05:06Z",
+        ),
+        (
+            r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#,
+            "1970-01-01T00:00:00Z",
+        ),
+    ] {
+        std::fs::write(&path, object).unwrap();
+        let file = path.display().to_string();
+        let output = run(&["why", "node/n", "-o", "json", "--offline", &file]);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["now"], now, "{object}");
+    }
+}
+
+#[test]
 fn w_17_nothing_planted_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     for row in rows() {
@@ -196,6 +250,39 @@ fn w_17_nothing_planted_is_shown() {
             );
         }
     }
+}
+
+#[test]
+fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
+    // Beside the program itself there may be one that was built.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kubectl-csi");
+    std::fs::copy(PROGRAM, &program).unwrap();
+    let run = |path: &str| {
+        let mut command = Command::new(&program);
+        command
+            .args(["preflight", "-", "-n", "csi"])
+            .env("PATH", path);
+        command.output().unwrap()
+    };
+    let output = run("/nowhere");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    for part in ["neither beside kubectl-csi nor in PATH", "preflight -"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let elsewhere = folder.path().join("bin");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let stand_in = elsewhere.join("csi-sidecars");
+    std::fs::write(&stand_in, "#!/bin/sh\necho \"$@\"\nexit 5\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&stand_in, mode).unwrap();
+    let output = run(&elsewhere.display().to_string());
+    let said = out(&output);
+    assert_eq!(
+        (output.status.code(), &*said),
+        (Some(5), "preflight - -n csi\n")
+    );
 }
 
 fn served(world: &World) -> FakeApi {
@@ -306,5 +393,85 @@ async fn w_25_what_may_not_be_read_is_named() {
     assert!(
         text.contains("Not looked at: StorageClass fastt (no permission)"),
         "{text}"
+    );
+}
+
+/// What ends a watch of a pod that C36 holds up, and with which code.
+async fn watched(end: &str) -> (Option<i32>, String) {
+    let row = rows().into_iter().find(|row| row.id == "C36").unwrap();
+    let api = served(&row.world());
+    let server = api.serve().await;
+    let file = server.kubeconfig().display().to_string();
+    let mut child = tokio::process::Command::new(PROGRAM)
+        .args([
+            "why",
+            "pod/db-0",
+            "-n",
+            "shop",
+            "--watch",
+            "--kubeconfig",
+            &file,
+        ])
+        .env_clear()
+        .env("HOME", "/nonexistent")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("◄ C36") {
+            break;
+        }
+    }
+    let heal = || {
+        let healthy = World::healthy();
+        let pod = healthy
+            .objects
+            .values()
+            .find(|one| one["metadata"]["name"] == "db-0");
+        api.edit("pods", "shop/db-0", |object| {
+            object["status"] = pod.unwrap()["status"].clone()
+        });
+    };
+    match end {
+        "healed" => heal(),
+        "gone" => api.remove("pods", "shop/db-0"),
+        "signal" => {
+            let id = child.id().unwrap().to_string();
+            let kill = Command::new("kill").args(["-INT", &id]).status();
+            assert!(kill.unwrap().success());
+        }
+        "away" => {
+            api.set_down(true);
+            let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
+            let line = errors.next_line().await.unwrap().unwrap();
+            assert!(line.contains("looking again"), "{line}");
+            heal();
+            api.set_down(false);
+        }
+        _ => panic!("{end}"),
+    }
+    let mut text = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        text.push_str(&line);
+    }
+    (child.wait().await.unwrap().code(), text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_31_w_35_a_watch_ends_when_nothing_is_stuck_any_more() {
+    let ends = ["healed", "gone", "signal", "away"].map(watched);
+    let [healed, gone, signal, away] = <[_; 4]>::try_from(join_all(ends).await).unwrap();
+    assert_eq!(
+        (healed.0, healed.1.contains("nothing is stuck")),
+        (Some(0), true)
+    );
+    assert_eq!((gone.0, gone.1.contains("does not exist")), (Some(0), true));
+    assert_eq!(signal.0, Some(3), "{}", signal.1);
+    assert_eq!(
+        (away.0, away.1.contains("nothing is stuck")),
+        (Some(0), true)
     );
 }

@@ -3,7 +3,7 @@
 use super::{FLAGS, SHELLS, Takes};
 use crate::model::SUBJECTS;
 
-const COMMANDS: &[&str] = &["why", "completion", "manual", "version"];
+const COMMANDS: &[&str] = &["why", "preflight", "completion", "manual", "version"];
 
 /// The script for a shell.
 pub(super) fn script(shell: &str) -> String {

@@ -1,7 +1,28 @@
 use super::*;
 
 fn parsed(line: &str) -> Result<Ask, Exit> {
-    parse(line.split(' ').map(OsString::from))
+    match parse(line.split(' ').map(OsString::from))? {
+        Task::Why(ask) => Ok(*ask),
+        Task::Preflight(arguments) => panic!("{arguments:?}"),
+    }
+}
+
+#[test]
+fn what_is_behind_preflight_is_passed_on() {
+    for (line, expected) in [
+        ("kubectl-csi preflight", &[][..]),
+        ("kubectl-csi preflight - -n csi", &["-", "-n", "csi"]),
+        ("kubectl-csi preflight --help", &["--help"]),
+        (
+            "kubectl-csi preflight deployment/x -o json",
+            &["deployment/x", "-o", "json"],
+        ),
+    ] {
+        let Ok(Task::Preflight(arguments)) = parse(line.split(' ').map(OsString::from)) else {
+            panic!("{line}");
+        };
+        assert_eq!(arguments, expected, "{line}");
+    }
 }
 
 #[test]
@@ -76,6 +97,52 @@ fn w_35_a_line_that_makes_no_sense_ends_with_2_and_names_what_is_wrong() {
         let exit = parsed(line).unwrap_err();
         assert_eq!((exit.code, &*exit.stdout), (2, ""), "{line}");
         assert!(exit.stderr.contains(said), "{line}: {}", exit.stderr);
+    }
+}
+
+#[test]
+fn w_37_the_program_calls_itself_as_it_was_called() {
+    for (line, said, not) in [
+        (
+            "kubectl-csi why --help",
+            "Usage: kubectl csi why [OPTIONS]",
+            "kubectl-csi why",
+        ),
+        (
+            "kubectl-csi --help",
+            "Usage: kubectl csi <COMMAND>",
+            "kubectl-csi <",
+        ),
+        (
+            "/usr/bin/kubectl-csi why --nonsense",
+            "Usage: kubectl csi why",
+            "/usr/bin",
+        ),
+        (
+            "kubectl-csi why web-0",
+            "See: kubectl csi why --help",
+            "csi-why",
+        ),
+        (
+            "csi-why --help",
+            "Usage: csi-why [OPTIONS]",
+            "kubectl csi why",
+        ),
+        ("csi-why --help", "csi-why -A", "kubectl csi why"),
+        ("/usr/bin/csi-why --nonsense", "Usage: csi-why", "/usr/bin"),
+        ("csi-why web-0", "See: csi-why --help", "kubectl csi"),
+    ] {
+        let exit = parsed(line).unwrap_err();
+        let text = format!("{}{}", exit.stdout, exit.stderr);
+        assert!(text.contains(said) && !text.contains(not), "{line}: {text}");
+    }
+}
+
+#[test]
+fn w_30_help_has_the_commands_of_a_dump() {
+    let help = parsed("kubectl-csi why --help").unwrap_err().stdout;
+    for command in crate::model::dumps() {
+        assert!(help.contains(&command), "{command}: {help}");
     }
 }
 

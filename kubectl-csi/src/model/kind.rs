@@ -191,6 +191,37 @@ impl Kind {
     }
 }
 
+/// The commands that write down everything that causes are told from. Kinds that not every API server has are apart, since
+/// kubectl gives up at the first that it does not know. Secrets and ConfigMaps stay where they are.
+pub fn dumps() -> Vec<String> {
+    let groups = [
+        &["", STORAGE, "coordination.k8s.io", "apps"][..],
+        &[SNAPSHOT],
+        &[GROUP],
+        &["populator.storage.k8s.io"],
+    ];
+    let apart =
+        |kind: &Kind| matches!(kind, Kind::Secret | Kind::ConfigMap | Kind::AttributesClass);
+    let mut more = ">";
+    let mut commands: Vec<_> = { groups.iter() }
+        .map(|groups| {
+            let own = Kind::all().filter(|kind| groups.contains(&kind.group()) && !apart(kind));
+            let own: Vec<_> = own.map(Kind::plural).collect();
+            let more = std::mem::replace(&mut more, ">>");
+            format!("kubectl get {} -A -o json {more} dump", own.join(","))
+        })
+        .collect();
+    let classes = Kind::AttributesClass.plural();
+    let definition = format!(
+        "{} {}.{GROUP}",
+        Kind::Crd.plural(),
+        Kind::GroupSnapshot.plural()
+    );
+    commands
+        .extend([classes, &definition].map(|what| format!("kubectl get {what} -o json >> dump")));
+    commands
+}
+
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ref {
@@ -241,6 +272,19 @@ mod tests {
             };
             assert_eq!(Kind::of_object(&version, kind.name()), Some(kind));
         }
+    }
+
+    #[test]
+    fn w_30_a_dump_has_every_kind_but_those_with_secrets_in_them() {
+        let commands = dumps().join("\n");
+        for kind in Kind::all() {
+            let named = commands
+                .split([',', ' ', '\n'])
+                .any(|word| word == kind.plural());
+            let apart = matches!(kind, Kind::Secret | Kind::ConfigMap);
+            assert_ne!(named, apart, "{}: {commands}", kind.plural());
+        }
+        assert_eq!(commands.matches("-o json > dump").count(), 1, "{commands}");
     }
 
     #[test]

@@ -19,6 +19,18 @@ pub struct Meta {
     pub owner_references: Many<Owner>,
 }
 
+impl Meta {
+    /// Whether it is being deleted.
+    pub fn is_leaving(&self) -> bool {
+        self.deletion_timestamp.0.is_some()
+    }
+
+    /// Whether it has this finalizer.
+    pub fn has_finalizer(&self, name: &str) -> bool {
+        self.finalizers.iter().any(|one| *one == name)
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Owner {
@@ -26,10 +38,17 @@ pub struct Owner {
     pub name: Text,
 }
 
-/// An object of which nothing but its existence matters.
+/// A ConfigMap, of which nothing but its existence matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Named {
+pub struct ConfigMap {
+    pub metadata: Meta,
+}
+
+/// The same of a Secret.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Secret {
     pub metadata: Meta,
 }
 

@@ -1,6 +1,7 @@
 //! Nodes, and what drivers say of themselves.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use sidecar::node_selector::{Requirement, Term, selects};
 
 use super::{Condition, Healths, Many, Meta, Pairs, Text, Time};
 
@@ -43,45 +44,63 @@ impl Node {
     }
 }
 
-/// A term of a node selector: all of its requirements.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Terms of a node selector, of which one has to hold; none: every node is chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Selector(Vec<Term>);
+
+impl Selector {
+    /// The terms.
+    pub fn terms(&self) -> &[Term] {
+        &self.0
+    }
+
+    /// Whether `node` is chosen.
+    pub fn selects(&self, node: &Node) -> bool {
+        let meta = &node.metadata;
+        self.0.is_empty() || selects(&self.0, Some(&meta.name), &meta.labels)
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = Option::<WireSelector>::deserialize(deserializer)?.unwrap_or_default();
+        let all = |many: Many<WireRequirement>| many.into_iter().map(Requirement::from).collect();
+        let terms = wire.node_selector_terms.into_iter().map(|term| Term {
+            expressions: all(term.match_expressions),
+            fields: all(term.match_fields),
+        });
+        Ok(Self(terms.collect()))
+    }
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Term {
-    pub match_expressions: Many<Requirement>,
-    pub match_fields: Many<Requirement>,
+struct WireSelector {
+    node_selector_terms: Many<WireTerm>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireTerm {
+    match_expressions: Many<WireRequirement>,
+    match_fields: Many<WireRequirement>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Requirement {
-    pub key: Text,
-    pub operator: Text,
-    pub values: Many<Text>,
+struct WireRequirement {
+    key: Text,
+    operator: Text,
+    values: Many<Text>,
 }
 
-impl Requirement {
-    /// Whether a label with this value, or without one, fits.
-    pub fn fits(&self, value: Option<&str>) -> bool {
-        let named = value.is_some_and(|value| self.values.iter().any(|one| *one == value));
-        match &*self.operator {
-            "In" => named,
-            "NotIn" => !named,
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            // Numbers of labels, which no driver uses: nothing is said against the node.
-            _ => true,
+impl From<WireRequirement> for Requirement {
+    fn from(wire: WireRequirement) -> Self {
+        Self {
+            key: wire.key.shared(),
+            operator: wire.operator.shared(),
+            values: wire.values.into_iter().map(Text::shared).collect(),
         }
-    }
-}
-
-impl Term {
-    /// The first requirement that `node` does not meet.
-    pub fn unmet(&self, node: &Node) -> Option<&Requirement> {
-        let labels = &node.metadata.labels;
-        let label = |one: &&Requirement| !one.fits(labels.get(&one.key));
-        let field = |one: &&Requirement| !one.fits(Some(&node.metadata.name));
-        let labels = self.match_expressions.iter().find(label);
-        labels.or_else(|| self.match_fields.iter().find(field))
     }
 }
 
@@ -146,7 +165,6 @@ pub struct DriverSpec {
 pub struct Capacity {
     pub metadata: Meta,
     pub storage_class_name: Text,
-    pub node_topology: Option<LabelSelector>,
     pub capacity: Text,
     pub maximum_volume_size: Text,
 }
@@ -154,15 +172,21 @@ pub struct Capacity {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    pub match_labels: Pairs<true>,
-    pub match_expressions: Many<Requirement>,
+    match_labels: Pairs<true>,
+    match_expressions: Many<WireRequirement>,
 }
 
 impl LabelSelector {
     /// Whether these labels are selected.
     pub fn selects(&self, labels: &Pairs<true>) -> bool {
-        let mut expressions = self.match_expressions.iter();
-        self.match_labels.are_in(labels) && expressions.all(|one| one.fits(labels.get(&one.key)))
+        let expressions = self.match_expressions.iter().cloned();
+        let expressions: Vec<_> = expressions.map(Requirement::from).collect();
+        let term = Term {
+            expressions,
+            ..Term::default()
+        };
+        let all = term.expressions.is_empty() || selects(&[term], None, labels);
+        all && self.match_labels.are_in(labels)
     }
 }
 

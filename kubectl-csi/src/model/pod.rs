@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Condition, Healths, Many, Meta, Pairs, Text, Time};
+use super::{Condition, Healths, Kind, Many, Meta, Node, Pairs, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -17,10 +17,37 @@ pub struct Pod {
 pub struct PodSpec {
     pub node_name: Text,
     pub node_selector: Pairs<true>,
+    pub affinity: Option<Affinity>,
     pub tolerations: Many<Toleration>,
     pub volumes: Many<PodVolume>,
     pub containers: Many<Container>,
     pub security_context: Option<SecurityContext>,
+}
+
+impl PodSpec {
+    /// Why its pods do not go to `node`, as far as labels say: the node selector, or the affinity.
+    pub fn excludes(&self, node: &Node) -> Option<&'static str> {
+        if !self.node_selector.are_in(&node.metadata.labels) {
+            return Some("nodeSelector");
+        }
+        let affinity = self.affinity.as_ref();
+        let affinity = affinity.and_then(|one| one.node_affinity.as_ref());
+        let fits = affinity.is_none_or(|one| one.required.selects(node));
+        (!fits).then_some("node affinity")
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Affinity {
+    pub node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Selector,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -118,6 +145,7 @@ pub struct PodStatus {
     pub phase: Text,
     pub start_time: Time,
     pub conditions: Many<Condition>,
+    pub init_container_statuses: Many<ContainerStatus>,
     pub container_statuses: Many<ContainerStatus>,
     pub volume_health: Many<Healths>,
 }
@@ -135,6 +163,7 @@ pub struct ContainerStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
+    pub running: Option<Nothing>,
     pub waiting: Option<Waiting>,
     pub terminated: Option<Terminated>,
 }
@@ -155,6 +184,51 @@ pub struct Terminated {
     pub finished_at: Time,
 }
 
+impl NamedSource {
+    fn needed(&self) -> Option<&str> {
+        (self.optional != Some(true)).then_some(&*self.name)
+    }
+}
+
+impl PodVolume {
+    /// The ConfigMaps and Secrets without which it is not mounted.
+    pub fn named(&self) -> impl Iterator<Item = (Kind, &str)> {
+        let own = (&self.config_map, &self.secret);
+        let projected = self.projected.iter().flat_map(|one| &one.sources);
+        let projected = projected.map(|part| (&part.config_map, &part.secret));
+        std::iter::once(own)
+            .chain(projected)
+            .flat_map(|(map, secret)| {
+                let map = map.as_ref().and_then(NamedSource::needed);
+                let secret = secret.as_ref().and_then(NamedSource::needed);
+                let map = map.map(|name| (Kind::ConfigMap, name));
+                map.into_iter()
+                    .chain(secret.map(|name| (Kind::Secret, name)))
+            })
+    }
+}
+
+impl ContainerStatus {
+    /// What it waits for, as kubelet calls it.
+    pub fn waits_for(&self) -> Option<&str> {
+        let waiting = self.state.waiting.as_ref().map(|one| &*one.reason);
+        waiting.filter(|reason| !reason.is_empty())
+    }
+
+    /// How it ended last.
+    pub fn ended(&self) -> Option<&Terminated> {
+        let last = self.last_state.terminated.as_ref();
+        last.or(self.state.terminated.as_ref())
+    }
+
+    /// Whether it was started at least once, which kubelet does only once the pod's volumes are mounted.
+    pub fn was_started(&self) -> bool {
+        let created = |reason| !matches!(reason, "ContainerCreating" | "PodInitializing");
+        let state = &self.state;
+        state.running.is_some() || self.ended().is_some() || self.waits_for().is_some_and(created)
+    }
+}
+
 impl Pod {
     /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
@@ -173,6 +247,31 @@ impl Pod {
         matches!(&*self.status.phase, "Succeeded" | "Failed")
     }
 
+    /// Whether one of its volumes is a matter of CSI.
+    pub fn has_storage(&self) -> bool {
+        let csi = |volume: &PodVolume| volume.csi.is_some() || self.claim_of(volume).is_some();
+        self.spec.volumes.iter().any(csi)
+    }
+
+    /// Whether it is there to stay: neither has it ended, nor is it being deleted.
+    pub fn is_live(&self) -> bool {
+        !self.is_over() && !self.metadata.is_leaving()
+    }
+
+    /// The container that keeps it from running: the first init container that has not ended well, or the first container
+    /// that is not ready.
+    pub fn broken(&self) -> Option<&ContainerStatus> {
+        let init = self.status.init_container_statuses.iter();
+        let mut all = init.chain(&self.status.container_statuses);
+        all.find(|one| !one.ready)
+    }
+
+    /// The names of the claims behind its volumes.
+    pub fn claims(&self) -> impl Iterator<Item = String> {
+        let volumes = self.spec.volumes.iter();
+        volumes.filter_map(|volume| self.claim_of(volume))
+    }
+
     /// The name of the claim behind one of its volumes.
     pub fn claim_of(&self, volume: &PodVolume) -> Option<String> {
         match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -184,8 +283,7 @@ impl Pod {
 
     /// Whether one of its volumes is this claim.
     pub fn names_claim(&self, claim: &str) -> bool {
-        let mut volumes = self.spec.volumes.iter();
-        volumes.any(|volume| self.claim_of(volume).as_deref() == Some(claim))
+        self.claims().any(|name| name == claim)
     }
 }
 

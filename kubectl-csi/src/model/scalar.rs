@@ -6,13 +6,33 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use sidecar::text;
 
 /// Longer texts are cut: a driver may write a megabyte into a status.
 const LONGEST: usize = 8 << 10;
 
 /// A text; `null` is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text(Box<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(text::Text);
+
+impl Text {
+    /// Without a copy.
+    pub(super) fn shared(self) -> text::Text {
+        self.0
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self("".into())
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl Deref for Text {
     type Target = str;
@@ -148,35 +168,20 @@ const KEPT: &[&str] = &[
 ];
 
 /// A map of texts in the order they came.
-#[derive(Clone, Debug)]
-pub struct Pairs<const WHOLE: bool>(Vec<(Text, Text)>);
+#[derive(Clone, Debug, Default)]
+pub struct Pairs<const WHOLE: bool>(text::Pairs);
 
-impl<const WHOLE: bool> Default for Pairs<WHOLE> {
-    fn default() -> Self {
-        Self(Vec::new())
+impl<const WHOLE: bool> Deref for Pairs<WHOLE> {
+    type Target = text::Pairs;
+
+    fn deref(&self) -> &text::Pairs {
+        &self.0
     }
 }
 
 impl<const WHOLE: bool> Pairs<WHOLE> {
-    /// The value under `key`.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.iter()
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value)
-    }
-
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether `other` has everything that this has.
-    pub fn are_in<const OTHER: bool>(&self, other: &Pairs<OTHER>) -> bool {
+    pub fn are_in(&self, other: &text::Pairs) -> bool {
         self.iter()
             .all(|(name, value)| other.get(name) == Some(value))
     }
@@ -196,13 +201,13 @@ impl<'de, const WHOLE: bool> Deserialize<'de> for Pairs<WHOLE> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<Text>()? {
                     if WHOLE || KEPT.iter().any(|kept| name.starts_with(kept)) {
-                        pairs.push((name, map.next_value()?));
+                        let value: Text = map.next_value()?;
+                        pairs.push((name.0, value.0));
                     } else {
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
-                pairs.shrink_to_fit();
-                Ok(Pairs(pairs))
+                Ok(Pairs(pairs.into_iter().collect()))
             }
 
             fn visit_unit<E>(self) -> Result<Self::Value, E> {

@@ -70,6 +70,17 @@ pub struct Content {
     pub status: Option<ContentStatus>,
 }
 
+impl Content {
+    /// The driver's words, or csi-snapshotter's.
+    pub fn error(&self) -> Option<&SnapshotError> {
+        let error = self
+            .status
+            .as_ref()
+            .and_then(|status| status.error.as_ref());
+        error.filter(|error| !error.message.is_empty())
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSpec {

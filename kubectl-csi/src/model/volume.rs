@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::Nothing;
-use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Term, Text, Time};
+use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -125,13 +125,7 @@ pub struct SecretRef {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct VolumeAffinity {
-    pub required: Option<Terms>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Terms {
-    pub node_selector_terms: Many<Term>,
+    pub required: Selector,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -147,11 +141,10 @@ impl Volume {
         self.spec.csi.as_ref().map(|csi| &*csi.driver)
     }
 
-    /// The nodes that can reach it; none given: all.
-    pub fn terms(&self) -> &[Term] {
-        let affinity = self.spec.node_affinity.as_ref();
-        let required = affinity.and_then(|affinity| affinity.required.as_ref());
-        required.map_or(&[], |terms| &terms.node_selector_terms)
+    /// The nodes that can reach it, if not all do.
+    pub fn reached_from(&self) -> Option<&Selector> {
+        let required = self.spec.node_affinity.as_ref().map(|one| &one.required);
+        required.filter(|selector| !selector.terms().is_empty())
     }
 
     /// Whether only one node may have it.

@@ -6,7 +6,7 @@ use sidecar::names;
 use super::controller::{Presence, Role};
 use super::pod::Consumer;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, one};
+use super::way::{Got, Step, Way, one};
 use super::words::{code, has};
 use super::{controller, delete, held, mount, node};
 use crate::model::{AttachError, Attachment, Driver, Kind, Node, Ref, Volume};
@@ -30,7 +30,7 @@ pub(super) fn of(attachment: &Attachment) -> Ref {
 
 /// Whether volumes of this driver are attached at all; without its object Kubernetes thinks so.
 fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
-    let known = way.get::<Driver>(Kind::Driver, "", driver)?.found();
+    let known = way.get::<Driver>("", driver)?.found();
     Ok(known.is_none_or(|known| known.spec.attach_required != Some(false)))
 }
 
@@ -56,15 +56,11 @@ pub(super) fn for_pod(
         node::plugin(way, depth, node, driver)?;
         return mount::events(way, consumer, at, Some(driver));
     }
-    let mut found = way
-        .get::<Attachment>(Kind::Attachment, "", &own.name)?
-        .found();
+    let mut found = way.get::<Attachment>("", &own.name)?.found();
     if found.is_none() {
         // In-tree volumes have other handles here than in the attachment.
-        let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-        found = all.items.into_iter().find(|one| {
-            one.spec.source.persistent_volume_name == *at.name && one.spec.node_name == node
-        });
+        let all = all_of(way, at)?;
+        found = all.into_iter().find(|one| one.spec.node_name == node);
     }
     let Some(own) = found else {
         return wanted(way, at, depth, volume, consumer);
@@ -105,7 +101,7 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     let at = of(own);
     let (driver, node) = (&*own.spec.attacher, &*own.spec.node_name);
     way.unfinished = true;
-    let leaving = own.metadata.deletion_timestamp.0.is_some();
+    let leaving = own.metadata.is_leaving();
     way.at(
         depth,
         &at,
@@ -126,16 +122,17 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     if !leaving {
         node::health(way, depth + 1, node, driver)?;
     }
-    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
-    let no_driver = known.is_missing();
+    let known = way.get::<Driver>("", driver)?;
     match controller::check(way, depth + 1, Role::Attacher, driver)? {
         Presence::There => {}
         Presence::Nobody if leaving => {
-            return delete::left_behind(way, &at, &own.metadata.finalizers, driver, no_driver);
+            return delete::left_behind(way, &at, &own.metadata.finalizers, driver);
         }
-        Presence::Nobody if error.is_none() => return nobody(way, &at, driver, known),
-        Presence::Unknown if error.is_none() && !has_finalizer && no_driver => {
-            return nobody(way, &at, driver, known);
+        Presence::Nobody if error.is_none() => {
+            return nobody(way, &at, driver, known, has_finalizer);
+        }
+        Presence::Unknown if error.is_none() && !has_finalizer && known.is_missing() => {
+            return nobody(way, &at, driver, known, has_finalizer);
         }
         Presence::Nobody | Presence::Unknown => {}
     }
@@ -145,18 +142,23 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
             false => not_attached(way, depth, own, error),
         };
     }
-    let since = if leaving {
-        own.metadata.deletion_timestamp.0
-    } else {
-        own.metadata.creation_timestamp.0
-    };
-    if !has_finalizer || !way.is_older(since, 60) {
+    match has_finalizer {
+        true => taken_up(way, own),
+        false => Ok(()),
+    }
+}
+
+/// C39, C44: the attacher leads, has taken an attachment up, and says nothing.
+fn taken_up(way: &mut Way<'_>, own: &Attachment) -> Step {
+    let (at, driver) = (of(own), &*own.spec.attacher);
+    let leaving = own.metadata.deletion_timestamp.0;
+    let since = leaving.or(own.metadata.creation_timestamp.0);
+    if !way.is_older(since, 60) {
         return Ok(());
     }
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
+    let all = way.all::<Attachment>()?;
     let busy = all.items.iter().filter(|one| {
-        one.spec.attacher == driver
-            && (one.metadata.deletion_timestamp.0.is_some() || !one.status.attached)
+        one.spec.attacher == driver && (one.metadata.is_leaving() || !one.status.attached)
     });
     let busy = busy.count();
     if busy > 10 {
@@ -169,29 +171,38 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
                 .driver("see in the driver's log which calls take long"),
         );
     }
-    if way.is_older(since, 120) && !leaving {
+    if way.is_older(since, 120) && leaving.is_none() {
         let text = "csi-attacher leads and has taken up this attachment, but has written neither success nor an error for minutes. It may lack the right to patch volumeattachments/status.";
         return way.tell(Finding::guessed("C39", &at, text).admin("give its account patch on volumeattachments/status (storage.k8s.io); its log says whether that is it"));
     }
     Ok(())
 }
 
-/// C37, C38: nobody attaches for this driver.
-fn nobody(way: &mut Way<'_>, at: &Ref, driver: &str, known: Got<'_, Driver>) -> Step {
-    let finding = if known.is_missing() {
-        Finding::proved("C38", at, format!("There is no CSIDriver {driver}. Without it Kubernetes takes the driver to be one whose volumes are attached, and nobody does that."))
-            .admin(format!("create the CSIDriver {driver}, with attachRequired: false if it attaches nothing; then delete the pods, so that they start anew"))
+/// C37, C38: nobody attaches for this driver. Whoever does, puts a finalizer there before anything else.
+fn nobody(
+    way: &mut Way<'_>,
+    at: &Ref,
+    driver: &str,
+    known: Got<'_, Driver>,
+    has_finalizer: bool,
+) -> Step {
+    if known.is_missing() {
+        return way.tell(Finding::proved("C38", at, format!("There is no CSIDriver {driver}. Without it Kubernetes takes the driver to be one whose volumes are attached, and nobody does that."))
+            .admin(format!("create the CSIDriver {driver}, with attachRequired: false if it attaches nothing; then delete the pods, so that they start anew")));
+    }
+    let what = "run csi-attacher beside the driver's controller; or, if the driver attaches nothing, create its CSIDriver again with attachRequired: false";
+    let finding = if known.found().is_some() && !has_finalizer {
+        Finding::proved(
+            "C37",
+            at,
+            format!(
+                "Nobody attaches volumes for driver {driver}: no csi-attacher of it holds a lease or runs in a workload that could be seen, and none has put its finalizer on the attachment."
+            ),
+        )
     } else {
-        let text = format!(
-            "Nobody attaches volumes of {driver}: its csi-attacher holds no lease and runs in no workload that could be seen."
-        );
-        let finding = match known {
-            Got::Unseen => Finding::guessed("C37", at, text),
-            Got::Found(_) | Got::Missing => Finding::proved("C37", at, text),
-        };
-        finding.admin("run csi-attacher beside the driver's controller; or, if the driver attaches nothing, create its CSIDriver again with attachRequired: false")
+        controller::nobody(way, "C37", at, (Role::Attacher, driver), "attaches volumes")?
     };
-    way.tell(finding)
+    way.tell(finding.admin(what))
 }
 
 /// C40 to C43: what the attacher wrote.
@@ -244,7 +255,7 @@ pub(super) fn not_detached(
     let spec = &attachment.spec;
     let (driver, node, text) = (&*spec.attacher, &*spec.node_name, &*error.message);
     way.unfinished = true;
-    let gone = way.get::<Node>(Kind::Node, "", node)?.is_missing();
+    let gone = way.get::<Node>("", node)?.is_missing();
     // NotFound may be about the volume, too.
     let not_found = has(text, &["node not found", "instance not found"])
         || (code(text) == Some("NotFound") && !has(text, &["volume"]));
@@ -282,79 +293,65 @@ pub(super) fn not_detached(
 
 /// The subject.
 pub(super) fn attachment(way: &mut Way<'_>, at: &Ref) -> Step {
-    let own = match way.get::<Attachment>(Kind::Attachment, "", &at.name)? {
-        Got::Found(own) => own,
-        Got::Unseen => {
-            way.at(0, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => {
-            way.at(0, at, "does not exist");
-            way.absent = true;
-            return Ok(());
-        }
+    let Some(own) = way.subject::<Attachment>(0, at)? else {
+        return Ok(());
     };
     way.since = own
         .metadata
         .deletion_timestamp
         .0
         .or(own.metadata.creation_timestamp.0);
-    if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
-        way.at(0, at, format!("attached to {}", own.spec.node_name));
+    station(way, 0, own)
+}
+
+/// An attachment, be it as it is to be or not.
+fn station(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
+    if own.status.attached && !own.metadata.is_leaving() {
+        way.at(
+            depth,
+            &of(own),
+            format!("attached to {}", own.spec.node_name),
+        );
         return Ok(());
     }
-    on_its_way(way, 0, own)
+    on_its_way(way, depth, own)
+}
+
+/// The attachments of a volume.
+pub(super) fn all_of<'a>(way: &mut Way<'a>, at: &Ref) -> Step<Vec<&'a Attachment>> {
+    let mut all = way.all::<Attachment>()?.items;
+    all.retain(|one| one.spec.source.persistent_volume_name == *at.name);
+    Ok(all)
 }
 
 /// Attachments of a volume that are not as they are to be.
-pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume) -> Step {
-    if volume.driver().is_none() {
-        return Ok(());
-    }
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    for own in all
-        .items
-        .iter()
-        .filter(|one| one.spec.source.persistent_volume_name == *at.name)
-    {
-        if own.status.attached && own.metadata.deletion_timestamp.0.is_none() {
-            way.at(
-                depth,
-                &of(own),
-                format!("attached to {}", own.spec.node_name),
-            );
-        } else {
+pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    for own in all_of(way, at)? {
+        if own.metadata.is_leaving() || !own.status.attached {
             way.since = own
                 .metadata
                 .deletion_timestamp
                 .0
                 .or(own.metadata.creation_timestamp.0);
-            on_its_way(way, depth, own)?;
         }
+        station(way, depth, own)?;
     }
     Ok(())
 }
 
 /// Attachments of a volume, and where each is.
 pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    let own = all
-        .items
+    let own = all_of(way, at)?;
+    Ok(own
         .iter()
-        .filter(|one| one.spec.source.persistent_volume_name == *at.name);
-    Ok(own.map(|one| one.spec.node_name.to_string()).collect())
+        .map(|one| one.spec.node_name.to_string())
+        .collect())
 }
 
 /// What an attachment that is to go waits for.
 pub(super) fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    let own = all
-        .items
-        .iter()
-        .find(|one| one.spec.source.persistent_volume_name == *at.name);
-    match own {
-        Some(own) if own.metadata.deletion_timestamp.0.is_some() => on_its_way(way, depth, own),
+    match all_of(way, at)?.first() {
+        Some(own) if own.metadata.is_leaving() => on_its_way(way, depth, own),
         Some(_) | None => Ok(()),
     }
 }

@@ -1,20 +1,12 @@
 //! Every cause in a line: for the overview and for the page.
 
 /// Number and meaning.
+#[rustfmt::skip]
 pub static CAUSES: &[(&str, &str)] = &[
-    (
-        "C1",
-        "no pod uses the claim yet, and its volume is made for the first one",
-    ),
-    (
-        "C2",
-        "a deployment tool waits for the claim, and the claim for a pod",
-    ),
+    ("C1", "no pod uses the claim yet, and its volume is made for the first one"),
+    ("C2", "a deployment tool waits for the claim, and the claim for a pod"),
     ("C3", "the pod was put on a node past the scheduler"),
-    (
-        "C4",
-        "the node that was chosen for the volume is gone, or no longer the pod's",
-    ),
+    ("C4", "the node that was chosen for the volume is gone, or no longer the pod's"),
     ("C5", "the StorageClass does not exist"),
     ("C6", "no StorageClass is named, and there was no default"),
     ("C7", "no volume made by hand fits"),
@@ -24,18 +16,9 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C12", "the driver calls the class or the claim impossible"),
     ("C13", "the storage, or a quota of it, is full"),
     ("C14", "the driver does not create the volume in time"),
-    (
-        "C15",
-        "an earlier call for the volume still runs in the driver",
-    ),
-    (
-        "C16",
-        "a Secret of the class is missing, or may not be read",
-    ),
-    (
-        "C17",
-        "the driver is not registered where the volume is to be",
-    ),
+    ("C15", "an earlier call for the volume still runs in the driver"),
+    ("C16", "a Secret of the class is missing, or may not be read"),
+    ("C17", "the driver is not registered where the volume is to be"),
     ("C18", "class and pod exclude each other's places"),
     ("C19", "no place has enough free storage"),
     ("C20", "the source of the claim cannot be used"),
@@ -43,43 +26,28 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C22", "the claim names a volume that it cannot have"),
     ("C23", "the claim's volume is gone"),
     ("C24", "a quota of the namespace is full"),
-    (
-        "C25",
-        "the VolumeAttributesClass is missing, or another driver's",
-    ),
+    ("C25", "the VolumeAttributesClass is missing, or another driver's"),
     ("C26", "a call for the claim has no final answer yet"),
-    (
-        "C28",
-        "the volume cannot be reached from where there is room",
-    ),
+    ("C28", "the volume cannot be reached from where there is room"),
     ("C29", "the volume's node is gone"),
     ("C30", "the pod's volumes have no node in common"),
     ("C31", "nodes have as many volumes as they may"),
     ("C32", "the pod's claim is missing, or being deleted"),
-    (
-        "C33",
-        "only one pod at a time may have the claim, and another one has it",
-    ),
+    ("C33", "only one pod at a time may have the claim, and another one has it"),
     ("C34", "the driver is not on the new node yet"),
     ("C35", "another pod uses the volume on another node"),
     ("C36", "the node that has the volume does not answer"),
     ("C37", "nobody attaches for the driver"),
     ("C38", "the driver has no CSIDriver object"),
     ("C39", "the attacher has not written what came of it"),
-    (
-        "C40",
-        "the driver is not registered on the node that the volume is to be attached to",
-    ),
+    ("C40", "the driver is not registered on the node that the volume is to be attached to"),
     ("C41", "the driver does not attach the volume in time"),
     ("C42", "the node can take no more volumes"),
     ("C43", "the driver refuses to attach or detach"),
     ("C44", "the attacher is busy with others"),
     ("C45", "the driver does not find the node to detach from"),
     ("C46", "kubelet has not unmounted the volume yet"),
-    (
-        "C47",
-        "the attacher's finalizer is left, and nobody removes it",
-    ),
+    ("C47", "the attacher's finalizer is left, and nobody removes it"),
     ("C48", "the volume is being deleted while a pod wants it"),
     ("C49", "the driver is not on the node"),
     ("C50", "kubelet does not see the driver's pod on its node"),
@@ -87,10 +55,7 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C52", "the node has a driver of a similar name"),
     ("C53", "the node lacks a program for mounting"),
     ("C54", "the file system is another one, or damaged"),
-    (
-        "C55",
-        "a Secret that the volume names for its node is missing",
-    ),
+    ("C55", "a Secret that the volume names for its node is missing"),
     ("C56", "kubelet changes the owners of many files"),
     ("C57", "an earlier mount still hangs in the driver"),
     ("C58", "the driver allows no volumes without a claim"),
@@ -111,17 +76,11 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C73", "the driver grows volumes only while they are unused"),
     ("C74", "the attributes of the volume do not change"),
     ("C75", "the snapshot API is not installed"),
-    (
-        "C76",
-        "the snapshot's class or content is missing or another driver's",
-    ),
+    ("C76", "the snapshot's class or content is missing or another driver's"),
     ("C77", "no snapshot-controller runs"),
     ("C78", "nobody takes snapshots for the driver"),
     ("C79", "no default VolumeSnapshotClass, or several"),
-    (
-        "C80",
-        "the claim of the snapshot has no volume of a CSI driver",
-    ),
+    ("C80", "the claim of the snapshot has no volume of a CSI driver"),
     ("C81", "the driver could not take the snapshot"),
     ("C82", "a snapshot call had no answer"),
     ("C83", "something still needs the snapshot"),
@@ -133,15 +92,9 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C89", "the driver cannot reach its storage from the node"),
     ("C91", "the taint of a starting driver was left on the node"),
     ("C92", "no node has the driver, and none is added"),
-    (
-        "C93",
-        "a controller does not know a flag of its command line",
-    ),
+    ("C93", "a controller does not know a flag of its command line"),
     ("C94", "a call for a claim that is gone was never settled"),
-    (
-        "C95",
-        "one process for all controllers waits for an old one's lease",
-    ),
+    ("C95", "one process for all controllers waits for an old one's lease"),
 ];
 
 /// What a cause means, in a line.

@@ -7,7 +7,7 @@ use super::verdict::Finding;
 use super::way::{Got, Step, Way};
 use super::words::{code, has, listed};
 use super::{controller, mount};
-use crate::model::{AttributesClass, Claim, Class, Kind, Ref, Volume};
+use crate::model::{AttributesClass, Claim, Class, Event, Kind, Ref, Volume};
 
 /// What a bound claim waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,131 +38,152 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
 }
 
 fn driver_of(way: &mut Way<'_>, claim: &Claim) -> Step<Option<String>> {
-    let volume = way
-        .get::<Volume>(Kind::Volume, "", &claim.spec.volume_name)?
-        .found();
+    let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
     Ok(volume.and_then(Volume::driver).map(str::to_owned))
 }
 
-fn size(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    let status = &*claim.status.allocated_resource_statuses.storage;
-    let has_condition = |kind: &str| {
-        claim
-            .status
-            .conditions
-            .iter()
-            .find(|one| one.kind == kind && one.status == "True")
-    };
-    let asked = &*claim.spec.resources.requests.storage;
-    let now = &*claim.status.capacity.storage;
-    way.unfinished = true;
-    way.at(depth, at, format!("is to grow from {now} to {asked}"));
-    let events = way.events(at)?;
-    if has(status, &["infeasible"]) {
-        let who = if status.starts_with("Node") {
-            "on the node"
-        } else {
-            "in the storage"
-        };
-        let text =
-            format!("The volume cannot become {asked}: the driver calls that impossible {who}.");
-        let event = mount::newest(
-            &events,
-            &["VolumeResizeFailed", "FileSystemResizeFailed"],
-            |_| true,
-        );
-        let finding =
-            Finding::proved("C72", at, text).you(format!("ask for less, but more than {now}"));
-        let finding = match event {
-            Some(event) => finding.quoting(&event.message),
-            None => finding,
-        };
-        return way.tell(finding);
+/// Why a claim does not grow: the first rule that fits.
+struct Growth<'a> {
+    at: &'a Ref,
+    depth: usize,
+    claim: &'a Claim,
+    events: Vec<&'a Event>,
+    /// `allocatedResourceStatuses`
+    status: &'a str,
+    asked: &'a str,
+    now: &'a str,
+}
+
+impl Growth<'_> {
+    fn failed(&self) -> Option<&str> {
+        let reasons = ["VolumeResizeFailed", "FileSystemResizeFailed"];
+        mount::newest(&self.events, &reasons, |_| true).map(|event| &*event.message)
     }
-    if has_condition("FileSystemResizePending").is_some() || status.starts_with("Node") {
-        let (pods, _) = users(way, at)?;
-        let running = pods
-            .iter()
-            .find(|pod| !pod.is_over() && !pod.spec.node_name.is_empty());
-        let Some(pod) = running else {
-            let text = "The storage has grown. The file system on it grows when a pod mounts the volume, and no pod does.";
-            return way.tell(
-                Finding::proved("C70", at, text)
-                    .waits()
-                    .you("start a pod that uses the claim"),
-            );
-        };
-        let text = format!(
-            "The storage has grown. The file system on it grows on {}, where {} uses it; if that takes more than a minute, the driver grows file systems only when they are mounted.",
-            pod.spec.node_name,
-            super::pod::of(pod)
-        );
-        let finding = Finding::proved("C70", at, text).you("restart that pod");
-        let event = mount::newest(
-            &events,
-            &["FileSystemResizeFailed", "VolumeResizeFailed"],
-            |_| true,
-        );
-        let finding = match event {
-            Some(event) => finding.quoting(&event.message),
-            None => finding,
-        };
-        return way.tell(finding);
+
+    fn ask_for_less(&self, finding: Finding) -> Finding {
+        finding.you(format!("ask for less, but more than {}", self.now))
+    }
+}
+
+fn size(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
+    let growth = Growth {
+        at,
+        depth,
+        claim,
+        events: way.events(at)?,
+        status: &claim.status.allocated_resource_statuses.storage,
+        asked: &claim.spec.resources.requests.storage,
+        now: &claim.status.capacity.storage,
+    };
+    way.unfinished = true;
+    way.at(
+        depth,
+        at,
+        format!("is to grow from {} to {}", growth.now, growth.asked),
+    );
+    let pending = "FileSystemResizePending";
+    let mut conditions = claim.status.conditions.iter();
+    if has(growth.status, &["infeasible"]) {
+        return infeasible(way, &growth);
+    }
+    if growth.status.starts_with("Node")
+        || conditions.any(|one| one.kind == pending && one.status == "True")
+    {
+        return on_node(way, &growth);
     }
     let Some(driver) = driver_of(way, claim)? else {
         return Ok(());
     };
-    if let Some(event) = mount::newest(&events, &["VolumeResizeFailed"], |_| true) {
-        let text = &*event.message;
-        way.last_words = Some(text.to_owned());
-        if code(text) == Some("FailedPrecondition") || has(text, &["in use", "in-use"]) {
-            let (pods, _) = users(way, at)?;
-            let names: Vec<_> = pods
-                .iter()
-                .filter(|pod| !pod.is_over())
-                .map(|pod| super::pod::of(pod).to_string())
-                .collect();
-            let used = if names.is_empty() {
-                "it is still attached".to_owned()
-            } else {
-                format!("{} uses it", listed(&names))
-            };
-            let words = format!("{driver} grows volumes only while nothing uses them, and {used}.");
-            return way.tell(
-                Finding::said("C73", at, text, words)
-                    .you("end what uses the claim until it has grown"),
-            );
-        }
-        if matches!(
-            code(text),
-            Some("InvalidArgument" | "OutOfRange" | "NotFound")
-        ) {
-            let words = format!("{driver} refuses {asked}.");
-            return way.tell(
-                Finding::said("C72", at, text, words)
-                    .you(format!("ask for less, but more than {now}")),
-            );
-        }
-    }
-    let class = claim.class().unwrap_or_default().to_owned();
-    let class = way.get::<Class>(Kind::Class, "", &class)?;
-    if class
-        .found()
-        .is_some_and(|class| class.allow_volume_expansion != Some(true))
-    {
-        let text =
-            "The class of the claim does not allow its volumes to grow (allowVolumeExpansion)."
-                .to_owned();
+    refused(way, &growth, &driver)?;
+    nobody(way, &growth, &driver)
+}
+
+/// C72, as the status of the claim says it.
+fn infeasible(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
+    let place = match growth.status.starts_with("Node") {
+        true => "on the node",
+        false => "in the storage",
+    };
+    let asked = growth.asked;
+    let text =
+        format!("The volume cannot become {asked}: the driver calls that impossible {place}.");
+    let finding = Finding::proved("C72", growth.at, text).quoting(growth.failed());
+    way.tell(growth.ask_for_less(finding))
+}
+
+/// C70: the storage has grown, and the node does the rest.
+fn on_node(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
+    let (pods, _) = users(way, growth.at)?;
+    let mut running =
+        { pods.iter() }.filter(|pod| !pod.is_over() && !pod.spec.node_name.is_empty());
+    let Some(pod) = running.next() else {
+        let text = "The storage has grown. The file system on it grows when a pod mounts the volume, and no pod does.";
         return way.tell(
-            Finding::proved("C71", at, text)
+            Finding::proved("C70", growth.at, text)
+                .waits()
+                .you("start a pod that uses the claim"),
+        );
+    };
+    let text = format!(
+        "The storage has grown. The file system on it grows on {}, where {} uses it; if that takes more than a minute, the driver grows file systems only when they are mounted.",
+        pod.spec.node_name,
+        super::pod::of(pod)
+    );
+    let finding = Finding::proved("C70", growth.at, text)
+        .you("restart that pod")
+        .quoting(growth.failed());
+    way.tell(finding)
+}
+
+/// C72, C73: what csi-resizer has written of the driver's answer.
+fn refused(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
+    let Some(text) = growth.failed() else {
+        return Ok(());
+    };
+    way.last_words = Some(text.to_owned());
+    if code(text) == Some("FailedPrecondition") || has(text, &["in use", "in-use"]) {
+        let (pods, _) = users(way, growth.at)?;
+        let names: Vec<_> = pods
+            .iter()
+            .filter(|pod| !pod.is_over())
+            .map(|pod| super::pod::of(pod).to_string())
+            .collect();
+        let used = match names.is_empty() {
+            true => "it is still attached".to_owned(),
+            false => format!("{} uses it", listed(&names)),
+        };
+        let words = format!("{driver} grows volumes only while nothing uses them, and {used}.");
+        return way.tell(
+            Finding::said("C73", growth.at, text, words)
+                .you("end what uses the claim until it has grown"),
+        );
+    }
+    if !matches!(
+        code(text),
+        Some("InvalidArgument" | "OutOfRange" | "NotFound")
+    ) {
+        return Ok(());
+    }
+    let words = format!("{driver} refuses {}.", growth.asked);
+    way.tell(growth.ask_for_less(Finding::said("C72", growth.at, text, words)))
+}
+
+/// C71: nobody grows volumes of the driver, or its class forbids it.
+fn nobody(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
+    let class = growth.claim.class().unwrap_or_default();
+    let class = way.get::<Class>("", class)?.found();
+    if class.is_some_and(|class| class.allow_volume_expansion != Some(true)) {
+        let text =
+            "The class of the claim does not allow its volumes to grow (allowVolumeExpansion).";
+        return way.tell(
+            Finding::proved("C71", growth.at, text)
                 .admin("set allowVolumeExpansion: true in the class, if the driver can do it"),
         );
     }
-    if controller::check(way, depth + 1, Role::Resizer, &driver)? == Presence::Nobody {
-        let text = format!(
-            "Nobody grows volumes of {driver}: its csi-resizer holds no lease and runs in no workload that could be seen."
-        );
-        return way.tell(Finding::proved("C71", at, text).admin(
+    let role = (Role::Resizer, driver);
+    if controller::check(way, growth.depth + 1, role.0, driver)? == Presence::Nobody {
+        let finding = controller::nobody(way, "C71", growth.at, role, "grows volumes")?;
+        return way.tell(finding.admin(
             "run csi-resizer beside the driver's controller, if the driver can grow volumes",
         ));
     }
@@ -182,7 +203,7 @@ fn attributes(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step 
         "" => "name another class".to_owned(),
         old => format!("go back to {old}, or name another class"),
     };
-    let text = match way.get::<AttributesClass>(Kind::AttributesClass, "", name)? {
+    let text = match way.get::<AttributesClass>("", name)? {
         Got::Missing if !name.is_empty() => {
             format!("The claim names {object}, which does not exist.")
         }
@@ -206,13 +227,9 @@ fn attributes(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step 
                 return way.tell(Finding::proved("C74", at, words).you(back));
             }
             if controller::check(way, depth + 1, Role::Resizer, &driver)? == Presence::Nobody {
-                let text = format!(
-                    "Nobody changes volumes of {driver}: its csi-resizer holds no lease and runs in no workload that could be seen."
-                );
-                return way.tell(
-                    Finding::proved("C74", at, text)
-                        .admin("run csi-resizer beside the driver's controller"),
-                );
+                let role = (Role::Resizer, &*driver);
+                let finding = controller::nobody(way, "C74", at, role, "changes volumes")?;
+                return way.tell(finding.admin("run csi-resizer beside the driver's controller"));
             }
             return Ok(());
         }

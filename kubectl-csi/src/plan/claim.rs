@@ -4,7 +4,7 @@ use super::pod::Consumer;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, events_of, many, one};
 use super::words::listed;
-use super::{change, delete, journal, pod, provision, volume};
+use super::{change, delete, journal, pod, provision, schedule, volume};
 use crate::model::{Claim, Kind, ObjectRef, Ref, Volume};
 
 pub(super) fn claim(
@@ -14,7 +14,7 @@ pub(super) fn claim(
     consumer: Option<Consumer<'_>>,
 ) -> Step {
     way.expect([one(at), many(Kind::Event, &events_of(at))])?;
-    let claim = match way.get::<Claim>(Kind::Claim, &at.namespace, &at.name)? {
+    let claim = match way.get::<Claim>(&at.namespace, &at.name)? {
         Got::Found(claim) => claim,
         Got::Unseen => {
             way.at(depth, at, "may not be read");
@@ -26,7 +26,7 @@ pub(super) fn claim(
     if consumer.is_none() {
         way.since = claim.metadata.creation_timestamp.0;
     }
-    if claim.metadata.deletion_timestamp.0.is_some() {
+    if claim.metadata.is_leaving() {
         return delete::claim(way, at, depth, claim);
     }
     match &*claim.status.phase {
@@ -68,35 +68,26 @@ fn lost(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     way.unfinished = true;
     way.at(depth, at, "Lost");
     let name = &*claim.spec.volume_name;
-    let volume = way.get::<Volume>(Kind::Volume, "", name)?;
+    let volume = way.get::<Volume>("", name)?;
     let object = Ref::new(Kind::Volume, "", name);
-    let finding = match volume {
+    let text = match volume {
         Got::Found(volume) => {
             let other = volume.spec.claim_ref.as_ref().map(of_claim);
-            way.at(depth + 1, &object, "is another claim's");
             let other = other.unwrap_or_else(|| "no claim".to_owned());
-            Finding::proved(
-                "C23",
-                at,
-                format!("The claim was bound to the {object}, which now belongs to {other}."),
-            )
+            way.at(depth + 1, &object, "is another claim's");
+            format!("The claim was bound to the {object}, which now belongs to {other}.")
         }
         Got::Missing => {
             way.at(depth + 1, &object, "does not exist");
-            Finding::proved(
-                "C23",
-                at,
-                format!(
-                    "The claim was bound to the {object}, whose record was deleted. The data in the storage may still exist. Pods that run keep their mount; no new pod starts."
-                ),
+            format!(
+                "The claim was bound to the {object}, whose record was deleted. The data in the storage may still exist. Pods that run keep their mount; no new pod starts."
             )
         }
-        Got::Unseen => Finding::guessed(
-            "C23",
-            at,
-            format!("Kubernetes calls the claim Lost: its {object} is gone or another claim's."),
-        ),
+        Got::Unseen => {
+            format!("Kubernetes calls the claim Lost: its {object} is gone or another claim's.")
+        }
     };
+    let finding = Finding::proved_if(!matches!(volume, Got::Unseen), "C23", at, text);
     let finding = finding
         .admin(format!("create PersistentVolume {name} again with the storage's handle, reclaim policy Retain and this claim in claimRef; a copy of the old object is the easiest way"))
         .you("or restore a backup into a new claim");
@@ -119,10 +110,34 @@ fn bound(
     healthy(way, at, claim)?;
     let volume = Ref::new(Kind::Volume, "", &claim.spec.volume_name);
     volume::of_claim(way, &volume, depth + 1, claim, consumer)?;
-    if consumer.is_none() {
-        let pods = change::pending(claim).is_some();
-        if pods {
-            change::claim(way, at, depth, claim)?;
+    match consumer {
+        Some(_) => Ok(()),
+        None => used(way, at, depth, claim),
+    }
+}
+
+/// What a bound claim that is asked about waits for: its own changes, and the pods that do not start with it.
+pub(super) fn used(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
+    change::claim(way, at, depth, claim)?;
+    let (pods, _) = schedule::users(way, at)?;
+    for pod in pods.into_iter().filter(|pod| pod.is_live()) {
+        let pod_at = pod::of(pod);
+        let consumer = Consumer { pod, at: &pod_at };
+        if pod.spec.node_name.is_empty() {
+            schedule::unscheduled(way, consumer)?;
+        } else if pod::started(pod).is_none() {
+            way.at(
+                depth,
+                &pod_at,
+                format!("on {}, has not started", pod.spec.node_name),
+            );
+            way.unfinished = true;
+            let scheduled = pod.condition("PodScheduled");
+            way.since = scheduled
+                .and_then(|one| one.last_transition_time.0)
+                .or(way.since);
+            let volume = Ref::new(Kind::Volume, "", &claim.spec.volume_name);
+            volume::of_claim(way, &volume, depth + 1, claim, Some(consumer))?;
         }
     }
     Ok(())
@@ -138,7 +153,7 @@ fn healthy(way: &mut Way<'_>, at: &Ref, claim: &Claim) -> Step {
 
 /// A claim of a pod that runs: what it still waits for.
 pub(super) fn of_running(way: &mut Way<'_>, at: &Ref) -> Step {
-    let Got::Found(claim) = way.get::<Claim>(Kind::Claim, &at.namespace, &at.name)? else {
+    let Got::Found(claim) = way.get::<Claim>(&at.namespace, &at.name)? else {
         return Ok(());
     };
     way.at(1, at, listed(&[claim.status.phase.to_lowercase()]));

@@ -3,7 +3,7 @@
 use super::provision::{BY_HAND, words};
 use super::verdict::Finding;
 use super::volume;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Step, Way};
 use super::words::{listed, nearest};
 use crate::model::{AttributesClass, Claim, Class, Kind, Node, Ref};
 
@@ -14,82 +14,66 @@ pub(super) fn class<'a>(
     depth: usize,
     claim: &Claim,
 ) -> Step<Option<&'a Class>> {
-    let name = claim.class();
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        let classes = way.list::<Class>(Kind::Class, &Which::all())?;
-        let defaults: Vec<_> = classes
-            .items
-            .iter()
-            .filter(|class| class.is_default())
-            .collect();
-        if name.is_some() {
-            volume::none_fits(way, at, depth, claim)?;
-            return Ok(None);
-        }
-        let text = match defaults.first() {
-            Some(class) => format!(
-                "The claim names no StorageClass, and there was no default class when it was created. {} is the default now; clusters since 1.28 give it to the claim by themselves.",
-                class.metadata.name
-            ),
-            None => "The claim names no StorageClass, and the cluster has no default class, so nobody creates a volume for it.".to_owned(),
-        };
-        let finding = if classes.whole {
-            Finding::proved("C6", at, text)
-        } else {
-            Finding::guessed("C6", at, text)
-        };
-        let names: Vec<_> = classes
-            .items
-            .iter()
-            .map(|class| class.metadata.name.to_string())
-            .collect();
-        let finding = finding.you(match names.is_empty() {
-            true => "create the claim again with storageClassName set".to_owned(),
-            false => format!(
-                "create the claim again with storageClassName set: there is {}",
-                listed(&names)
-            ),
-        });
-        way.tell(finding.admin("mark one class as the default: annotation storageclass.kubernetes.io/is-default-class: \"true\""))?;
-        return Ok(None);
+    let name = match claim.class() {
+        None => return unnamed(way, at).map(|()| None),
+        Some("") => return volume::none_fits(way, at, depth, claim).map(|()| None),
+        Some(name) => name,
     };
     let object = Ref::new(Kind::Class, "", name);
-    match way.get::<Class>(Kind::Class, "", name)? {
+    match way.get::<Class>("", name)? {
         Got::Found(class) if class.provisioner == BY_HAND => {
             way.at(depth, &object, "has no provisioner");
             volume::none_fits(way, at, depth, claim)?;
-            Ok(None)
         }
-        Got::Found(class) => Ok(Some(class)),
+        Got::Found(class) => return Ok(Some(class)),
         Got::Unseen => {
             way.at(depth, &object, "may not be read");
             words(way, at)?;
-            Ok(None)
         }
         Got::Missing => {
-            let classes = way.list::<Class>(Kind::Class, &Which::all())?;
-            let names: Vec<_> = classes
-                .items
-                .iter()
-                .map(|class| class.metadata.name.to_string())
-                .collect();
             // Volumes made by hand may have the name of a class that is no object.
             volume::none_fits_unless(way, at, depth, claim)?;
             way.at(depth, &object, "does not exist");
-            let near = nearest(name, names.iter().map(String::as_str));
-            let near = match (near, names.is_empty()) {
-                (Some(near), _) => format!(" Did you mean {near}?"),
-                (None, false) => format!(" There is {}.", listed(&names)),
-                (None, true) => " The cluster has no StorageClass at all.".to_owned(),
-            };
-            let text = format!("The claim names StorageClass {name}, which does not exist.{near}");
-            let finding = Finding::proved("C5", at, text)
-                .you("delete the claim and create it with a class that exists; the class of a claim cannot be changed")
-                .admin(format!("or create StorageClass {name}: the claim then gets its volume"));
-            way.tell(finding)?;
-            Ok(None)
+            missing(way, at, name)?;
         }
     }
+    Ok(None)
+}
+
+/// C6: no class is named.
+fn unnamed(way: &mut Way<'_>, at: &Ref) -> Step {
+    let classes = way.all::<Class>()?;
+    let text = match classes.items.iter().find(|class| class.is_default()) {
+        Some(class) => format!(
+            "The claim names no StorageClass, and there was no default class when it was created. {} is the default now; clusters since 1.28 give it to the claim by themselves.",
+            class.metadata.name
+        ),
+        None => "The claim names no StorageClass, and the cluster has no default class, so nobody creates a volume for it.".to_owned(),
+    };
+    let names = classes.names();
+    let known = match names.is_empty() {
+        true => String::new(),
+        false => format!(": there is {}", listed(&names)),
+    };
+    let finding = Finding::proved_if(classes.whole, "C6", at, text)
+        .you(format!("create the claim again with storageClassName set{known}"))
+        .admin("mark one class as the default: annotation storageclass.kubernetes.io/is-default-class: \"true\"");
+    way.tell(finding)
+}
+
+/// C5: the class that is named does not exist.
+fn missing(way: &mut Way<'_>, at: &Ref, name: &str) -> Step {
+    let names = way.all::<Class>()?.names();
+    let near = match (nearest(name, names.iter().copied()), names.is_empty()) {
+        (Some(near), _) => format!(" Did you mean {near}?"),
+        (None, false) => format!(" There is {}.", listed(&names)),
+        (None, true) => " The cluster has no StorageClass at all.".to_owned(),
+    };
+    let text = format!("The claim names StorageClass {name}, which does not exist.{near}");
+    let finding = Finding::proved("C5", at, text)
+        .you("delete the claim and create it with a class that exists; the class of a claim cannot be changed")
+        .admin(format!("or create StorageClass {name}: the claim then gets its volume"));
+    way.tell(finding)
 }
 
 /// C25: the attributes class of a new volume.
@@ -99,7 +83,7 @@ pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Cla
         return Ok(());
     }
     let object = Ref::new(Kind::AttributesClass, "", name);
-    let text = match way.get::<AttributesClass>(Kind::AttributesClass, "", name)? {
+    let text = match way.get::<AttributesClass>("", name)? {
         Got::Missing => format!("The claim names {object}, which does not exist."),
         Got::Found(found) if found.driver_name != *class.provisioner => format!(
             "The claim names {object}, which is for driver {}, but its volume comes from {}.",
@@ -116,7 +100,7 @@ pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Cla
 
 /// C18: class and node exclude each other.
 pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -> Step {
-    let node = way.get::<Node>(Kind::Node, "", name)?.found();
+    let node = way.get::<Node>("", name)?.found();
     let Some(node) = node.filter(|_| !class.allowed_topologies.is_empty()) else {
         return Ok(());
     };

@@ -6,36 +6,23 @@ use sidecar::snapshot::{
 
 use super::controller;
 use super::controller::{Presence, Role};
-use super::snapshot::{failed, not_served};
+use super::snapshot::{failed, served};
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Step, Way};
 use super::words::nearest;
-use crate::model::{Content, Driver, Kind, Named, Ref, Snapshot};
+use crate::model::{Content, Driver, Kind, Ref, Secret, Snapshot};
 
 /// The subject, or what a snapshot waits for.
 pub(super) fn content(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    let content = match way.get::<Content>(Kind::Content, "", &at.name)? {
-        Got::Found(content) => content,
-        Got::Unseen => {
-            way.at(depth, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => {
-            if !way.is_served(Kind::Content, "")? {
-                return not_served(way, at, depth);
-            }
-            way.at(depth, at, "does not exist");
-            way.absent = true;
-            return Ok(());
-        }
+    let Some(content) = served::<Content>(way, at, depth)? else {
+        return Ok(());
     };
     if depth == 0 {
         way.since = content.metadata.creation_timestamp.0;
     }
     let driver = &*content.spec.driver;
     let status = content.status.as_ref();
-    if content.metadata.deletion_timestamp.0.is_some() {
+    if content.metadata.is_leaving() {
         return content_leaving(way, at, depth, content);
     }
     if status.is_some_and(|status| status.ready_to_use) {
@@ -44,35 +31,28 @@ pub(super) fn content(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     }
     way.unfinished = true;
     way.at(depth, at, format!("not ready, of {driver}"));
-    let presence = controller::check(way, depth + 1, Role::Snapshotter, driver)?;
-    if presence == Presence::Nobody {
-        let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
-        let names: Vec<_> = drivers
-            .items
-            .iter()
-            .map(|one| one.metadata.name.to_string())
-            .collect();
-        let near = nearest(driver, names.iter().map(String::as_str))
-            .filter(|_| !names.iter().any(|name| name == driver));
-        let near = near
-            .map(|near| {
-                format!(
-                    " A driver {near} is installed: is the name in the VolumeSnapshotClass right?"
-                )
-            })
-            .unwrap_or_default();
-        let text = format!(
-            "Nobody takes snapshots for driver {driver}: its csi-snapshotter holds no lease and runs in no workload that could be seen.{near}"
-        );
-        return way.tell(Finding::proved("C78", at, text).admin("run csi-snapshotter beside the driver's controller; or correct the driver's name in the VolumeSnapshotClass"));
+    nobody(way, at, depth, driver, "takes snapshots")?;
+    match content.error() {
+        Some(error) => failed(way, at, Some(driver), error),
+        None => being_created(way, at, content),
     }
-    if let Some(error) = status
-        .and_then(|status| status.error.as_ref())
-        .filter(|error| !error.message.is_empty())
-    {
-        return failed(way, at, Some(driver), error);
+}
+
+/// C78: nobody does anything for the driver's snapshots.
+fn nobody(way: &mut Way<'_>, at: &Ref, depth: usize, driver: &str, does: &str) -> Step {
+    let role = (Role::Snapshotter, driver);
+    if controller::check(way, depth + 1, role.0, driver)? != Presence::Nobody {
+        return Ok(());
     }
-    being_created(way, at, content)
+    let names = way.all::<Driver>()?.names();
+    let near = nearest(driver, names.iter().copied()).filter(|_| !names.contains(&driver));
+    let mut finding = controller::nobody(way, "C78", at, role, does)?;
+    if let Some(near) = near {
+        finding.text.push_str(&format!(
+            " A driver {near} is installed: is the name in the VolumeSnapshotClass right?"
+        ));
+    }
+    way.tell(finding.admin("run csi-snapshotter beside the driver's controller; or correct the driver's name in the VolumeSnapshotClass"))
 }
 
 /// C82: a call without an answer.
@@ -99,6 +79,33 @@ fn being_created(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     way.tell(finding)
 }
 
+/// C84: the storage's part does not go.
+fn refused(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
+    let annotations = &content.metadata.annotations;
+    let secret = annotations.get(DELETION_SECRET_NAME);
+    if let Some((name, namespace)) = secret.zip(annotations.get(DELETION_SECRET_NAMESPACE))
+        && way.get::<Secret>(namespace, name)?.is_missing()
+    {
+        let object = Ref::new(Kind::Secret, namespace, name);
+        let text = format!("The {at} names the {object} for its deletion, which does not exist.");
+        way.tell(
+            Finding::proved("C84", at, text)
+                .admin(format!("create the {object} again, under this name")),
+        )?;
+    }
+    let Some(error) = content.error() else {
+        return Ok(());
+    };
+    let driver = &content.spec.driver;
+    let words =
+        format!("{driver} does not delete the snapshot; csi-snapshotter asks again and again.");
+    way.tell(
+        Finding::said("C84", at, &error.message, words).driver(
+            "the text says what is in the way: often a volume that was made from the snapshot",
+        ),
+    )
+}
+
 /// C82 to C84: a content that does not go.
 pub(super) fn content_leaving(
     way: &mut Way<'_>,
@@ -119,56 +126,14 @@ pub(super) fn content_leaving(
             "is to be deleted"
         },
     );
-    if controller::check(way, depth + 1, Role::Snapshotter, driver)? == Presence::Nobody {
-        let text = format!(
-            "Nobody deletes snapshots of driver {driver}: its csi-snapshotter holds no lease and runs in no workload that could be seen."
-        );
-        return way.tell(
-            Finding::proved("C78", at, text)
-                .admin("run csi-snapshotter beside the driver's controller"),
-        );
-    }
-    let annotations = &content.metadata.annotations;
-    if let (Some(name), Some(namespace)) = (
-        annotations.get(DELETION_SECRET_NAME),
-        annotations.get(DELETION_SECRET_NAMESPACE),
-    ) {
-        let object = Ref::new(Kind::Secret, namespace, name);
-        if way
-            .get::<Named>(Kind::Secret, namespace, name)?
-            .is_missing()
-        {
-            let text =
-                format!("The {at} names the {object} for its deletion, which does not exist.");
-            return way.tell(
-                Finding::proved("C84", at, text)
-                    .admin(format!("create the {object} again, under this name")),
-            );
-        }
-    }
-    let status = content.status.as_ref();
-    if let Some(error) = status
-        .and_then(|status| status.error.as_ref())
-        .filter(|error| !error.message.is_empty())
-    {
-        let words =
-            format!("{driver} does not delete the snapshot; csi-snapshotter asks again and again.");
-        return way.tell(Finding::said("C84", at, &error.message, words).driver(
-            "the text says what is in the way: often a volume that was made from the snapshot",
-        ));
-    }
+    nobody(way, at, depth, driver, "deletes snapshots")?;
+    refused(way, at, content)?;
     being_created(way, at, content)?;
-    if content
-        .metadata
-        .finalizers
-        .iter()
-        .any(|one| *one == CONTENT_BOUND)
-        && content.spec.deletion_policy == "Retain"
-    {
+    if content.metadata.has_finalizer(CONTENT_BOUND) && content.spec.deletion_policy == "Retain" {
         return Ok(());
     }
     let of = &content.spec.volume_snapshot_ref;
-    let snapshot = way.get::<Snapshot>(Kind::Snapshot, &of.namespace, &of.name)?;
+    let snapshot = way.get::<Snapshot>(&of.namespace, &of.name)?;
     if let Got::Found(snapshot) = snapshot
         && snapshot.metadata.deletion_timestamp.0.is_none()
         && leaving.is_some()

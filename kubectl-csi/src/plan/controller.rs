@@ -7,7 +7,7 @@ use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{clock, span};
 use super::workload;
-use crate::model::{Kind, Lease, Pod, Ref};
+use crate::model::{CsiNode, Driver, Kind, Lease, Pod, Ref};
 
 /// A lease is not late while its renewal may be on its way.
 const SLACK: i64 = 5;
@@ -71,7 +71,7 @@ pub(super) enum Presence {
 /// The lease of a role that was renewed last, and whether all leases could be seen.
 fn lease<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<(Option<&'a Lease>, bool)> {
     let which = Which::all().with("metadata.name", &role.lease(driver));
-    let leases = way.list::<Lease>(Kind::Lease, &which)?;
+    let leases = way.list::<Lease>(&which)?;
     let elections = leases.items.into_iter().filter(|lease| !lease.is_journal());
     let newest = elections.max_by_key(|lease| lease.spec.renew_time);
     Ok((newest, leases.whole))
@@ -96,6 +96,39 @@ pub(super) fn leader<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<Op
     Ok(led.map(holder))
 }
 
+/// Nobody has a role for a driver, as far as can be seen: `does` is what is not done. Some controllers run outside of the
+/// cluster, without a lease in it, as those of managed clusters do: while the driver is here nothing proves that there is none.
+pub(super) fn nobody(
+    way: &mut Way<'_>,
+    id: &'static str,
+    at: &Ref,
+    (role, driver): (Role, &str),
+    does: &str,
+) -> Step<Finding> {
+    let gone = role.is_of_driver() && is_gone(way, driver)?;
+    let program = role.program();
+    let text = match (gone, role.is_of_driver()) {
+        (true, _) => format!(
+            "Nobody {does} for driver {driver}: it is not in this cluster. It has no CSIDriver and no lease, and is registered on no node."
+        ),
+        (false, true) => format!(
+            "Nobody {does} for driver {driver}: its {program} holds no lease and runs in no workload that could be seen. If it runs outside of the cluster, as in some managed ones, its log is there."
+        ),
+        (false, false) => format!(
+            "Nobody {does}, and nobody says so: no {program} holds a lease or runs in a workload that could be seen. If it runs outside of the cluster, as in some managed ones, its log is there."
+        ),
+    };
+    Ok(Finding::proved_if(gone, id, at, text))
+}
+
+/// Whether a driver has neither an object nor a node.
+pub(super) fn is_gone(way: &mut Way<'_>, driver: &str) -> Step<bool> {
+    let known = way.get::<Driver>("", driver)?;
+    let nodes = way.all::<CsiNode>()?;
+    let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
+    Ok(known.is_missing() && nodes.whole && !registered)
+}
+
 /// Looks for who has a role, and tells why nobody does the work where that can be seen: C9, C10, C93, C95.
 pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step<Presence> {
     let (lease, whole) = lease(way, role, driver)?;
@@ -105,85 +138,81 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
     if is_led(way, lease) {
         return Ok(Presence::There);
     }
-    let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
-    let name = holder(lease);
-    let since = lease.spec.renew_time.0;
-    let ago = since.map(|since| span(way.ago(since)));
-    let who = if name.is_empty() {
-        "nobody".to_owned()
-    } else {
-        name.to_owned()
-    };
     blocked(way, depth, role, driver)?;
-    if name.is_empty() {
-        way.at(depth, &at, format!("held by {who}"));
-        let text = format!(
-            "Nobody leads as {}: the last leader gave its lease back, and no other pod has taken it.",
-            role.program()
-        );
-        let finding = Finding::proved("C10", &at, text)
-            .admin(format!(
-                "see why the pods in {} do not start, or why there are none",
-                at.namespace
-            ))
-            .command(format!("kubectl -n {} get pods", at.namespace));
-        way.tell(finding)?;
-        return Ok(Presence::Unknown);
+    let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
+    match holder(lease) {
+        "" => given_back(way, depth, role, &at)?,
+        name => late(way, depth, role, &at, lease, name)?,
     }
-    let pod = way.get::<Pod>(Kind::Pod, &at.namespace, name)?;
+    // Why is told: what follows from it is no cause of its own.
+    Ok(Presence::Unknown)
+}
+
+fn pods_in(namespace: &str) -> String {
+    format!("kubectl -n {namespace} get pods")
+}
+
+/// C10: the last leader gave its lease back.
+fn given_back(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref) -> Step {
+    way.at(depth, at, "held by nobody");
+    let (program, namespace) = (role.program(), &at.namespace);
+    let text = format!(
+        "Nobody leads as {program}: the last leader gave its lease back, and no other pod has taken it."
+    );
+    let finding = Finding::proved("C10", at, text)
+        .admin(format!(
+            "see why the pods in {namespace} do not start, or why there are none"
+        ))
+        .command(pods_in(namespace));
+    way.tell(finding)
+}
+
+/// C9, C10: the leader has not renewed its lease.
+fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, name: &str) -> Step {
+    let pod = way.get::<Pod>(&at.namespace, name)?;
     if let Got::Found(pod) = pod
         && !pod.is_ready()
     {
         workload::broken(way, depth, role, pod)?;
     }
-    let (renewed, led) = match &ago {
+    let (program, since) = (role.program(), lease.spec.renew_time.0);
+    let (renewed, led) = match since.map(|since| span(way.ago(since))) {
         Some(ago) => (
             format!("not renewed for {ago}"),
-            format!("Nobody has led as {} for {ago}", role.program()),
+            format!("Nobody has led as {program} for {ago}"),
         ),
         None => (
             "never renewed".to_owned(),
-            format!("Nobody leads as {}", role.program()),
+            format!("Nobody leads as {program}"),
         ),
     };
-    way.at(depth, &at, format!("held by {who}, {renewed}"));
-    let length = lease.spec.lease_duration_seconds.unwrap_or(15);
-    let free = since.and_then(|since| {
-        since
-            .checked_add(jiff::SignedDuration::from_secs(length))
-            .ok()
-    });
+    way.at(depth, at, format!("held by {name}, {renewed}"));
+    let length = jiff::SignedDuration::from_secs(lease.spec.lease_duration_seconds.unwrap_or(15));
+    let free = since.and_then(|since| since.checked_add(length).ok());
     let long = way.is_older(free, 60);
     let gone = match pod {
         Got::Missing => format!("pod {name}, which led, is gone without giving the lease back"),
         Got::Found(_) => format!("pod {name} runs but has not renewed its lease"),
         Got::Unseen => format!("{name}, which led, has not renewed its lease"),
     };
-    let then = match (long, free) {
-        (true, _) | (_, None) => {
-            "Any other replica could have taken it since then, so none is running.".to_owned()
-        }
-        (false, Some(free)) => format!("Another replica may take it at {}.", clock(free)),
+    let then = match free.filter(|_| !long) {
+        Some(free) => format!("Another replica may take it at {}.", clock(free)),
+        None => "Any other replica could have taken it since then, and none has.".to_owned(),
     };
+    // Such a pod may lead without being able to say so.
+    let may_lead = pod.found().is_some_and(Pod::is_ready);
     let text = format!("{led}: {gone}. {then}");
-    let finding = match pod {
-        // Such a pod may lead without being able to say so.
-        Got::Found(pod) if pod.is_ready() => Finding::guessed("C10", &at, text),
-        Got::Found(_) | Got::Missing | Got::Unseen => Finding::proved("C10", &at, text),
-    };
-    let finding = if long {
-        finding
+    let finding = Finding::proved_if(!may_lead, "C10", at, text);
+    let finding = match long {
+        true => finding
             .admin(format!(
                 "see why no pod in {} takes over; the log of the one that runs names it",
                 at.namespace
             ))
-            .command(format!("kubectl -n {} get pods", at.namespace))
-    } else {
-        finding.waits().you("nothing until then")
+            .command(pods_in(&at.namespace)),
+        false => finding.waits().you("nothing until then"),
     };
-    way.tell(finding)?;
-    // Why is told: what follows from it is no cause of its own.
-    Ok(Presence::Unknown)
+    way.tell(finding)
 }
 
 /// C95: all controllers of one process wait for the lease that an old single sidecar still holds.
@@ -200,7 +229,7 @@ fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
             continue;
         }
         let namespace = &lease.metadata.namespace;
-        let pods = way.list::<Pod>(Kind::Pod, &Which::of(namespace))?;
+        let pods = way.list::<Pod>(&Which::of(namespace))?;
         let together = pods.items.iter().find(|pod| {
             let mut containers = pod.spec.containers.iter();
             pod.metadata.name != holder(lease)

@@ -10,7 +10,7 @@ use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed};
 use super::{attach, controller, mount};
-use crate::model::{Claim, Driver, Kind, Node, Ref, Snapshot, Text, Volume};
+use crate::model::{Claim, Kind, Node, Ref, Snapshot, Text, Volume};
 
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -43,7 +43,7 @@ pub(super) fn doomed(way: &mut Way<'_>, claim: &Claim) -> Step<Option<Doomed>> {
         return Ok(None);
     }
     let at = Ref::new(Kind::Volume, "", name);
-    let risk = match way.get::<Volume>(Kind::Volume, "", name)? {
+    let risk = match way.get::<Volume>("", name)? {
         Got::Missing => return Ok(None),
         Got::Found(volume) if volume.spec.persistent_volume_reclaim_policy == "Retain" => {
             return Ok(None);
@@ -82,84 +82,88 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
     way.since = claim.metadata.deletion_timestamp.0;
     way.unfinished = true;
     way.at(depth, at, "is being deleted");
-    let finalizers = &claim.metadata.finalizers;
-    let has_finalizer = |name: &str| finalizers.iter().any(|one| *one == name);
-    let mut blind = false;
-    if has_finalizer(CLAIM_PROTECTION) {
-        let (mut pods, whole) = users(way, at)?;
-        // Kubernetes protects a claim from its end for pods on nodes alone: no other can start any more.
-        pods.retain(|pod| !pod.spec.node_name.is_empty());
-        blind = !whole;
-        if let Some(first) = pods.first() {
-            let names: Vec<_> = pods.iter().map(|pod| called(way, pod)).collect();
-            way.at(depth + 1, &super::pod::of(first), "names it");
-            let text = format!(
-                "The {at} is deleted once no pod names it any more, pods that have ended included. Named by {}.",
-                listed(&names)
-            );
-            let pod = super::pod::of(first);
-            let doomed = doomed(way, claim)?;
-            let finding = Finding::proved("C61", at, text);
-            let finding = match &doomed {
-                Some(doomed) => doomed.kept(finding),
-                None => finding,
-            };
-            let finding = finding.you("delete that pod").command(format!(
-                "kubectl -n {} delete pod {}",
-                pod.namespace, pod.name
-            ));
-            let running = (!first.is_over()).then(|| "it is running; what it does ends".to_owned());
-            let risks: Vec<_> = running
-                .into_iter()
-                .chain(doomed.map(|one| one.risk))
-                .collect();
-            let finding = match risks.is_empty() {
-                true => finding,
-                false => finding.risk(risks.join("; ")),
-            };
-            way.tell(finding)?;
-        } else if blind {
-            way.at(depth + 1, at, "whether a pod uses it could not be seen");
-        }
-    }
-    if has_finalizer(SNAPSHOT_SOURCE) || has_finalizer(CLONE_SOURCE) {
-        let snapshots = way.list::<Snapshot>(Kind::Snapshot, &Which::of(&at.namespace))?;
-        let claims = way.list::<Claim>(Kind::Claim, &Which::of(&at.namespace))?;
-        let taken = snapshots.items.iter().filter(|one| {
-            *one.spec.source.persistent_volume_claim_name == *at.name && !one.is_ready()
-        });
-        let mut waits: Vec<_> = taken
-            .map(|one| Ref::new(Kind::Snapshot, &at.namespace, &one.metadata.name))
-            .collect();
-        let copied = claims.items.iter().filter(|one| {
-            one.status.phase != "Bound"
-                && one.source().is_some_and(|source| {
-                    source.kind == "PersistentVolumeClaim" && source.name == *at.name
-                })
-        });
-        waits.extend(copied.map(|one| Ref::new(Kind::Claim, &at.namespace, &one.metadata.name)));
-        let names: Vec<_> = waits.iter().map(ToString::to_string).collect();
-        if let Some(first) = waits.first() {
-            way.at(depth + 1, first, "is made from it and not finished");
-        }
-        let text = match names.is_empty() {
-            true => format!(
-                "The {at} is protected as the source of a snapshot or copy, and what is made from it could not be found."
-            ),
-            false => format!(
-                "The {at} is the source of {}, which is not finished.",
-                listed(&names)
-            ),
-        };
-        let finding = if names.is_empty() {
-            Finding::guessed("C62", at, text)
-        } else {
-            Finding::proved("C62", at, text)
-        };
-        way.tell(finding.you("see why that does not finish (kubectl csi why), or delete it"))?;
+    let meta = &claim.metadata;
+    let blind = meta.has_finalizer(CLAIM_PROTECTION) && !in_use(way, at, depth, claim)?;
+    if meta.has_finalizer(SNAPSHOT_SOURCE) || meta.has_finalizer(CLONE_SOURCE) {
+        source(way, at, depth)?;
     }
     let known = [CLAIM_PROTECTION, SNAPSHOT_SOURCE, CLONE_SOURCE];
-    foreign(way, at, finalizers, &known, blind)
+    foreign(way, at, &meta.finalizers, &known, blind)
+}
+
+/// C61: pods name the claim. Whether it is known of all pods.
+fn in_use(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step<bool> {
+    let (mut pods, whole) = users(way, at)?;
+    // Kubernetes protects a claim from its end for pods on nodes alone: no other can start any more.
+    pods.retain(|pod| !pod.spec.node_name.is_empty());
+    let Some(first) = pods.first() else {
+        if !whole {
+            way.at(depth + 1, at, "whether a pod uses it could not be seen");
+        }
+        return Ok(whole);
+    };
+    let pod = super::pod::of(first);
+    let names: Vec<_> = pods.iter().map(|pod| called(way, pod)).collect();
+    way.at(depth + 1, &pod, "names it");
+    let text = format!(
+        "The {at} is deleted once no pod names it any more, pods that have ended included. Named by {}.",
+        listed(&names)
+    );
+    let doomed = doomed(way, claim)?;
+    let finding = Finding::proved("C61", at, text);
+    let finding = match &doomed {
+        Some(doomed) => doomed.kept(finding),
+        None => finding,
+    };
+    let finding = finding.you("delete that pod").command(format!(
+        "kubectl -n {} delete pod {}",
+        pod.namespace, pod.name
+    ));
+    let running = (!first.is_over()).then(|| "it is running; what it does ends".to_owned());
+    let risks: Vec<_> = running
+        .into_iter()
+        .chain(doomed.map(|one| one.risk))
+        .collect();
+    let finding = match risks.is_empty() {
+        true => finding,
+        false => finding.risk(risks.join("; ")),
+    };
+    way.tell(finding)?;
+    Ok(whole)
+}
+
+/// C62: something is made from the claim.
+fn source(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    let snapshots = way.list::<Snapshot>(&Which::of(&at.namespace))?;
+    let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
+    let taken = snapshots
+        .items
+        .iter()
+        .filter(|one| *one.spec.source.persistent_volume_claim_name == *at.name && !one.is_ready());
+    let taken = taken.map(|one| (Kind::Snapshot, &one.metadata));
+    let copied = claims.items.iter().filter(|one| {
+        let source = one.source().filter(|_| one.status.phase != "Bound");
+        source.is_some_and(|of| of.kind == "PersistentVolumeClaim" && of.name == *at.name)
+    });
+    let copied = copied.map(|one| (Kind::Claim, &one.metadata));
+    let waits: Vec<_> = { taken.chain(copied) }
+        .map(|(kind, meta)| Ref::new(kind, &at.namespace, &meta.name))
+        .collect();
+    let text = match waits.first() {
+        None => format!(
+            "The {at} is protected as the source of a snapshot or copy, and what is made from it could not be found."
+        ),
+        Some(first) => {
+            way.at(depth + 1, first, "is made from it and not finished");
+            let names: Vec<_> = waits.iter().map(ToString::to_string).collect();
+            format!(
+                "The {at} is the source of {}, which is not finished.",
+                listed(&names)
+            )
+        }
+    };
+    let finding = Finding::proved_if(!waits.is_empty(), "C62", at, text);
+    way.tell(finding.you("see why that does not finish (kubectl csi why), or delete it"))
 }
 
 /// C63: somebody else's finalizer. `blind`: whether a pod uses the object could not be seen.
@@ -192,7 +196,7 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
     way.unfinished = true;
     way.at(depth, at, "is being deleted");
     let finalizers = &volume.metadata.finalizers;
-    let has_finalizer = |name: &str| finalizers.iter().any(|one| *one == name);
+    let has_finalizer = |name: &str| volume.metadata.has_finalizer(name);
     if volume.status.phase == "Bound" && has_finalizer(VOLUME_PROTECTION) {
         let claim = volume
             .spec
@@ -224,11 +228,10 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
                 .admin("if no pod does: ask kubectl csi why about the attachment"),
         );
     }
-    if has_finalizer(&own) {
-        let known = way.get::<Driver>(Kind::Driver, "", driver)?;
-        if controller::check(way, depth + 1, Role::Attacher, driver)? == Presence::Nobody {
-            return left_behind(way, at, finalizers, driver, known.is_missing());
-        }
+    if has_finalizer(&own)
+        && controller::check(way, depth + 1, Role::Attacher, driver)? == Presence::Nobody
+    {
+        return left_behind(way, at, finalizers, driver);
     }
     if has_finalizer(PROVISIONER) {
         let events = way.events(at)?;
@@ -253,24 +256,18 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
 }
 
 /// C47: the attacher's finalizer, and no attacher.
-pub(super) fn left_behind(
-    way: &mut Way<'_>,
-    at: &Ref,
-    finalizers: &[Text],
-    driver: &str,
-    no_driver: bool,
-) -> Step {
+pub(super) fn left_behind(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], driver: &str) -> Step {
     way.unfinished = true;
-    let gone = if no_driver {
-        format!("driver {driver} is not in this cluster any more")
-    } else {
-        format!("nobody attaches and detaches for {driver} any more")
+    let gone = controller::is_gone(way, driver)?;
+    let who = match gone {
+        true => {
+            format!("driver {driver} is not in this cluster any more: nobody is left to remove it")
+        }
+        false => format!("no csi-attacher of {driver} could be seen that would remove it"),
     };
     let own = names::finalizer(driver);
-    let text = format!(
-        "The {at} is kept by the finalizer {own}, and {gone}: nobody is left to remove it."
-    );
-    let finding = Finding::proved("C47", at, text)
+    let text = format!("The {at} is kept by the finalizer {own}, and {who}.");
+    let finding = Finding::proved_if(gone, "C47", at, text)
         .admin("install the driver once more, let it clean up, then remove it again")
         .admin("if the volume is certainly not attached in the storage: remove the finalizer");
     let finding = match without_finalizer(at, finalizers, &own) {
@@ -284,84 +281,71 @@ pub(super) fn left_behind(
 
 /// A volume whose claim is gone: C65 to C67.
 pub(super) fn released(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume) -> Step {
-    let claim = volume
-        .spec
-        .claim_ref
-        .as_ref()
-        .map(of_claim)
-        .unwrap_or_default();
-    way.at(
-        depth,
-        at,
-        format!("{}, was of {claim}", volume.status.phase.to_lowercase()),
-    );
+    let claim = volume.spec.claim_ref.as_ref().map(of_claim);
+    let claim = claim.unwrap_or_default();
+    let phase = volume.status.phase.to_lowercase();
+    way.at(depth, at, format!("{phase}, was of {claim}"));
     if volume.spec.persistent_volume_reclaim_policy == "Retain" {
-        let text = format!(
-            "The {claim} is gone, and the {at} is kept, since its reclaim policy is Retain. Nobody will touch it."
-        );
-        let finding = Finding::proved("C67", at, text).waits()
-            .admin("to use it again: remove its claimRef, then name it in a new claim")
-            .command(format!("kubectl patch pv {} --type=json -p '[{{\"op\":\"remove\",\"path\":\"/spec/claimRef\"}}]'", at.name))
-            .risk("any claim that fits may then get it, with the old data on it")
-            .admin("to be rid of it: delete it, and the volume in the storage, which Kubernetes leaves alone");
-        return way.tell(finding);
+        return kept(way, at, &claim);
     }
     way.unfinished = true;
-    let driver = volume.driver().unwrap_or_default();
-    let places = attach::places(way, at)?;
-    if let Some(place) = places.first() {
-        way.at(
-            depth + 1,
-            &Ref::new(Kind::Node, "", place),
-            "has it attached",
-        );
-        attach::leaving(way, at, depth + 1)?;
-        let gone = way.get::<Node>(Kind::Node, "", place)?.is_missing();
-        let text = format!(
-            "The {at} is deleted once it is detached from {place}{}.",
-            if gone {
-                ", which does not exist any more"
-            } else {
-                ""
-            }
-        );
-        let finding = Finding::proved("C65", at, text);
-        let fresh = !way.is_older(volume.status.last_phase_transition_time.0, 120);
-        let finding = if fresh {
-            finding.waits().you("nothing for a minute")
-        } else {
-            finding.admin(format!("if a pod on {place} still uses it, end the pod; else ask kubectl csi why about the attachment"))
-        };
-        return way.tell(finding);
+    if let Some(place) = attach::places(way, at)?.first() {
+        return attached(way, at, depth, volume, place);
     }
-    let provisioner = match volume.driver() {
-        Some(driver) => driver,
-        None => return Ok(()),
+    let Some(driver) = volume.driver() else {
+        return Ok(());
     };
-    let presence = controller::check(way, depth + 1, Role::Provisioner, provisioner)?;
+    let role = (Role::Provisioner, driver);
+    if controller::check(way, depth + 1, role.0, driver)? == Presence::Nobody {
+        let finding = controller::nobody(way, "C66", at, role, "deletes volumes")?;
+        return way.tell(finding.admin(
+            "run csi-provisioner beside the driver's controller, or install the driver once more, until its volumes are gone",
+        ));
+    }
     let events = way.events(at)?;
     let failed = mount::newest(&events, &["VolumeFailedDelete"], |text| {
         !has(text, &["still attached"])
     });
-    if presence == Presence::Nobody {
-        let known = way.get::<Driver>(Kind::Driver, "", driver)?;
-        let text = format!(
-            "Nobody deletes volumes of {driver}: {}.",
-            if known.is_missing() {
-                "the driver is not in this cluster any more"
-            } else {
-                "its csi-provisioner holds no lease and runs in no workload that could be seen"
-            }
-        );
-        return way.tell(
-            Finding::proved("C66", at, text)
-                .admin("install the driver once more, until its volumes are gone"),
-        );
-    }
     match failed {
         Some(event) => refused(way, at, driver, &event.message),
         None => Ok(()),
     }
+}
+
+/// C67: the volume outlives its claim on purpose.
+fn kept(way: &mut Way<'_>, at: &Ref, claim: &str) -> Step {
+    let text = format!(
+        "The {claim} is gone, and the {at} is kept, since its reclaim policy is Retain. Nobody will touch it."
+    );
+    let finding = Finding::proved("C67", at, text).waits()
+        .admin("to use it again: remove its claimRef, then name it in a new claim")
+        .command(format!("kubectl patch pv {} --type=json -p '[{{\"op\":\"remove\",\"path\":\"/spec/claimRef\"}}]'", at.name))
+        .risk("any claim that fits may then get it, with the old data on it")
+        .admin("to be rid of it: delete it, and the volume in the storage, which Kubernetes leaves alone");
+    way.tell(finding)
+}
+
+/// C65: a volume is deleted only once it is detached.
+fn attached(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume, place: &str) -> Step {
+    way.at(
+        depth + 1,
+        &Ref::new(Kind::Node, "", place),
+        "has it attached",
+    );
+    attach::leaving(way, at, depth + 1)?;
+    let gone = match way.get::<Node>("", place)?.is_missing() {
+        true => ", which does not exist any more",
+        false => "",
+    };
+    let text = format!("The {at} is deleted once it is detached from {place}{gone}.");
+    let finding = Finding::proved("C65", at, text);
+    let fresh = !way.is_older(volume.status.last_phase_transition_time.0, 120);
+    let finding = if fresh {
+        finding.waits().you("nothing for a minute")
+    } else {
+        finding.admin(format!("if a pod on {place} still uses it, end the pod; else ask kubectl csi why about the attachment"))
+    };
+    way.tell(finding)
 }
 
 /// C66: the driver refuses.

@@ -13,13 +13,13 @@ pub(super) fn subject(way: &mut Way<'_>, at: &Ref) -> Step {
         many(Kind::CsiNode, &Which::all()),
         many(Kind::Node, &Which::all()),
     ])?;
-    let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
+    let nodes = way.all::<CsiNode>()?;
     let with = nodes
         .items
         .iter()
         .filter(|one| one.driver(driver).is_some())
         .count();
-    match way.get::<Driver>(Kind::Driver, "", driver)? {
+    match way.get::<Driver>("", driver)? {
         Got::Missing if with == 0 => {
             way.at(0, at, "does not exist");
             way.absent = true;
@@ -42,7 +42,7 @@ pub(super) fn subject(way: &mut Way<'_>, at: &Ref) -> Step {
             );
         }
     }
-    let all = way.list::<Node>(Kind::Node, &Which::all())?;
+    let all = way.all::<Node>()?;
     let mut without = Vec::new();
     for one in &all.items {
         let csi_node = nodes

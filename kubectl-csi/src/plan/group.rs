@@ -1,10 +1,9 @@
 //! Group snapshots.
 
-use super::controller::{Presence, Role};
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{listed, span};
-use super::{controller, mount, snapshot};
+use super::{mount, snapshot};
 use crate::model::{
     Claim, Crd, GroupClass, GroupContent, GroupSnapshot, Kind, Ref, Snapshot, Volume,
 };
@@ -12,61 +11,66 @@ use crate::model::{
 const DEFINITION: &str = "volumegroupsnapshots.groupsnapshot.storage.k8s.io";
 
 pub(super) fn group(way: &mut Way<'_>, at: &Ref) -> Step {
-    let group = match way.get::<GroupSnapshot>(Kind::GroupSnapshot, &at.namespace, &at.name)? {
-        Got::Found(group) => group,
-        Got::Unseen => {
-            way.at(0, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => {
-            if !way.is_served(Kind::GroupSnapshot, &at.namespace)? {
-                return not_served(way, at);
-            }
-            way.at(0, at, "does not exist");
-            way.absent = true;
-            return Ok(());
-        }
+    let missing = way
+        .get::<GroupSnapshot>(&at.namespace, &at.name)?
+        .is_missing();
+    if missing && !way.is_served(Kind::GroupSnapshot, &at.namespace)? {
+        return not_served(way, at);
+    }
+    let Some(group) = way.subject::<GroupSnapshot>(0, at)? else {
+        return Ok(());
     };
     way.since = group.metadata.creation_timestamp.0;
-    let status = group.status.as_ref();
-    if group.metadata.deletion_timestamp.0.is_some() {
+    if group.metadata.is_leaving() {
         return leaving(way, at, group);
     }
-    if status.is_some_and(|status| status.ready_to_use) {
+    if group
+        .status
+        .as_ref()
+        .is_some_and(|status| status.ready_to_use)
+    {
         way.at(0, at, "ready");
         return Ok(());
     }
     way.unfinished = true;
     way.at(0, at, "not ready");
-    if let Some(definition) = way.get::<Crd>(Kind::Crd, "", DEFINITION)?.found() {
-        let served: Vec<_> = { definition.spec.versions.iter() }
-            .filter(|one| one.served)
-            .map(|one| one.name.to_string())
-            .collect();
-        if !served.iter().any(|version| version == "v1") {
-            let text = format!(
-                "The group snapshot API is served only in {}: its definitions are older than what today's snapshot programs ask for.",
-                listed(&served)
-            );
-            way.tell(
-                Finding::proved("C86", at, text)
-                    .admin("install the newer definitions of the snapshot API"),
-            )?;
-        }
-    }
+    old_definitions(way, at)?;
     members(way, at, group)?;
-    if controller::check(way, 1, Role::SnapshotController, "")? == Presence::Nobody {
-        let text = "No snapshot-controller runs in this cluster: nobody takes up group snapshots, and nobody says so.";
-        return way.tell(Finding::proved("C77", at, text).admin("install snapshot-controller once for the cluster, with the feature gate CSIVolumeGroupSnapshot"));
+    snapshot::no_controller(way, at, 0, "takes up group snapshots")?;
+    failed(way, at, group)
+}
+
+/// C86: definitions that today's snapshot programs do not ask for.
+fn old_definitions(way: &mut Way<'_>, at: &Ref) -> Step {
+    let Some(definition) = way.get::<Crd>("", DEFINITION)?.found() else {
+        return Ok(());
+    };
+    let served: Vec<_> = { definition.spec.versions.iter() }
+        .filter(|one| one.served)
+        .map(|one| &*one.name)
+        .collect();
+    if served.contains(&"v1") {
+        return Ok(());
     }
+    let text = format!(
+        "The group snapshot API is served only in {}: its definitions are older than what today's snapshot programs ask for.",
+        listed(&served)
+    );
+    way.tell(
+        Finding::proved("C86", at, text).admin("install the newer definitions of the snapshot API"),
+    )
+}
+
+/// C86: what the group or its content say of it.
+fn failed(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
+    let status = group.status.as_ref();
     let content = status
         .map(|status| &*status.bound_volume_group_snapshot_content_name)
         .filter(|name| !name.is_empty());
     let mut error = status.and_then(|status| status.error.as_ref());
     if let Some(name) = content {
         let object = Ref::new(Kind::GroupContent, "", name);
-        let found = way.get::<GroupContent>(Kind::GroupContent, "", name)?;
+        let found = way.get::<GroupContent>("", name)?;
         way.at(
             1,
             &object,
@@ -115,7 +119,7 @@ fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     let Some(selector) = &group.spec.source.selector else {
         return Ok(());
     };
-    let claims = way.list::<Claim>(Kind::Claim, &Which::of(&at.namespace))?;
+    let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
     let chosen: Vec<_> = claims
         .items
         .iter()
@@ -138,9 +142,7 @@ fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
                     .you("see why the claim is not bound: kubectl csi why"),
             );
         }
-        let volume = way
-            .get::<Volume>(Kind::Volume, "", &claim.spec.volume_name)?
-            .found();
+        let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
         drivers.extend(volume.and_then(Volume::driver));
     }
     drivers.sort_unstable();
@@ -155,7 +157,7 @@ fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     let Some(name) = group.spec.volume_group_snapshot_class_name.as_deref() else {
         return Ok(());
     };
-    let class = way.get::<GroupClass>(Kind::GroupClass, "", name)?;
+    let class = way.get::<GroupClass>("", name)?;
     let text = match (class, drivers.first()) {
         (Got::Missing, _) => {
             format!("The {at} names VolumeGroupSnapshotClass {name}, which does not exist.")
@@ -180,7 +182,7 @@ fn leaving(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     way.since = group.metadata.deletion_timestamp.0;
     way.unfinished = true;
     way.at(0, at, "is being deleted");
-    let snapshots = way.list::<Snapshot>(Kind::Snapshot, &Which::of(&at.namespace))?;
+    let snapshots = way.list::<Snapshot>(&Which::of(&at.namespace))?;
     let member = snapshots.items.iter().find(|one| {
         one.status
             .as_ref()
@@ -188,7 +190,7 @@ fn leaving(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     });
     let Some(member) = member else { return Ok(()) };
     let object = Ref::new(Kind::Snapshot, &at.namespace, &member.metadata.name);
-    if member.metadata.deletion_timestamp.0.is_some() {
+    if member.metadata.is_leaving() {
         return snapshot::snapshot(way, &object, 1);
     }
     way.at(1, &object, "is still there");

@@ -1,14 +1,11 @@
 //! A volume that another node has.
 
-use super::attach::{not_detached, of, on_its_way};
+use super::attach::{all_of, not_detached, of, on_its_way};
 use super::pod::Consumer;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{clock, listed, span};
 use crate::model::{Attachment, Kind, Node, Pod, Ref, Volume};
-
-/// Kubernetes detaches a volume by force after so long.
-const FORCED: i64 = 6 * 60;
 
 /// C35, C36, C45, C46: another node has it.
 pub(super) fn held(
@@ -18,15 +15,15 @@ pub(super) fn held(
     volume: &Volume,
     consumer: Consumer<'_>,
 ) -> Step {
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    let other = { all.items.iter() }.find(|one| {
-        one.spec.source.persistent_volume_name == *at.name && one.spec.node_name != *consumer.node()
-    });
+    let all = all_of(way, at)?;
+    let other = all
+        .into_iter()
+        .find(|one| one.spec.node_name != *consumer.node());
     let Some(other) = other else { return Ok(()) };
     let holder = &*other.spec.node_name;
     let leaving = other.metadata.deletion_timestamp.0;
     way.at(depth, &of(other), format!("still on {holder}"));
-    let node = way.get::<Node>(Kind::Node, "", holder)?;
+    let node = way.get::<Node>("", holder)?;
     if let Some(error) = other
         .status
         .detach_error
@@ -35,55 +32,63 @@ pub(super) fn held(
     {
         return not_detached(way, other, error);
     }
-    let down = node.found().and_then(Node::not_ready);
-    if let Some(down) = down {
-        return unanswered(way, depth, at, holder, down.0);
+    let users = users(way, volume, consumer, holder)?;
+    if let Some(down) = node.found().and_then(Node::not_ready) {
+        return unanswered(way, depth, at, holder, down.0, &users);
     }
     if leaving.is_some() {
         return on_its_way(way, depth, other);
     }
-    let claim = volume.spec.claim_ref.as_ref();
-    let pods = match claim {
-        Some(claim) => way.list::<Pod>(Kind::Pod, &Which::of(&claim.namespace))?,
-        None => way.list::<Pod>(Kind::Pod, &Which::of(&consumer.at.namespace))?,
-    };
-    let name = claim.map(|claim| &*claim.name).unwrap_or_default();
-    let user = pods
-        .items
-        .iter()
-        .find(|pod| pod.names_claim(name) && pod.spec.node_name == *holder && !pod.is_over());
-    if let Some(user) = user {
+    if let Some(user) = users.items.first() {
         let user_at = super::pod::of(user);
         way.at(depth + 1, &user_at, "uses it there");
         let text = format!(
             "The {at} may be on one node at a time ({}), and {user_at} uses it on {holder}.",
-            listed(
-                &volume
-                    .spec
-                    .access_modes
-                    .iter()
-                    .map(|mode| &**mode)
-                    .collect::<Vec<_>>()
-            )
+            listed(&volume.spec.access_modes)
         );
-        let finding = Finding::proved("C35", at, text)
+        // Whether that node answers decides between this and C36.
+        let finding = Finding::proved_if(node.found().is_some(), "C35", at, text)
             .you(format!("end {user_at}; a Deployment that replaces its pod needs strategy Recreate; for pods on several nodes at once the claim needs ReadWriteMany, if the driver can do that"));
         return way.tell(finding);
     }
-    if !pods.whole || matches!(node, Got::Unseen) {
+    if !users.whole || matches!(node, Got::Unseen) {
         return Ok(());
     }
-    let handle = volume
-        .spec
-        .csi
-        .as_ref()
+    unused(way, at, volume, other, node)
+}
+
+/// The pods of a node that use a volume.
+fn users<'a>(
+    way: &mut Way<'a>,
+    volume: &Volume,
+    consumer: Consumer<'_>,
+    node: &str,
+) -> Step<Listed<'a, Pod>> {
+    let claim = volume.spec.claim_ref.as_ref();
+    let namespace = claim.map_or(&*consumer.at.namespace, |claim| &claim.namespace);
+    let name = claim.map(|claim| &*claim.name).unwrap_or_default();
+    let mut pods = way.list::<Pod>(&Which::of(namespace))?;
+    pods.items
+        .retain(|pod| pod.spec.node_name == *node && !pod.is_over() && pod.names_claim(name));
+    Ok(pods)
+}
+
+/// C46: nobody uses the volume where it is attached.
+fn unused(
+    way: &mut Way<'_>,
+    at: &Ref,
+    volume: &Volume,
+    other: &Attachment,
+    node: Got<'_, Node>,
+) -> Step {
+    let holder = &*other.spec.node_name;
+    let csi = volume.spec.csi.as_ref();
+    let handle = csi
         .map(|csi| format!("^{}", csi.volume_handle))
         .unwrap_or_default();
     let in_use = node.found().is_some_and(|node| {
-        node.status
-            .volumes_in_use
-            .iter()
-            .any(|one| one.ends_with(&handle))
+        let mut used = node.status.volumes_in_use.iter();
+        used.any(|one| one.ends_with(&handle))
     });
     let text = match (in_use, node.is_missing()) {
         (_, true) => format!(
@@ -105,13 +110,15 @@ pub(super) fn held(
     way.tell(finding)
 }
 
-/// C36: the node that has the volume does not answer.
+/// C36: the node that has the volume does not answer. Kubernetes detaches by force, from a node that is not ready, six
+/// minutes after the last pod there that used the volume was gone from the API server.
 fn unanswered(
     way: &mut Way<'_>,
     depth: usize,
     at: &Ref,
     holder: &str,
     down: Option<jiff::Timestamp>,
+    users: &Listed<'_, Pod>,
 ) -> Step {
     let object = Ref::new(Kind::Node, "", holder);
     let since = down.map(|down| format!(" for {}", span(way.ago(down))));
@@ -123,30 +130,38 @@ fn unanswered(
     let answered = down
         .map(|down| format!(" since {}", clock(down)))
         .unwrap_or_default();
-    let until = down.and_then(|down| {
-        down.checked_add(jiff::SignedDuration::from_secs(FORCED))
-            .ok()
-    });
-    let over = way.is_older(down, FORCED);
-    let then = match until.filter(|_| !over) {
-        Some(until) => format!(
-            "so Kubernetes lets go only six minutes after the pods there are deleted, and not before {}.",
-            clock(until)
-        ),
-        None => {
-            "so Kubernetes lets go only six minutes after the pods there are deleted.".to_owned()
+    let held =
+        format!("The volume is still attached to {holder}, which has not answered{answered}.");
+    let user = users
+        .items
+        .first()
+        .map(|pod| (super::pod::of(pod), pod.metadata.is_leaving()));
+    let (then, you) = match &user {
+        Some((user, leaving)) => {
+            way.at(depth + 2, user, if *leaving { "is being deleted" } else { "is recorded there" });
+            let ends = match leaving {
+                true => "It is being deleted, which ends only when the node answers again or is gone",
+                false => "Kubernetes deletes it five minutes after the node fell silent, which ends only when the node answers again or is gone",
+            };
+            (
+                format!("The {user} is still recorded there and may write to it, so Kubernetes detaches the volume only six minutes after that pod is gone. {ends}."),
+                format!("nothing as long as {holder} may still run"),
+            )
         }
+        None if users.whole => (
+            "No pod is recorded there any more, so Kubernetes detaches it by force six minutes after the last one was gone.".to_owned(),
+            "wait six minutes".to_owned(),
+        ),
+        None => (
+            "It may be written to there, so Kubernetes detaches it only six minutes after the pods there that use it are gone.".to_owned(),
+            format!("nothing as long as {holder} may still run"),
+        ),
     };
-    let text = format!(
-        "The volume is still attached to {holder}, which has not answered{answered}. It may be written to there, {then}"
-    );
-    let finding = Finding::proved("C36", at, text)
-        .you(if over {
-            "delete the pods that hang on that node, if their owner has not"
-        } else {
-            "nothing until then"
-        })
-        .admin(format!("if {holder} is certainly off"))
+    let finding = Finding::proved("C36", at, format!("{held} {then}"))
+        .you(you)
+        .admin(format!(
+            "if {holder} is certainly off: this ends its pods and detaches at once"
+        ))
         .command(format!(
             "kubectl taint node {holder} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         ))

@@ -33,7 +33,7 @@ fn find<'a>(
             .map(|driver| many(Kind::Lease, &first(driver))),
     )?;
     for driver in drivers {
-        let leases = way.list::<Lease>(Kind::Lease, &first(driver))?;
+        let leases = way.list::<Lease>(&first(driver))?;
         for lease in leases.items.iter().filter(|lease| lease.is_journal()) {
             for (name, text) in lease.metadata.annotations.iter() {
                 let Some(uid) = name.strip_prefix(INTENT) else {
@@ -66,7 +66,7 @@ pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, dri
 
 /// C94: the claim is gone, and a call for it was never settled.
 pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
-    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
+    let drivers = way.all::<Driver>()?;
     let drivers: Vec<_> = drivers
         .items
         .iter()

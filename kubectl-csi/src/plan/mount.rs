@@ -1,10 +1,10 @@
 //! Kubelet's words about a pod, compared with what is known of them.
 
 use super::pod::Consumer;
-use super::verdict::Finding;
+use super::verdict::{Finding, Who};
 use super::way::{Step, Way};
 use super::words::has;
-use crate::model::{Event, Kind, Ref, SecretRef, Volume};
+use crate::model::{Event, Kind, Ref, Secret, SecretRef, Volume};
 
 /// The newest event with one of these reasons, or any Warning, whose text fits.
 pub(super) fn newest<'a>(
@@ -22,116 +22,42 @@ pub(super) fn newest<'a>(
         .find(|event| reason(event) && fits(&event.message))
 }
 
-/// A text that is known.
-struct Known {
-    id: &'static str,
-    /// One of these is in it.
-    words: &'static [&'static str],
-    says: &'static str,
-    you: &'static str,
-    admin: &'static str,
-    driver: &'static str,
-    /// What may be lost by what the administrator does.
-    risk: &'static str,
-}
+/// A text that is known: the cause, what one of is in it, what it says, and what to do, by whom.
+type Known = (
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static [(Who, &'static str)],
+);
 
 /// Texts of kubelet, mount(8) and drivers, as they were in Kubernetes 1.25 to 1.37; the first that fits counts.
+#[rustfmt::skip]
 static KNOWN: &[Known] = &[
-    Known {
-        id: "C53",
-        words: &[
-            "executable file not found",
-            "bad option; for several filesystems",
-            "you might need a /sbin/mount",
-            "unknown filesystem type",
-            "command not found",
-            "rpc.statd is not running",
-            "can not connect to iscsi daemon",
-        ],
-        says: "A program or a service that the driver needs for mounting is missing on the node.",
-        you: "",
-        admin: "install what the text names on the node: nfs-common, cifs-utils, open-iscsi with iscsid running, xfsprogs",
-        driver: "",
-        risk: "",
-    },
-    Known {
-        id: "C54",
-        words: &[
-            "wrong fs type",
-            "bad superblock",
-            "structure needs cleaning",
-            "can't read superblock",
-            "already contains a file system",
-            "superblock",
-        ],
-        says: "The volume has another file system than the class says, or a damaged one.",
-        you: "compare csi.storage.k8s.io/fstype of the class with what the volume was made with",
-        admin: "with the volume detached everywhere and a copy of it at hand: run fsck on it by hand",
-        driver: "",
-        risk: "fsck may throw away what it cannot repair",
-    },
-    Known {
-        id: "C60",
-        words: &[
-            "does not appear staged",
-            "not staged",
-            "has not been staged",
-        ],
-        says: "The driver or the node was restarted between the two steps of mounting, and the first of them is forgotten.",
-        you: "delete the pod, so that both steps are made again; if it comes back, it is the driver's fault",
-        admin: "",
-        driver: "",
-        risk: "",
-    },
-    Known {
-        id: "C57",
-        words: &[
-            "an operation with the given volume",
-            "operation already exists",
-            "pending operation",
-            "already in progress",
-            "code = aborted",
-        ],
-        says: "An earlier mount of the same volume still hangs in the driver on this node.",
-        you: "",
-        admin: "",
-        driver: "see in the driver's log on that node what it waits for; most often the storage does not answer over the network",
-        risk: "",
-    },
-    Known {
-        id: "C49",
-        words: &["not found in the list of registered csi drivers"],
-        says: "Kubelet does not know the driver on this node.",
-        you: "",
-        admin: "see that the driver's node plugin runs there and registers",
-        driver: "",
-        risk: "",
-    },
-    Known {
-        id: "C51",
-        words: &[
-            ".sock: no such file",
-            ".sock: connect: no such file or directory",
-            ".sock: connect: connection refused",
-            "transport is closing",
-            "error reading from server",
-        ],
-        says: "The driver on this node does not answer at its socket: it crashes, or is only starting.",
-        you: "",
-        admin: "see the log of the driver's pod on that node",
-        driver: "",
-        risk: "",
-    },
-    Known {
-        id: "C43",
-        words: &["attachvolume.attach failed"],
-        says: "The volume is not attached to the node.",
-        you: "",
-        admin: "",
-        driver: "the text says what is in the way",
-        risk: "",
-    },
+    ("C53", &["executable file not found", "bad option; for several filesystems", "you might need a /sbin/mount", "unknown filesystem type", "command not found", "rpc.statd is not running", "can not connect to iscsi daemon"],
+        "A program or a service that the driver needs for mounting is missing on the node.",
+        &[(Who::Administrator, "install what the text names on the node: nfs-common, cifs-utils, open-iscsi with iscsid running, xfsprogs")]),
+    ("C54", &["wrong fs type", "bad superblock", "structure needs cleaning", "can't read superblock", "already contains a file system", "superblock"],
+        "The volume has another file system than the class says, or a damaged one.",
+        &[(Who::You, "compare csi.storage.k8s.io/fstype of the class with what the volume was made with"), (Who::Administrator, "with the volume detached everywhere and a copy of it at hand: run fsck on it by hand")]),
+    ("C60", &["does not appear staged", "not staged", "has not been staged"],
+        "The driver or the node was restarted between the two steps of mounting, and the first of them is forgotten.",
+        &[(Who::You, "delete the pod, so that both steps are made again; if it comes back, it is the driver's fault")]),
+    ("C57", &["an operation with the given volume", "operation already exists", "pending operation", "already in progress", "code = aborted"],
+        "An earlier mount of the same volume still hangs in the driver on this node.",
+        &[(Who::Driver, "see in the driver's log on that node what it waits for; most often the storage does not answer over the network")]),
+    ("C49", &["not found in the list of registered csi drivers"],
+        "Kubelet does not know the driver on this node.",
+        &[(Who::Administrator, "see that the driver's node plugin runs there and registers")]),
+    ("C51", &[".sock: no such file", ".sock: connect: no such file or directory", ".sock: connect: connection refused", "transport is closing", "error reading from server"],
+        "The driver on this node does not answer at its socket: it crashes, or is only starting.",
+        &[(Who::Administrator, "see the log of the driver's pod on that node")]),
+    ("C43", &["attachvolume.attach failed"],
+        "The volume is not attached to the node.",
+        &[(Who::Driver, "the text says what is in the way")]),
 ];
+
+/// fsck on a damaged file system.
+const RISK: &str = "fsck may throw away what it cannot repair";
 
 const MOUNTING: &[&str] = &["FailedMount", "FailedMapVolume", "FailedAttachVolume"];
 
@@ -180,35 +106,24 @@ pub(super) fn events(
     } else {
         consumer.at.clone()
     };
-    let Some(known) = KNOWN.iter().find(|known| has(text, known.words)) else {
+    let known = KNOWN.iter().find(|(_, words, ..)| has(text, words));
+    let Some((id, _, says, ways)) = known else {
         return Ok(());
     };
     let driver = driver
         .map(|driver| format!(" ({driver})"))
         .unwrap_or_default();
-    let mut finding = Finding::said(
-        known.id,
-        &object,
-        text,
-        format!(
-            "{} Volume {}{driver}, node {}.",
-            known.says,
-            at.name,
-            consumer.node()
-        ),
-    );
-    if !known.you.is_empty() {
-        finding = finding.you(known.you);
-    }
-    if !known.admin.is_empty() {
-        finding = finding.admin(known.admin);
-        if !known.risk.is_empty() {
-            finding = finding.risk(known.risk);
+    let node = consumer.node();
+    let says = format!("{says} Volume {}{driver}, node {node}.", at.name);
+    let finding = Finding::said(id, &object, text, says);
+    let finding = ways.iter().fold(finding, |finding, (who, way)| {
+        let finding = finding.remedy(*who, (*way).to_owned());
+        if way.contains("fsck") {
+            finding.risk(RISK)
+        } else {
+            finding
         }
-    }
-    if !known.driver.is_empty() {
-        finding = finding.driver(known.driver);
-    }
+    });
     way.tell(finding)
 }
 
@@ -225,7 +140,7 @@ fn volume_names(consumer: Consumer<'_>, at: &Ref) -> Vec<String> {
 
 /// C55: a Secret that the volume names for its node.
 fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
-    let volume = way.get::<Volume>(Kind::Volume, "", &at.name)?.found();
+    let volume = way.get::<Volume>("", &at.name)?.found();
     let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
     let references = csi
         .into_iter()
@@ -233,10 +148,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
     let references: Vec<&SecretRef> = references.flatten().collect();
     for reference in references {
         let object = Ref::new(Kind::Secret, &reference.namespace, &reference.name);
-        if way
-            .get::<crate::model::Named>(Kind::Secret, &reference.namespace, &reference.name)?
-            .is_missing()
-        {
+        if { way.get::<Secret>(&reference.namespace, &reference.name)? }.is_missing() {
             let words = format!(
                 "The {at} names the {object} for its node, which does not exist. A volume keeps the names that it was made with, whatever the class says now."
             );

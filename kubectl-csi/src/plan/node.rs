@@ -1,10 +1,12 @@
 //! A node, and the driver's part on it.
 
+use std::collections::BTreeMap;
+
 use super::pod::of;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which, many, one};
 use super::words::{has, listed, nearest, span};
-use super::workload::names_driver;
+use super::workload::{broken_container, names_driver};
 use crate::model::{
     Attachment, CsiNode, DaemonSet, Kind, Many, Node, Pod, PodSpec, Ref, Taint, Toleration,
 };
@@ -21,7 +23,7 @@ fn at(name: &str) -> Ref {
 
 /// How the node stands.
 pub(super) fn station(way: &mut Way<'_>, depth: usize, name: &str) -> Step {
-    let node = way.get::<Node>(Kind::Node, "", name)?;
+    let node = way.get::<Node>("", name)?;
     let says = match node {
         Got::Missing => "does not exist any more".to_owned(),
         Got::Unseen => return Ok(()),
@@ -41,6 +43,15 @@ pub(super) fn station(way: &mut Way<'_>, depth: usize, name: &str) -> Step {
 
 /// The taint of a node that a pod with these tolerations does not bear.
 pub(super) fn refuses<'a>(node: &'a Node, tolerations: &Many<Toleration>) -> Option<&'a Taint> {
+    unborne(node, tolerations, &[])
+}
+
+/// The same of a pod that bears these taints, too.
+fn unborne<'a>(
+    node: &'a Node,
+    tolerations: &Many<Toleration>,
+    borne: &[&str],
+) -> Option<&'a Taint> {
     let bears = |taint: &Taint| {
         tolerations.iter().any(|one| {
             let effect = one.effect.is_empty() || one.effect == *taint.effect;
@@ -50,16 +61,24 @@ pub(super) fn refuses<'a>(node: &'a Node, tolerations: &Many<Toleration>) -> Opt
         })
     };
     let hard = |taint: &&Taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute");
-    node.spec
-        .taints
-        .iter()
-        .filter(hard)
-        .find(|taint| !bears(taint))
+    let mut taints = node.spec.taints.iter().filter(hard);
+    taints.find(|taint| !borne.contains(&&*taint.key) && !bears(taint))
 }
+
+/// What the DaemonSet controller lets its pods bear, whatever their template says.
+const BORNE: &[&str] = &[
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/network-unavailable",
+];
 
 /// C89: the driver says that its storage is not to be reached from this node.
 pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
-    let Got::Found(node) = way.get::<CsiNode>(Kind::CsiNode, "", name)? else {
+    let Got::Found(node) = way.get::<CsiNode>("", name)? else {
         return Ok(());
     };
     for entry in node
@@ -87,7 +106,7 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
             since.unwrap_or_default(),
             first.reason
         );
-        let finding = Finding::proved("C89", &at(name), text).quoting(&first.message)
+        let finding = Finding::proved("C89", &at(name), text).quoting(&*first.message)
             .admin(format!("look at the network of {name}; drain it, so that its pods start elsewhere"))
             .command(format!("kubectl drain {name} --ignore-daemonsets"))
             .risk("its pods are ended, those that nothing makes again for good; without --force they stop the command instead");
@@ -111,26 +130,27 @@ fn is_plugin(spec: &PodSpec, driver: &str) -> bool {
 pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
     way.expect([one(&at(name)), one(&Ref::new(Kind::CsiNode, "", name))])?;
     health(way, depth, name, driver)?;
-    let node = way.get::<Node>(Kind::Node, "", name)?;
-    let csi_node = way.get::<CsiNode>(Kind::CsiNode, "", name)?;
-    let registered = match csi_node {
-        Got::Found(csi_node) => csi_node.driver(driver).is_some(),
-        Got::Missing => false,
-        Got::Unseen => return Ok(()),
-    };
-    let pods = Which::all().with("spec.nodeName", name);
-    if registered {
-        return plugin_pods(way, depth, name, driver, &pods, true);
+    let node = way.get::<Node>("", name)?;
+    if node.is_missing() {
+        // Its pods are ended with it.
+        return station(way, depth, name);
+    }
+    let csi_node = way.get::<CsiNode>("", name)?;
+    if let Got::Unseen = csi_node {
+        return Ok(());
+    }
+    let csi_node = csi_node.found();
+    if csi_node.is_some_and(|one| one.driver(driver).is_some()) {
+        return plugin_pods(way, depth, name, driver, true).map(|_| ());
     }
     station(way, depth, name)?;
     let object = Ref::new(Kind::CsiNode, "", name);
     way.at(depth, &object, format!("{driver} is not registered"));
-    let others: Vec<&str> = csi_node
-        .found()
-        .map(|one| one.spec.drivers.iter().map(|one| &*one.name).collect())
-        .unwrap_or_default();
-    plugin_pods(way, depth, name, driver, &pods, false)?;
-    if let Some(near) = nearest(driver, others.iter().copied()) {
+    if plugin_pods(way, depth, name, driver, false)? {
+        return Ok(());
+    }
+    let others = csi_node.iter().flat_map(|one| &one.spec.drivers);
+    if let Some(near) = nearest(driver, others.map(|one| &*one.name)) {
         let text = format!(
             "{name} has a driver {near}, and the volume is of {driver}. A volume keeps the name of the driver that made it: was the driver renamed?"
         );
@@ -138,136 +158,126 @@ pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
             "run the driver under its old name {driver} as well, or move the data to new volumes"
         )));
     }
-    let plugins = way.list::<DaemonSet>(Kind::DaemonSet, &Which::all())?;
-    let own: Vec<_> = plugins
-        .items
-        .iter()
-        .filter(|one| is_plugin(&one.0.spec.template.spec, driver))
-        .collect();
-    let why = node.found().and_then(|node| {
-        let set = own.first()?;
-        let spec = &set.0.spec.template.spec;
-        let name = format!("{}/{}", set.0.metadata.namespace, set.0.metadata.name);
-        if let Some(taint) = refuses(node, &spec.tolerations) {
-            return Some(format!(
-                "DaemonSet {name} does not tolerate the node's taint {}",
-                taint.key
-            ));
-        }
-        if !spec.node_selector.are_in(&node.metadata.labels) {
-            let labels: Vec<_> = spec
-                .node_selector
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect();
-            return Some(format!(
-                "DaemonSet {name} selects nodes with {}, which this one does not have",
-                listed(&labels)
-            ));
-        }
-        Some(format!("DaemonSet {name} has no pod there, though it may"))
-    });
-    let none = own.is_empty() && plugins.whole;
-    let text = match (why, none) {
-        (Some(why), _) => format!(
-            "{driver} is not registered on {name}, so kubelet cannot mount its volumes: {why}."
-        ),
-        (None, true) => {
-            format!("{driver} is not registered on {name}, and no DaemonSet runs it on nodes.")
-        }
-        (None, false) => format!(
-            "{driver} is not registered on {name}, so kubelet cannot mount its volumes there."
-        ),
+    let why = match node.found() {
+        Some(node) => no_pod(way, driver, node)?,
+        None => String::new(),
     };
+    let text = format!(
+        "{driver} is not registered on {name}, so kubelet cannot mount its volumes there{why}."
+    );
     let finding = Finding::proved("C49", &object, text)
-        .admin("let the driver's DaemonSet run there (tolerations, nodeSelector), or keep pods with its volumes off that node");
+        .admin("let the driver's DaemonSet run there (tolerations, nodeSelector, affinity), or keep pods with its volumes off that node");
     way.tell(finding)
 }
 
-/// The driver's pods on the node: C50, C51.
+/// Why no pod of the driver is on a node: what comes nearest of its DaemonSets.
+fn no_pod(way: &mut Way<'_>, driver: &str, node: &Node) -> Step<String> {
+    let sets = way.all::<DaemonSet>()?;
+    let own = sets.items.iter().map(|one| &one.0);
+    let own = own.filter(|one| is_plugin(&one.spec.template.spec, driver));
+    let reasons = own.map(|set| {
+        let spec = &set.spec.template.spec;
+        let name = format!("{}/{}", set.metadata.namespace, set.metadata.name);
+        match (spec.excludes(node), unborne(node, &spec.tolerations, BORNE)) {
+            (Some("nodeSelector"), _) => {
+                let labels = spec.node_selector.iter();
+                let labels: Vec<_> = labels
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                let labels = listed(&labels);
+                (
+                    2,
+                    format!(
+                        ": DaemonSet {name} selects nodes with {labels}, and this one is another"
+                    ),
+                )
+            }
+            (Some(by), _) => (
+                2,
+                format!(": DaemonSet {name} chooses other nodes by its {by}"),
+            ),
+            (None, Some(taint)) => {
+                let key = &taint.key;
+                (
+                    1,
+                    format!(": DaemonSet {name} does not tolerate the node's taint {key}"),
+                )
+            }
+            (None, None) => (
+                0,
+                format!(": DaemonSet {name} has no pod there, though it may"),
+            ),
+        }
+    });
+    Ok(match reasons.min() {
+        Some((_, reason)) => reason,
+        None if sets.whole => ", and no DaemonSet was found that names it".to_owned(),
+        None => String::new(),
+    })
+}
+
+/// The driver's pods on the node, and whether there is one: C50, C51.
 fn plugin_pods(
     way: &mut Way<'_>,
     depth: usize,
     name: &str,
     driver: &str,
-    which: &Which,
     registered: bool,
-) -> Step {
-    let pods = way.list::<Pod>(Kind::Pod, which)?;
-    if let Some(pod) = pods.items.iter().find(|pod| is_plugin(&pod.spec, driver)) {
-        let at = of(pod);
-        let bad = pod.status.container_statuses.iter().find(|one| !one.ready);
-        if let Some(container) = bad {
-            let waiting = container
-                .state
-                .waiting
-                .as_ref()
-                .map(|one| &*one.reason)
-                .filter(|reason| !reason.is_empty());
-            let says = waiting.unwrap_or("not ready");
-            way.at(
-                depth + 1,
-                &at,
-                format!(
-                    "container {}: {says}, {} restarts",
-                    container.name, container.restart_count
-                ),
-            );
-            let ended = container
-                .last_state
-                .terminated
-                .as_ref()
-                .or(container.state.terminated.as_ref());
-            let last = ended
-                .map(|end| {
-                    format!(
-                        "; it last ended with code {} ({})",
-                        end.exit_code, end.reason
-                    )
-                })
-                .unwrap_or_default();
-            let text = format!(
-                "The driver's pod on {name} does not run: container {} is in {says} after {} restarts{last}.",
-                container.name, container.restart_count
-            );
+) -> Step<bool> {
+    let pods = way.list::<Pod>(&Which::all().with("spec.nodeName", name))?;
+    let own = pods.items.into_iter();
+    // What was evicted, or is being replaced, says nothing of today.
+    let own = own.filter(|pod| pod.is_live() && is_plugin(&pod.spec, driver));
+    let own: Vec<&Pod> = own.collect();
+    for pod in &own {
+        if let Some(broken) = broken_container(pod) {
+            let at = of(pod);
+            way.at(depth + 1, &at, &*broken.says);
+            let text = format!("The driver's pod on {name} does not run: {}.", broken.text);
             let finding = Finding::proved("C51", &at, text)
+                .quoting(broken.words)
                 .admin("its log says why")
-                .command(format!(
-                    "kubectl -n {} logs {} -c {} --previous",
-                    at.namespace, at.name, container.name
-                ));
-            let finding = match ended.filter(|end| !end.message.is_empty()) {
-                Some(end) => finding.quoting(&end.message),
-                None => finding,
-            };
-            return way.tell(finding);
+                .command(broken.log);
+            let started = pod
+                .status
+                .start_time
+                .0
+                .or(pod.metadata.creation_timestamp.0);
+            let starting = broken.container.restart_count == 0 && !way.is_older(started, 60);
+            way.tell(if starting { finding.waits() } else { finding })?;
         }
-        if registered {
-            return Ok(());
-        }
-        let paths = pod
-            .spec
-            .volumes
-            .iter()
-            .filter_map(|volume| volume.host_path.as_ref());
-        let registry = { paths }
-            .map(|path| path.path.trim_end_matches('/'))
-            .find(|path| path.ends_with("plugins_registry"));
-        way.at(depth + 1, &at, "runs");
-        let text = match registry.filter(|path| !path.starts_with(KUBELET)) {
-            Some(path) => format!(
-                "The driver's pod runs on {name}, but kubelet has not registered it. It registers in {path}; kubelets look in {KUBELET}/plugins_registry unless they have another root directory."
-            ),
-            None => format!(
-                "The driver's pod runs on {name}, but kubelet has not registered it. The kubelet of that node may have another root directory than {KUBELET} (k0s, microk8s)."
-            ),
-        };
-        return way
-            .tell(Finding::guessed("C50", &at, text).admin(
-                "set the chart's kubelet directory to the node's: its kubelet's --root-dir",
-            ));
     }
-    Ok(())
+    if let Some(pod) = own.first().filter(|_| !registered) {
+        unregistered(way, depth, name, pod)?;
+    }
+    Ok(!own.is_empty())
+}
+
+/// C50: the driver's pod runs, and kubelet does not know the driver.
+fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step {
+    let at = of(pod);
+    let paths = pod
+        .spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.host_path.as_ref());
+    let registry = { paths }
+        .map(|path| path.path.trim_end_matches('/'))
+        .find(|path| path.ends_with("plugins_registry"));
+    way.at(depth + 1, &at, "runs");
+    let why = match registry.filter(|path| !path.starts_with(KUBELET)) {
+        Some(path) => format!(
+            "It registers in {path}; kubelets look in {KUBELET}/plugins_registry unless they have another root directory."
+        ),
+        None => format!(
+            "The kubelet of that node may have another root directory than {KUBELET} (k0s, microk8s)."
+        ),
+    };
+    let text = format!("The driver's pod runs on {name}, but kubelet has not registered it. {why}");
+    way.tell(
+        Finding::guessed("C50", &at, text)
+            .admin("set the chart's kubelet directory to the node's: its kubelet's --root-dir"),
+    )
 }
 
 /// The taint by which this driver keeps pods off a node until it is there. Those of others (a network's agent) end the same.
@@ -312,71 +322,49 @@ pub(super) fn subject(way: &mut Way<'_>, object: &Ref) -> Step {
         one(&Ref::new(Kind::CsiNode, "", name)),
         many(Kind::Attachment, &Which::all()),
     ])?;
-    let node = way.get::<Node>(Kind::Node, "", name)?;
-    let Got::Found(node) = node else {
-        way.at(
-            0,
-            object,
-            if node.is_missing() {
-                "does not exist"
-            } else {
-                "may not be read"
-            },
-        );
-        way.absent = node.is_missing();
-        way.unfinished = true;
+    let Some(node) = way.subject::<Node>(0, object)? else {
         return Ok(());
     };
-    let ready = node.not_ready();
-    way.at(
-        0,
-        object,
-        if ready.is_some() { "NotReady" } else { "Ready" },
-    );
-    if let Some(since) = ready {
+    let silent = node.not_ready();
+    let says = if silent.is_some() {
+        "NotReady"
+    } else {
+        "Ready"
+    };
+    way.at(0, object, says);
+    if let Some(since) = silent {
         way.since = since.0;
         way.unfinished = true;
-        let condition = node
-            .status
-            .conditions
-            .iter()
-            .find(|one| one.kind == "Ready");
-        way.last_words = condition.map(|one| one.message.to_string());
+        let mut conditions = node.status.conditions.iter();
+        let ready = conditions.find(|one| one.kind == "Ready");
+        way.last_words = ready.map(|one| one.message.to_string());
     }
-    let csi_node = way.get::<CsiNode>(Kind::CsiNode, "", name)?.found();
+    let csi_node = way.get::<CsiNode>("", name)?.found();
     left_taint(way, 1, node, csi_node)?;
-    let all = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    let own: Vec<_> = all
-        .items
-        .iter()
-        .filter(|one| one.spec.node_name == name)
-        .collect();
-    // Drivers that volumes here need, be they registered or not.
-    let mut drivers: Vec<&str> = own.iter().map(|one| &*one.spec.attacher).collect();
-    drivers.extend(
-        csi_node
-            .iter()
-            .flat_map(|one| &one.spec.drivers)
-            .map(|one| &*one.name),
-    );
-    drivers.sort_unstable();
-    drivers.dedup();
-    for driver in drivers {
-        let used = own.iter().filter(|one| one.spec.attacher == driver).count();
-        let limit = csi_node
-            .and_then(|one| one.driver(driver))
-            .and_then(|one| one.allocatable.as_ref())
-            .and_then(|one| one.count);
+    drivers(way, object, csi_node)
+}
+
+/// The drivers that volumes on a node need, be they registered or not.
+fn drivers(way: &mut Way<'_>, object: &Ref, csi_node: Option<&CsiNode>) -> Step {
+    let name = &*object.name;
+    let all = way.all::<Attachment>()?;
+    let own = all.items.iter().filter(|one| one.spec.node_name == name);
+    let mut used: BTreeMap<&str, u64> = BTreeMap::new();
+    own.for_each(|one| *used.entry(&one.spec.attacher).or_default() += 1);
+    let registered = csi_node.iter().flat_map(|one| &one.spec.drivers);
+    registered.for_each(|one| {
+        used.entry(&one.name).or_default();
+    });
+    for (driver, used) in used {
+        let entry = csi_node.and_then(|one| one.driver(driver));
+        let limit = entry.and_then(|one| one.allocatable.as_ref()?.count);
         let of = limit
             .map(|limit| format!(" of {limit}"))
             .unwrap_or_default();
-        way.at(
-            1,
-            &Ref::new(Kind::Driver, "", driver),
-            format!("{used}{of} volumes attached"),
-        );
+        let station = Ref::new(Kind::Driver, "", driver);
+        way.at(1, &station, format!("{used}{of} volumes attached"));
         plugin(way, 2, name, driver)?;
-        if limit.is_some_and(|limit| u64::try_from(used).is_ok_and(|used| used >= limit)) {
+        if limit.is_some_and(|limit| used >= limit) {
             let text = format!(
                 "{name} has {used} volumes of {driver} attached, as many as it may: no further pod with one is scheduled there."
             );

@@ -164,95 +164,65 @@ fn wanted(scope: &Scope) -> Vec<Want> {
 
 /// What may be stuck.
 fn candidates(seen: &Seen, scope: &Scope, now: Timestamp) -> Vec<Ref> {
-    let inside = |namespace: &str| {
-        scope
-            .namespace
-            .as_deref()
-            .is_none_or(|own| own == namespace)
-    };
+    let own = scope.namespace.as_deref();
     let old = |time: Option<Timestamp>| {
         time.is_none_or(|time| now.duration_since(time).as_secs() >= FRESH)
     };
-    let mut found = Vec::new();
-    let mut add = |kind: Kind, meta: &crate::model::Meta| {
-        found.push(Ref::new(kind, &meta.namespace, &meta.name))
+    let mut found = Candidates {
+        seen,
+        namespace: own,
+        now,
+        all: Vec::new(),
     };
-    for claim in Claim::shelf(seen, Kind::Claim)
-        .values()
-        .filter(|one| inside(&one.metadata.namespace))
-    {
-        let late = delete_is_late(&claim.metadata, now);
+    found.add(|claim: &Claim| {
         let unbound = claim.status.phase != "Bound" && old(claim.metadata.creation_timestamp.0);
-        if late
-            || unbound
-            || super::change::pending(claim).is_some()
-            || claim.status.health_status.is_some()
-        {
-            add(Kind::Claim, &claim.metadata);
-        }
-    }
-    for pod in Pod::shelf(seen, Kind::Pod)
-        .values()
-        .filter(|one| inside(&one.metadata.namespace))
-    {
-        let storage = pod
-            .spec
-            .volumes
-            .iter()
-            .any(|volume| volume.csi.is_some() || pod.claim_of(volume).is_some());
+        unbound || super::change::pending(claim).is_some() || claim.status.health_status.is_some()
+    });
+    found.add(|pod: &Pod| {
         let pending = pod.status.phase == "Pending" && old(pod.metadata.creation_timestamp.0);
-        if storage
-            && (pending
-                || delete_is_late(&pod.metadata, now)
-                || !pod.status.volume_health.is_empty())
-        {
-            add(Kind::Pod, &pod.metadata);
-        }
-    }
-    for snapshot in Snapshot::shelf(seen, Kind::Snapshot)
-        .values()
-        .filter(|one| inside(&one.metadata.namespace))
-    {
-        if delete_is_late(&snapshot.metadata, now)
-            || (!snapshot.is_ready() && old(snapshot.metadata.creation_timestamp.0))
-        {
-            add(Kind::Snapshot, &snapshot.metadata);
-        }
-    }
-    for group in GroupSnapshot::shelf(seen, Kind::GroupSnapshot)
-        .values()
-        .filter(|one| inside(&one.metadata.namespace))
-    {
+        pod.has_storage() && (pending || !pod.status.volume_health.is_empty())
+    });
+    found.add(|snapshot: &Snapshot| {
+        !snapshot.is_ready() && old(snapshot.metadata.creation_timestamp.0)
+    });
+    found.add(|group: &GroupSnapshot| {
         let ready = group
             .status
             .as_ref()
             .is_some_and(|status| status.ready_to_use);
-        if delete_is_late(&group.metadata, now)
-            || (!ready && old(group.metadata.creation_timestamp.0))
-        {
-            add(Kind::GroupSnapshot, &group.metadata);
+        !ready && old(group.metadata.creation_timestamp.0)
+    });
+    if own.is_none() {
+        found.add(|volume: &Volume| {
+            let released = matches!(&*volume.status.phase, "Released" | "Failed");
+            released && old(volume.status.last_phase_transition_time.0)
+        });
+        found.add(|attachment: &Attachment| {
+            !attachment.status.attached && old(attachment.metadata.creation_timestamp.0)
+        });
+        found.add(|_: &Content| false);
+    }
+    found.all
+}
+
+/// Candidates, as they are found.
+struct Candidates<'a> {
+    seen: &'a Seen,
+    namespace: Option<&'a str>,
+    now: Timestamp,
+    all: Vec<Ref>,
+}
+
+impl Candidates<'_> {
+    /// Objects of a kind that are late to go, or for which `is_stuck` says so.
+    fn add<T: Record>(&mut self, is_stuck: impl Fn(&T) -> bool) {
+        for object in T::shelf(self.seen).values() {
+            let meta = object.meta();
+            let inside = self.namespace.is_none_or(|own| meta.namespace == *own);
+            if inside && (delete_is_late(meta, self.now) || is_stuck(object)) {
+                self.all
+                    .push(Ref::new(T::KIND, &meta.namespace, &meta.name));
+            }
         }
     }
-    if scope.namespace.is_some() {
-        return found;
-    }
-    for volume in Volume::shelf(seen, Kind::Volume).values() {
-        let released = matches!(&*volume.status.phase, "Released" | "Failed")
-            && old(volume.status.last_phase_transition_time.0);
-        if released || delete_is_late(&volume.metadata, now) {
-            add(Kind::Volume, &volume.metadata);
-        }
-    }
-    for attachment in Attachment::shelf(seen, Kind::Attachment).values() {
-        let wanted = !attachment.status.attached && old(attachment.metadata.creation_timestamp.0);
-        if wanted || delete_is_late(&attachment.metadata, now) {
-            add(Kind::Attachment, &attachment.metadata);
-        }
-    }
-    for content in Content::shelf(seen, Kind::Content).values() {
-        if delete_is_late(&content.metadata, now) {
-            add(Kind::Content, &content.metadata);
-        }
-    }
-    found
 }

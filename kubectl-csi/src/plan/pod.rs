@@ -1,10 +1,13 @@
 //! A pod: is it scheduled, does it get its volumes, does it keep them?
 
 use super::verdict::Finding;
-use super::way::{Got, Listed, Step, Way, Which, events_of, many, one};
+use super::way::{Got, Step, Way, Which, events_of, many, one};
 use super::words::{listed, span};
 use super::{claim, mount, node, schedule, volume};
-use crate::model::{Event, Healths, Kind, Pod, PodVolume, Ref, StatefulSet};
+use crate::model::{
+    ConfigMap, ContainerStatus, Event, Healths, Kind, Pod, PodVolume, Quota, Ref, Secret,
+    StatefulSet,
+};
 
 /// A pod that needs a volume on a node.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +30,13 @@ pub(super) fn of(pod: &Pod) -> Ref {
 
 pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
     way.expect([one(at), many(Kind::Event, &events_of(at))])?;
-    let pod = match way.get::<Pod>(Kind::Pod, &at.namespace, &at.name)? {
-        Got::Found(pod) => pod,
-        Got::Unseen => {
-            way.at(0, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => return missing(way, at),
+    let missing = way.get::<Pod>(&at.namespace, &at.name)?.is_missing();
+    let Some(pod) = way.subject::<Pod>(0, at)? else {
+        return if missing {
+            self::missing(way, at)
+        } else {
+            Ok(())
+        };
     };
     way.since = pod.metadata.creation_timestamp.0;
     if pod.is_over() {
@@ -42,7 +44,7 @@ pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
         return Ok(());
     }
     let consumer = Consumer { pod, at };
-    if pod.metadata.deletion_timestamp.0.is_some() {
+    if pod.metadata.is_leaving() {
         return leaving(way, consumer);
     }
     if pod.spec.node_name.is_empty() {
@@ -57,15 +59,15 @@ pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
     }
     way.at(0, at, format!("on {}", pod.spec.node_name));
     way.unfinished = true;
-    let claims = pod.spec.volumes.iter();
-    let claims = claims.filter_map(|volume| pod.claim_of(volume));
-    let claims = claims.map(|name| one(&Ref::new(Kind::Claim, &at.namespace, &name)));
+    let claims = pod
+        .claims()
+        .map(|name| one(&Ref::new(Kind::Claim, &at.namespace, &name)));
     let node = Ref::new(Kind::Node, "", &pod.spec.node_name);
     let csi_node = Ref::new(Kind::CsiNode, "", &pod.spec.node_name);
     let mut wants: Vec<_> = claims.collect();
     wants.extend([one(&node), one(&csi_node)]);
     way.expect(wants)?;
-    if !has_storage(pod) {
+    if !pod.has_storage() {
         way.at(1, at, "no volume of it is a matter of CSI");
     }
     for source in &pod.spec.volumes {
@@ -75,34 +77,23 @@ pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
 }
 
 /// What runs of it, if its volumes are mounted.
-fn started(pod: &Pod) -> Option<String> {
+pub(super) fn started(pod: &Pod) -> Option<String> {
     if pod.is_ready() {
         return Some("runs".to_owned());
     }
-    let mut waiting = pod
-        .status
-        .container_statuses
-        .iter()
-        .filter_map(|container| {
-            let waiting = container.state.waiting.as_ref()?;
-            let reason = &*waiting.reason;
-            let created = !matches!(reason, "" | "ContainerCreating" | "PodInitializing");
-            created.then(|| {
-                format!(
-                    "has its volumes, container {} waits: {reason},",
-                    container.name
-                )
-            })
-        });
-    waiting.next().or_else(|| {
+    let mounted = "has its volumes";
+    let init = pod.status.init_container_statuses.iter();
+    let mut all = init.chain(&pod.status.container_statuses);
+    if !all.clone().any(ContainerStatus::was_started) {
         let running = pod.status.phase == "Running";
-        running.then(|| "has its volumes and is not ready,".to_owned())
+        return running.then(|| format!("{mounted} and is not ready,"));
+    }
+    let waits = all.find(|one| !one.ready && one.was_started());
+    let waits = waits.and_then(|one| Some((&one.name, one.waits_for()?)));
+    Some(match waits {
+        Some((name, reason)) => format!("{mounted}, container {name} waits: {reason},"),
+        None => format!("{mounted} and is not ready,"),
     })
-}
-
-fn has_storage(pod: &Pod) -> bool {
-    let mut volumes = pod.spec.volumes.iter();
-    volumes.any(|volume| volume.csi.is_some() || pod.claim_of(volume).is_some())
 }
 
 /// A pod that has its volumes: what drivers say of them, and what their claims wait for.
@@ -111,10 +102,7 @@ fn running(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     for health in &pod.status.volume_health {
         sick(way, at, health)?;
     }
-    for source in &pod.spec.volumes {
-        let Some(name) = pod.claim_of(source) else {
-            continue;
-        };
+    for name in pod.claims() {
         let claim = Ref::new(Kind::Claim, &at.namespace, &name);
         claim::of_running(way, &claim)?;
     }
@@ -143,7 +131,7 @@ pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
         first.reason,
     );
     let finding = Finding::proved("C88", at, text)
-        .quoting(&first.message)
+        .quoting(&*first.message)
         .you("stop what writes to it, and have a snapshot or a backup at hand before anything else")
         .driver("look at the volume in the storage system");
     way.tell(finding)
@@ -165,43 +153,7 @@ fn source(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step
 /// ConfigMaps and Secrets: kubelet's words say that one is missing, the object proves it (C59).
 fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
     let at = consumer.at;
-    let optional = |optional: &Option<bool>| *optional == Some(true);
-    let mut named = Vec::new();
-    if let Some(map) = source
-        .config_map
-        .as_ref()
-        .filter(|map| !optional(&map.optional))
-    {
-        named.push((Kind::ConfigMap, &*map.name));
-    }
-    if let Some(secret) = source
-        .secret
-        .as_ref()
-        .filter(|secret| !optional(&secret.optional))
-    {
-        named.push((Kind::Secret, &*secret.name));
-    }
-    for part in source
-        .projected
-        .iter()
-        .flat_map(|projected| &projected.sources)
-    {
-        if let Some(map) = part
-            .config_map
-            .as_ref()
-            .filter(|map| !optional(&map.optional))
-        {
-            named.push((Kind::ConfigMap, &*map.name));
-        }
-        if let Some(secret) = part
-            .secret
-            .as_ref()
-            .filter(|secret| !optional(&secret.optional))
-        {
-            named.push((Kind::Secret, &*secret.name));
-        }
-    }
-    for (kind, name) in named {
+    for (kind, name) in source.named() {
         // Asked for only where kubelet complains: most people may not read Secrets.
         let events = way.events(at)?;
         let words = format!("\"{name}\" not found");
@@ -209,18 +161,22 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
         else {
             continue;
         };
-        let gone = way.get::<crate::model::Named>(kind, &at.namespace, name)?;
-        if gone.found().is_some() {
+        let object = Ref::new(kind, &at.namespace, name);
+        let (there, gone) = if kind == Kind::Secret {
+            known(way.get::<Secret>(&at.namespace, name)?)
+        } else {
+            known(way.get::<ConfigMap>(&at.namespace, name)?)
+        };
+        if there {
             continue;
         }
-        let object = Ref::new(kind, &at.namespace, name);
         way.at(1, &object, "is missing");
         let text = format!(
-            "The pod's volume {} is made of the {}, which does not exist. This is not a matter of CSI.",
-            source.name, object
+            "The pod's volume {} is made of the {object}, which does not exist. This is not a matter of CSI.",
+            source.name
         );
-        let finding = match gone.is_missing() {
-            true => Finding::proved("C59", &object, text).quoting(&event.message),
+        let finding = match gone {
+            true => Finding::proved("C59", &object, text).quoting(&*event.message),
             false => Finding::said("C59", &object, &event.message, text),
         };
         way.tell(finding.you(format!(
@@ -228,6 +184,11 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
         )))?;
     }
     Ok(())
+}
+
+/// Whether an object is there, and whether it is known not to be.
+fn known<T>(got: Got<'_, T>) -> (bool, bool) {
+    (got.found().is_some(), got.is_missing())
 }
 
 /// A pod that is being deleted.
@@ -252,25 +213,17 @@ fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
 
 /// There is no such pod: perhaps since the one who would make it is not allowed to.
 fn missing(way: &mut Way<'_>, at: &Ref) -> Step {
-    way.at(0, at, "does not exist");
-    let owner = at
-        .name
-        .rsplit_once('-')
-        .filter(|(_, ordinal)| ordinal.parse::<u32>().is_ok());
-    if let Some((owner, _)) = owner {
-        not_made(way, &at.namespace, owner)?;
+    let owner = at.name.rsplit_once('-');
+    match owner.filter(|(_, ordinal)| ordinal.parse::<u32>().is_ok()) {
+        Some((owner, _)) => not_made(way, &at.namespace, owner),
+        None => Ok(()),
     }
-    way.absent = true;
-    Ok(())
 }
 
 /// A StatefulSet that cannot make its claims (C24).
 pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step {
     let at = Ref::new(Kind::StatefulSet, namespace, owner);
-    if way
-        .get::<StatefulSet>(Kind::StatefulSet, namespace, owner)?
-        .is_missing()
-    {
+    if way.get::<StatefulSet>(namespace, owner)?.is_missing() {
         return Ok(());
     }
     let events = way.events(&at)?;
@@ -281,7 +234,7 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
         return Ok(());
     };
     let event: &Event = event;
-    let quotas: Listed<'_, crate::model::Quota> = way.list(Kind::Quota, &Which::of(namespace))?;
+    let quotas = way.list::<Quota>(&Which::of(namespace))?;
     let storage = |name: &str| name.contains("storage") || name.contains("persistentvolumeclaims");
     let mut full = Vec::new();
     for quota in &quotas.items {
@@ -303,7 +256,7 @@ pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step 
     );
     let finding = match full.is_empty() {
         true => Finding::said("C24", &at, &event.message, text),
-        false => Finding::proved("C24", &at, text).quoting(&event.message),
+        false => Finding::proved("C24", &at, text).quoting(&*event.message),
     };
     let finding = finding
         .you("delete claims that nobody needs any more; `kubectl get pvc` in the namespace lists them")

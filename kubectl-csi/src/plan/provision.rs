@@ -6,7 +6,7 @@ use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, nearest};
 use super::{class, controller, journal, mount, refusal, schedule, source, volume, workload};
-use crate::model::{Capacity, Claim, Class, CsiNode, Driver, Kind, Node, Pod, Ref};
+use crate::model::{Capacity, Claim, Class, Driver, Kind, Node, Pod, Ref};
 
 /// Volumes of such classes are made by hand.
 pub(super) const BY_HAND: &str = "kubernetes.io/no-provisioner";
@@ -45,7 +45,7 @@ pub(super) fn waits_for_scheduler(way: &mut Way<'_>, claim: &Claim) -> Step<bool
     let Some(name) = claim.class() else {
         return Ok(false);
     };
-    let class = way.get::<Class>(Kind::Class, "", name)?.found();
+    let class = way.get::<Class>("", name)?.found();
     Ok(class.is_some_and(|class| class.waits_for_consumer() && class.provisioner != BY_HAND))
 }
 
@@ -63,33 +63,7 @@ fn no_consumer(
     };
     let live: Vec<&Pod> = users.into_iter().filter(|pod| !pod.is_over()).collect();
     let Some(first) = live.first() else {
-        if !whole {
-            let text = "The volume is created when a pod uses the claim; whether one does could not be seen.";
-            return way.tell(
-                Finding::guessed("C1", at, text)
-                    .waits()
-                    .you("start a pod that uses the claim"),
-            );
-        }
-        let pods = way.list::<Pod>(Kind::Pod, &Which::of(&at.namespace))?;
-        let annotations = &claim.metadata.annotations;
-        let tool = claim.metadata.labels.get("app.kubernetes.io/managed-by");
-        let pulumi = annotations
-            .iter()
-            .any(|(name, _)| name.starts_with("pulumi.com/"));
-        let tool = tool.or(pulumi.then_some("Pulumi"));
-        if let (Some(tool), true) = (tool, pods.items.is_empty()) {
-            let text = format!(
-                "The volume is created when a pod uses the claim, and there is no pod in the namespace. If {tool} waits for the claim to be Bound before it creates the pod, both wait for each other."
-            );
-            return way.tell(Finding::guessed("C2", at, text).waits().you("let the tool not wait for this claim: helm without --wait, pulumi with the annotation pulumi.com/skipAwait"));
-        }
-        let text = "Nothing is wrong: the class creates volumes only when a pod uses the claim, and no pod does.";
-        return way.tell(
-            Finding::proved("C1", at, text)
-                .waits()
-                .you("start a pod that uses the claim"),
-        );
+        return unused(way, at, claim, whole);
     };
     if first.spec.node_name.is_empty() {
         // The pod's own walk says what the scheduler lacks.
@@ -127,6 +101,29 @@ fn no_consumer(
     way.tell(finding)
 }
 
+/// C1, C2: no pod uses the claim.
+fn unused(way: &mut Way<'_>, at: &Ref, claim: &Claim, whole: bool) -> Step {
+    let start = "start a pod that uses the claim";
+    if !whole {
+        let text =
+            "The volume is created when a pod uses the claim; whether one does could not be seen.";
+        return way.tell(Finding::guessed("C1", at, text).waits().you(start));
+    }
+    let pods = way.list::<Pod>(&Which::of(&at.namespace))?;
+    let mut annotations = claim.metadata.annotations.iter();
+    let pulumi = annotations.any(|(name, _)| name.starts_with("pulumi.com/"));
+    let tool = claim.metadata.labels.get("app.kubernetes.io/managed-by");
+    let tool = tool.or(pulumi.then_some("Pulumi"));
+    if let (Some(tool), true) = (tool, pods.items.is_empty()) {
+        let text = format!(
+            "The volume is created when a pod uses the claim, and there is no pod in the namespace. If {tool} waits for the claim to be Bound before it creates the pod, both wait for each other."
+        );
+        return way.tell(Finding::guessed("C2", at, text).waits().you("let the tool not wait for this claim: helm without --wait, pulumi with the annotation pulumi.com/skipAwait"));
+    }
+    let text = "Nothing is wrong: the class creates volumes only when a pod uses the claim, and no pod does.";
+    way.tell(Finding::proved("C1", at, text).waits().you(start))
+}
+
 /// C4: the chosen node is gone, or no longer the pod's; C17: the driver is not on it.
 fn selected(
     way: &mut Way<'_>,
@@ -135,7 +132,7 @@ fn selected(
     name: &str,
     consumer: Option<Consumer<'_>>,
 ) -> Step {
-    let node = way.get::<Node>(Kind::Node, "", name)?;
+    let node = way.get::<Node>("", name)?;
     let other = consumer
         .map(|consumer| consumer.node())
         .filter(|node| !node.is_empty() && *node != name);
@@ -181,10 +178,10 @@ pub(super) fn placed(
         return Ok(());
     }
     let name = claim.class().unwrap_or_default();
-    let class = way.get::<Class>(Kind::Class, "", name)?.found();
+    let class = way.get::<Class>("", name)?.found();
     let driver = class.map(|class| &*class.provisioner).unwrap_or_default();
-    let known = way.get::<Driver>(Kind::Driver, "", driver)?.found();
-    let capacities = way.list::<Capacity>(Kind::Capacity, &Which::all())?;
+    let known = way.get::<Driver>("", driver)?.found();
+    let capacities = way.all::<Capacity>()?;
     let own: Vec<_> = capacities
         .items
         .iter()
@@ -235,15 +232,14 @@ fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &C
     let driver = &*class.provisioner;
     let events = way.events(at)?;
     let object = Ref::new(Kind::Driver, "", driver);
-    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
+    let known = way.get::<Driver>("", driver)?;
+    // Whoever says so does it, wherever it runs.
+    let asked = events
+        .iter()
+        .any(|event| event.reason.starts_with("Provisioning"));
     let presence = controller::check(way, depth, Role::Provisioner, driver)?;
-    if presence != Presence::There {
-        let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
-        let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
-        let absent = known.is_missing()
-            && nodes.whole
-            && !registered
-            && !workload::is_mentioned(way, driver)?;
+    if presence != Presence::There && !asked {
+        let absent = controller::is_gone(way, driver)? && !workload::is_mentioned(way, driver)?;
         if presence == Presence::Nobody || absent {
             return nobody(way, at, depth, class, &object, absent);
         }
@@ -252,10 +248,10 @@ fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &C
         way.at(depth, &object, "is asked for the volume");
     }
     // Of several the newest counts.
-    if let Some(event) = events
+    let mut failed = events
         .iter()
-        .find(|event| event.reason == "ProvisioningFailed")
-    {
+        .filter(|event| event.reason == "ProvisioningFailed");
+    if let Some(event) = failed.next() {
         return refusal::refused(way, at, depth, claim, class, event);
     }
     journal::open(way, at, depth, claim, driver)?;
@@ -272,44 +268,41 @@ fn nobody(
     depth: usize,
     class: &Class,
     object: &Ref,
-    proved: bool,
+    absent: bool,
 ) -> Step {
-    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
-    let names: Vec<_> = drivers
-        .items
-        .iter()
-        .map(|driver| driver.metadata.name.to_string())
-        .collect();
-    let near = nearest(&object.name, names.iter().map(String::as_str));
-    let near = near
-        .map(|near| format!(" A driver {near} is installed."))
-        .unwrap_or_default();
-    let here = names.contains(&object.name);
+    let driver = &*object.name;
     way.at(
         depth,
         object,
-        if here {
-            "has nobody who provisions"
-        } else {
+        if absent {
             "is not in this cluster"
+        } else {
+            "has nobody who provisions"
         },
     );
-    let text = if here {
-        format!(
-            "Nobody creates volumes for driver {}: its csi-provisioner holds no lease and runs in no workload that could be seen.",
-            object.name
-        )
+    let finding = if absent {
+        let near = nearest(driver, way.all::<Driver>()?.names());
+        let near = near.map(|near| format!(" A driver {near} is installed."));
+        let text = format!(
+            "StorageClass {} names the driver {driver}, and no driver of that name runs in this cluster: it has no CSIDriver, no lease and is registered on no node.{}",
+            class.metadata.name,
+            near.unwrap_or_default()
+        );
+        Finding::proved("C8", at, text)
     } else {
-        format!(
-            "StorageClass {} names the driver {}, and no driver of that name runs in this cluster: it has no CSIDriver, no lease and is registered on no node.{near}",
-            class.metadata.name, object.name
-        )
+        controller::nobody(
+            way,
+            "C8",
+            at,
+            (Role::Provisioner, driver),
+            "creates volumes",
+        )?
     };
-    let finding = match proved || (here && drivers.whole) {
-        true => Finding::proved("C8", at, text),
-        false => Finding::guessed("C8", at, text),
+    let finding = match absent {
+        true => finding.admin(format!("install {driver}; or, if the class has the wrong name, delete it and create it with the right one")),
+        false => finding.admin("run csi-provisioner beside the driver's controller"),
     };
-    way.tell(finding.admin(format!("install {}; or, if the class has the wrong name, delete it and create it with the right one", object.name)).you("or create the claim again with another class"))
+    way.tell(finding.you("or create the claim again with another class"))
 }
 
 /// The newest words about it, for who finds no cause.

@@ -1,12 +1,34 @@
 //! Volumes that cannot be reached from where there is room.
 
+use sidecar::node_selector::Requirement;
+
 use super::pod::Consumer;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, one};
+use super::way::{Got, Step, Way, one};
 use super::words::{has, listed};
-use crate::model::{Kind, Node, Pod, Ref, Requirement, Volume};
+use crate::model::{Claim, Class, Node, Pod, Ref, Volume};
 
 const HOST: &str = "kubernetes.io/hostname";
+
+/// A volume that some nodes reach and others do not.
+struct Reached<'a> {
+    claim: &'a Ref,
+    at: &'a Ref,
+    from: Vec<&'a Node>,
+}
+
+/// The nodes that reach all of them.
+fn common<'a>(reached: &[&Reached<'a>]) -> Vec<&'a Node> {
+    let Some((first, others)) = reached.split_first() else {
+        return Vec::new();
+    };
+    let mut nodes = first.from.clone();
+    nodes.retain(|node| {
+        let same = |one: &&Node| one.metadata.name == *node.metadata.name;
+        others.iter().all(|other| other.from.iter().any(same))
+    });
+    nodes
+}
 
 /// C28 to C30: volumes that cannot be reached from where there is room.
 pub(super) fn affinity(
@@ -16,16 +38,14 @@ pub(super) fn affinity(
     volumes: &[(Ref, Ref)],
 ) -> Step {
     // The second is how schedulers since 1.34 say it.
-    if !has(
-        words,
-        &[
-            "volume node affinity conflict",
-            "didn't match persistentvolume's node affinity",
-        ],
-    ) {
+    let conflict = [
+        "volume node affinity conflict",
+        "didn't match persistentvolume's node affinity",
+    ];
+    if !has(words, &conflict) {
         return Ok(());
     }
-    let nodes = way.list::<Node>(Kind::Node, &Which::all())?;
+    let nodes = way.all::<Node>()?;
     if !nodes.whole {
         let text = "A volume of the pod can only be reached from some nodes, and the pod does not get onto one of them. Which nodes these are could not be seen.";
         let finding = Finding::said("C28", consumer.at, words, text)
@@ -33,88 +53,143 @@ pub(super) fn affinity(
         return way.tell(finding);
     }
     way.expect(volumes.iter().map(|(_, volume)| one(volume)))?;
-    let mut reached: Vec<(&Ref, Vec<&Node>)> = Vec::new();
+    let mut reached = Vec::new();
     for (claim, at) in volumes {
-        let Got::Found(volume) = way.get::<Volume>(Kind::Volume, "", &at.name)? else {
+        let Got::Found(volume) = way.get::<Volume>("", &at.name)? else {
             continue;
         };
-        if volume.terms().is_empty() {
+        let Some(places) = volume.reached_from() else {
             continue;
-        }
-        let fits = |node: &&Node| volume.terms().iter().any(|term| term.unmet(node).is_none());
-        let fitting: Vec<_> = nodes.items.iter().copied().filter(fits).collect();
-        if fitting.is_empty() {
+        };
+        let from: Vec<_> = { nodes.items.iter().copied() }
+            .filter(|node| places.selects(node))
+            .collect();
+        if from.is_empty() {
             return nowhere(way, claim, at, volume, &nodes.items);
         }
-        reached.push((at, fitting));
+        // One that every node reaches is in nobody's way.
+        if from.len() < nodes.items.len() {
+            reached.push(Reached { claim, at, from });
+        }
     }
-    let name = |node: &&Node| node.metadata.name.to_string();
-    let common = |node: &&&Node| {
-        reached
-            .iter()
-            .all(|(_, some)| some.iter().any(|one| name(one) == name(node)))
-    };
-    if let [(first, some), (second, _), ..] = &*reached
-        && !some.iter().any(|node| common(&node))
-    {
-        way.at(1, first, "cannot be where the pod's other volume is");
-        let text = format!(
-            "No node reaches both the {first} and the {second}: they were made in different places, since their class binds volumes before any pod is scheduled."
-        );
-        let finding = Finding::proved("C30", first, text)
-            .you("copy what is worth keeping, then create the claims again with a class of volumeBindingMode WaitForFirstConsumer")
-            .admin("offer a class with volumeBindingMode: WaitForFirstConsumer");
-        return way.tell(finding);
+    let reached: Vec<_> = reached.iter().collect();
+    let nodes = common(&reached);
+    if nodes.is_empty() {
+        return apart(way, &reached);
     }
-    let Some((at, fitting)) = reached.first() else {
+    crowded(way, consumer, words, &reached, &nodes)
+}
+
+/// C30: each volume is reached from somewhere, all of them from nowhere.
+fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
+    let pair = reached.iter().enumerate().find_map(|(index, first)| {
+        let mut others = reached.iter().skip(index + 1);
+        let second = others.find(|second| common(&[first, second]).is_empty())?;
+        Some(vec![*first, *second])
+    });
+    let those = pair.unwrap_or_else(|| reached.to_vec());
+    let Some(first) = those.first() else {
         return Ok(());
     };
-    let why: Vec<_> = fitting
-        .iter()
-        .map(|node| format!("{} {}", node.metadata.name, passed_over(node, consumer.pod)))
-        .collect();
-    way.at(
-        1,
-        at,
-        format!(
-            "reached only from {}",
-            listed(&fitting.iter().map(name).collect::<Vec<_>>())
-        ),
-    );
+    let (mut early, mut late) = (None, 0);
+    for one in &those {
+        let claim = way.get::<Claim>(&one.claim.namespace, &one.claim.name)?;
+        let name = claim.found().and_then(Claim::class).unwrap_or_default();
+        match way.get::<Class>("", name)? {
+            Got::Found(class) if class.waits_for_consumer() => late += 1,
+            Got::Found(_) => {
+                early = early.or(Some(format!(
+                    "The {} is of class {name}, which binds volumes before any pod is scheduled.",
+                    one.at
+                )));
+            }
+            Got::Missing | Got::Unseen => {}
+        }
+    }
+    let at_once = early.is_some();
+    let why = early.or((late == those.len()).then(|| {
+        "Their classes wait for a pod, so they were made for different pods, on different nodes."
+            .to_owned()
+    }));
+    let names: Vec<_> = those.iter().map(|one| one.at.to_string()).collect();
+    way.at(1, first.at, "cannot be where the pod's other volumes are");
     let text = format!(
-        "The {at} can only be reached from {}, and the pod is not scheduled there: {}.",
-        if fitting.len() == 1 {
-            "one node"
-        } else {
-            "some nodes"
-        },
-        listed(&why)
+        "No node reaches {}, which the pod needs at once. {}",
+        listed(&names),
+        why.unwrap_or_default()
     );
-    let finding = Finding::proved("C28", at, text)
+    let finding = Finding::proved("C30", first.at, text.trim_end());
+    let finding = match at_once {
+        true => finding
+            .you("copy what is worth keeping, then create the claims again with a class of volumeBindingMode WaitForFirstConsumer")
+            .admin("offer a class with volumeBindingMode: WaitForFirstConsumer"),
+        false => finding.you("copy what is worth keeping, then create one of the claims again, and let this pod be the first that uses it"),
+    };
+    way.tell(finding)
+}
+
+/// C28: nodes reach the volumes, and none of them takes the pod.
+fn crowded(
+    way: &mut Way<'_>,
+    consumer: Consumer<'_>,
+    words: &str,
+    reached: &[&Reached<'_>],
+    nodes: &[&Node],
+) -> Step {
+    let Some(first) = reached.first() else {
+        return Ok(());
+    };
+    let (mut why, mut others) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match passed_over(node, consumer.pod) {
+            Some(reason) => why.push(format!("{} {reason}", node.metadata.name)),
+            None => others.push(&*node.metadata.name),
+        }
+    }
+    // What labels and taints do not tell is in the scheduler's words, which are quoted.
+    let why = match (why.is_empty(), others.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => format!(": {}", listed(&why)),
+        (false, false) => format!(": {}; for {} see its words", listed(&why), listed(&others)),
+    };
+    let names: Vec<_> = nodes.iter().map(|node| &*node.metadata.name).collect();
+    way.at(1, first.at, format!("reached only from {}", listed(&names)));
+    let volumes: Vec<_> = reached.iter().map(|one| one.at.to_string()).collect();
+    let volumes = match &*volumes {
+        [one] => format!("The {one}"),
+        several => format!("Together, {}", listed(several)),
+    };
+    let count = if nodes.len() == 1 {
+        "one node"
+    } else {
+        "some nodes"
+    };
+    let text = format!(
+        "{volumes} can only be reached from {count}, and the scheduler does not put the pod there{why}."
+    );
+    let finding = Finding::proved("C28", first.at, text)
         .quoting(words)
         .admin("make room on a node that reaches the volume, or add one in its place: an autoscaler needs a node group there")
         .you("if the data may move: make a snapshot or copy, and a new claim where there is room");
     way.tell(finding)
 }
 
-/// Why a node that reaches the volume is not taken.
-fn passed_over(node: &Node, pod: &Pod) -> String {
+/// Why a node that reaches the volume is not taken, where the node says so.
+fn passed_over(node: &Node, pod: &Pod) -> Option<String> {
     if node.spec.unschedulable {
-        return "is cordoned".to_owned();
+        return Some("is cordoned".to_owned());
     }
     if node.not_ready().is_some() {
-        return "is not ready".to_owned();
+        return Some("is not ready".to_owned());
     }
     if let Some(taint) = super::node::refuses(node, &pod.spec.tolerations) {
-        return format!(
-            "has the taint {}, which the pod does not tolerate",
-            taint.key
-        );
+        let key = &taint.key;
+        return Some(format!(
+            "has the taint {key}, which the pod does not tolerate"
+        ));
     }
-    if !pod.spec.node_selector.are_in(&node.metadata.labels) {
-        return "is excluded by the pod's nodeSelector".to_owned();
-    }
-    "has no room for it".to_owned()
+    let excluded = pod.spec.excludes(node)?;
+    Some(format!("is excluded by the pod's {excluded}"))
 }
 
 /// No node reaches the volume at all.
@@ -125,16 +200,19 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
         labels.any(|labels| labels.get(HOST) == Some(host))
     };
     let gone = |one: &&Requirement| {
-        let known = one.key == HOST && one.operator == "In" && !one.values.is_empty();
+        let known = *one.key == *HOST && *one.operator == *"In" && !one.values.is_empty();
         known && !one.values.iter().any(|host| there(host))
     };
-    let hosts: Option<Vec<_>> = { volume.terms().iter() }
-        .map(|term| term.match_expressions.iter().find(gone))
+    let terms = volume
+        .reached_from()
+        .map(|one| one.terms())
+        .unwrap_or_default();
+    let hosts: Option<Vec<_>> = terms
+        .iter()
+        .map(|term| term.expressions.iter().find(gone))
         .collect();
     if let Some(hosts) = hosts {
-        let hosts: Vec<_> = { hosts.iter().flat_map(|host| host.values.iter()) }
-            .map(|value| &**value)
-            .collect();
+        let hosts: Vec<_> = hosts.iter().flat_map(|host| host.values.iter()).collect();
         way.at(1, at, format!("is on {}, which is gone", listed(&hosts)));
         let text = format!(
             "The {at} is on node {}, which does not exist any more. If its data was on that node's disks, it is lost unless the node comes back.",
@@ -147,13 +225,10 @@ fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&
             .risk("what is on the volume is lost for good, even if the node should come back");
         return way.tell(finding);
     }
-    let wants = volume.terms().first().map(|term| {
-        let wants = term.match_expressions.iter().map(|one| {
-            let values: Vec<_> = one.values.iter().map(|value| &**value).collect();
-            match &*one.operator {
-                "In" => format!("{} {}", one.key, listed(&values)),
-                other => format!("{} {other} {}", one.key, listed(&values)),
-            }
+    let wants = terms.first().map(|term| {
+        let wants = term.expressions.iter().map(|one| match &*one.operator {
+            "In" => format!("{} {}", one.key, listed(&one.values)),
+            other => format!("{} {other} {}", one.key, listed(&one.values)),
         });
         listed(&wants.collect::<Vec<_>>())
     });

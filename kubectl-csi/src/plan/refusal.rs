@@ -2,9 +2,9 @@
 
 use super::journal;
 use super::verdict::Finding;
-use super::way::{Step, Way, Which};
+use super::way::{Step, Way};
 use super::words::{code, has};
-use crate::model::{Claim, Class, CsiNode, Event, Kind, Ref};
+use crate::model::{Claim, Class, CsiNode, Event, Kind, Ref, Secret};
 
 /// The newest refusal, by what it says: C12 to C18, C26, C87.
 pub(super) fn refused(
@@ -97,9 +97,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     let words = match named {
         Some((name, namespace)) => {
             let object = Ref::new(Kind::Secret, namespace, name);
-            let gone = way
-                .get::<crate::model::Named>(Kind::Secret, namespace, name)?
-                .is_missing();
+            let gone = way.get::<Secret>(namespace, name)?.is_missing();
             let text = format!(
                 "StorageClass {} names the {object}, which {}.",
                 class.metadata.name,
@@ -131,7 +129,7 @@ pub(super) fn topology_keys(
     driver: &str,
     text: Option<&str>,
 ) -> Step {
-    let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
+    let nodes = way.all::<CsiNode>()?;
     let chosen = claim.selected_node();
     let with: Vec<_> = nodes
         .items

@@ -1,11 +1,13 @@
 //! A pod that has no node yet: what of it is a matter of volumes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::pod::{Consumer, of};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many, one};
 use super::words::{has, listed, span};
 use super::{claim, delete, provision, reach};
-use crate::model::{Attachment, Claim, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
+use crate::model::{Attachment, Claim, Class, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
 pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
@@ -17,21 +19,14 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     way.since = since.or(way.since);
     way.unfinished = true;
     way.at(0, at, "has no node yet");
-    let claims = pod
-        .spec
-        .volumes
-        .iter()
-        .filter_map(|volume| pod.claim_of(volume));
-    let claims: Vec<_> = claims
+    let claims: Vec<_> = { pod.claims() }
         .map(|name| Ref::new(Kind::Claim, &at.namespace, &name))
         .collect();
     way.expect(claims.iter().map(one))?;
     let mut volumes = Vec::new();
     for at in &claims {
-        let claim = way.get::<Claim>(Kind::Claim, &at.namespace, &at.name)?;
-        let leaving = claim
-            .found()
-            .filter(|one| one.metadata.deletion_timestamp.0.is_some());
+        let claim = way.get::<Claim>(&at.namespace, &at.name)?;
+        let leaving = claim.found().filter(|one| one.metadata.is_leaving());
         if claim.is_missing() || leaving.is_some() {
             gone(way, consumer, at, leaving)?;
             continue;
@@ -51,12 +46,9 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     }
     alone(way, consumer, words)?;
     reach::affinity(way, consumer, words, &volumes)?;
-    count(way, consumer, words, &volumes)?;
-    young(way, consumer, words)?;
+    rooms(way, consumer, words, &volumes)?;
     for at in &claims {
-        let claim = way
-            .get::<Claim>(Kind::Claim, &at.namespace, &at.name)?
-            .found();
+        let claim = way.get::<Claim>(&at.namespace, &at.name)?.found();
         if let Some(claim) = claim.filter(|claim| claim.status.phase != "Bound") {
             provision::placed(way, consumer, at, claim, words)?;
             if claim.metadata.deletion_timestamp.0.is_none() && claim.selected_node().is_some() {
@@ -128,12 +120,9 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
         return Ok(());
     }
     let namespace = &consumer.at.namespace;
-    let pods = way.list::<Pod>(Kind::Pod, &Which::of(namespace))?;
-    for source in &consumer.pod.spec.volumes {
-        let Some(name) = consumer.pod.claim_of(source) else {
-            continue;
-        };
-        let claim = way.get::<Claim>(Kind::Claim, namespace, &name)?.found();
+    let pods = way.list::<Pod>(&Which::of(namespace))?;
+    for name in consumer.pod.claims() {
+        let claim = way.get::<Claim>(namespace, &name)?.found();
         let alone = claim.is_some_and(|claim| {
             claim
                 .spec
@@ -172,50 +161,112 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     Ok(())
 }
 
-/// C31: a node takes so many volumes and no more.
-fn count(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref, Ref)]) -> Step {
-    if !has(words, &["exceed max volume count"]) {
+/// C31, C34, C91, C92: what the drivers of the pod's volumes lack on the nodes, as far as the scheduler says so.
+fn rooms(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref, Ref)]) -> Step {
+    let full = has(words, &["exceed max volume count"]);
+    // Schedulers since 1.34 do not name the taint.
+    let tainted = has(words, &["untolerated taint"]);
+    let absent = has(words, &["driver is not installed"]);
+    if !(full || tainted || absent) {
         return Ok(());
     }
+    let needs = needs(way, consumer, volumes)?;
+    if full {
+        count(way, consumer, words, &needs)?;
+    }
+    if tainted || absent {
+        young(way, consumer, words, &needs, absent)?;
+    }
+    Ok(())
+}
+
+/// What of a driver a pod needs.
+#[derive(Default)]
+struct Need {
+    /// Volumes that exist.
+    volumes: Vec<String>,
+    /// How many are yet to be made.
+    unmade: usize,
+}
+
+/// The drivers of a pod's volumes.
+fn needs<'a>(
+    way: &mut Way<'a>,
+    consumer: Consumer<'_>,
+    volumes: &[(Ref, Ref)],
+) -> Step<BTreeMap<&'a str, Need>> {
+    let mut needs: BTreeMap<_, Need> = BTreeMap::new();
+    for (_, at) in volumes {
+        let volume = way.get::<Volume>("", &at.name)?.found();
+        if let Some(driver) = volume.and_then(Volume::driver) {
+            needs
+                .entry(driver)
+                .or_default()
+                .volumes
+                .push(at.name.clone());
+        }
+    }
+    for name in consumer.pod.claims() {
+        let claim = way.get::<Claim>(&consumer.at.namespace, &name)?.found();
+        let unbound = claim.filter(|claim| claim.status.phase != "Bound");
+        let Some(class) = unbound.and_then(Claim::class) else {
+            continue;
+        };
+        if let Some(class) = way.get::<Class>("", class)?.found() {
+            needs.entry(&class.provisioner).or_default().unmade += 1;
+        }
+    }
+    Ok(needs)
+}
+
+/// C31: a node takes so many volumes and no more.
+fn count(
+    way: &mut Way<'_>,
+    consumer: Consumer<'_>,
+    words: &str,
+    needs: &BTreeMap<&str, Need>,
+) -> Step {
     way.expect([
         many(Kind::CsiNode, &Which::all()),
         many(Kind::Attachment, &Which::all()),
     ])?;
-    let nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
-    let attachments = way.list::<Attachment>(Kind::Attachment, &Which::all())?;
-    let mut driver = None;
-    for (_, at) in volumes {
-        let volume = way.get::<Volume>(Kind::Volume, "", &at.name)?.found();
-        driver = driver.or(volume.and_then(Volume::driver));
-    }
+    let nodes = way.all::<CsiNode>()?;
+    let attachments = way.all::<Attachment>()?;
     let mut full = Vec::new();
     for node in &nodes.items {
-        for entry in { node.spec.drivers.iter() }
-            .filter(|entry| driver.is_none_or(|driver| entry.name == driver))
-        {
-            let Some(limit) = entry.allocatable.as_ref().and_then(|room| room.count) else {
+        for (driver, need) in needs {
+            let entry = node.driver(driver).and_then(|one| one.allocatable.as_ref());
+            let Some(limit) = entry.and_then(|room| room.count) else {
                 continue;
             };
-            let there = attachments.items.iter().filter(|one| {
-                one.spec.attacher == *entry.name && one.spec.node_name == *node.metadata.name
-            });
-            let used = there.count();
-            if u64::try_from(used).is_ok_and(|used| used >= limit) {
-                full.push(format!("{} has {used} of {limit}", node.metadata.name));
+            let there = attachments.items.iter().map(|one| &one.spec);
+            let there =
+                there.filter(|one| one.attacher == *driver && one.node_name == *node.metadata.name);
+            let there: BTreeSet<&str> = { there }
+                .map(|one| &*one.source.persistent_volume_name)
+                .collect();
+            let mounted = need.volumes.iter().filter(|name| there.contains(&***name));
+            let more = need.unmade + need.volumes.len() - mounted.count();
+            if more > 0 && u64::try_from(there.len() + more).is_ok_and(|all| all > limit) {
+                let more = match more {
+                    1 => String::new(),
+                    more => format!(" and the pod needs {more} more"),
+                };
+                full.push(format!(
+                    "{} has {} of {limit}{more}",
+                    node.metadata.name,
+                    there.len()
+                ));
             }
         }
     }
     way.at(1, consumer.at, "finds every node full of volumes");
-    let text = match full.is_empty() {
-        true => "Every node that fits has as many volumes as its driver allows.".to_owned(),
-        false => format!(
+    let finding = match full.is_empty() {
+        true => Finding::said("C31", consumer.at, words, "Every node that fits has as many volumes as its driver allows. Which these are cannot be counted from here: not every driver's volumes have VolumeAttachments."),
+        false => Finding::proved("C31", consumer.at, format!(
             "Nodes have as many volumes as the driver allows: {}. Disks that were attached past Kubernetes are not counted.",
             listed(&full)
-        ),
-    };
-    let finding = match full.is_empty() {
-        true => Finding::said("C31", consumer.at, words, text),
-        false => Finding::proved("C31", consumer.at, text).quoting(words),
+        )).quoting(words),
     };
     let finding = finding
         .admin("add a node, or end pods with volumes on one of these")
@@ -224,83 +275,75 @@ fn count(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref
 }
 
 /// C34, C91, C92: the driver is not on the node yet, or nobody says that it is.
-fn young(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
-    // Schedulers since 1.34 do not name the taint.
-    let tainted = has(words, &["untolerated taint"]);
-    let absent = has(
-        words,
-        &[
-            "csi driver is not installed on the node",
-            "driver is not installed",
-        ],
-    );
-    if !tainted && !absent {
-        return Ok(());
-    }
+fn young(
+    way: &mut Way<'_>,
+    consumer: Consumer<'_>,
+    words: &str,
+    needs: &BTreeMap<&str, Need>,
+    is_absent: bool,
+) -> Step {
     way.expect([
         many(Kind::Node, &Which::all()),
         many(Kind::CsiNode, &Which::all()),
         many(Kind::Driver, &Which::all()),
     ])?;
-    let nodes = way.list::<Node>(Kind::Node, &Which::all())?;
-    let drivers = way.list::<Driver>(Kind::Driver, &Which::all())?;
-    let csi_nodes = way.list::<CsiNode>(Kind::CsiNode, &Which::all())?;
-    for node in nodes.items.iter().filter(|_| tainted) {
-        let csi_node = csi_nodes
-            .items
-            .iter()
-            .find(|one| one.metadata.name == *node.metadata.name);
-        super::node::left_taint(way, 1, node, csi_node.copied())?;
-    }
-    let awaited = |node: &Node| {
-        let mut drivers = drivers.items.iter();
-        let of = |driver: &Driver| super::node::startup_taint(node, &driver.metadata.name);
-        absent || drivers.any(|driver| of(driver).is_some())
+    let (nodes, drivers) = (way.all::<Node>()?, way.all::<Driver>()?);
+    let csi_nodes = way.all::<CsiNode>()?;
+    let of = |node: &Node| {
+        let mut all = csi_nodes.items.iter().copied();
+        all.find(|one| one.metadata.name == *node.metadata.name)
     };
-    let new: Vec<_> = { nodes.items.iter() }
-        .filter(|node| !way.is_older(node.metadata.creation_timestamp.0, 300) && awaited(node))
-        .map(|node| node.metadata.name.to_string())
-        .collect();
-    if new.is_empty() && !absent {
-        return Ok(());
+    for node in &nodes.items {
+        super::node::left_taint(way, 1, node, of(node))?;
     }
-    way.at(1, consumer.at, "waits for its driver to be on a node");
-    if !new.is_empty() {
+    let mut new = Vec::new();
+    for node in &nodes.items {
+        let old = way.is_older(node.metadata.creation_timestamp.0, 300);
+        if old || consumer.pod.spec.excludes(node).is_some() {
+            continue;
+        }
+        let all = drivers.names().into_iter();
+        let tainted = all.filter(|driver| super::node::startup_taint(node, driver).is_some());
+        let needed = needs.keys().copied().filter(|_| is_absent);
+        let absent = |driver: &str| of(node).is_none_or(|one| one.driver(driver).is_none());
+        let awaited = tainted.chain(needed).find(|driver| absent(driver));
+        new.extend(awaited.map(|driver| (driver, &*node.metadata.name)));
+    }
+    if let Some((driver, _)) = new.first() {
+        way.at(1, consumer.at, "waits for its driver to be on a node");
+        let names: Vec<_> = new.iter().map(|(_, node)| *node).collect();
         let text = format!(
-            "The driver has not registered on the new node {} yet; its pod there is still starting.",
-            listed(&new)
+            "{driver} has not registered on the new node {} yet; its pod there is still starting.",
+            listed(&names)
         );
-        let finding = Finding::proved("C34", consumer.at, text)
+        let finding = Finding::proved_if(csi_nodes.whole, "C34", consumer.at, text)
             .quoting(words)
             .waits()
             .you("nothing: the pod is scheduled once the driver is there");
         return way.tell(finding);
     }
-    if absent {
-        let names: Vec<_> = drivers
+    let nowhere = |driver: &&str| {
+        csi_nodes
             .items
             .iter()
-            .map(|driver| driver.metadata.name.to_string())
-            .collect();
-        let text = format!(
-            "No node has the driver that the pod's volume needs. An autoscaler that does not know CSINodes adds no node for that. Drivers of this cluster: {}.",
-            if names.is_empty() {
-                "none".to_owned()
-            } else {
-                listed(&names)
-            }
-        );
-        let finding = Finding::guessed("C92", consumer.at, text)
-            .quoting(words)
-            .admin("run the driver's node plugin on nodes that the pod may use; or tell the autoscaler about CSINodes by its flag, or set preventPodSchedulingIfMissing: false in the CSIDriver");
-        return way.tell(finding);
-    }
-    Ok(())
+            .all(|one| one.driver(driver).is_none())
+    };
+    let Some(driver) = needs.keys().copied().filter(|_| is_absent).find(nowhere) else {
+        return Ok(());
+    };
+    way.at(1, consumer.at, "waits for its driver to be on a node");
+    let text = format!(
+        "No node has driver {driver}, which the pod's volume needs. An autoscaler that does not know CSINodes adds no node for that."
+    );
+    let finding = Finding::guessed("C92", consumer.at, text)
+        .quoting(words)
+        .admin("run the driver's node plugin on nodes that the pod may use; or tell the autoscaler about CSINodes by its flag, or set preventPodSchedulingIfMissing: false in the CSIDriver");
+    way.tell(finding)
 }
 
 /// Pods of a namespace that name a claim, those that have ended apart.
 pub(super) fn users<'a>(way: &mut Way<'a>, claim: &Ref) -> Step<(Vec<&'a Pod>, bool)> {
-    let pods = way.list::<Pod>(Kind::Pod, &Which::of(&claim.namespace))?;
+    let pods = way.list::<Pod>(&Which::of(&claim.namespace))?;
     let named = pods
         .items
         .into_iter()

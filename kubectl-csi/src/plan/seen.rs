@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use crate::model::{
-    Attachment, AttributesClass, Capacity, Claim, Class, Content, Crd, CsiNode, DaemonSet,
-    Deployment, Driver, Event, GroupClass, GroupContent, GroupSnapshot, Kind, Lease, Meta, Named,
-    Node, Pod, Populator, Quota, Ref, Snapshot, SnapshotClass, StatefulSet, Volume,
+    Attachment, AttributesClass, Capacity, Claim, Class, Condition, ConfigMap, Content, Crd,
+    CsiNode, DaemonSet, Deployment, Driver, Event, GroupClass, GroupContent, GroupSnapshot, Kind,
+    Lease, Meta, Node, Pod, Populator, Quota, Ref, Secret, Snapshot, SnapshotClass, StatefulSet,
+    Volume,
 };
 
 /// Something to look at: one object, or a list.
@@ -42,23 +45,25 @@ pub trait Record: serde::de::DeserializeOwned + Sized {
             _ => "",
         }
     }
+    /// The newest time that it names.
+    fn latest(&self) -> Option<Timestamp>;
+    /// The kind of these objects.
+    const KIND: Kind;
     /// Where it is kept.
-    fn shelf(seen: &Seen, kind: Kind) -> &Shelf<Self>;
+    fn shelf(seen: &Seen) -> &Shelf<Self>;
     /// Where it is put.
-    fn shelf_mut(seen: &mut Seen, kind: Kind) -> &mut Shelf<Self>;
+    fn shelf_mut(seen: &mut Seen) -> &mut Shelf<Self>;
 }
 
 /// Objects of a kind by namespace and name.
 pub type Shelf<T> = BTreeMap<(Box<str>, Box<str>), T>;
 
 macro_rules! shelves {
-    ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr;)*) => {
+    ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr, $latest:expr;)*) => {
         /// What was seen.
         #[derive(Clone, Debug, Default)]
         pub struct Seen {
             $($field: Shelf<$record>,)*
-            config_maps: Shelf<Named>,
-            secrets: Shelf<Named>,
             answers: BTreeMap<Want, Answer>,
             /// The objects are all there are: nothing else can be asked.
             offline: bool,
@@ -77,12 +82,22 @@ macro_rules! shelves {
                 }
             }
 
-            fn shelf(seen: &Seen, _: Kind) -> &Shelf<Self> {
+            const KIND: Kind = Kind::$kind;
+
+            fn shelf(seen: &Seen) -> &Shelf<Self> {
                 &seen.$field
             }
 
-            fn shelf_mut(seen: &mut Seen, _: Kind) -> &mut Shelf<Self> {
+            fn shelf_mut(seen: &mut Seen) -> &mut Shelf<Self> {
                 &mut seen.$field
+            }
+
+            fn latest(&self) -> Option<Timestamp> {
+                let said: fn(&Self) -> Option<Timestamp> = $latest;
+                let meta = self.meta();
+                // A pod's deletion lies ahead: its time to end is in it.
+                let gone = meta.deletion_timestamp.0.filter(|_| Kind::$kind != Kind::Pod);
+                [said(self), meta.creation_timestamp.0, gone].into_iter().flatten().max()
             }
         })*
 
@@ -95,12 +110,8 @@ macro_rules! shelves {
                 match kind {
                     $(Kind::$kind => {
                         let object: $record = read.read()?;
-                        self.insert(kind, object);
+                        self.insert(object);
                     })*
-                    Kind::ConfigMap | Kind::Secret => {
-                        let object: Named = read.read()?;
-                        self.insert(kind, object);
-                    }
                 }
                 Ok(())
             }
@@ -113,12 +124,8 @@ macro_rules! shelves {
                 match kind {
                     $(Kind::$kind => {
                         let page: Page<$record> = read.read()?;
-                        Ok(self.take(kind, page))
+                        Ok(self.take(page))
                     })*
-                    Kind::ConfigMap | Kind::Secret => {
-                        let page: Page<Named> = read.read()?;
-                        Ok(self.take(kind, page))
-                    }
                 }
             }
 
@@ -127,8 +134,6 @@ macro_rules! shelves {
                 let key = ((*of.namespace).into(), (*of.name).into());
                 let uid = match of.kind {
                     $(Kind::$kind => self.$field.get(&key).map(|one| &*one.meta().uid),)*
-                    Kind::ConfigMap => self.config_maps.get(&key).map(|one| &*one.meta().uid),
-                    Kind::Secret => self.secrets.get(&key).map(|one| &*one.meta().uid),
                 };
                 uid.filter(|uid| !uid.is_empty())
             }
@@ -140,9 +145,13 @@ macro_rules! shelves {
                 }
                 match kind {
                     $(Kind::$kind => any(&self.$field, namespace),)*
-                    Kind::ConfigMap => any(&self.config_maps, namespace),
-                    Kind::Secret => any(&self.secrets, namespace),
                 }
+            }
+
+            /// The newest time in the objects: what "now" was when they were written down.
+            pub fn newest(&self) -> Option<Timestamp> {
+                let times = [$(self.$field.values().filter_map(Record::latest).max(),)*];
+                times.into_iter().flatten().max()
             }
         }
     };
@@ -168,53 +177,48 @@ fn of_pod<'a>(pod: &'a Pod, field: &str) -> &'a str {
     }
 }
 
-shelves! {
-    pods: Pod, Pod, |one| &one.metadata, of_pod;
-    claims: Claim, Claim, |one| &one.metadata, none;
-    volumes: Volume, Volume, |one| &one.metadata, none;
-    classes: Class, Class, |one| &one.metadata, none;
-    attachments: Attachment, Attachment, |one| &one.metadata, none;
-    nodes: Node, Node, |one| &one.metadata, none;
-    csi_nodes: CsiNode, CsiNode, |one| &one.metadata, none;
-    drivers: Driver, Driver, |one| &one.metadata, none;
-    capacities: Capacity, Capacity, |one| &one.metadata, none;
-    attributes_classes: AttributesClass, AttributesClass, |one| &one.metadata, none;
-    leases: Lease, Lease, |one| &one.metadata, none;
-    events: Event, Event, |one| &one.metadata, of_event;
-    daemon_sets: DaemonSet, DaemonSet, |one| &one.0.metadata, none;
-    deployments: Deployment, Deployment, |one| &one.0.metadata, none;
-    stateful_sets: StatefulSet, StatefulSet, |one| &one.0.metadata, none;
-    quotas: Quota, Quota, |one| &one.metadata, none;
-    snapshots: Snapshot, Snapshot, |one| &one.metadata, none;
-    contents: Content, Content, |one| &one.metadata, none;
-    snapshot_classes: SnapshotClass, SnapshotClass, |one| &one.metadata, none;
-    group_snapshots: GroupSnapshot, GroupSnapshot, |one| &one.metadata, none;
-    group_contents: GroupContent, GroupContent, |one| &one.metadata, none;
-    group_classes: GroupClass, GroupClass, |one| &one.metadata, none;
-    populators: Populator, Populator, |one| &one.metadata, none;
-    crds: Crd, Crd, |one| &one.metadata, none;
+fn never<T>(_: &T) -> Option<Timestamp> {
+    None
 }
 
-impl Record for Named {
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
+fn changed(conditions: &[Condition]) -> Option<Timestamp> {
+    let times = conditions.iter().map(|one| one.last_transition_time.0);
+    times.max().flatten()
+}
 
-    fn shelf(seen: &Seen, kind: Kind) -> &Shelf<Self> {
-        if kind == Kind::Secret {
-            &seen.secrets
-        } else {
-            &seen.config_maps
-        }
-    }
+fn of_attachment(attachment: &Attachment) -> Option<Timestamp> {
+    let status = &attachment.status;
+    let errors = [&status.attach_error, &status.detach_error].into_iter();
+    errors.flatten().filter_map(|error| error.time.0).max()
+}
 
-    fn shelf_mut(seen: &mut Seen, kind: Kind) -> &mut Shelf<Self> {
-        if kind == Kind::Secret {
-            &mut seen.secrets
-        } else {
-            &mut seen.config_maps
-        }
-    }
+shelves! {
+    pods: Pod, Pod, |one| &one.metadata, of_pod, |one| changed(&one.status.conditions);
+    claims: Claim, Claim, |one| &one.metadata, none, |one| changed(&one.status.conditions);
+    volumes: Volume, Volume, |one| &one.metadata, none, |one| one.status.last_phase_transition_time.0;
+    classes: Class, Class, |one| &one.metadata, none, never;
+    attachments: Attachment, Attachment, |one| &one.metadata, none, of_attachment;
+    nodes: Node, Node, |one| &one.metadata, none, |one| changed(&one.status.conditions);
+    csi_nodes: CsiNode, CsiNode, |one| &one.metadata, none, never;
+    drivers: Driver, Driver, |one| &one.metadata, none, never;
+    capacities: Capacity, Capacity, |one| &one.metadata, none, never;
+    attributes_classes: AttributesClass, AttributesClass, |one| &one.metadata, none, never;
+    leases: Lease, Lease, |one| &one.metadata, none, |one| one.spec.renew_time.0;
+    events: Event, Event, |one| &one.metadata, of_event, Event::last;
+    daemon_sets: DaemonSet, DaemonSet, |one| &one.0.metadata, none, never;
+    deployments: Deployment, Deployment, |one| &one.0.metadata, none, never;
+    stateful_sets: StatefulSet, StatefulSet, |one| &one.0.metadata, none, never;
+    quotas: Quota, Quota, |one| &one.metadata, none, never;
+    snapshots: Snapshot, Snapshot, |one| &one.metadata, none, never;
+    contents: Content, Content, |one| &one.metadata, none, never;
+    snapshot_classes: SnapshotClass, SnapshotClass, |one| &one.metadata, none, never;
+    group_snapshots: GroupSnapshot, GroupSnapshot, |one| &one.metadata, none, never;
+    group_contents: GroupContent, GroupContent, |one| &one.metadata, none, never;
+    group_classes: GroupClass, GroupClass, |one| &one.metadata, none, never;
+    populators: Populator, Populator, |one| &one.metadata, none, never;
+    crds: Crd, Crd, |one| &one.metadata, none, never;
+    config_maps: ConfigMap, ConfigMap, |one| &one.metadata, none, never;
+    secrets: Secret, Secret, |one| &one.metadata, none, never;
 }
 
 /// Decodes one value as what the caller needs.
@@ -253,15 +257,15 @@ impl Seen {
         }
     }
 
-    fn take<T: Record>(&mut self, kind: Kind, page: Page<T>) -> String {
+    fn take<T: Record>(&mut self, page: Page<T>) -> String {
         for object in page.items {
-            self.insert(kind, object);
+            self.insert(object);
         }
         page.metadata.next.to_string()
     }
 
     /// Puts one object there.
-    pub fn insert<T: Record>(&mut self, kind: Kind, object: T) {
+    pub fn insert<T: Record>(&mut self, object: T) {
         let meta = object.meta();
         // Names go into commands that people paste; no API server has others than these.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
@@ -274,7 +278,7 @@ impl Seen {
             return;
         }
         let key = ((*meta.namespace).into(), (*meta.name).into());
-        T::shelf_mut(self, kind).insert(key, object);
+        T::shelf_mut(self).insert(key, object);
     }
 
     /// Notes what came of a request.
@@ -329,24 +333,5 @@ impl Seen {
             return Answer::Whole;
         }
         Answer::Refused("not in the file".to_owned())
-    }
-
-    /// The newest time in the objects: what "now" was when a file was written.
-    pub fn newest(&self) -> Option<jiff::Timestamp> {
-        let leases = self.leases.values().map(|lease| lease.spec.renew_time.0);
-        let events = self.events.values().map(Event::last);
-        let conditions = |pod: &Pod| {
-            let conditions = pod.status.conditions.iter();
-            conditions
-                .map(|one| one.last_transition_time.0)
-                .max()
-                .flatten()
-        };
-        let pods = self.pods.values().map(conditions);
-        let claims = { self.claims.values() }.map(|one| one.metadata.creation_timestamp.0);
-        let volumes = { self.volumes.values() }.map(|one| one.metadata.creation_timestamp.0);
-        let deleted = { self.claims.values() }.map(|one| one.metadata.deletion_timestamp.0);
-        let times = leases.chain(events).chain(pods).chain(claims);
-        times.chain(volumes).chain(deleted).flatten().max()
     }
 }

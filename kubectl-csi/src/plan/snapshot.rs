@@ -4,6 +4,7 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE};
 
 use super::controller::{Presence, Role};
 use super::delete::without_finalizer;
+use super::seen::Record;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed, nearest, span};
@@ -18,27 +19,27 @@ pub(super) fn not_served(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     way.tell(Finding::proved("C75", at, text).admin("install the definitions and one snapshot-controller for the cluster, and csi-snapshotter beside each driver that can take snapshots"))
 }
 
+/// A snapshot, a group or a content, where the API server knows such objects.
+pub(super) fn served<'a, T: Record>(
+    way: &mut Way<'a>,
+    at: &Ref,
+    depth: usize,
+) -> Step<Option<&'a T>> {
+    let missing = way.get::<T>(&at.namespace, &at.name)?.is_missing();
+    if missing && !way.is_served(T::KIND, &at.namespace)? {
+        return not_served(way, at, depth).map(|()| None);
+    }
+    way.subject::<T>(depth, at)
+}
+
 pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    let snapshot = match way.get::<Snapshot>(Kind::Snapshot, &at.namespace, &at.name)? {
-        Got::Found(snapshot) => snapshot,
-        Got::Unseen => {
-            way.at(depth, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => {
-            if !way.is_served(Kind::Snapshot, &at.namespace)? {
-                return not_served(way, at, depth);
-            }
-            way.at(depth, at, "does not exist");
-            way.absent = true;
-            return Ok(());
-        }
+    let Some(snapshot) = served::<Snapshot>(way, at, depth)? else {
+        return Ok(());
     };
     if depth == 0 {
         way.since = snapshot.metadata.creation_timestamp.0;
     }
-    if snapshot.metadata.deletion_timestamp.0.is_some() {
+    if snapshot.metadata.is_leaving() {
         return leaving(way, at, depth, snapshot);
     }
     if snapshot.is_ready() {
@@ -46,7 +47,7 @@ pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
         let Some(name) = snapshot.content() else {
             return Ok(());
         };
-        if way.get::<Content>(Kind::Content, "", name)?.is_missing() {
+        if way.get::<Content>("", name)?.is_missing() {
             let text =
                 format!("The {at} was ready, and its content {name} does not exist any more.");
             return way.tell(
@@ -60,7 +61,7 @@ pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     way.at(depth, at, "not ready");
     if let Some(name) = snapshot.content() {
         let object = Ref::new(Kind::Content, "", name);
-        if !way.get::<Content>(Kind::Content, "", name)?.is_missing() {
+        if !way.get::<Content>("", name)?.is_missing() {
             return content::content(way, &object, depth + 1);
         }
         let text = format!("The {at} is to be of the content {name}, which does not exist.");
@@ -76,12 +77,7 @@ pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
         .status
         .as_ref()
         .and_then(|status| status.error.as_ref());
-    if controller::check(way, depth + 1, Role::SnapshotController, "")? == Presence::Nobody {
-        let text = "No snapshot-controller runs in this cluster: nobody takes up VolumeSnapshots, and nobody says so.";
-        let finding = Finding::proved("C77", at, text)
-            .admin("install snapshot-controller once for the cluster");
-        return way.tell(finding);
-    }
+    no_controller(way, at, depth, "takes up VolumeSnapshots")?;
     if let Some(error) = error {
         return failed(way, at, driver.as_deref(), error);
     }
@@ -97,7 +93,7 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Ste
         return Ok(None);
     }
     let object = Ref::new(Kind::Claim, &at.namespace, name);
-    let claim = way.get::<Claim>(Kind::Claim, &at.namespace, name)?;
+    let claim = way.get::<Claim>(&at.namespace, name)?;
     let Got::Found(claim) = claim else {
         if claim.is_missing() {
             way.at(depth, &object, "does not exist");
@@ -116,9 +112,7 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Ste
         )?;
         return Ok(None);
     }
-    let volume = way
-        .get::<Volume>(Kind::Volume, "", &claim.spec.volume_name)?
-        .found();
+    let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
     let Some(volume) = volume else {
         return Ok(None);
     };
@@ -136,61 +130,22 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Ste
 
 /// C76, C79: the class.
 fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>) -> Step {
-    let classes = way.list::<SnapshotClass>(Kind::SnapshotClass, &Which::all())?;
-    let Some(name) = snapshot
-        .spec
-        .volume_snapshot_class_name
-        .as_deref()
-        .filter(|name| !name.is_empty())
-    else {
-        let Some(driver) = driver.filter(|_| classes.whole) else {
-            return Ok(());
+    let classes = way.all::<SnapshotClass>()?;
+    let name = snapshot.spec.volume_snapshot_class_name.as_deref();
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return match driver.filter(|_| classes.whole) {
+            Some(driver) => default_class(way, at, driver, &classes.items),
+            None => Ok(()),
         };
-        let defaults: Vec<_> = { classes.items.iter() }
-            .filter(|class| class.is_default() && class.driver == driver)
-            .map(|class| class.metadata.name.to_string())
-            .collect();
-        let text = match defaults.len() {
-            1 => return Ok(()),
-            0 => format!(
-                "The {at} names no VolumeSnapshotClass, and none for driver {driver} is the default."
-            ),
-            _ => format!(
-                "The {at} names no VolumeSnapshotClass, and there are several defaults for driver {driver}: {}.",
-                listed(&defaults)
-            ),
-        };
-        let own: Vec<_> = { classes.items.iter() }
-            .filter(|class| class.driver == driver)
-            .map(|class| class.metadata.name.to_string())
-            .collect();
-        let you = if own.is_empty() {
-            "take the snapshot again once there is a class".to_owned()
-        } else {
-            format!(
-                "take the snapshot again with volumeSnapshotClassName: {}",
-                own.join(" or ")
-            )
-        };
-        return way.tell(
-            Finding::proved("C79", at, text)
-                .you(you)
-                .admin("mark exactly one class of the driver as the default"),
-        );
     };
     let found = classes
         .items
         .iter()
         .find(|class| class.metadata.name == name);
-    let names: Vec<_> = classes
-        .items
-        .iter()
-        .map(|class| class.metadata.name.to_string())
-        .collect();
     let text = match (found, driver) {
         (None, _) if classes.whole => {
-            let near = nearest(name, names.iter().map(String::as_str))
-                .map(|near| format!(" Did you mean {near}?"));
+            let near = nearest(name, classes.names());
+            let near = near.map(|near| format!(" Did you mean {near}?"));
             format!(
                 "The {at} names VolumeSnapshotClass {name}, which does not exist.{}",
                 near.unwrap_or_default()
@@ -208,6 +163,37 @@ fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>)
         Finding::proved("C76", at, text)
             .you("take the snapshot again with a class of the claim's driver")
             .admin("or create the class"),
+    )
+}
+
+/// C79: not exactly one class is the default.
+fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&SnapshotClass]) -> Step {
+    let own = classes.iter().filter(|class| class.driver == driver);
+    let name = |class: &&&SnapshotClass| class.metadata.name.to_string();
+    let defaults: Vec<_> = own.clone().filter(|class| class.is_default()).collect();
+    let defaults: Vec<_> = defaults.iter().map(name).collect();
+    let text = match defaults.len() {
+        1 => return Ok(()),
+        0 => format!(
+            "The {at} names no VolumeSnapshotClass, and none for driver {driver} is the default."
+        ),
+        _ => format!(
+            "The {at} names no VolumeSnapshotClass, and there are several defaults for driver {driver}: {}.",
+            listed(&defaults)
+        ),
+    };
+    let own: Vec<_> = own.map(|class| &*class.metadata.name).collect();
+    let you = match own.is_empty() {
+        true => "take the snapshot again once there is a class".to_owned(),
+        false => format!(
+            "take the snapshot again with volumeSnapshotClassName: {}",
+            own.join(" or ")
+        ),
+    };
+    way.tell(
+        Finding::proved("C79", at, text)
+            .you(you)
+            .admin("mark exactly one class of the driver as the default"),
     )
 }
 
@@ -241,9 +227,9 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
     way.since = snapshot.metadata.deletion_timestamp.0;
     way.unfinished = true;
     way.at(depth, at, "is being deleted");
-    let has_finalizer = |name: &str| snapshot.metadata.finalizers.iter().any(|one| *one == name);
+    let has_finalizer = |name: &str| snapshot.metadata.has_finalizer(name);
     if has_finalizer(SNAPSHOT_AS_SOURCE) || has_finalizer(SNAPSHOT_IN_USE) {
-        let claims = way.list::<Claim>(Kind::Claim, &Which::of(&at.namespace))?;
+        let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
         let made = claims.items.iter().find(|claim| {
             claim.status.phase != "Bound"
                 && claim.source().is_some_and(|source| {
@@ -291,16 +277,19 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
         )));
     }
     if let Some(name) = snapshot.content()
-        && let Got::Found(content) = way.get::<Content>(Kind::Content, "", name)?
+        && let Got::Found(content) = way.get::<Content>("", name)?
     {
         content::content_leaving(way, &Ref::new(Kind::Content, "", name), depth + 1, content)?;
     }
-    if controller::check(way, depth + 1, Role::SnapshotController, "")? == Presence::Nobody {
-        let text = "No snapshot-controller runs in this cluster: nobody takes snapshots away.";
-        return way.tell(
-            Finding::proved("C77", at, text)
-                .admin("install snapshot-controller once for the cluster"),
-        );
+    no_controller(way, at, depth, "takes snapshots away")
+}
+
+/// C77: no snapshot-controller.
+pub(super) fn no_controller(way: &mut Way<'_>, at: &Ref, depth: usize, does: &str) -> Step {
+    let role = (Role::SnapshotController, "");
+    if controller::check(way, depth + 1, role.0, role.1)? != Presence::Nobody {
+        return Ok(());
     }
-    Ok(())
+    let finding = controller::nobody(way, "C77", at, role, does)?;
+    way.tell(finding.admin("install snapshot-controller once for the cluster; for group snapshots with the feature gate CSIVolumeGroupSnapshot"))
 }

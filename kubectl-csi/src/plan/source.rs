@@ -5,7 +5,7 @@ use sidecar::snapshot::ALLOW_MODE_CHANGE;
 
 use super::snapshot;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Step, Way};
 use crate::model::{Claim, Class, Content, Kind, Populator, Ref, Snapshot};
 
 pub(super) fn claim(
@@ -33,7 +33,7 @@ pub(super) fn claim(
             of_claim(way, at, depth, claim, &object)
         }
         (group, kind) => {
-            let populators = way.list::<Populator>(Kind::Populator, &Which::all())?;
+            let populators = way.all::<Populator>()?;
             let known = populators
                 .items
                 .iter()
@@ -70,7 +70,7 @@ fn of_snapshot(
     class: &Class,
     object: &Ref,
 ) -> Step {
-    let snapshot = match way.get::<Snapshot>(Kind::Snapshot, &object.namespace, &object.name)? {
+    let snapshot = match way.get::<Snapshot>(&object.namespace, &object.name)? {
         Got::Found(snapshot) => snapshot,
         Got::Unseen => return Ok(()),
         Got::Missing => {
@@ -86,7 +86,7 @@ fn of_snapshot(
             );
         }
     };
-    if snapshot.metadata.deletion_timestamp.0.is_some() && !snapshot.is_ready() {
+    if snapshot.metadata.is_leaving() && !snapshot.is_ready() {
         way.at(depth, object, "is being deleted");
         let text = format!("The claim is to be filled from the {object}, which is being deleted.");
         return way.tell(
@@ -108,6 +108,18 @@ fn of_snapshot(
         return Ok(());
     }
     way.at(depth, object, "is ready");
+    fits(way, at, claim, class, object, snapshot)
+}
+
+/// C85: a snapshot that is ready does not fit the claim.
+fn fits(
+    way: &mut Way<'_>,
+    at: &Ref,
+    claim: &Claim,
+    class: &Class,
+    object: &Ref,
+    snapshot: &Snapshot,
+) -> Step {
     let restore = snapshot
         .status
         .as_ref()
@@ -124,7 +136,7 @@ fn of_snapshot(
     let Some(name) = snapshot.content() else {
         return Ok(());
     };
-    let Got::Found(content) = way.get::<Content>(Kind::Content, "", name)? else {
+    let Got::Found(content) = way.get::<Content>("", name)? else {
         return Ok(());
     };
     if content.spec.driver != *class.provisioner {
@@ -167,7 +179,7 @@ fn of_snapshot(
 
 /// C20 of a clone.
 fn of_claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, object: &Ref) -> Step {
-    let source = match way.get::<Claim>(Kind::Claim, &object.namespace, &object.name)? {
+    let source = match way.get::<Claim>(&object.namespace, &object.name)? {
         Got::Found(source) => source,
         Got::Unseen => return Ok(()),
         Got::Missing => {

@@ -141,9 +141,25 @@ impl Finding {
         Self::new(id, Certainty::Guessed, object, text.into())
     }
 
-    /// With somebody else's words.
-    pub fn quoting(mut self, words: &str) -> Self {
-        self.quoted = Some(words.to_owned());
+    /// The objects say so, or, where not all could be seen, nothing contradicts it.
+    pub fn proved_if(
+        proved: bool,
+        id: &'static str,
+        object: &Ref,
+        text: impl Into<String>,
+    ) -> Self {
+        let certainty = if proved {
+            Certainty::Proved
+        } else {
+            Certainty::Guessed
+        };
+        Self::new(id, certainty, object, text.into())
+    }
+
+    /// With somebody else's words, if there are any.
+    pub fn quoting<'a>(mut self, words: impl Into<Option<&'a str>>) -> Self {
+        let words = words.into().filter(|words| !words.is_empty());
+        self.quoted = words.map(str::to_owned).or(self.quoted);
         self
     }
 
@@ -153,7 +169,8 @@ impl Finding {
         self
     }
 
-    fn remedy(mut self, who: Who, text: String) -> Self {
+    /// What somebody can do.
+    pub fn remedy(mut self, who: Who, text: String) -> Self {
         self.remedies.push(Remedy {
             who,
             text,

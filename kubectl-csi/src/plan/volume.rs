@@ -6,61 +6,36 @@ use super::delete;
 use super::pod::Consumer;
 use super::source::is_less;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which, one};
+use super::way::{Got, Step, Way};
 use super::words::listed;
 use crate::model::{Claim, Driver, Kind, Ref, Volume};
 
 /// The subject, or a station behind its claim.
-pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, _: Option<Consumer<'_>>) -> Step {
-    way.expect([one(at)])?;
-    let volume = match way.get::<Volume>(Kind::Volume, "", &at.name)? {
-        Got::Found(volume) => volume,
-        Got::Unseen => {
-            way.at(depth, at, "may not be read");
-            way.unfinished = true;
-            return Ok(());
-        }
-        Got::Missing => {
-            way.at(depth, at, "does not exist");
-            way.absent = true;
-            return Ok(());
-        }
+pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
+    let Some(volume) = way.subject::<Volume>(depth, at)? else {
+        return Ok(());
     };
-    way.since = volume
-        .status
-        .last_phase_transition_time
-        .0
-        .or(volume.metadata.creation_timestamp.0);
-    if volume.metadata.deletion_timestamp.0.is_some() {
+    let changed = volume.status.last_phase_transition_time.0;
+    way.since = changed.or(volume.metadata.creation_timestamp.0);
+    if volume.metadata.is_leaving() {
         return delete::volume(way, at, depth, volume);
     }
+    let owner = volume.spec.claim_ref.as_ref();
     match &*volume.status.phase {
         "Released" | "Failed" => delete::released(way, at, depth, volume),
         "Bound" => {
-            way.at(
-                depth,
-                at,
-                format!(
-                    "bound to {}",
-                    volume
-                        .spec
-                        .claim_ref
-                        .as_ref()
-                        .map(claim_of)
-                        .unwrap_or_default()
-                ),
-            );
-            let Some(reference) = &volume.spec.claim_ref else {
-                return Ok(());
-            };
-            let claim = Ref::new(Kind::Claim, &reference.namespace, &reference.name);
-            let found = way.get::<Claim>(Kind::Claim, &claim.namespace, &claim.name)?;
-            if let Got::Found(found) = found
-                && found.metadata.uid == *reference.uid
-            {
-                super::change::claim(way, &claim, depth + 1, found)?;
+            let of = owner.map(claim_of).unwrap_or_default();
+            way.at(depth, at, format!("bound to {of}"));
+            let Some(owner) = owner else { return Ok(()) };
+            let claim = Ref::new(Kind::Claim, &owner.namespace, &owner.name);
+            let found = way.get::<Claim>(&claim.namespace, &claim.name)?.found();
+            if volume.driver().is_some() {
+                attach::of_volume(way, at, depth + 1)?;
             }
-            attach::of_volume(way, at, depth + 1, volume)
+            match found.filter(|found| found.metadata.uid == *owner.uid) {
+                Some(found) => super::claim::used(way, &claim, depth + 1, found),
+                None => Ok(()),
+            }
         }
         _ => {
             way.at(depth, at, "is available");
@@ -77,7 +52,7 @@ pub(super) fn of_claim(
     claim: &Claim,
     consumer: Option<Consumer<'_>>,
 ) -> Step {
-    let volume = match way.get::<Volume>(Kind::Volume, "", &at.name)? {
+    let volume = match way.get::<Volume>("", &at.name)? {
         Got::Found(volume) => volume,
         Got::Unseen => {
             way.at(depth, at, "may not be read");
@@ -107,7 +82,7 @@ pub(super) fn of_claim(
     let Some(consumer) = consumer else {
         return Ok(());
     };
-    if volume.metadata.deletion_timestamp.0.is_some() {
+    if volume.metadata.is_leaving() {
         way.unfinished = true;
         let text = format!(
             "The {at} is being deleted, so it is not attached to another node, while {} wants it.",
@@ -125,7 +100,7 @@ pub(super) fn of_claim(
 /// A claim that names its volume itself, and is not bound (C22).
 pub(super) fn named(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     let object = Ref::new(Kind::Volume, "", &claim.spec.volume_name);
-    let volume = match way.get::<Volume>(Kind::Volume, "", &object.name)? {
+    let volume = match way.get::<Volume>("", &object.name)? {
         Got::Found(volume) => volume,
         Got::Unseen => return Ok(()),
         Got::Missing => {
@@ -211,7 +186,7 @@ fn lack(claim: &Claim, volume: &Volume) -> Option<String> {
 
 /// C7: no volume made by hand fits.
 pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    let volumes = way.list::<Volume>(Kind::Volume, &Which::all())?;
+    let volumes = way.all::<Volume>()?;
     let class = claim.class().unwrap_or_default();
     let own: Vec<_> = volumes
         .items
@@ -261,7 +236,7 @@ pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim
 
 /// The same for a class that is no object, if volumes have its name.
 pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    let volumes = way.list::<Volume>(Kind::Volume, &Which::all())?;
+    let volumes = way.all::<Volume>()?;
     let class = claim.class().unwrap_or_default();
     // Those that a provisioner made had a class that was an object once.
     let by_hand = |volume: &&&Volume| {
@@ -285,7 +260,7 @@ pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim:
 /// A volume that a pod names by its driver alone (C58).
 pub(super) fn inline(way: &mut Way<'_>, consumer: Consumer<'_>, name: &str, driver: &str) -> Step {
     let object = Ref::new(Kind::Driver, "", driver);
-    let known = way.get::<Driver>(Kind::Driver, "", driver)?;
+    let known = way.get::<Driver>("", driver)?;
     let text = match known {
         Got::Missing => format!(
             "The pod's volume {name} is one of driver {driver} without a claim, and there is no CSIDriver of that name, without which no driver may have such volumes."

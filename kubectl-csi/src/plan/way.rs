@@ -63,6 +63,13 @@ pub(super) struct Listed<'a, T> {
     pub(super) whole: bool,
 }
 
+impl<'a, T: Record> Listed<'a, T> {
+    /// Their names.
+    pub(super) fn names(&self) -> Vec<&'a str> {
+        self.items.iter().map(|one| &*one.meta().name).collect()
+    }
+}
+
 /// Which objects of a kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Which {
@@ -160,17 +167,12 @@ impl<'a> Way<'a> {
     ///
     /// # Errors
     /// It was not looked at yet.
-    pub(super) fn get<T: Record>(
-        &mut self,
-        kind: Kind,
-        namespace: &str,
-        name: &str,
-    ) -> Step<Got<'a, T>> {
+    pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Got<'a, T>> {
         let key = (namespace.into(), name.into());
-        if let Some(object) = T::shelf(self.seen, kind).get(&key) {
+        if let Some(object) = T::shelf(self.seen).get(&key) {
             return Ok(Got::Found(object));
         }
-        let want = one(&Ref::new(kind, namespace, name));
+        let want = one(&Ref::new(T::KIND, namespace, name));
         match self.seen.standing(&want) {
             Some(Answer::Whole | Answer::NotServed) => Ok(Got::Missing),
             Some(Answer::Refused(why)) => {
@@ -184,12 +186,40 @@ impl<'a> Way<'a> {
         }
     }
 
+    /// The object that is asked about. Where it is not there, the way says so and ends; a kind that the API server does
+    /// not serve is the caller's.
+    ///
+    /// # Errors
+    /// It was not looked at yet.
+    pub(super) fn subject<T: Record>(&mut self, depth: usize, at: &Ref) -> Step<Option<&'a T>> {
+        match self.get::<T>(&at.namespace, &at.name)? {
+            Got::Found(object) => return Ok(Some(object)),
+            Got::Unseen => {
+                self.at(depth, at, "may not be read");
+                self.unfinished = true;
+            }
+            Got::Missing => {
+                self.at(depth, at, "does not exist");
+                self.absent = true;
+            }
+        }
+        Ok(None)
+    }
+
+    /// All of a kind in the cluster.
+    ///
+    /// # Errors
+    /// They were not looked at yet.
+    pub(super) fn all<T: Record>(&mut self) -> Step<Listed<'a, T>> {
+        self.list::<T>(&Which::all())
+    }
+
     /// A list.
     ///
     /// # Errors
     /// It was not looked at yet.
-    pub(super) fn list<T: Record>(&mut self, kind: Kind, which: &Which) -> Step<Listed<'a, T>> {
-        let want = many(kind, which);
+    pub(super) fn list<T: Record>(&mut self, which: &Which) -> Step<Listed<'a, T>> {
+        let want = many(T::KIND, which);
         let whole = match self.seen.standing(&want) {
             Some(Answer::Whole | Answer::NotServed) => true,
             Some(Answer::Refused(why)) => {
@@ -201,7 +231,7 @@ impl<'a> Way<'a> {
                 return Err(Stop::Look);
             }
         };
-        let shelf = T::shelf(self.seen, kind);
+        let shelf = T::shelf(self.seen);
         let fits = |object: &&T| {
             let mut fields = which.fields.iter();
             fields.all(|(name, value)| object.field(name) == value)
@@ -243,7 +273,7 @@ impl<'a> Way<'a> {
     /// # Errors
     /// They were not looked at yet.
     pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
-        let events = self.list::<Event>(Kind::Event, &events_of(about))?;
+        let events = self.list::<Event>(&events_of(about))?;
         let mut events = events.items;
         // An earlier object of the same name has nothing to do with it. Kubelet gives nodes another uid.
         let uid = { self.seen.uid(about) }.filter(|_| about.kind != Kind::Node);

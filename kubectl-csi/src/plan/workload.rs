@@ -39,19 +39,30 @@ fn with_role(spec: &PodSpec, role: Role) -> Option<&Container> {
     })
 }
 
+/// Whether `text` has the name of this driver in it, and not that of another one that only ends or begins with it.
+fn names(text: &str, driver: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    text.match_indices(driver).any(|(start, _)| {
+        let before = text.get(..start).unwrap_or_default();
+        let behind = text.get(start + driver.len()..).unwrap_or_default();
+        // Sockets are called after their drivers.
+        let ends = behind.starts_with(".sock") || behind.starts_with("-reg.sock");
+        !before.ends_with(of_name) && (ends || !behind.starts_with(of_name))
+    })
+}
+
 /// Whether a pod says that it is of this driver: in an argument, a value, a path, an image.
 pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
-    let inside = |text: &str| text.contains(driver);
     let container = |one: &Container| {
         let texts = one.args.iter().chain(&one.command);
-        let values = one.env.iter().map(|variable| &variable.value);
-        texts.chain(values).any(|text| inside(text)) || inside(&one.image)
+        let mut texts = texts.chain(one.env.iter().map(|variable| &variable.value));
+        texts.any(|text| names(text, driver)) || names(&one.image, driver)
     };
-    let paths = spec
+    let mut paths = spec
         .volumes
         .iter()
         .filter_map(|volume| volume.host_path.as_ref());
-    spec.containers.iter().any(container) || { paths }.any(|path| inside(&path.path))
+    spec.containers.iter().any(container) || paths.any(|path| names(&path.path, driver))
 }
 
 /// Whether any workload says a driver's name: provisioners that are none of CSI's have neither objects nor known programs.
@@ -67,9 +78,9 @@ pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
 fn workloads<'a>(way: &mut Way<'a>) -> Step<(Vec<(Kind, &'a Workload)>, bool)> {
     let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet];
     way.expect(kinds.map(|kind| many(kind, &Which::all())))?;
-    let deployments = way.list::<Deployment>(Kind::Deployment, &Which::all())?;
-    let stateful = way.list::<StatefulSet>(Kind::StatefulSet, &Which::all())?;
-    let daemons = way.list::<DaemonSet>(Kind::DaemonSet, &Which::all())?;
+    let deployments = way.all::<Deployment>()?;
+    let stateful = way.all::<StatefulSet>()?;
+    let daemons = way.all::<DaemonSet>()?;
     let whole = deployments.whole && stateful.whole && daemons.whole;
     let all = deployments
         .items
@@ -122,7 +133,7 @@ pub(super) fn unelected(
     way.expect(places.iter().map(|which| many(Kind::Pod, which)))?;
     let (mut pods, mut seen) = (Vec::new(), all);
     for which in &places {
-        let listed = way.list::<Pod>(Kind::Pod, which)?;
+        let listed = way.list::<Pod>(which)?;
         seen &= listed.whole;
         pods.extend(listed.items.into_iter().filter(|pod| {
             let named = !role.is_of_driver() || names_driver(&pod.spec, driver);
@@ -140,28 +151,31 @@ pub(super) fn unelected(
     }
     if let Some((kind, workload)) = own.first() {
         let at = Ref::new(*kind, &workload.metadata.namespace, &workload.metadata.name);
-        way.at(depth, &at, "is scaled to 0");
-        let text = format!(
-            "{} of {driver} is not running: the {at} is scaled to 0.",
-            role.program()
-        );
-        let finding = if seen {
-            Finding::proved("C9", &at, text)
-        } else {
-            Finding::guessed("C9", &at, text)
-        };
-        let finding = finding
-            .admin("scale it up")
-            .command(format!(
-                "kubectl -n {} scale {} {} --replicas=1",
-                at.namespace,
-                kind.plural(),
-                at.name
-            ))
-            .risk("if another workload does the same without leader election, two are at work");
-        way.tell(finding)?;
+        stopped(way, depth, role, driver, &at, seen)?;
     }
     Ok(Presence::Unknown)
+}
+
+/// C9: scaled to nothing.
+fn stopped(
+    way: &mut Way<'_>,
+    depth: usize,
+    role: Role,
+    driver: &str,
+    at: &Ref,
+    seen: bool,
+) -> Step {
+    way.at(depth, at, "is scaled to 0");
+    let program = role.program();
+    let text = format!("{program} of {driver} is not running: the {at} is scaled to 0.");
+    let (namespace, plural, name) = (&at.namespace, at.kind.plural(), &at.name);
+    let finding = Finding::proved_if(seen, "C9", at, text)
+        .admin("scale it up")
+        .command(format!(
+            "kubectl -n {namespace} scale {plural} {name} --replicas=1"
+        ))
+        .risk("if another workload does the same without leader election, two are at work");
+    way.tell(finding)
 }
 
 /// The texts of a program that ends because of its command line.
@@ -173,73 +187,28 @@ const REFUSED_FLAGS: &[&str] = &[
     "unrecognized feature-gate",
 ];
 
-/// C9 and C93: the pod does not run, and what its containers say of that.
-pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> Step {
-    let at = super::pod::of(pod);
-    let bad = |one: &&ContainerStatus| !one.ready;
-    let of_role = with_role(&pod.spec, role).map(|container| &*container.name);
-    let mut statuses: Vec<_> = pod.status.container_statuses.iter().filter(bad).collect();
-    statuses.sort_by_key(|one| Some(&*one.name) != of_role);
-    let Some(container) = statuses.first() else {
-        let scheduled = pod
-            .condition("PodScheduled")
-            .filter(|one| one.status == "False");
-        way.at(depth, &at, "does not run");
-        let text = format!(
-            "{} does not run: the {at} {}.",
-            role.program(),
-            match scheduled {
-                Some(_) => "has no node",
-                None => "has not started",
-            }
-        );
-        let finding = Finding::proved("C9", &at, text);
-        let finding = match scheduled {
-            Some(condition) => finding.quoting(&condition.message),
-            None => finding,
-        };
-        return way.tell(finding.admin("see its events").command(format!(
-            "kubectl -n {} describe pod {}",
-            at.namespace, at.name
-        )));
+/// A container that keeps its pod from running.
+pub(super) struct Broken<'a> {
+    pub(super) container: &'a ContainerStatus,
+    /// For the station: `container driver: CrashLoopBackOff, 9 restarts`.
+    pub(super) says: String,
+    /// `container driver is in CrashLoopBackOff after 9 restarts; it last ended with code 1 (Error)`.
+    pub(super) text: String,
+    /// Its last words, or kubelet's about it.
+    pub(super) words: &'a str,
+    /// The command that shows its log.
+    pub(super) log: String,
+}
+
+/// The container that keeps a pod from running, as it is told.
+pub(super) fn broken_container(pod: &Pod) -> Option<Broken<'_>> {
+    let container = pod.broken()?;
+    let (name, restarts) = (&container.name, container.restart_count);
+    let is = match container.waits_for() {
+        Some(reason) => format!("in {reason}"),
+        None => "not ready".to_owned(),
     };
-    let ended = container
-        .last_state
-        .terminated
-        .as_ref()
-        .or(container.state.terminated.as_ref());
-    let waiting = container.state.waiting.as_ref();
-    let message = ended.map(|end| &*end.message).unwrap_or_default();
-    let says = waiting
-        .map(|one| &*one.reason)
-        .filter(|reason| !reason.is_empty())
-        .unwrap_or("not ready");
-    way.at(
-        depth,
-        &at,
-        format!(
-            "container {}: {says}, {} restarts",
-            container.name, container.restart_count
-        ),
-    );
-    let log = format!(
-        "kubectl -n {} logs {} -c {} --previous",
-        at.namespace, at.name, container.name
-    );
-    let code = ended.map(|end| end.exit_code);
-    if has(message, REFUSED_FLAGS)
-        || (matches!(code, Some(2 | 255)) && has(message, &["usage of", "flag"]))
-    {
-        let text = format!(
-            "Container {} of the {at} ends at its start with code {}: this version does not know a flag or feature gate of its command line.",
-            container.name,
-            code.unwrap_or_default()
-        );
-        let finding = Finding::proved("C93", &at, text).quoting(message).admin(
-            "take that flag out of the workload's arguments, or go back to the image that had it",
-        );
-        return way.tell(finding);
-    }
+    let ended = container.ended();
     let last = match ended {
         Some(end) if end.reason == "OOMKilled" => {
             "; it was killed because it used more memory than its limit".to_owned()
@@ -250,31 +219,95 @@ pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> 
         ),
         None => String::new(),
     };
-    let text = format!(
-        "{} does not run: container {} of the {at} is in {says} after {} restarts{last}.",
-        role.program(),
-        container.name,
-        container.restart_count
-    );
-    let finding = Finding::proved("C9", &at, text);
-    let words = if message.is_empty() {
-        waiting.map(|one| &*one.message).unwrap_or_default()
-    } else {
-        message
+    let message = ended
+        .map(|end| &*end.message)
+        .filter(|text| !text.is_empty());
+    let waiting = container.state.waiting.as_ref().map(|one| &*one.message);
+    let (namespace, of) = (&pod.metadata.namespace, &pod.metadata.name);
+    Some(Broken {
+        container,
+        says: format!(
+            "container {name}: {}, {restarts} restarts",
+            container.waits_for().unwrap_or("not ready")
+        ),
+        text: format!("container {name} is {is} after {restarts} restarts{last}"),
+        words: message.or(waiting).unwrap_or_default(),
+        log: format!("kubectl -n {namespace} logs {of} -c {name} --previous"),
+    })
+}
+
+/// C9 and C93: the pod does not run, and what its containers say of that.
+pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> Step {
+    let at = super::pod::of(pod);
+    let program = role.program();
+    let Some(broken) = broken_container(pod) else {
+        let condition = pod.condition("PodScheduled");
+        let unscheduled = condition.filter(|one| one.status == "False");
+        way.at(depth, &at, "does not run");
+        let says = match unscheduled {
+            Some(_) => "has no node",
+            None => "has not started",
+        };
+        let text = format!("{program} does not run: the {at} {says}.");
+        let finding = Finding::proved("C9", &at, text)
+            .quoting(unscheduled.map(|condition| &*condition.message))
+            .admin("see its events")
+            .command(format!(
+                "kubectl -n {} describe pod {}",
+                at.namespace, at.name
+            ));
+        return way.tell(finding);
     };
-    let finding = if words.is_empty() {
-        finding
-    } else {
-        finding.quoting(words)
-    };
-    let image = has(says, &["imagepull", "invalidimage"]);
+    way.at(depth, &at, &*broken.says);
+    let ended = broken.container.ended();
+    let code = ended.map(|end| end.exit_code);
+    let message = ended.map(|end| &*end.message).unwrap_or_default();
+    let usage = matches!(code, Some(2 | 255)) && has(message, &["usage of", "flag"]);
+    if usage || has(message, REFUSED_FLAGS) {
+        let text = format!(
+            "Container {} of the {at} ends at its start with code {}: this version does not know a flag or feature gate of its command line.",
+            broken.container.name,
+            code.unwrap_or_default()
+        );
+        let finding = Finding::proved("C93", &at, text).quoting(message).admin(
+            "take that flag out of the workload's arguments, or go back to the image that had it",
+        );
+        return way.tell(finding);
+    }
+    let text = format!("{program} does not run: in the {at}, {}.", broken.text);
+    let finding = Finding::proved("C9", &at, text).quoting(broken.words);
+    let pulls = has(&broken.says, &["imagepull", "invalidimage"]);
     let finding = match ended {
-        _ if image => finding.admin("correct the image, or give the pod the right to pull it"),
-        Some(end) if end.reason == "OOMKilled" => finding.admin(format!(
-            "raise the memory limit of container {}",
-            container.name
-        )),
-        _ => finding.admin("its log says why").command(log),
+        _ if pulls => finding.admin("correct the image, or give the pod the right to pull it"),
+        Some(end) if end.reason == "OOMKilled" => {
+            let name = &broken.container.name;
+            finding.admin(format!("raise the memory limit of container {name}"))
+        }
+        _ => finding.admin("its log says why").command(broken.log),
     };
     way.tell(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_is_named_only_by_its_whole_name() {
+        let driver = "csi.example.com";
+        for (text, named) in [
+            ("--name=csi.example.com", true),
+            ("/var/lib/kubelet/plugins/csi.example.com/csi.sock", true),
+            ("registry/csi.example.com:v1", true),
+            ("/csi/csi.example.com.sock", true),
+            ("csi.example.com-reg.sock", true),
+            ("--name=rook.csi.example.com", false),
+            ("csi.example.com.v2", false),
+            ("csi.example.comet", false),
+            ("rook.csi.example.com csi.example.com", true),
+            ("", false),
+        ] {
+            assert_eq!(names(text, driver), named, "{text}");
+        }
+    }
 }

@@ -105,7 +105,14 @@ fn headline(verdict: &Verdict) -> String {
         }
         State::Waits => format!("{subject} has been waiting{since}, as it should"),
         State::Stuck => format!("{subject} has been waiting{since}"),
-        State::Unknown if verdict.absent => format!("{subject} does not exist"),
+        State::Unknown if verdict.absent => {
+            let namespace = match &*verdict.subject.namespace {
+                "" => String::new(),
+                namespace => format!(" -n {}", plain(namespace)),
+            };
+            let plural = verdict.subject.kind.plural();
+            format!("{subject} does not exist; kubectl get {plural}{namespace} lists those that do")
+        }
         State::Unknown => format!("{subject}: could not be determined"),
     }
 }

@@ -37,6 +37,9 @@ pub enum LookError {
     /// There was no answer.
     #[error("the API server does not answer: {0}")]
     Silent(String),
+    /// This is a fault of the program.
+    #[error("{0} leads from object to object without an end; please report it with the objects")]
+    Endless(String),
     /// It does not know us.
     #[error(
         "the API server does not accept the credentials (401); see the user of the kubeconfig's context"

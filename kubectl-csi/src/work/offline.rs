@@ -40,7 +40,7 @@ pub enum OfflineError {
         path: PathBuf,
     },
     /// There is nothing in it.
-    #[error("--offline {}: no object of a kind that matters; put pods, claims, volumes and the like into it: kubectl get pods,pvc,pv,sc,volumeattachments,csinodes,csidrivers,nodes,events,leases -A -o json", path.display())]
+    #[error("--offline {}: no object of a kind that matters; kubectl csi why --help has the commands that write them into it", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -228,7 +228,7 @@ mod tests {
         let path = folder.path().join("dump");
         std::fs::write(&path, text).unwrap();
         let (seen, unreadable) = read(&path).unwrap();
-        let pods = Pod::shelf(&seen, Kind::Pod).keys();
+        let pods = Pod::shelf(&seen).keys();
         (pods.map(|(_, name)| name.to_string()).collect(), unreadable)
     }
 
@@ -288,6 +288,6 @@ mod tests {
         std::fs::write(inner.join("log.txt"), "{").unwrap();
         std::fs::write(inner.join("broken.json"), "{").unwrap();
         let (seen, unreadable) = read(folder.path()).unwrap();
-        assert_eq!((Pod::shelf(&seen, Kind::Pod).len(), unreadable), (1, 1));
+        assert_eq!((Pod::shelf(&seen).len(), unreadable), (1, 1));
     }
 }

@@ -43,6 +43,13 @@ const MACROS: &[(&str, &str)] = &[
         r#"pod shop/db-0 spec.nodeName
 pod shop/db-0 status = {"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"","lastTransitionTime":"2026-11-27T14:25:00Z"}]}"#,
     ),
+    // The pod has a second volume, in another zone.
+    (
+        "two",
+        r#"pod shop/db-0 spec.volumes = [{"name":"data","persistentVolumeClaim":{"claimName":"data-db-0"}},{"name":"log","persistentVolumeClaim":{"claimName":"log"}}]
++ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"log","namespace":"shop"},"spec":{"volumeName":"pvc-2","storageClassName":"standard"},"status":{"phase":"Bound"}}
++ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-2"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-2"},"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["b"]}]}]}}},"status":{"phase":"Bound"}}"#,
+    ),
     (
         "unattached",
         r#"@creating
@@ -59,6 +66,10 @@ va csi-c4 metadata.creationTimestamp = "2026-11-27T14:25:00Z""#,
     (
         "nobody",
         "- lease storage/csi-example-com\n- lease storage/external-attacher-leader-csi-example-com\n- lease storage/external-resizer-csi-example-com\n- lease storage/external-snapshotter-leader-csi-example-com\n- statefulset storage/csi-controller\n- pod storage/csi-controller-0",
+    ),
+    (
+        "uninstalled",
+        "- csidriver csi.example.com\n- daemonset storage/csi-node\ncsinode worker-1 spec.drivers = []\ncsinode worker-2 spec.drivers = []\ncsinode worker-3 spec.drivers = []",
     ),
     (
         "growing",
@@ -312,6 +323,10 @@ pub(crate) struct Row {
     pub(crate) certainty: String,
     pub(crate) subject: String,
     pub(crate) edits: Vec<String>,
+    /// What the first cause says, remedies included.
+    pub(crate) says: Vec<String>,
+    /// What it does not say.
+    pub(crate) hides: Vec<String>,
 }
 
 impl Row {
@@ -322,7 +337,7 @@ impl Row {
     }
 }
 
-/// The tables: `ID CERTAINTY SUBJECT`, then edits that are indented.
+/// The tables: `ID CERTAINTY SUBJECT`, then edits that are indented, `? TEXT` for what the cause says and `?! TEXT` for what it must not say.
 pub(crate) fn rows() -> Vec<Row> {
     read(&[
         include_str!("claim.txt"),
@@ -348,7 +363,12 @@ fn read(tables: &[&str]) -> Vec<Row> {
             continue;
         }
         if line.starts_with(' ') {
-            rows.last_mut().unwrap().edits.push(text.to_owned());
+            let row = rows.last_mut().unwrap();
+            match (text.strip_prefix("?! "), text.strip_prefix("? ")) {
+                (Some(hidden), _) => row.hides.push(hidden.to_owned()),
+                (_, Some(said)) => row.says.push(said.to_owned()),
+                _ => row.edits.push(text.to_owned()),
+            }
             continue;
         }
         let words: Vec<_> = text.split(' ').collect();
@@ -360,6 +380,8 @@ fn read(tables: &[&str]) -> Vec<Row> {
             certainty: certainty.to_owned(),
             subject: subject.to_owned(),
             edits: Vec::new(),
+            says: Vec::new(),
+            hides: Vec::new(),
         });
     }
     rows

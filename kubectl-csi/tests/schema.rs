@@ -1,0 +1,88 @@
+//! `docs/why.schema.json` says what `-o json` prints, and nothing else.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
+
+#[path = "worlds/world.rs"]
+mod world;
+
+use kubectl_csi::show::{Format, Style, overview, verdict};
+use serde_json::Value;
+use world::rows;
+
+const SCHEMA: &str = include_str!("../../docs/why.schema.json");
+
+/// What of JSON Schema the file uses; every field that is printed has to be in it.
+fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).unwrap();
+        return check(root, target, value, at);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let mut results = any.iter().map(|one| check(root, one, value, at));
+        return results
+            .find(Result::is_ok)
+            .unwrap_or(Err(format!("{at}: none fits")));
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return match values.contains(value) {
+            true => Ok(()),
+            false => Err(format!("{at}: {value}")),
+        };
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Number(_) => "integer",
+        Value::Bool(_) => "boolean",
+    };
+    let kinds = &schema["type"];
+    let known = kinds == kind
+        || kinds
+            .as_array()
+            .is_some_and(|all| all.contains(&kind.into()));
+    if !known {
+        return Err(format!("{at}: {kind}, not {kinds}"));
+    }
+    for (name, one) in value.as_object().into_iter().flatten() {
+        let own = schema["properties"].get(name);
+        let own = own.ok_or_else(|| format!("{at}.{name} is not in the schema"))?;
+        check(root, own, one, &format!("{at}.{name}"))?;
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        if value.get(name.as_str().unwrap()).is_none() {
+            return Err(format!("{at} has no {name}"));
+        }
+    }
+    for (index, one) in value.as_array().into_iter().flatten().enumerate() {
+        check(root, &schema["items"], one, &format!("{at}[{index}]"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn w_36_the_schema_says_what_is_printed() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let verdicts = &schema["$defs"]["verdict"];
+    for row in rows() {
+        let (answer, _) = row.world().ask(&row.subject, true);
+        let text = verdict(&answer, Format::Json, Style::default());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let checked = check(&schema, verdicts, &value, "");
+        assert_eq!(checked, Ok(()), "{} of {}", row.id, row.subject);
+        let (answer, _) = row.world().survey(None);
+        let text = overview(&answer, "", Format::Json, Style::default());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            check(&schema, &schema["$defs"]["overview"], &value, ""),
+            Ok(())
+        );
+        assert_eq!(check(&schema, &schema, &value, ""), Ok(()));
+    }
+}
