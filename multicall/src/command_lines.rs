@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use sidecar::flags::{self, Dialect, Exit, Note, Spec, Values, retired::Retired};
+use sidecar::flags::{self, Dialect, Exit, Note, Spec, retired::Retired};
+
+use crate::preflight::program::{PROGRAMS, Program, named};
 
 const TODAY: &str = include_str!("../tests/testdata/command-lines.tsv");
 const OLDER: &str = include_str!("../tests/testdata/command-lines-older.tsv");
@@ -19,84 +21,26 @@ struct Read {
     warnings: Vec<String>,
 }
 
-type Decide = fn(&Values) -> Result<(String, Vec<String>), Exit>;
-
-/// A program with a predecessor.
-struct Program {
-    name: &'static str,
-    spec: &'static Spec,
-    decide: Decide,
-    /// What it cannot do without.
-    required: &'static [&'static str],
-}
-
-static PROGRAMS: &[Program] = &[
-    Program {
-        name: "csi-attacher",
-        spec: &attacher::args::SPEC,
-        decide: |values| Ok(shown(attacher::args::decide(values)?)),
-        required: &[],
-    },
-    Program {
-        name: "csi-node-driver-registrar",
-        spec: &registrar::args::SPEC,
-        decide: |values| Ok(shown((registrar::args::decide(values)?, Vec::new()))),
-        required: &["--kubelet-registration-path=/p"],
-    },
-    Program {
-        name: "csi-provisioner",
-        spec: &provisioner::args::SPEC,
-        decide: |values| {
-            let environment = provisioner::args::Environment::new(|name| Some(name.to_owned()));
-            Ok(shown(provisioner::args::decide(values, &environment)?))
-        },
-        required: &[],
-    },
-    Program {
-        name: "csi-resizer",
-        spec: &resizer::args::SPEC,
-        decide: |values| Ok(shown(resizer::args::decide(values)?)),
-        required: &[],
-    },
-    Program {
-        name: "csi-snapshotter",
-        spec: &snapshotter::args::SPEC,
-        decide: |values| Ok(shown(snapshotter::args::decide(values, Some("node"))?)),
-        required: &[],
-    },
-    Program {
-        name: "livenessprobe",
-        spec: &livenessprobe::args::SPEC,
-        decide: |values| Ok(shown((livenessprobe::args::decide(values)?, Vec::new()))),
-        required: &[],
-    },
-    Program {
-        name: "snapshot-controller",
-        spec: &snapshot_controller::args::SPEC,
-        decide: |values| Ok(shown(snapshot_controller::args::decide(values)?)),
-        required: &[],
-    },
-];
-
-fn shown<T: std::fmt::Debug>((decided, warnings): (T, Vec<String>)) -> (String, Vec<String>) {
-    (format!("{decided:?}"), warnings)
-}
-
 fn program(name: &str) -> &'static Program {
-    let program = PROGRAMS.iter().find(|program| program.name == name);
-    program.unwrap_or_else(|| panic!("{name}"))
+    named(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// What a program cannot do without.
+pub(crate) fn required(name: &str) -> Option<&'static str> {
+    (name == "csi-node-driver-registrar").then_some("--kubelet-registration-path=/p")
 }
 
 impl Program {
     /// Reads what it cannot do without, and then these.
     fn with<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Read, Exit> {
-        let required = [self.name].into_iter().chain(self.required.iter().copied());
+        let required = [self.name].into_iter().chain(required(self.name));
         let line = required.chain(arguments.iter().map(AsRef::as_ref));
         let values = flags::parse(self.spec, line)?;
-        let (decided, more) = (self.decide)(&values)?;
-        let warnings = values.warnings().iter().cloned().chain(more);
+        // Each variable is set, to its own name.
+        let read = (self.decide)(&values, &|name| Some(name.to_owned()))?;
+        let warnings = values.warnings().iter().cloned().chain(read.warnings);
         Ok(Read {
-            decided,
+            decided: read.decided,
             warnings: warnings.collect(),
         })
     }

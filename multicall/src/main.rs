@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod command_lines;
+mod preflight;
 mod programs;
 
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ fn choose(argv: Vec<OsString>) -> Result<(&'static Program, Vec<OsString>), Exit
     }
     let first = first.map(|first| first.to_string_lossy());
     match first.as_deref() {
+        Some("preflight") => Ok((&programs::PREFLIGHT, argv)),
         Some("-version") => Err(Exit::version(NAME, VERSION)),
         Some("-help") => Err(Exit {
             stdout: usage(),
@@ -67,7 +69,8 @@ fn usage() -> String {
     let names = programs::ALL.iter().map(|program| program.name);
     format!(
         "Usage: {NAME} PROGRAM [FLAGS], or a link to it that has the program's name\n       {NAME} \
-         --controllers=LIST [FLAGS], for the controllers of a driver in one process (--help)\n\
+         --controllers=LIST [FLAGS], for the controllers of a driver in one process (--help)\n       {NAME} \
+         preflight FILE|-|KIND/NAME, for what changes if a driver's images change (preflight --help)\n\
          Programs: {}\n",
         names.collect::<Vec<_>>().join(", ")
     )
@@ -131,6 +134,18 @@ mod tests {
         assert_eq!(version, Exit::version("csi-sidecars", VERSION));
         let help = chosen("csi-sidecars -help").unwrap_err();
         assert_eq!((help.code, help.stdout), (0, usage()));
+    }
+
+    #[test]
+    fn preflight_is_a_word_of_its_own() {
+        let line = "csi-sidecars preflight - -n csi";
+        assert_eq!(
+            chosen(line),
+            Ok(("preflight", "preflight - -n csi".to_owned()))
+        );
+        // Behind a link it is an argument as any other.
+        let line = "/csi-attacher preflight";
+        assert_eq!(chosen(line), Ok(("csi-attacher", line.to_owned())));
     }
 
     #[test]

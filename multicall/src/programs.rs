@@ -25,6 +25,12 @@ pub(crate) const TOGETHER: Program = Program {
     main: |argv| Box::pin(together::run::run(argv)),
 };
 
+/// What changes if the images of a driver's sidecars change.
+pub(crate) const PREFLIGHT: Program = Program {
+    name: "preflight",
+    main: |argv| Box::pin(crate::preflight::run(argv)),
+};
+
 /// All programs, sorted.
 pub(crate) const ALL: &[Program] = &[
     Program {

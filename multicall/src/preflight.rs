@@ -1,0 +1,187 @@
+//! `csi-sidecars preflight`: what changes if the images of a driver's sidecars change. It only reads.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `args` | the command line |
+//! | `input` | manifests |
+//! | `cluster` | the same objects, and reviews of access, from an API server |
+//! | `program` | the programs: their tables of flags, gates and permissions |
+//! | `container` | what a container runs, with which arguments |
+//! | `roles` | what an account may do |
+//! | `verdict` | what is said |
+//! | `flags`, `pod`, `around` | the checks |
+//! | `report` | how it is printed |
+
+mod args;
+mod around;
+mod cluster;
+mod container;
+mod flags;
+mod input;
+mod pod;
+pub(crate) mod program;
+mod report;
+mod roles;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use sidecar::rt::Exit;
+
+use crate::NAME;
+
+use args::{Format, From};
+use container::{Container, containers};
+use input::Input;
+use report::Report;
+use roles::Account;
+use verdict::{Answer, Case, Plan, Remark};
+
+/// What is looked at in a container. The order is that in which remarks are printed.
+type Check = fn(&Case<'_>, &mut Vec<Remark>);
+static CHECKS: &[Check] = &[
+    pod::image,
+    flags::warnings,
+    flags::variables,
+    pod::hooks,
+    pod::permissions,
+    pod::election,
+    pod::environment,
+    pod::resources,
+    pod::platform,
+    pod::deviations,
+    flags::rate,
+    pod::profiles,
+];
+
+/// Answers of an API server about accounts, by namespace and name.
+pub(crate) type Reviews = BTreeMap<(String, String), BTreeMap<String, bool>>;
+
+/// The program.
+///
+/// # Errors
+/// What it prints and how it ends, always.
+pub(crate) async fn run(argv: Vec<OsString>) -> Result<(), Exit> {
+    let ask = args::parse(argv.into_iter().skip(1).collect())?;
+    let mut plan = ask.plan;
+    let (input, reviews) = match &ask.from {
+        From::File(path) => (Input::read(path, &ask.namespace)?, Reviews::default()),
+        From::Cluster(what) => {
+            let (input, reviews, kubernetes) =
+                cluster::look(&ask.kubeconfig, &ask.namespace, what).await?;
+            plan.kubernetes = plan.kubernetes.or(kubernetes);
+            (input, reviews)
+        }
+    };
+    let report = examine(&input, &reviews, &plan, ask.driver.as_deref());
+    if report.answers.is_empty() {
+        return Err(Exit::failure(
+            1,
+            format!(
+                "no sidecar was found in {} objects: give preflight the workload that runs csi-provisioner, csi-attacher and the like, or their rendered manifests",
+                input.objects.len()
+            ),
+        ));
+    }
+    let stdout = match ask.format {
+        Format::Human => report::human(&report),
+        Format::Json => report::json(&report),
+    };
+    Err(Exit {
+        stdout,
+        ..Exit::with_code(report.code())
+    })
+}
+
+/// Every sidecar of the input; of one driver, if one is named.
+pub(crate) fn examine(
+    input: &Input,
+    reviews: &Reviews,
+    plan: &Plan,
+    driver: Option<&str>,
+) -> Report {
+    let mut report = Report {
+        around: [around::ports(input), around::metrics(input)].concat(),
+        passed_over: input.passed_over,
+        unreadable: input.unreadable.clone(),
+        ..Report::default()
+    };
+    for workload in input.workloads() {
+        if driver.is_some_and(|driver| !around::is_of(workload, driver)) {
+            continue;
+        }
+        let all = containers(input, workload);
+        let is_ours = |one: &Container<'_>| matches!(one.identity, container::Identity::Ours);
+        if !all
+            .iter()
+            .any(|one| one.program().is_some() || is_ours(one))
+        {
+            continue;
+        }
+        let account = Account::of(input, workload);
+        let account = match reviews.get(&Account::name_of(workload)) {
+            Some(answers) => account.reviewed(answers.clone()),
+            None => account,
+        };
+        let mut answers: Vec<_> = { all.iter() }
+            .filter_map(|container| answer(input, plan, container, &account))
+            .collect();
+        if let Some(first) = answers.first_mut() {
+            first.remarks.extend(around::together(plan, &all));
+            first.remarks.extend(around::back(&all));
+        }
+        report.answers.append(&mut answers);
+        let left = around::others(&all);
+        if !left.is_empty() {
+            report.left.push((around::called(workload), left));
+        }
+    }
+    report
+}
+
+fn answer(
+    input: &Input,
+    plan: &Plan,
+    container: &Container<'_>,
+    account: &Account<'_>,
+) -> Option<Answer> {
+    let workload = around::called(container.workload);
+    if let container::Identity::Ours = container.identity {
+        return Some(Answer {
+            workload,
+            container: container.name.to_owned(),
+            program: NAME,
+            remarks: vec![pod::ours(container)],
+        });
+    }
+    let program = container.program()?;
+    let (read, refusal) = match flags::read(program, container) {
+        Ok(read) => (Some(read), None),
+        Err(exit) => (None, Some(exit)),
+    };
+    let case = Case {
+        plan,
+        input,
+        container,
+        program,
+        read,
+        account,
+    };
+    let mut remarks = Vec::new();
+    // What a shell is given is no command line of the program.
+    if let Some(exit) =
+        refusal.filter(|_| !matches!(container.identity, container::Identity::Shell(_)))
+    {
+        remarks.push(flags::refused(&case, &exit));
+    }
+    CHECKS.iter().for_each(|check| check(&case, &mut remarks));
+    Some(Answer {
+        workload,
+        container: container.name.to_owned(),
+        program: program.name,
+        remarks,
+    })
+}

@@ -1,0 +1,329 @@
+//! Manifests: a file, the output of `helm template`, or what `kubectl get -o json` prints.
+//!
+//! Documents are told apart by their first lines, and only kinds that matter are parsed: a chart may bring megabytes of
+//! definitions, and what is between documents need not be YAML at all.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// More is not rendered from a chart.
+const LARGEST: u64 = 256 << 20;
+/// No object of an API server is larger, by far.
+const LARGEST_OBJECT: usize = 8 << 20;
+
+/// What is read; everything else is passed over.
+const KINDS: &[&str] = &[
+    "Deployment",
+    "DaemonSet",
+    "StatefulSet",
+    "ReplicaSet",
+    "Pod",
+    "ConfigMap",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ServiceMonitor",
+    "PodMonitor",
+    "PrometheusRule",
+    "List",
+];
+
+/// The input cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// The system says no.
+    #[error("{name}: {error}")]
+    Io { name: String, error: std::io::Error },
+    /// It is too large.
+    #[error("{name}: larger than 256 MiB; give it the rendered manifests of one driver")]
+    TooLarge { name: String },
+    /// It has nothing in it.
+    #[error(
+        "{name}: no Deployment, DaemonSet, StatefulSet or Pod in it; give it manifests, such as the output of helm template"
+    )]
+    Empty { name: String },
+}
+
+/// Where an object comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// File, and the line of its document.
+    file: String,
+    line: usize,
+    range: Range<usize>,
+}
+
+/// An object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// All that was read.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    pub(crate) objects: Vec<Object>,
+    /// Documents of other kinds.
+    pub(crate) passed_over: usize,
+    /// Documents that are none, or too large, by the line that they begin in.
+    pub(crate) unreadable: Vec<String>,
+    /// ConfigMaps that were not read yet.
+    maps: Vec<Origin>,
+    text: String,
+}
+
+/// The ConfigMaps that the containers of a pod take variables from.
+pub(crate) fn configured(spec: &Value) -> impl Iterator<Item = &str> {
+    let containers = list(spec, "/containers").iter();
+    let all = containers.chain(list(spec, "/initContainers"));
+    let names = all.flat_map(|container| {
+        let own = list(container, "/env").iter();
+        let own = own.map(|one| text(one, "/valueFrom/configMapKeyRef/name"));
+        let whole = list(container, "/envFrom").iter();
+        own.chain(whole.map(|one| text(one, "/configMapRef/name")))
+    });
+    names.filter(|name| !name.is_empty())
+}
+
+/// The text behind a path, or nothing.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The list behind a path, or an empty one.
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    let list = value.pointer(pointer).and_then(Value::as_array);
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Texts of the list behind a path.
+pub(crate) fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
+    list(value, pointer)
+        .iter()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+impl Input {
+    /// From a file, or standard input (`-`). `namespace` is that of objects that name none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn read(path: &Path, namespace: &str) -> Result<Self, InputError> {
+        let name = match path == Path::new("-") {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let mut bytes = Vec::new();
+        let read = match path == Path::new("-") {
+            true => std::io::stdin()
+                .lock()
+                .take(LARGEST + 1)
+                .read_to_end(&mut bytes),
+            false => std::fs::File::open(path)
+                .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)),
+        };
+        if let Err(error) = read {
+            return Err(InputError::Io { name, error });
+        }
+        if bytes.len() as u64 > LARGEST {
+            return Err(InputError::TooLarge { name });
+        }
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
+        let input = Self::parse(&name, text, namespace);
+        if input.workloads().next().is_none() {
+            return Err(InputError::Empty { name });
+        }
+        Ok(input)
+    }
+
+    /// From text.
+    pub(crate) fn parse(name: &str, text: String, namespace: &str) -> Self {
+        let mut input = Self::default();
+        let first = text.trim_start().chars().next();
+        if first == Some('{') {
+            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+            for document in documents {
+                match document {
+                    Ok(value) => input.take(value, namespace, &Origin::default()),
+                    Err(error) => input.unreadable.push(format!("{name}: {error}")),
+                }
+            }
+            return input;
+        }
+        for (line, range) in documents(&text) {
+            let document = text.get(range.clone()).unwrap_or_default();
+            let origin = Origin {
+                file: name.to_owned(),
+                line,
+                range,
+            };
+            input.document(document, namespace, &origin);
+        }
+        input.variables(&text, namespace);
+        input.text = text;
+        input
+    }
+
+    /// Reads the ConfigMaps that a container takes variables from; a chart may have many others.
+    fn variables(&mut self, text: &str, namespace: &str) {
+        let names: BTreeSet<String> = { self.workloads() }
+            .flat_map(|workload| configured(super::container::template(workload)))
+            .map(str::to_owned)
+            .collect();
+        for origin in std::mem::take(&mut self.maps) {
+            let document = text.get(origin.range.clone()).unwrap_or_default();
+            match names.iter().any(|name| document.contains(&**name)) {
+                true => self.object(document, namespace, &origin),
+                false => self.passed_over += 1,
+            }
+        }
+    }
+
+    fn document(&mut self, document: &str, namespace: &str, origin: &Origin) {
+        let content = |line: &str| !(line.trim().is_empty() || line.starts_with('#'));
+        if !document.lines().any(content) {
+            return;
+        }
+        match kind_of(document) {
+            Some("ConfigMap") => self.maps.push(origin.clone()),
+            Some(kind) if KINDS.contains(&kind) || kind.ends_with("List") => {
+                self.object(document, namespace, origin);
+            }
+            Some(_) | None => self.passed_over += 1,
+        }
+    }
+
+    fn object(&mut self, document: &str, namespace: &str, origin: &Origin) {
+        let place = format!("{}:{}", origin.file, origin.line);
+        if document.len() > LARGEST_OBJECT {
+            self.unreadable
+                .push(format!("{place}: larger than any object may be"));
+            return;
+        }
+        match serde_saphyr::from_str::<Value>(document) {
+            Ok(value) => self.take(value, namespace, origin),
+            Err(error) => {
+                let line = error.location().map_or(0, |at| at.line());
+                let line =
+                    origin.line + usize::try_from(line).unwrap_or_default().saturating_sub(1);
+                self.unreadable
+                    .push(format!("{}:{line}: no YAML of an object", origin.file));
+            }
+        }
+    }
+
+    fn take(&mut self, value: Value, namespace: &str, origin: &Origin) {
+        let kind = text(&value, "/kind").to_owned();
+        if kind.ends_with("List") {
+            let of_list = kind.trim_end_matches("List").to_owned();
+            for mut item in list(&value, "/items").iter().cloned() {
+                if text(&item, "/kind").is_empty()
+                    && let Some(object) = item.as_object_mut()
+                {
+                    object.insert("kind".to_owned(), Value::from(&*of_list));
+                }
+                self.take(item, namespace, origin);
+            }
+            return;
+        }
+        if !KINDS.contains(&&*kind) {
+            self.passed_over += 1;
+            return;
+        }
+        let own = text(&value, "/metadata/namespace");
+        let namespace = if own.is_empty() { namespace } else { own };
+        self.objects.push(Object {
+            namespace: namespace.to_owned(),
+            name: text(&value, "/metadata/name").to_owned(),
+            kind,
+            value,
+            origin: origin.clone(),
+        });
+    }
+
+    /// An object that did not come out of a file.
+    pub(crate) fn add(&mut self, value: Value) {
+        self.take(value, "default", &Origin::default());
+    }
+
+    /// What makes pods, and pods.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = &Object> {
+        let kinds = [
+            "Deployment",
+            "DaemonSet",
+            "StatefulSet",
+            "ReplicaSet",
+            "Pod",
+        ];
+        let makes = move |object: &&Object| kinds.contains(&&*object.kind);
+        self.objects.iter().filter(makes)
+    }
+
+    /// The object of this kind and name.
+    pub(crate) fn find(&self, kind: &str, namespace: &str, name: &str) -> Option<&Object> {
+        let mut own = self.objects.iter().filter(|object| object.kind == kind);
+        own.find(|one| one.namespace == namespace && one.name == name)
+    }
+
+    /// All objects of a kind.
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+        self.objects
+            .iter()
+            .filter(move |object| object.kind == kind)
+    }
+
+    /// File and line of the first line in the object's document that has `needle`.
+    pub(crate) fn place(&self, object: &Object, needle: &str) -> Option<String> {
+        let document = self.text.get(object.origin.range.clone())?;
+        let line = document.lines().position(|line| line.contains(needle))?;
+        Some(format!(
+            "{}:{}",
+            object.origin.file,
+            object.origin.line + line
+        ))
+    }
+}
+
+/// The documents of a YAML stream with the lines that they begin in.
+fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
+    let mut documents = Vec::new();
+    let (mut line, mut begin) = (1, 0);
+    let (mut at, mut number) = (0, 0);
+    for one in text.split_inclusive('\n') {
+        number += 1;
+        let end = at + one.len();
+        let behind = one.strip_prefix("---");
+        if behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+            documents.push((line, begin..at));
+            (line, begin) = (number + 1, end);
+        }
+        at = end;
+    }
+    documents.push((line, begin..at));
+    documents
+}
+
+/// The kind of a document, read off its line.
+fn kind_of(document: &str) -> Option<&str> {
+    let line = document
+        .lines()
+        .find_map(|line| line.strip_prefix("kind:"))?;
+    let line = line.split('#').next().unwrap_or_default();
+    Some(line.trim().trim_matches(['"', '\'']))
+}

@@ -1,0 +1,217 @@
+//! Upstream's programs and ours: how each reads its command line, and what it needs to be permitted.
+//!
+//! Nothing is described here: flags, gates and rules are the programs' own tables.
+
+use sidecar::controller;
+use sidecar::flags::{Exit, Spec, Values};
+use sidecar::kube::access::Rule;
+
+/// The environment of a container.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What a command line comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// The configuration, to be compared.
+    #[cfg(test)]
+    pub(crate) decided: String,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) rules: Rules,
+}
+
+/// What a program has to be permitted.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    /// With every driver.
+    pub(crate) always: Vec<Rule>,
+    /// Only with drivers that can do what the rule is for.
+    pub(crate) sometimes: Vec<Rule>,
+    /// Of the journal, if it keeps one.
+    pub(crate) journal: Option<Rule>,
+}
+
+impl Rules {
+    /// `all`: what a driver with every ability needs. Whether Secrets matter is a matter of classes and volumes.
+    fn new(mut always: Vec<Rule>, mut all: Vec<Rule>) -> Self {
+        always.retain(|rule| rule.resource != "secrets");
+        all.retain(|rule| !always.contains(rule));
+        Self {
+            always,
+            sometimes: all,
+            journal: None,
+        }
+    }
+}
+
+type Decide = fn(&Values, Environment<'_>) -> Result<Read, Exit>;
+
+/// A program with a predecessor.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    /// The name of its image behind prefixes such as `csi-` and `external-`.
+    pub(crate) stem: &'static str,
+    /// As `--controllers` of csi-sidecars calls it; empty where it is none of those.
+    pub(crate) controller: &'static str,
+    pub(crate) spec: &'static Spec,
+    pub(crate) decide: Decide,
+    /// Resident memory in MB, rounded up, in the largest test of docs/figures: 50,000 volumes, or 20,000 snapshots.
+    pub(crate) memory: u64,
+}
+
+fn read<C: std::fmt::Debug>(
+    (command, warnings): (controller::Command<C>, Vec<String>),
+    rules: impl FnOnce(&C) -> Rules,
+) -> Read {
+    #[cfg(test)]
+    let decided = format!("{command:?}");
+    let rules = match &command {
+        controller::Command::Run(config) => rules(config),
+        controller::Command::Version => Rules::default(),
+    };
+    Read {
+        #[cfg(test)]
+        decided,
+        warnings,
+        rules,
+    }
+}
+
+/// Of a program without permissions, whose command line has no warnings of its own.
+#[cfg_attr(
+    not(test),
+    expect(unused_variables, reason = "only tests compare configurations")
+)]
+fn plain(command: impl std::fmt::Debug) -> Read {
+    Read {
+        #[cfg(test)]
+        decided: format!("{command:?}"),
+        ..Read::default()
+    }
+}
+
+fn provisioner_rules(config: &provisioner::args::Config, namespace: Option<String>) -> Rules {
+    use provisioner::permission::{self, Uses};
+    use provisioner::plan::driver::Abilities;
+    let place = match &*config.lease_namespace {
+        "" => namespace.unwrap_or_default(),
+        given => given.to_owned(),
+    };
+    let journal = (config.settings.protection == provisioner::plan::settings::Protection::Journal)
+        .then_some(&*place);
+    let uses = Uses {
+        settings: &config.settings,
+        capacity: config
+            .capacity
+            .as_ref()
+            .map(|capacity| &*capacity.namespace),
+        sweep: config.sweep.is_some(),
+        journal,
+    };
+    let none = permission::rules(Abilities::default(), &uses);
+    let all = permission::rules(Abilities::new(|_| true, |_| true), &uses);
+    Rules {
+        journal: journal.map(permission::journal),
+        ..Rules::new(none, all)
+    }
+}
+
+fn resizer_rules(config: &resizer::args::Config) -> Rules {
+    use resizer::permission::rules;
+    use resizer::plan::driver::{Abilities, Expansion};
+    let all = Abilities {
+        expansion: Expansion::Controller,
+        modify: true,
+        ..Abilities::default()
+    };
+    let settings = &config.settings;
+    Rules::new(rules(Abilities::default(), settings), rules(all, settings))
+}
+
+/// All of them.
+pub(crate) static PROGRAMS: &[Program] = &[
+    Program {
+        name: "csi-attacher",
+        stem: "attacher",
+        controller: "attacher",
+        spec: &attacher::args::SPEC,
+        decide: |values, _| {
+            use attacher::permission::rules;
+            Ok(read(attacher::args::decide(values)?, |_| {
+                Rules::new(rules(false), rules(true))
+            }))
+        },
+        memory: 32,
+    },
+    Program {
+        name: "csi-node-driver-registrar",
+        stem: "node-driver-registrar",
+        controller: "node-driver-registrar",
+        spec: &registrar::args::SPEC,
+        decide: |values, _| Ok(plain(registrar::args::decide(values)?)),
+        memory: 3,
+    },
+    Program {
+        name: "csi-provisioner",
+        stem: "provisioner",
+        controller: "provisioner",
+        spec: &provisioner::args::SPEC,
+        decide: |values, environment| {
+            let own = provisioner::args::Environment::new(environment);
+            let command = provisioner::args::decide(values, &own)?;
+            let namespace = environment("preflight/namespace");
+            Ok(read(command, |config| provisioner_rules(config, namespace)))
+        },
+        memory: 24,
+    },
+    Program {
+        name: "csi-resizer",
+        stem: "resizer",
+        controller: "resizer",
+        spec: &resizer::args::SPEC,
+        decide: |values, _| Ok(read(resizer::args::decide(values)?, resizer_rules)),
+        memory: 32,
+    },
+    Program {
+        name: "csi-snapshotter",
+        stem: "snapshotter",
+        controller: "snapshotter",
+        spec: &snapshotter::args::SPEC,
+        decide: |values, environment| {
+            use snapshotter::permission::rules;
+            let node = environment("NODE_NAME");
+            let command = snapshotter::args::decide(values, node.as_deref())?;
+            Ok(read(command, |config| {
+                Rules::new(rules(false), rules(config.groups.is_some()))
+            }))
+        },
+        memory: 23,
+    },
+    Program {
+        name: "livenessprobe",
+        stem: "livenessprobe",
+        controller: "livenessprobe",
+        spec: &livenessprobe::args::SPEC,
+        decide: |values, _| Ok(plain(livenessprobe::args::decide(values)?)),
+        memory: 3,
+    },
+    Program {
+        name: "snapshot-controller",
+        stem: "snapshot-controller",
+        controller: "",
+        spec: &snapshot_controller::args::SPEC,
+        decide: |values, _| {
+            use snapshot_controller::permission::rules;
+            Ok(read(snapshot_controller::args::decide(values)?, |config| {
+                let with = rules(config.settings, config.groups);
+                Rules::new(rules(config.settings, false), with)
+            }))
+        },
+        memory: 21,
+    },
+];
+
+/// The program of this name.
+pub(crate) fn named(name: &str) -> Option<&'static Program> {
+    PROGRAMS.iter().find(|program| program.name == name)
+}

@@ -1,0 +1,421 @@
+//! What the account of a workload may do, from the roles and bindings of the input.
+//!
+//! Rules are read as the API server's authorizer reads them. What is bound to a role that is not in the input is unknown, never missing.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sidecar::kube::access::Rule;
+
+use super::input::{Input, Object, list, text, texts};
+
+/// Whether something is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grant {
+    Yes,
+    No,
+    /// A role is not in the input, or no binding of the account is.
+    Unknown,
+}
+
+/// What is asked of the authorizer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) group: &'a str,
+    /// With the subresource behind a slash.
+    pub(crate) resource: &'a str,
+    pub(crate) verb: &'a str,
+    /// Empty: in all of them.
+    pub(crate) namespace: &'a str,
+    /// It is about one object, whose name a rule that lists names is taken to list.
+    pub(crate) named: bool,
+}
+
+/// An account, and what is bound to it.
+#[derive(Debug)]
+pub(crate) struct Account<'a> {
+    /// Rules, with the namespace that they are bound in, or none.
+    rules: Vec<(Option<&'a str>, &'a Value)>,
+    /// Some of its roles, or all of its bindings, are elsewhere.
+    partial: bool,
+    /// Answers of an API server, by what was asked, where there are any.
+    reviewed: BTreeMap<String, bool>,
+}
+
+/// The built-in role that may do everything.
+const ADMIN: &str = "cluster-admin";
+
+fn named(subject: &Value, namespace: &str, name: &str) -> bool {
+    let user = format!("system:serviceaccount:{namespace}:{name}");
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
+    let called = text(subject, "/name");
+    match text(subject, "/kind") {
+        "ServiceAccount" => called == name && text(subject, "/namespace") == namespace,
+        "User" => called == user,
+        "Group" => groups.iter().any(|group| group == called),
+        _ => false,
+    }
+}
+
+impl<'a> Account<'a> {
+    /// The account of a workload's pods.
+    pub(crate) fn of(input: &'a Input, workload: &Object) -> Self {
+        let (namespace, name) = Self::name_of(workload);
+        Self::called(input, &namespace, &name)
+    }
+
+    /// Its namespace and name.
+    pub(crate) fn name_of(workload: &Object) -> (String, String) {
+        let spec = super::container::template(workload);
+        let name = match text(spec, "/serviceAccountName") {
+            "" => "default",
+            name => name,
+        };
+        (workload.namespace.clone(), name.to_owned())
+    }
+
+    /// The account of this name.
+    pub(crate) fn called(input: &'a Input, namespace: &str, name: &str) -> Self {
+        let mut account = Self {
+            rules: Vec::new(),
+            partial: false,
+            reviewed: BTreeMap::new(),
+        };
+        let mut bound = false;
+        for kind in ["ClusterRoleBinding", "RoleBinding"] {
+            for binding in input.of_kind(kind) {
+                // A binding of a namespace may leave out that of its subjects: the API server then takes none.
+                let mut subjects = list(&binding.value, "/subjects").iter();
+                if !subjects.any(|subject| named(subject, namespace, name)) {
+                    continue;
+                }
+                bound = true;
+                let place = (kind == "RoleBinding").then_some(&*binding.namespace);
+                account.bind(input, binding, place);
+            }
+        }
+        account.partial |= !bound;
+        account
+    }
+
+    fn bind(&mut self, input: &'a Input, binding: &'a Object, place: Option<&'a str>) {
+        let kind = text(&binding.value, "/roleRef/kind");
+        let name = text(&binding.value, "/roleRef/name");
+        let mut roles = input.of_kind(kind).filter(|role| role.name == name);
+        let role = match kind {
+            "Role" => roles.find(|role| role.namespace == binding.namespace),
+            _ => roles.next(),
+        };
+        let Some(role) = role else {
+            match name {
+                ADMIN => self.rules.push((place, everything())),
+                _ => self.partial = true,
+            }
+            return;
+        };
+        self.rules
+            .extend(rules_of(input, role).map(|rule| (place, rule)));
+    }
+
+    /// With an API server's answers, which count more than roles.
+    pub(crate) fn reviewed(mut self, answers: BTreeMap<String, bool>) -> Self {
+        self.reviewed = answers;
+        self
+    }
+
+    /// Whether the account may do it.
+    pub(crate) fn may(&self, question: Question<'_>) -> Grant {
+        if let Some(answer) = self.reviewed.get(&key(question)) {
+            return if *answer { Grant::Yes } else { Grant::No };
+        }
+        let granted = self.rules.iter().any(|(place, rule)| {
+            place.is_none_or(|place| place == question.namespace) && grants(rule, question)
+        });
+        match (granted, self.partial) {
+            (true, _) => Grant::Yes,
+            (false, true) => Grant::Unknown,
+            (false, false) => Grant::No,
+        }
+    }
+
+    /// The verbs of a rule that are not granted, and whether of some nobody knows. `named`: the rule is for one object.
+    pub(crate) fn lacks(&self, rule: &Rule, named: bool) -> (Vec<&'static str>, bool) {
+        let (mut missing, mut unknown) = (Vec::new(), false);
+        for verb in rule.verbs {
+            let question = Question {
+                group: rule.group,
+                resource: rule.resource,
+                verb,
+                namespace: rule.namespace.as_deref().unwrap_or_default(),
+                named,
+            };
+            match self.may(question) {
+                Grant::Yes => {}
+                Grant::No => missing.push(*verb),
+                Grant::Unknown => unknown = true,
+            }
+        }
+        (missing, unknown)
+    }
+}
+
+/// How an answer is remembered.
+pub(crate) fn key(question: Question<'_>) -> String {
+    let Question {
+        group,
+        resource,
+        verb,
+        namespace,
+        named: _,
+    } = question;
+    format!("{verb} {group}/{resource} {namespace}")
+}
+
+/// The rule of [`ADMIN`].
+fn everything() -> &'static Value {
+    static RULE: std::sync::LazyLock<Value> = std::sync::LazyLock::new(
+        || serde_json::json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}),
+    );
+    &RULE
+}
+
+/// A role's rules; those of an aggregated one are the rules of the roles that it selects.
+fn rules_of<'a>(input: &'a Input, role: &'a Object) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
+    let selectors = list(&role.value, "/aggregationRule/clusterRoleSelectors");
+    let own = list(&role.value, "/rules").iter();
+    if selectors.is_empty() {
+        return Box::new(own);
+    }
+    let others = input.of_kind("ClusterRole").filter(move |other| {
+        other.name != role.name
+            && selectors
+                .iter()
+                .any(|selector| selects(selector, &other.value))
+    });
+    Box::new(own.chain(others.flat_map(|other| list(&other.value, "/rules"))))
+}
+
+fn selects(selector: &Value, object: &Value) -> bool {
+    let label = |name: &str| object.pointer("/metadata/labels")?.get(name)?.as_str();
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let mut labels = labels.into_iter().flatten();
+    let mut expressions = list(selector, "/matchExpressions").iter();
+    labels.all(|(name, value)| label(name) == value.as_str())
+        && expressions.all(|one| {
+            let value = label(text(one, "/key"));
+            let listed = value.is_some_and(|value| texts(one, "/values").contains(&value));
+            match text(one, "/operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Whether one rule grants it, as the authorizer of RBAC reads it: a rule for objects of certain names grants nothing for all.
+fn grants(rule: &Value, question: Question<'_>) -> bool {
+    let has = |pointer: &str, wanted: &str| {
+        let all = texts(rule, pointer);
+        all.contains(&"*") || all.contains(&wanted)
+    };
+    let resource = question.resource;
+    let below = resource
+        .split_once('/')
+        .map(|(_, below)| format!("*/{below}"));
+    let resources = texts(rule, "/resources");
+    let named =
+        has("/resources", resource) || below.is_some_and(|below| resources.contains(&&*below));
+    has("/verbs", question.verb)
+        && has("/apiGroups", question.group)
+        && named
+        && (question.named || list(rule, "/resourceNames").is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(text: &str) -> Input {
+        Input::parse("roles.yaml", text.to_owned(), "csi")
+    }
+
+    const BOUND: &str = "
+kind: ClusterRoleBinding
+metadata: {name: b}
+subjects: [{kind: ServiceAccount, name: a, namespace: csi}]
+roleRef: {kind: ClusterRole, name: r}
+---
+";
+
+    #[test]
+    fn p_13_rules_are_read_as_the_authorizer_reads_them() {
+        let ask = |rules: &str, resource: &str, verb: &str| {
+            let role =
+                format!("{BOUND}kind: ClusterRole\nmetadata: {{name: r}}\nrules: [{rules}]\n");
+            let input = input(&role);
+            Account::called(&input, "csi", "a").may(Question {
+                group: "storage.k8s.io",
+                resource,
+                verb,
+                namespace: "",
+                named: false,
+            })
+        };
+        let own =
+            r#"{apiGroups: ["storage.k8s.io"], resources: ["volumeattachments"], verbs: ["get"]}"#;
+        for (rules, resource, verb, expected) in [
+            (own, "volumeattachments", "get", Grant::Yes),
+            (own, "volumeattachments", "list", Grant::No),
+            (own, "volumeattachments/status", "get", Grant::No),
+            (own, "csinodes", "get", Grant::No),
+            ("", "volumeattachments", "get", Grant::No),
+            (
+                r#"{apiGroups: [""], resources: ["*"], verbs: ["*"]}"#,
+                "csinodes",
+                "get",
+                Grant::No,
+            ),
+            (
+                r#"{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}"#,
+                "volumeattachments/status",
+                "patch",
+                Grant::Yes,
+            ),
+            (
+                r#"{apiGroups: ["storage.k8s.io"], resources: ["*/status"], verbs: ["patch"]}"#,
+                "volumeattachments/status",
+                "patch",
+                Grant::Yes,
+            ),
+            (
+                r#"{apiGroups: ["storage.k8s.io"], resources: ["*/status"], verbs: ["patch"]}"#,
+                "volumeattachments",
+                "patch",
+                Grant::No,
+            ),
+            (
+                r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: ["get"], resourceNames: ["n"]}"#,
+                "csinodes",
+                "get",
+                Grant::No,
+            ),
+        ] {
+            assert_eq!(
+                ask(rules, resource, verb),
+                expected,
+                "{rules}: {verb} {resource}"
+            );
+        }
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
+    fn p_13_bindings_name_accounts_users_and_groups() {
+        const ROLE: &str = "kind: ClusterRole\nmetadata: {name: r, labels: {x: y}}\nrules: [{apiGroups: [\"\"], resources: [pods], verbs: [list]}]\n";
+        let ask = |binding: &str, namespace: &str| {
+            let input = input(&format!("{binding}\n---\n{ROLE}"));
+            Account::called(&input, "csi", "a").may(Question {
+                group: "",
+                resource: "pods",
+                verb: "list",
+                namespace,
+                named: false,
+            })
+        };
+        let bind = |kind: &str, subject: &str, role: &str| {
+            format!(
+                "kind: {kind}\nmetadata: {{name: b, namespace: csi}}\nsubjects: [{subject}]\nroleRef: {role}"
+            )
+        };
+        let own = "{kind: ServiceAccount, name: a, namespace: csi}";
+        let role = "{kind: ClusterRole, name: r}";
+        for (binding, namespace, expected) in [
+            (bind("ClusterRoleBinding", own, role), "", Grant::Yes),
+            (bind("ClusterRoleBinding", own, role), "other", Grant::Yes),
+            (bind("RoleBinding", own, role), "csi", Grant::Yes),
+            (bind("RoleBinding", own, role), "other", Grant::No),
+            (bind("RoleBinding", own, role), "", Grant::No),
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    "{kind: Group, name: \"system:serviceaccounts:csi\"}",
+                    role,
+                ),
+                "",
+                Grant::Yes,
+            ),
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    "{kind: Group, name: \"system:serviceaccounts\"}",
+                    role,
+                ),
+                "",
+                Grant::Yes,
+            ),
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    "{kind: User, name: \"system:serviceaccount:csi:a\"}",
+                    role,
+                ),
+                "",
+                Grant::Yes,
+            ),
+            // Another account's, so nothing of this one is in the input.
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    "{kind: ServiceAccount, name: a, namespace: other}",
+                    role,
+                ),
+                "",
+                Grant::Unknown,
+            ),
+            // A role that is not in the input.
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    own,
+                    "{kind: ClusterRole, name: elsewhere}",
+                ),
+                "",
+                Grant::Unknown,
+            ),
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    own,
+                    "{kind: ClusterRole, name: cluster-admin}",
+                ),
+                "",
+                Grant::Yes,
+            ),
+            (String::new(), "", Grant::Unknown),
+            (
+                format!(
+                    "{}\n---\nkind: ClusterRole\nmetadata: {{name: all}}\naggregationRule: {{clusterRoleSelectors: [{{matchLabels: {{x: y}}}}]}}",
+                    bind("ClusterRoleBinding", own, "{kind: ClusterRole, name: all}")
+                ),
+                "",
+                Grant::Yes,
+            ),
+            (
+                format!(
+                    "{}\n---\nkind: ClusterRole\nmetadata: {{name: all}}\naggregationRule: {{clusterRoleSelectors: [{{matchLabels: {{x: z}}}}]}}",
+                    bind("ClusterRoleBinding", own, "{kind: ClusterRole, name: all}")
+                ),
+                "",
+                Grant::No,
+            ),
+        ] {
+            assert_eq!(ask(&binding, namespace), expected, "{binding}");
+        }
+    }
+}
