@@ -407,6 +407,12 @@ chart: helm promql ## The charts: lint, rendering, wrong values, dry run, permis
 	$(call say,chart: rendered by helm and held to what they promise)
 	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
 
+.PHONY: driver-charts
+driver-charts: helm ## Drivers' own charts below CHARTS=folder, with ours included and with our images, on a real API server and scheduler
+	$(call say,driver-charts: rendered by helm and applied to a real control plane)
+	@[ -d '$(CHARTS)' ] || { echo 'CHARTS=folder: a folder with clones of drivers, or with their charts' >&2; exit 1; }
+	@DRIVER_CHARTS='$(abspath $(CHARTS))' cargo test -q $(ALL) --test chart
+
 .PHONY: manifests
 manifests: helm ## Rewrites the plain manifests in deploy/ from the charts
 	@UPDATE=1 cargo test -q $(ALL) --test chart -- plain_manifests_are

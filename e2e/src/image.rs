@@ -141,6 +141,24 @@ pub fn program_with_tools(
     Ok(())
 }
 
+/// An image with a wget that finds names in the hosts file. The one of a static busybox crashes.
+pub fn wget(archive: &mut Archive, name: &str, busybox: &Path) -> Result<()> {
+    let script = br#"#!/bin/sh
+for url; do :; done
+url=${url#http://} host=${url%%/*}
+address=$(awk -v name="${host%:*}" '$2 == name { print $1 }' /etc/hosts)
+answer=$({ printf 'GET /%s HTTP/1.0\r\n\r\n' "${url#*/}"; sleep 1; } | nc -w 10 "$address" "${host#*:}")
+echo "$answer"
+[ "$(echo "$answer" | head -n 1 | cut -d ' ' -f 2)" = 200 ]
+"#;
+    let mut image = shell(busybox)?;
+    let mut layer = Layer::new();
+    layer.file("/usr/local/bin/wget", script, 0o755)?;
+    image.layers.push(layer);
+    archive.add(&[name], image)?;
+    Ok(())
+}
+
 fn shell(busybox: &Path) -> Result<Image> {
     Ok(Image {
         architecture: architecture(),

@@ -61,6 +61,9 @@
 {{- if and $it.driverOutlives (semverCompare "<1.29-0" $.Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "%s.driverOutlives: init containers that restart are in Kubernetes 1.29 and later, and this is %s" $at $.Capabilities.KubeVersion.Version) -}}
 {{- end -}}
+{{- if and $it.create $it.hostNetwork -}}
+{{- include "csi-sidecars.check.declaredTwice" (dict "root" $ "place" $place "at" $at) -}}
+{{- end -}}
 {{- include "csi-sidecars.leftover" (dict "root" $ "place" $place "at" $at) -}}
 {{- range $name := $it.tokenFor -}}
 {{- if not (has $name $names) -}}
@@ -71,6 +74,12 @@
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled -}}
 {{- fail "metrics.serviceMonitor and metrics.podMonitor exclude each other: everything would be scraped twice" -}}
+{{- end -}}
+{{- range $place := list "controller" "node" -}}
+{{- $declared := (include "csi-sidecars.placed" (list $ $place) | fromJson).Values.livenessprobe.declarePort -}}
+{{- if and $.Values.metrics.podMonitor.enabled (not $declared) -}}
+{{- fail "metrics.podMonitor finds ports by name, and with livenessprobe.declarePort=false no container of ours has that one: use metrics.serviceMonitor" -}}
+{{- end -}}
 {{- end -}}
 {{- $together := include "csi-sidecars.together" . -}}
 {{- range $place := list "controller" "node" -}}
@@ -123,6 +132,20 @@
 {{- $numbers = append $numbers (int $port) -}}
 {{- end -}}
 {{- toJson $numbers -}}
+{{- end -}}
+
+{{/* A pod in the network of the node declares each port once, or the API server refuses it: the workload is there and has no pods.
+     dict root, place, at (how messages call the place). */}}
+{{- define "csi-sidecars.check.declaredTwice" -}}
+{{- $values := (include "csi-sidecars.placed" (list .root .place) | fromJson).Values -}}
+{{- $elsewhere := ternary "" (include "csi-sidecars.healthPort" (list .root .place)) $values.livenessprobe.declarePort -}}
+{{- $seen := list -}}
+{{- range $port := include "csi-sidecars.hostPorts" (dict "root" .root "place" .place) | fromJsonArray -}}
+{{- if and (has $port $seen) (ne (toString $port) $elsewhere) -}}
+{{- fail (printf "%s.hostNetwork: two containers declare port %v, and the API server would refuse the pods; remove it from the driver's container, or set livenessprobe.declarePort=false if it is the livenessprobe's" $.at $port) -}}
+{{- end -}}
+{{- $seen = append $seen $port -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The pods of the nodes are on every node: a pod of the controller that wants one of their ports has none to go to. */}}

@@ -40,6 +40,7 @@ runAsGroup: {{ int . }}
 {{- define "csi-sidecars.container" -}}
 {{- $root := include "csi-sidecars.placed" (list .root .place) | fromJson | merge (omit .root "Values") -}}
 {{- $port := include "csi-sidecars.named" (list .root .portName) -}}
+{{- $declared := or (not (has .portName (list "healthz" "sidecars"))) $root.Values.livenessprobe.declarePort -}}
 - name: {{ include "csi-sidecars.named" (list .root (default (default .program .name) .sidecar.containerName)) }}
   image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "sidecar" .sidecar) | quote }}
   imagePullPolicy: {{ default .root.Values.image.pullPolicy .sidecar.pullPolicy }}
@@ -63,8 +64,8 @@ runAsGroup: {{ int . }}
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- $ports := default list .ports }}
-  {{- with .sidecar.port }}
-  {{- $ports = prepend $ports (dict "name" $port "containerPort" (int .) "protocol" "TCP") }}
+  {{- if and .sidecar.port $declared }}
+  {{- $ports = prepend $ports (dict "name" $port "containerPort" (int .sidecar.port) "protocol" "TCP") }}
   {{- end }}
   {{- with $ports }}
   ports:
@@ -75,15 +76,17 @@ runAsGroup: {{ int . }}
     {{- end }}
   {{- end }}
   {{- $host := include "csi-sidecars.probeHost" . }}
+  {{- /* kubelet looks a name up in this container alone. */}}
+  {{- $asked := ternary $port (.sidecar.port | int) $declared }}
   {{- if .probe }}
-  {{- $get := dict "path" .probe "port" $port }}
+  {{- $get := dict "path" .probe "port" $asked }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   livenessProbe:
     {{- toYaml (mergeOverwrite (dict "httpGet" $get "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
   {{- end }}
   {{- $ready := dict }}
   {{- if .ready }}
-  {{- $get := dict "path" .ready "port" $port }}
+  {{- $get := dict "path" .ready "port" $asked }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   {{- $ready = dict "httpGet" $get "periodSeconds" 5 }}
   {{- end }}

@@ -1,6 +1,7 @@
 {{/* What is scraped, and how. */}}
 
-{{/* Ports of a kind of pod with metrics, as a JSON list of name and port: dict root, place. */}}
+{{/* Ports of a kind of pod with metrics, as a JSON list of name, port, and target (the number where no container of ours
+     declares it): dict root, place. */}}
 {{- define "csi-sidecars.ports" -}}
 {{- $root := .root -}}
 {{- $place := .place -}}
@@ -30,8 +31,11 @@
 {{- if and (eq .place "controller") $metadata.enabled $metadata.port -}}
 {{- $ports = append $ports (dict "name" "metadata" "port" (int $metadata.port)) -}}
 {{- end -}}
+{{- $declared := (include "csi-sidecars.placed" (list $root $place) | fromJson).Values.livenessprobe.declarePort -}}
 {{- range $port := $ports -}}
+{{- $named := or $declared (ne (toString $port.port) $health) -}}
 {{- $_ := set $port "name" (include "csi-sidecars.named" (list $root $port.name)) -}}
+{{- $_ := set $port "target" (ternary $port.name $port.port $named) -}}
 {{- end -}}
 {{- toJson $ports -}}
 {{- end -}}

@@ -24,6 +24,12 @@ app.kubernetes.io/name: {{ include "snapshot-controller.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Of the pod of helm test, which no selector of the controller's pods may find. */}}
+{{- define "snapshot-controller.test.labels" -}}
+app.kubernetes.io/name: {{ include "snapshot-controller.name" . | trunc 45 | trimSuffix "-" }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "snapshot-controller.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "snapshot-controller.selectorLabels" . }}
@@ -58,6 +64,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and (not .Values.port) (or .Values.metrics.service .Values.metrics.serviceMonitor.enabled) -}}
 {{- fail "metrics.service and metrics.serviceMonitor need port: there would be nothing to ask" -}}
+{{- end -}}
+{{- if and (not .Values.port) .Values.test.image -}}
+{{- fail "test.image needs port: there would be nothing to ask; leave it empty" -}}
 {{- end -}}
 {{- /* An upgrade goes on, with a warning: whoever may create one could stop it else. */}}
 {{- if and .Release.IsInstall (include "snapshot-controller.groupsForgotten" .) -}}

@@ -30,7 +30,7 @@ fn program(name: &str) -> Result<PathBuf> {
 
 /// Asks a program with this command line for its version, which it tells only if it understands
 /// all of it. The livenessprobe has no version, but its help.
-fn ask(name: &str, arguments: &[&str]) -> Result<()> {
+pub(super) fn ask(name: &str, arguments: &[&str]) -> Result<()> {
     if PROCESSES.contains(&name) {
         for (name, arguments) in parts(arguments)? {
             let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::chart;
 use e2e::cluster::Cluster;
 use e2e::suite::Verdict;
-use e2e::{process, program};
+use e2e::{process, program, wait};
 use serde_json::{Value, json};
 
 use super::pages;
@@ -17,6 +18,7 @@ use super::rendered::{items, pods_of};
 use super::server::apply;
 
 const NAMESPACE: &str = "included";
+const SOON: Duration = Duration::from_secs(30);
 
 /// What Deployments of drivers' own charts select their pods by, with `demo` as the release.
 const SELECTORS: &[(&str, &[(&str, &str)])] = &[
@@ -172,6 +174,61 @@ pub(super) fn selectors(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
+/// where the driver's container declares the livenessprobe's port, as upstream's examples do, a pod in the node's network must not
+/// declare it a second time. The API server says so of pods alone: the Deployment would be there and have none.
+pub(super) fn declared_once(cluster: &Cluster) -> Result<Verdict> {
+    namespace(cluster)?;
+    let image = "      image: registry.example.com/my-driver:v1\n";
+    let ports = "      ports: [{name: healthz, containerPort: 9808}]\n";
+    let pod = block("{{- $sidecars := ")?
+        .replacen(image, &format!("{image}{ports}"), 1)
+        .replacen("  containers:\n", "  hostNetwork: true\n  containers:\n", 1);
+    let parent = Parent {
+        name: "host-network",
+        dependencies: "dependencies: [{name: csi-sidecars, version: \">=0\"}]\n",
+        values: &block("csi-sidecars:\n")?,
+        pod: &pod,
+        labels: &[("app", "host-network")],
+    };
+    for mode in ["separate", "together"] {
+        for declare in [true, false] {
+            let set = [
+                format!("csi-sidecars.sidecars={mode}"),
+                format!("csi-sidecars.livenessprobe.declarePort={declare}"),
+                // An account of the parent, named after its release.
+                "csi-sidecars.controller.serviceAccount.create=false".to_owned(),
+                "csi-sidecars.controller.serviceAccount.name=of-{{ .Release.Name }}".to_owned(),
+            ];
+            let set: Vec<_> = set.iter().map(String::as_str).collect();
+            let objects = chart::objects(&parent.render(cluster, &set)?)?;
+            let bound = objects
+                .iter()
+                .filter(|it| text(it, "/subjects/0/name") == Some("of-demo"));
+            ensure!(bound.count() >= 2, "{objects:?}");
+            let selector = json!({"app": "host-network"});
+            let pod = pods_of(&objects, Some(&selector)).next();
+            let mut spec = pod.and_then(|it| it.get("spec")).context("a pod")?.clone();
+            spec["serviceAccountName"] = json!("default");
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod", "spec": spec,
+                "metadata": {"name": "host-network", "namespace": NAMESPACE},
+            });
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": [pod]});
+            match apply(cluster, &list) {
+                Ok(()) => ensure!(!declare, "{mode}: both declare it, and the pod is accepted"),
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    ensure!(
+                        declare && error.contains("Duplicate value"),
+                        "{mode}: {error}"
+                    );
+                }
+            }
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
 /// sidecars of two drivers in one pod.
 pub(super) fn two_drivers(cluster: &Cluster) -> Result<Verdict> {
     namespace(cluster)?;
@@ -218,6 +275,7 @@ pub(super) fn two_drivers(cluster: &Cluster) -> Result<Verdict> {
 
 fn namespace(cluster: &Cluster) -> Result<()> {
     let api = cluster.api()?;
+    let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
     let path = format!("/api/v1/namespaces/{NAMESPACE}");
     if api.find(&path)?.is_none() {
         let object = json!({
@@ -225,7 +283,9 @@ fn namespace(cluster: &Cluster) -> Result<()> {
         });
         api.create("/api/v1/namespaces", &object)?;
     }
-    Ok(())
+    wait::until_true(SOON, "the namespace has an account", || {
+        Ok(api.find(&account)?.is_some())
+    })
 }
 
 /// Of two equal keys kubectl takes one, and other readers of YAML neither.

@@ -4,6 +4,7 @@
 mod alerts;
 mod command_line;
 mod definitions;
+mod driver_charts;
 mod drivers;
 mod fields;
 mod grant;
@@ -115,6 +116,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: included::selectors,
     },
     Scenario {
+        name: "chart_a_3_a_port_that_the_driver_declares_is_declared_once",
+        run: included::declared_once,
+    },
+    Scenario {
         name: "chart_a_4_sidecars_of_two_drivers_are_in_one_pod",
         run: included::two_drivers,
     },
@@ -144,13 +149,24 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     },
 ];
 
+/// What is tried instead where somebody has charts of drivers.
+const DRIVERS: &[Scenario<Cluster>] = &[Scenario {
+    name: "chart_a_3_drivers_own_charts_take_ours",
+    run: driver_charts::all,
+}];
+
 fn main() -> ExitCode {
     suite::main(scenarios)
 }
 
 fn scenarios() -> Result<ExitCode> {
     let cluster = Cluster::up(&Options::default())?;
-    let code = suite::run(&[SCENARIOS], &cluster);
+    let scenarios = if driver_charts::asked() {
+        DRIVERS
+    } else {
+        SCENARIOS
+    };
+    let code = suite::run(&[scenarios], &cluster);
     cluster.down().context("teardown")?;
     suite::say("  cluster down, nothing left");
     code

@@ -24,6 +24,23 @@ const PODS: &str = "/api/v1/namespaces/scheduled/pods";
 
 pub(super) fn examples(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
+    let count = Cell::new(0);
+    on_nodes(&api, || {
+        each(|release| {
+            let pods = pods(&release.objects()?);
+            count.set(count.get() + pods.len());
+            let waiting = placed(&api, &pods)?;
+            ensure!(waiting.is_empty(), "{}", waiting.join("; "));
+            Ok(())
+        })?;
+        one_port_for_both(&api)
+    })?;
+    suite::say(&format!("    {} pods have a node", count.get()));
+    Ok(Verdict::Passed)
+}
+
+/// While there are the namespace and the nodes of these pods.
+pub(super) fn on_nodes(api: &Api, run: impl FnOnce() -> Result<()>) -> Result<()> {
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
     });
@@ -39,21 +56,11 @@ pub(super) fn examples(cluster: &Cluster) -> Result<Verdict> {
         });
         api.create("/api/v1/nodes", &node)?;
     }
-    let count = Cell::new(0);
-    let tried = each(|release| {
-        let pods = pods(&release.objects()?);
-        count.set(count.get() + pods.len());
-        let waiting = placed(&api, &pods)?;
-        ensure!(waiting.is_empty(), "{}", waiting.join("; "));
-        Ok(())
-    });
-    let noticed = tried.and_then(|()| one_port_for_both(&api));
+    let done = run();
     for name in NODES {
         api.delete(&format!("/api/v1/nodes/{name}"))?;
     }
-    noticed?;
-    suite::say(&format!("    {} pods have a node", count.get()));
-    Ok(Verdict::Passed)
+    done
 }
 
 /// What the chart refuses now: the scheduler says why.
@@ -89,7 +96,7 @@ fn one_port_for_both(api: &Api) -> Result<()> {
 }
 
 /// The pods that workloads would have on these nodes, those of nodes first: they are there before.
-fn pods(objects: &[Value]) -> Vec<Value> {
+pub(super) fn pods(objects: &[Value]) -> Vec<Value> {
     let selectors: Vec<_> = { objects.iter() }
         .filter_map(|it| it.pointer("/spec/template/spec/nodeSelector")?.as_object())
         .collect();
@@ -155,7 +162,7 @@ fn pod(workload: &Value, node: Option<&str>) -> Value {
 
 /// Creates pods, waits until the scheduler has said something about each, removes them, and gives what it said of those that
 /// have no node.
-fn placed(api: &Api, pods: &[Value]) -> Result<Vec<String>> {
+pub(super) fn placed(api: &Api, pods: &[Value]) -> Result<Vec<String>> {
     beat(api)?;
     for pod in pods {
         api.create(PODS, pod)?;

@@ -245,6 +245,10 @@ fn same(together: &Value, separate: &Value) -> Result<()> {
             ensure!(endpoints.len() == 1, "{endpoints:?}");
             ensure!(text(together, "/spec/endpoints/0/port") == Some("sidecars"));
         }
+        "Pod" => {
+            let names: Vec<_> = items(together, "/spec/containers").collect();
+            ensure!(names.len() == 1, "helm test asks more than one port");
+        }
         // Their expressions name ports, and what only one process has.
         "PrometheusRule" | "NetworkPolicy" => {}
         "Deployment" | "StatefulSet" | "DaemonSet" => pods(together, separate)?,

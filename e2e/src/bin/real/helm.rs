@@ -86,6 +86,18 @@ impl Helm {
         process::output(kubectl.args(arguments))
     }
 
+    /// Runs the tests of the release, as it is installed.
+    pub(crate) fn test(&self) -> Result<String> {
+        let verb = [
+            "test",
+            self.release,
+            "--namespace",
+            NAMESPACE,
+            "--timeout=60s",
+        ];
+        process::output(self.command().args(verb))
+    }
+
     /// Removes the release.
     pub(crate) fn uninstall(&self) -> Result<()> {
         let verb = [

@@ -3,6 +3,7 @@
 //!
 //! `e2e/runtime/enclosed.sh real-node [NAME]` runs those whose name contains NAME.
 
+mod asked;
 mod chart;
 mod growth;
 mod helm;
@@ -33,6 +34,7 @@ fn scenarios() -> Result<ExitCode> {
             chart::SCENARIOS,
             growth::SCENARIOS,
             together::SCENARIOS,
+            asked::SCENARIOS,
         ],
         &cluster,
     );

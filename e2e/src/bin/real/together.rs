@@ -45,8 +45,8 @@ fn upgrade_and_back(cluster: &Cluster) -> Result<Verdict> {
     let class = object::storage_class(DRIVER, DRIVER, Binding::Immediate);
     api.create(&format!("{STORAGE}/storageclasses"), &class)?;
 
-    let separate = release(cluster, &seat, "separate")?;
-    let together = release(cluster, &seat, "together")?;
+    let separate = release(cluster, &seat, DRIVER, &["sidecars=separate"])?;
+    let together = release(cluster, &seat, DRIVER, &["sidecars=together"])?;
     for name in &separate.images()? | &together.images()? {
         let found = stand_in::load(cluster, &name)?;
         ensure!(found, "the chart wants {name}, and there is none of ours");
@@ -97,27 +97,32 @@ fn upgrade_and_back(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// The chart beside the driver of `seat`.
-fn release(cluster: &Cluster, seat: &Seat<'_>, mode: &str) -> Result<Helm> {
+/// The chart beside the driver of `seat`, with further values.
+pub(crate) fn release(
+    cluster: &Cluster,
+    seat: &Seat<'_>,
+    driver: &str,
+    more: &[&str],
+) -> Result<Helm> {
     let socket = seat.socket();
     let directory = socket.parent().context("a directory")?.display();
     let kubelet = seat.kubelet_dir().display();
     let settings = [
-        format!("driver.name={DRIVER}"),
+        format!("driver.name={driver}"),
         "image.registry=registry.example.com/storage".to_owned(),
         "features.topology=false".to_owned(),
         "csiDriver.create=true".to_owned(),
         format!("controller.hostPath={directory}"),
         format!("node.socketDirectory={directory}"),
         format!("node.kubeletDir={kubelet}"),
-        format!("sidecars={mode}"),
     ];
-    let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+    let settings = settings.iter().map(String::as_str);
+    let settings: Vec<_> = settings.chain(more.iter().copied()).collect();
     Helm::new(cluster, "beside", "csi-sidecars", &settings)
 }
 
 /// Installs or upgrades, and waits until all pods are ready.
-fn roll(helm: &Helm, verb: &str) -> Result<()> {
+pub(crate) fn roll(helm: &Helm, verb: &str) -> Result<()> {
     let mut words = vec![verb, "--wait", "--timeout=90s"];
     if verb == "install" {
         words.push("--create-namespace");

@@ -17,6 +17,7 @@ const IPV6: &str = "ci/ipv6-values.yaml";
 
 const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
 const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+const TEST: &str = "Pod/test-csi-sidecars-test";
 const NODE_OF_MINE: &str = "DaemonSet/test-mine-node";
 const GENERAL: &str = "DaemonSet/test-csi-sidecars-node-general";
 const FAST: &str = "DaemonSet/test-csi-sidecars-node-fast";
@@ -33,6 +34,14 @@ const NAMED_AND_RESIZED: &[&str] = &[
     "secrets.names[0].name=key",
     "secrets.names[0].namespace=storage",
     "resizer.enabled=true",
+];
+/// A pod that asks the others.
+const TESTED: &[&str] = &["test.image=busybox:1", "networkPolicy.enabled=true"];
+const TESTED_TOGETHER: &[&str] = &["test.image=busybox:1", "sidecars=together"];
+const TESTED_IN_PART: &[&str] = &[
+    "test.image=busybox:1",
+    "test.nodes=false",
+    "attacher.image=registry.k8s.io/sig-storage/csi-attacher:v4.13.0",
 ];
 /// The sidecars of a control plane that is hosted elsewhere.
 const HOSTED: &[&str] = &[
@@ -196,6 +205,25 @@ pub(super) const TABLE: &[Row] = &[
     // A-10: what charts of drivers have.
     row(MINIMAL, &["metrics.service=true", "metrics.serviceAnnotations.example\\.com/scrape=yes"], "Service/test-csi-sidecars-node", "/metadata/annotations", Is(r#"{"example.com/scrape": "yes"}"#)),
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-node", "", Absent),
+    // The driver's container declares the port, and kubelet asks by number.
+    row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], NODE, under!("livenessprobe", "/ports"), Absent),
+    row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], NODE, under!("csi-node-driver-registrar", "/ports/0/name"), Is(r#""registrar""#)),
+    row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], "Service/test-csi-sidecars-node", "/spec/ports/[healthz]/targetPort", Is("9808")),
+    row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], NODE, under!("csi-node-sidecars", "/ports"), Absent),
+    row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], NODE, under!("csi-node-sidecars", "/readinessProbe/httpGet/port"), Is("9808")),
+    row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], CONTROLLER, under!("csi-sidecars", "/ports/0/name"), Is(r#""sidecars""#)),
+    // helm test.
+    row(MINIMAL, &[], TEST, "", Absent),
+    row(MINIMAL, TESTED, TEST, "/spec/containers/[controller-attacher]/command", Has("http://test-csi-sidecars-controller-test:8081/readyz")),
+    row(MINIMAL, TESTED, TEST, "/spec/containers/[controller-healthz]/command", Has("http://test-csi-sidecars-controller-test:9808/healthz")),
+    row(MINIMAL, TESTED, TEST, "/spec/containers/[node-registrar]/command", Has("http://test-csi-sidecars-node-test:9809/registration")),
+    row(MINIMAL, TESTED, "Service/test-csi-sidecars-node-test", "/spec/selector", Is(r#"{"csi-sidecars/csi-sidecars.node": "test"}"#)),
+    row(MINIMAL, TESTED, "NetworkPolicy/test-csi-sidecars-node", "/spec/ingress/0/from/0/podSelector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.test": "test"}"#)),
+    row(MINIMAL, TESTED_TOGETHER, TEST, "/spec/containers/[node-sidecars]/command", Has("http://test-csi-sidecars-node-test:9808/readyz")),
+    row(MINIMAL, TESTED_IN_PART, TEST, "/spec/containers/[node-registrar]", Absent),
+    row(MINIMAL, TESTED_IN_PART, "Service/test-csi-sidecars-node-test", "", Absent),
+    // What has an image of its own may be upstream's.
+    row(MINIMAL, TESTED_IN_PART, TEST, "/spec/containers/[controller-attacher]/command", Has("http://test-csi-sidecars-controller-test:8081/metrics")),
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-controller", "/spec/clusterIP", Is(r#""None""#)),
     row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
     row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/podMetricsEndpoints/0/port", Is(r#""attacher""#)),
