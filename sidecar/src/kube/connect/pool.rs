@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// How long other requests wait for the settings of a connection that its first request makes. A connection that
-/// takes longer may be to a server that is gone.
+/// takes longer may be to a server that is gone: then one of them makes another one, and the others wait for
+/// that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many requests a connection takes at once, as soon as the server has said so. Clones belong to the same
@@ -52,8 +53,14 @@ pub(super) struct Pool<C>(Arc<Clients<C>>);
 
 struct Clients<C> {
     make: Box<dyn Fn(StreamLimit) -> C + Send + Sync>,
-    all: Mutex<Vec<Counted<C>>>,
+    all: Mutex<All<C>>,
     changed: Arc<Notify>,
+}
+
+struct All<C> {
+    connections: Vec<Counted<C>>,
+    /// When a request began last that finds out what there is room for.
+    tried: Instant,
 }
 
 struct Counted<C> {
@@ -64,6 +71,10 @@ struct Counted<C> {
 }
 
 impl<C: Clone> Counted<C> {
+    fn is_known(&self) -> bool {
+        self.limit.most().is_some()
+    }
+
     /// The first request finds out what there is room for.
     fn has_free_stream(&self) -> bool {
         let running = Arc::strong_count(&self.running) - 1;
@@ -90,38 +101,45 @@ impl<C: Clone> Pool<C> {
     pub(super) fn new(make: impl Fn(StreamLimit) -> C + Send + Sync + 'static) -> Self {
         Self(Arc::new(Clients {
             make: Box::new(make),
-            all: Mutex::default(),
+            all: Mutex::new(All {
+                connections: Vec::new(),
+                tried: Instant::now(),
+            }),
             changed: Arc::default(),
         }))
     }
 
-    /// A client whose connection has a free stream, for one request.
+    /// A client whose connection has a free stream, for one request. Waits while a connection that is being
+    /// made may turn out to have one.
     pub(super) async fn permit(&self) -> (C, Permit) {
-        let found = timeout(PATIENCE, self.found()).await;
-        found.unwrap_or_else(|_elapsed| self.take(&mut self.lock()))
-    }
-
-    /// Waits while a connection that is being made may turn out to have a free stream.
-    async fn found(&self) -> (C, Permit) {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
             // From here on no change is missed.
             changed.as_mut().enable();
-            {
-                let mut all = self.lock();
-                let is_known = |one: &Counted<C>| one.limit.most().is_some();
-                if all.iter().any(Counted::has_free_stream) || all.iter().all(is_known) {
-                    return self.take(&mut all);
-                }
-            }
-            changed.await;
+            let patience = match self.take(&mut self.lock()) {
+                Ok(begun) => return begun,
+                Err(patience) => patience,
+            };
+            // Whatever ends the wait, all is looked at anew: one of those who wait was first.
+            let _ = timeout_at(patience, changed).await;
         }
     }
 
-    fn take(&self, all: &mut Vec<Counted<C>>) -> (C, Permit) {
-        if let Some(one) = all.iter().find(|one| one.has_free_stream()) {
-            return one.begin();
+    /// # Errors
+    /// Until when a connection that is being made is waited for.
+    fn take(&self, all: &mut All<C>) -> Result<(C, Permit), Instant> {
+        let now = Instant::now();
+        let free = all.connections.iter().find(|one| one.has_free_stream());
+        if let Some(one) = free {
+            if !one.is_known() {
+                all.tried = now;
+            }
+            return Ok(one.begin());
+        }
+        let patience = all.tried + PATIENCE;
+        if now < patience && !all.connections.iter().all(Counted::is_known) {
+            return Err(patience);
         }
         let limit = StreamLimit::new(&self.0.changed);
         let one = Counted {
@@ -130,11 +148,12 @@ impl<C: Clone> Pool<C> {
             running: Arc::default(),
         };
         let begun = one.begin();
-        all.push(one);
-        begun
+        all.connections.push(one);
+        all.tried = now;
+        Ok(begun)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Counted<C>>> {
+    fn lock(&self) -> MutexGuard<'_, All<C>> {
         self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -241,7 +260,7 @@ mod tests {
         drop(first);
         let (second, _permit) = waiting.await.unwrap();
         assert_eq!((second, limits.lock().unwrap().len()), (0, 1));
-        let before = tokio::time::Instant::now();
+        let before = Instant::now();
         let (third, _permit) = pool.permit().await;
         assert_eq!((third, before.elapsed()), (1, S));
         limits.lock().unwrap()[0].set(usize::MAX);
@@ -251,5 +270,26 @@ mod tests {
                 .into_iter()
                 .unzip();
         assert_eq!((permits.len(), limits.lock().unwrap().len()), (100, 2));
+    }
+
+    /// The server does not answer, until it does: all who wait make one connection a second.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_server_makes_one_connection_a_second_with_all_the_others() {
+        let (pool, limits) = numbered();
+        let made = || limits.lock().unwrap().len();
+        let permits = (0..50).map(|_| {
+            let pool = pool.clone();
+            async move { pool.permit().await }
+        });
+        let waiting = tokio::spawn(futures_util::future::join_all(permits));
+        tokio::time::sleep(S / 2).await;
+        for seconds in 0..5 {
+            assert_eq!(made(), seconds + 1, "after {seconds} s and a half");
+            tokio::time::sleep(S).await;
+        }
+        limits.lock().unwrap()[5].set(100);
+        let served = waiting.await.unwrap();
+        let of_last = served.iter().filter(|(client, _)| *client == 5).count();
+        assert_eq!((served.len(), of_last, made()), (50, 45, 6));
     }
 }
