@@ -32,7 +32,7 @@
 //! 10. when everything is at rest, no process remembers anything of a claim or a volume;
 //! 11. nobody makes the same CreateVolume request more than twice without a pause and without having learnt
 //!     anything;
-//! 12. no volume is cloned from a claim without our finalizer, unless that is being deleted already;
+//! 12. no volume is cloned from a claim without our finalizer, unless the claim that it is for is gone;
 //! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
 //!     made from;
 //! 14. of a journal of which an administrator has deleted some objects nothing is lost but what was in
@@ -49,7 +49,7 @@
 //! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of
 //! claims: a process that still sees a claim, but neither its volume nor any trace of it, would make another
 //! volume, and delete it when it sees more. A sweep of snapshots decides and writes at once, and nobody
-//! changes what is to become of a volume while its finalizer is being changed. A driver says the same size
+//! changes what is to become of a volume while its finalizer is being changed. The API servers' clocks agree. A driver says the same size
 //! of a volume each time it is asked for it: one that is found too small is deleted, and a process that was
 //! frozen with a better answer may have sent what saves it.
 //!
@@ -69,6 +69,7 @@
 //! | `death` | how a process ends |
 //! | `freeze` | processes that lead no longer and do not know it |
 //! | `rival` | processes that wait for another one without an election |
+//! | `removal` | removals of finalizers that come from others, or late |
 //! | `journal` | the provisioning journal |
 //! | `run` | one run: what happens next |
 //! | `quiescence` | the end of a run |
@@ -89,6 +90,7 @@ mod mutant;
 mod nodes;
 mod process;
 mod quiescence;
+mod removal;
 mod request;
 mod rival;
 mod run;

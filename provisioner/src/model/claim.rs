@@ -3,6 +3,8 @@
 //! A claim is kept only while it calls for something: of the 50,000 bound claims of a cluster
 //! nothing is known here.
 
+use jiff::Timestamp;
+
 use super::{List, Pairs, Quantity, Text, VolumeMode};
 use crate::keys::{
     ALPHA_SELECTED_NODE, BETA_STORAGE_CLASS, BETA_STORAGE_PROVISIONER, CLONE_FINALIZER,
@@ -20,8 +22,12 @@ pub struct Claim {
     pub uid: Text,
     /// `metadata.resourceVersion`, 0 if it is no number.
     pub version: u64,
+    /// `metadata.creationTimestamp`, a whole second.
+    pub created: Option<Timestamp>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `metadata.deletionTimestamp`, a whole second.
+    pub deleted: Option<Timestamp>,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
     /// `metadata.annotations`, all of them: templates may name any.

@@ -78,7 +78,7 @@ pub struct InFlightState<P> {
     adopted: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// Claims that are tried again as soon as something appears, after their last failure.
     waits: Waits<ClaimKey, RequeueTrigger>,
-    /// Claims for which calls are running.
+    /// Claims for which calls are running, and those that are about to be cloned.
     calls: HashMap<ClaimKey, Arc<Claim>>,
     /// PersistentVolumes that this process removed, by name with their UID.
     removed: HashMap<Text, Text>,
@@ -151,7 +151,7 @@ impl<P: Asked> InFlightState<P> {
         self.slow.sweep(now);
     }
 
-    /// CreateVolume is about to be called.
+    /// CreateVolume is about to be called, or what a claim is to be cloned from is about to be read.
     pub fn calling(&mut self, claim: &Arc<Claim>) {
         self.calls.insert(ClaimKey::of(claim), Arc::clone(claim));
     }

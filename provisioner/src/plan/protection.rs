@@ -33,14 +33,25 @@ pub fn is_ending_source(claim: &Claim) -> bool {
     claim.deleting && claim.has_finalizer(CLONE_FINALIZER)
 }
 
-/// What is to be done about `source`. `claims` are all that may still be filled, including those
-/// that are gone from the API while a call for them is in doubt.
+/// What is to be done about `source`. `claims` are all that may still be filled; `is_ours` says of which this
+/// process would make the volume. `busy` are those that it is filling, including those that are gone from
+/// the API while a call for them is in doubt.
 #[must_use]
-pub fn release<'a>(source: &Claim, claims: impl IntoIterator<Item = &'a Claim>) -> Release {
+pub fn release<'a>(
+    source: &Claim,
+    claims: impl IntoIterator<Item = &'a Claim>,
+    is_ours: impl Fn(&Claim) -> bool,
+    busy: impl IntoIterator<Item = &'a Claim>,
+) -> Release {
     if !is_ending_source(source) {
         return Release::None;
     }
-    match claims.into_iter().find(|claim| needs(claim, source)) {
+    // How far others have come with theirs nobody here knows.
+    let waits = |claim: &&Claim| {
+        needs(claim, source) && (precedes_deletion(claim, source) || !is_ours(claim))
+    };
+    let waiting = claims.into_iter().find(waits);
+    match waiting.or_else(|| busy.into_iter().find(|claim| needs(claim, source))) {
         Some(claim) => Release::Needed { by: claim.key() },
         None => Release::Due,
     }
@@ -64,7 +75,15 @@ fn needs(claim: &Claim, source: &Claim) -> bool {
 /// it waits for would keep both for ever.
 #[must_use]
 pub fn is_held_for(source: &Claim, claim: &Claim) -> bool {
-    is_ending_source(source) && needs(claim, source)
+    is_ending_source(source) && needs(claim, source) && precedes_deletion(claim, source)
+}
+
+/// Whether the claim was there before the deletion of `source` was asked for, so that whoever sees the deletion
+/// knows the claim: both come over one watch. A later one may be unknown to a provisioner that is removing the
+/// finalizer, be it another driver's. The times are whole seconds, and of one second it is not known which was
+/// first: such a claim is refused, since a volume that is lost is worse than a clone that is not made.
+fn precedes_deletion(claim: &Claim, source: &Claim) -> bool {
+    matches!((claim.created, source.deleted), (Some(created), Some(deleted)) if created < deleted)
 }
 
 /// The source whose finalizer may be due because of this change of a claim: the claim was being
@@ -153,6 +172,8 @@ pub fn orphans<'a>(
 mod tests {
     use std::sync::Arc;
 
+    use jiff::Timestamp;
+
     use super::*;
     use crate::keys::{SNAPSHOT_FINALIZER, STORAGE_PROVISIONER};
     use crate::model::Pairs;
@@ -182,9 +203,11 @@ mod tests {
         }
     }
 
+    /// Deleted in second 10.
     fn source() -> Claim {
         Claim {
             deleting: true,
+            deleted: Timestamp::from_second(10).ok(),
             finalizers: Arc::from(["a/b".into(), Text::from(CLONE_FINALIZER)]),
             ..claim("ns1", "src", ClaimPhase::Bound)
         }
@@ -260,12 +283,45 @@ mod tests {
             ("another kind", source(), vec![of_a_snapshot], Release::Due),
         ];
         for (row, source, claims, expected) in rows {
-            assert_eq!(release(&source, &claims), expected, "row {row}");
+            let nobodys = |_: &Claim| false;
+            assert_eq!(
+                release(&source, &claims, nobodys, []),
+                expected,
+                "row {row}"
+            );
             assert_eq!(
                 is_ending_source(&source),
                 expected != Release::None,
                 "row {row}"
             );
+        }
+    }
+
+    /// A clone of this process that came with the deletion or after it is refused, and waits for nothing.
+    #[test]
+    fn row_230_a_claim_that_came_after_the_deletion_does_not_hold_its_source() {
+        let held = || Release::Needed {
+            by: "ns1/c1".into(),
+        };
+        for (row, second, ours, busy, expected) in [
+            ("before", Some(9), true, false, held()),
+            ("in the same second", Some(10), true, false, Release::Due),
+            ("after", Some(11), true, false, Release::Due),
+            ("nobody knows when", None, true, false, Release::Due),
+            ("the same, being filled", Some(10), true, true, held()),
+            ("after, being filled", Some(11), true, true, held()),
+            ("another process's, before", Some(9), false, false, held()),
+            ("another process's, after", Some(11), false, false, held()),
+        ] {
+            let claim = Claim {
+                created: second.and_then(|second| Timestamp::from_second(second).ok()),
+                ..clone("ns1", "c1", ClaimPhase::Pending)
+            };
+            let busy = busy.then_some(&claim);
+            let found = release(&source(), [&claim], |_| ours, busy);
+            assert_eq!(found, expected, "{row}");
+            let known = release(&source(), [], |_| ours, busy);
+            assert_eq!(known == held(), busy.is_some(), "{row}");
         }
     }
 

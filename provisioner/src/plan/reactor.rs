@@ -14,7 +14,6 @@
 //! | `journal` | what of this is in the provisioning journal |
 //! | `notice` | what is to be told |
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -209,8 +208,6 @@ type Wakes = Due<Key, Notice>;
 pub struct Provisioner {
     settings: Settings,
     in_flight: InFlightState<PinnedRequest>,
-    /// Claims that were cloned and lose their finalizer, `namespace/name`.
-    releasing: HashSet<Text>,
     places: TopologyIndex,
     attached: Attached,
     contests: OwnershipRaces,
@@ -230,7 +227,6 @@ impl Provisioner {
         Self {
             settings: setup.settings,
             in_flight: InFlightState::new(setup.retention),
-            releasing: HashSet::new(),
             places: setup.places,
             attached: Attached::default(),
             contests: OwnershipRaces::default(),
@@ -359,7 +355,7 @@ impl Reactor for Provisioner {
         let verdict = match attempt {
             Attempt::Claim(run) => self.end_claim(run, informers, now.instant, &mut due),
             Attempt::Volume(run) => self.end_volume(run, informers, now.instant, &mut due),
-            Attempt::Source(run) => self.end_source(run),
+            Attempt::Source(run) => run.end(),
         };
         (verdict, due)
     }

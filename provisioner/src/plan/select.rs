@@ -2,6 +2,7 @@
 //!
 //! Most looks at a claim end here, and silently.
 
+use super::settings::NodeDeployment;
 use super::{Driver, Settings};
 use crate::keys::MIGRATED_TO;
 use crate::model::{BindingMode, Claim, Class, Text};
@@ -64,6 +65,13 @@ fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection 
     } else {
         Selection::OtherProvisioner
     }
+}
+
+/// Whether no other process than this one makes the claim's volume.
+#[must_use]
+pub fn is_ours_alone(claim: &Claim, driver: &Driver, settings: &Settings) -> bool {
+    let here = |own: &NodeDeployment| *own.name == *claim.selected_node();
+    is_ours(claim, driver) && settings.node.as_ref().is_none_or(here)
 }
 
 /// Whether the control plane chose this driver. A claim that is older than the driver names the plugin

@@ -186,17 +186,16 @@ fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
-/// The PersistentVolume behind a claim that is to be cloned. `leaves` says that its finalizer is being
-/// removed.
+/// The PersistentVolume behind a claim that is to be cloned.
 ///
 /// # Errors
 /// When the claim cannot be cloned.
-pub fn volume_of<'a>(claim: &Claim, source: &'a Claim, leaves: bool) -> Result<&'a Text, Error> {
+pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error> {
     let name = || source.key();
     if source.phase != ClaimPhase::Bound {
         return Err(Error::SourceUnbound(name()));
     }
-    if source.deleting && (leaves || !protection::is_held_for(source, claim)) {
+    if source.deleting && !protection::is_held_for(source, claim) {
         return Err(Error::SourceDeleting(name()));
     }
     if source.class.is_none() {

@@ -27,9 +27,6 @@ pub struct View<'a> {
     pub volume_exists: bool,
     /// It is on its way out, with its volume.
     pub volume_leaves: bool,
-    /// The claim that is to be cloned loses its finalizer at this moment: when that was decided, nobody was
-    /// known to need it.
-    pub source_leaves: bool,
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],
     /// Where volumes can be.

@@ -115,8 +115,12 @@ impl World {
         }
     }
 
-    /// What a volume is made from cannot go meanwhile, unless it is going already.
+    /// What a volume is made from cannot go meanwhile.
     fn check_protected(&mut self, name: &str, request: &CreateVolumeRequest) {
+        let is_it = |claim: &Claim| format!("pvc-{}", claim.uid) == *name;
+        if !{ self.server.claims.values() }.any(|(_, claim)| is_it(claim)) {
+            return;
+        }
         let source = request.volume_content_source.as_ref();
         let Some(Type::Volume(source)) = source.and_then(|source| source.r#type.as_ref()) else {
             return;
@@ -128,8 +132,7 @@ impl World {
         let owner = volume.and_then(|(_, volume)| volume.claim.as_ref());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         let claim = claims.find(|claim| owner.is_some_and(|owner| owner.uid == claim.uid));
-        let bare = |claim: &&Claim| !claim.deleting && !claim.has_finalizer(CLONE_FINALIZER);
-        if let Some(claim) = claim.filter(bare) {
+        if let Some(claim) = claim.filter(|claim| !claim.has_finalizer(CLONE_FINALIZER)) {
             let source = claim.name.clone();
             self.complain(format!("{name} made from {source}, which is not protected"));
         }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tonic::Code;
 
 use super::informers::Informers;
@@ -111,6 +112,8 @@ pub(super) enum Mutant {
     FreesSources,
     /// Clones no claim that is being deleted, though it be kept for the clone.
     RefusesHeld,
+    /// Clones what is being deleted for claims that came later.
+    ClonesLate,
     /// Leaves the finalizer on sources that nobody needs.
     KeepsSources,
     /// Frees snapshots that are being restored.
@@ -189,6 +192,13 @@ impl Mutant {
                         finalizers,
                         ..*found
                     }))
+                }
+                answer => answer,
+            },
+            (Self::ClonesLate, claim::Step::LoadSourceClaim(..)) => match answer {
+                claim::Answer::SourceClaim(found) => {
+                    let deleted = Some(Timestamp::MAX);
+                    claim::Answer::SourceClaim(Box::new(Claim { deleted, ..*found }))
                 }
                 answer => answer,
             },

@@ -21,6 +21,7 @@ impl World {
         while !self.late.is_empty() {
             self.apply_late();
         }
+        self.remove_all();
         self.settling = true;
         self.server.refuses_leases = false;
         for _ in 0..self.sites() {

@@ -14,6 +14,7 @@ use super::process::Process;
 use super::scene::Scene;
 use super::server::{Server, refusal};
 use crate::model::Text;
+use crate::plan::edit::Edit;
 use crate::plan::journal::Rival;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::settings::Protection;
@@ -70,6 +71,10 @@ pub(super) struct World {
     pub(super) waiting: Option<Rival>,
     /// Requests of dead processes that are not applied yet.
     pub(super) late: Vec<Late>,
+    /// Removals of a finalizer that are not applied yet.
+    pub(super) removals: Vec<Edit>,
+    /// How much of the log another driver's provisioner has seen.
+    pub(super) looked: usize,
     pub(super) uids: u64,
     pub(super) clock: Instant,
     /// Names that the driver was asked for, by UID of the claim.
@@ -117,6 +122,8 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         thawed: false,
         waiting: None,
         late: Vec::new(),
+        removals: Vec::new(),
+        looked: 0,
         uids: 2,
         clock: Instant::now(),
         names: BTreeMap::new(),
@@ -170,6 +177,10 @@ impl World {
     fn act(&mut self) {
         if self.dice.one_in(2) {
             self.turn();
+        }
+        self.server.seconds += i64::from(self.dice.one_in(3));
+        if self.case.scene == Scene::Sources && self.dice.one_in(8) {
+            self.others_remove();
         }
         match self.dice.below(28) {
             0..=2 => self.user(),
@@ -273,6 +284,7 @@ impl World {
     /// Time passes.
     pub(super) fn retry(&mut self) {
         self.clock += Duration::from_secs(100);
+        self.server.seconds += 100;
         self.asked.clear();
         if std::mem::take(&mut self.process.follows) {
             self.observe_attachments();

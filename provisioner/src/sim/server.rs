@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sidecar_testkit::sim::watch::Versioned;
 
@@ -38,6 +39,8 @@ pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) version: u64,
+    /// Its clock.
+    pub(super) seconds: i64,
     pub(super) claims: BTreeMap<Text, Versioned<Claim>>,
     /// Nodes that were selected until their provisioner took that back, by UID of the claim.
     pub(super) unselected: BTreeMap<Text, BTreeSet<Text>>,
@@ -105,6 +108,11 @@ impl Server {
     /// Where the log ends, and as of which version.
     pub(super) fn now(&self) -> (usize, u64) {
         (self.log.len(), self.version)
+    }
+
+    /// What it writes into objects.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.seconds).ok()
     }
 
     fn publish(&mut self, event: Event) -> u64 {
@@ -180,6 +188,7 @@ impl Server {
         {
             let object = Claim {
                 deleting: true,
+                deleted: self.time(),
                 ..object.clone()
             };
             self.put_claim(object);

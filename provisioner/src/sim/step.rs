@@ -123,7 +123,14 @@ impl World {
                 self.apply(&step);
                 (not_done(&step, lost()), None)
             }
-            Fate::Lost | Fate::Late => (not_done(&step, lost()), None),
+            Fate::Lost | Fate::Late => {
+                if let Step::Release(edit) = &step
+                    && self.dice.one_in(2)
+                {
+                    self.removals.push(edit.clone());
+                }
+                (not_done(&step, lost()), None)
+            }
             Fate::Refused => (not_done(&step, refused()), None),
         };
         let taken = matches!(step, Step::Take(..));

@@ -42,6 +42,15 @@ impl World {
     }
 
     fn create_claim(&mut self, name: &str) {
+        let source = if self.case.scene == Scene::Sources && name != SOURCE {
+            self.data_source()
+        } else {
+            None
+        };
+        self.create_claim_of(name, source);
+    }
+
+    pub(super) fn create_claim_of(&mut self, name: &str, source: Option<DataSource>) {
         if self.server.claims.contains_key(&*format!("ns/{name}")) {
             return;
         }
@@ -51,15 +60,11 @@ impl World {
         } else {
             &[PVC_PROTECTION]
         };
-        let source = if self.case.scene == Scene::Sources && name != SOURCE {
-            self.data_source()
-        } else {
-            None
-        };
         self.server.put_claim(Claim {
             namespace: "ns".into(),
             name: name.into(),
             uid: format!("u{}", self.uids).into(),
+            created: self.server.time(),
             annotations: { [(STORAGE_PROVISIONER, self.case.scene.driver_name())].into_iter() }
                 .collect(),
             finalizers: protection.iter().map(|held| Text::from(*held)).collect(),
@@ -146,12 +151,7 @@ impl World {
                 name: SNAPSHOT.into(),
                 namespace: None,
             }),
-            _ => Some(DataSource {
-                group: None,
-                kind: "PersistentVolumeClaim".into(),
-                name: SOURCE.into(),
-                namespace: None,
-            }),
+            _ => Some(clone_of_source()),
         }
     }
 
@@ -334,6 +334,15 @@ impl World {
                 ..snapshot
             });
         }
+    }
+}
+
+pub(super) fn clone_of_source() -> DataSource {
+    DataSource {
+        group: None,
+        kind: "PersistentVolumeClaim".into(),
+        name: SOURCE.into(),
+        namespace: None,
     }
 }
 

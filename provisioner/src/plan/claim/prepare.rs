@@ -125,8 +125,7 @@ impl Attempt {
             let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
             return Err(Stop::first(Step::LoadSourceClaim(namespace, name)));
         };
-        let volume = source::volume_of(view.claim, claim, view.source_leaves);
-        let volume = volume.map_err(Failure::Source)?;
+        let volume = source::volume_of(view.claim, claim).map_err(Failure::Source)?;
         let Some(volume) = &self.loaded.volume else {
             return Err(Stop::first(Step::LoadSourceVolume(volume.clone())));
         };

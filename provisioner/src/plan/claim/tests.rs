@@ -48,7 +48,6 @@ struct World {
     snapshots: Vec<Snapshot>,
     contents: Vec<Content>,
     claims: Vec<Claim>,
-    source_leaves: bool,
     /// What there is of the claim although it needs no volume any more.
     owner: Option<Claim>,
     sources: Vec<VolumeDetail>,
@@ -87,7 +86,6 @@ impl Default for World {
             snapshots: Vec::new(),
             contents: Vec::new(),
             claims: Vec::new(),
-            source_leaves: false,
             owner: None,
             sources: Vec::new(),
             attributes: Vec::new(),
@@ -214,7 +212,6 @@ impl World {
                 let leaving = |one: &VolumeDetail| *one.name == *name && one.is_leaving();
                 self.volumes.contains(&name) && self.sources.iter().any(leaving)
             }),
-            source_leaves: self.source_leaves,
             grants: &self.grants,
             places: &self.places,
         }

@@ -152,15 +152,14 @@ impl Provisioner {
                 // Whoever is done last releases it, or a sweep does.
                 claim::Step::ReleaseSource(edit) => self.is_shared(edit, &open.claim, informers),
                 claim::Step::Intend(_) => self.journal.is_none(),
-                // From here on it may be running, whatever becomes of this process.
-                claim::Step::Create(..) => {
+                // From here on its source must stay; or it may be running, whatever becomes of this process.
+                claim::Step::LoadSourceClaim(..) | claim::Step::Create(..) => {
                     self.in_flight.calling(&open.claim);
                     false
                 }
                 claim::Step::Announce(_)
                 | claim::Step::LoadSnapshot(..)
                 | claim::Step::LoadContent(_)
-                | claim::Step::LoadSourceClaim(..)
                 | claim::Step::LoadSourceVolume(_)
                 | claim::Step::LoadNamesake(..)
                 | claim::Step::LoadOwner(..)
@@ -205,7 +204,6 @@ impl Provisioner {
             class: class.as_deref(),
             volume_exists: volume.is_some(),
             volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
-            source_leaves: self.releases_source_of(claim),
             grants: &grants,
             places: &self.places,
         })

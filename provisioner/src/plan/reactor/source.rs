@@ -8,6 +8,7 @@ use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Claim, Snapshot, Text};
 use crate::plan::edit::{Applied, Edit};
 use crate::plan::protection::{self, Release};
+use crate::plan::select;
 
 /// An attempt on a claim that was cloned and is being deleted.
 pub struct Run {
@@ -39,27 +40,17 @@ impl Run {
             Answer::Claim(_) | Answer::Room(_) | Answer::Taken(_) | Answer::Volume(..) => Ok(()),
         });
     }
-}
 
-impl Provisioner {
-    pub(super) fn end_source(&mut self, run: Run) -> Verdict<Failed> {
-        self.releasing.remove(&run.name);
-        match run.over {
+    pub(super) fn end(self) -> Verdict<Failed> {
+        match self.over {
             None | Some(Ok(())) => Verdict::Done,
             Some(Err(text)) => retry(Failed::Source(text)),
         }
     }
+}
 
-    /// Whether the claim that `claim` is a clone of loses its finalizer at this moment.
-    pub(super) fn releases_source_of(&self, claim: &Claim) -> bool {
-        let source = protection::clone_source(claim);
-        source.is_some_and(|(namespace, name)| {
-            self.releasing
-                .contains(&Text::from(format!("{namespace}/{name}")))
-        })
-    }
-
-    pub(super) fn decide_source(&mut self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
+impl Provisioner {
+    pub(super) fn decide_source(&self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
         if run.over.is_some() {
             return None;
         }
@@ -78,10 +69,7 @@ impl Provisioner {
                 run.over = Some(Err(text));
                 None
             }
-            Release::Due => {
-                self.releasing.insert(run.name.clone());
-                Some(Step::Release(Edit::release_claim(&source)))
-            }
+            Release::Due => Some(Step::Release(Edit::release_claim(&source))),
         }
     }
 
@@ -93,7 +81,9 @@ impl Provisioner {
             }
         });
         let clones = clones.iter().map(|claim| &**claim);
-        protection::release(source, clones.chain(self.in_flight.busy_claims()))
+        let driver = informers.driver();
+        let is_ours = |claim: &Claim| select::is_ours_alone(claim, &driver, &self.settings);
+        protection::release(source, clones, is_ours, self.in_flight.busy_claims())
     }
 
     /// Those of `snapshots` whose finalizer nobody needs any more. To be asked only when everything is

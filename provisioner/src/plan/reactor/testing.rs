@@ -26,7 +26,6 @@ impl Provisioner {
     pub(crate) fn left(&self) -> Vec<&'static str> {
         let mut left = self.in_flight.left();
         left.extend((!self.contests.is_empty()).then_some("contests"));
-        left.extend((!self.releasing.is_empty()).then_some("releasing"));
         left.extend(self.attached.is_awaited().then_some("volumes that wait"));
         left
     }

@@ -15,7 +15,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 53] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 54] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
@@ -34,6 +34,7 @@ impl Mutant {
             "stays behind",
         ];
         const FREED: &[&str] = &["freed while"];
+        const BARE: &[&str] = &["freed while", "which is not protected"];
         const STAYS: &[&str] = &["does not go"];
         const RETRY: &[&str] = &[
             "does not get",
@@ -185,8 +186,9 @@ impl Mutant {
                 case(Stops, Journal, TopologyIndex),
                 ANOTHER,
             ),
-            (Self::FreesSources, case(Stops, Journal, Sources), FREED),
+            (Self::FreesSources, case(Stops, Journal, Sources), BARE),
             (Self::RefusesHeld, case(All, Journal, Sources), STAYS),
+            (Self::ClonesLate, case(All, Journal, Sources), BARE),
             (Self::KeepsSources, case(None, Journal, Sources), STAYS),
             (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
             (Self::FreesShared, case(Stops, Journal, Sources), FREED),

@@ -2,6 +2,7 @@
 //!
 //! Most of them are told to be uninteresting before anything of them is copied.
 
+use jiff::Timestamp;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, pairs, shared};
@@ -48,7 +49,9 @@ pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
         name: own(&metadata.name),
         uid: own(&metadata.uid),
         version: metadata.version(),
+        created: time(metadata.creation_timestamp.as_ref()),
         deleting: metadata.deletion_timestamp.is_some(),
+        deleted: time(metadata.deletion_timestamp.as_ref()),
         finalizers: list(&metadata.finalizers, strings),
         annotations: pairs(&metadata.annotations, strings),
         class: shared(&spec.storage_class_name, strings),
@@ -65,6 +68,10 @@ pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
         attributes_class: shared(&spec.volume_attributes_class_name, strings),
         phase: ClaimPhase::parse(status.text()),
     }
+}
+
+fn time(text: Option<&lean::Text<'_>>) -> Option<Timestamp> {
+    text?.parse().ok()
 }
 
 fn data_source(wire: &claim::DataSource<'_>, strings: &Interner) -> DataSource {

@@ -1,5 +1,6 @@
 //! Objects as the API server sends them, and what is read of them.
 
+use jiff::Timestamp;
 use serde_json::json;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
@@ -19,7 +20,8 @@ fn an_open_claim_is_read_in_full() {
     let claim: Claim = read(&json!({
         "metadata": {"namespace": "ns1", "name": "c1", "uid": "u", "resourceVersion": "7",
             "annotations": {"b": "2", "a": "1"}, "finalizers": ["f"],
-            "deletionTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{}]},
+            "creationTimestamp": "1970-01-01T00:00:07Z", "deletionTimestamp": "1970-01-01T00:00:08Z",
+            "managedFields": [{}]},
         "spec": {"storageClassName": "sc1", "accessModes": ["ReadWriteOnce", "Bogus"],
             "volumeMode": "Block", "selector": {}, "volumeAttributesClassName": "vac",
             "resources": {"requests": {"storage": "1.5Gi", "x": "1"}, "limits": {"storage": "2Gi"}},
@@ -30,6 +32,8 @@ fn an_open_claim_is_read_in_full() {
     .unwrap();
     assert_eq!(&*claim.key(), "ns1/c1");
     assert_eq!((&*claim.uid, claim.version, claim.deleting), ("u", 7, true));
+    let second = |at| Timestamp::from_second(at).ok();
+    assert_eq!((claim.created, claim.deleted), (second(7), second(8)));
     assert_eq!(
         claim.annotations.iter().collect::<Vec<_>>(),
         [("a", "1"), ("b", "2")]
@@ -59,7 +63,8 @@ fn bound_claims_are_not_kept_but_can_be_read_one_by_one() {
         "metadata": {"name": "c", "finalizers": [CLONE_FINALIZER], "deletionTimestamp": "t"},
         "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}
     });
-    assert!(read::<Claim>(&source).is_some());
+    let source = read::<Claim>(&source).unwrap();
+    assert_eq!((source.deleting, source.deleted), (true, None));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Rows 97 to 144: snapshots, clones, other namespaces.
 
+use jiff::Timestamp;
+
 use super::*;
 use crate::keys::{ALLOW_MODE_CHANGE, CLONE_FINALIZER, SNAPSHOT_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{
@@ -49,6 +51,14 @@ fn snapshot(w: &mut World) {
 }
 
 /// The claim is made of the claim `src`.
+/// Somebody deletes the claim that is cloned, so long after its clone was created.
+fn delete_source(w: &mut World, seconds: i64) {
+    let second = |at| Timestamp::from_second(at).ok();
+    w.claim.created = second(1_000);
+    w.claims[0].deleting = true;
+    w.claims[0].deleted = second(1_000 + seconds);
+}
+
 fn clone(w: &mut World) {
     echo(w);
     w.driver.abilities.clone = true;
@@ -382,6 +392,10 @@ fn rows_120_to_131_conditions_of_a_clone() {
     fn src(w: &mut World) -> &mut Claim {
         &mut w.claims[0]
     }
+    fn held(w: &mut World, seconds: i64) {
+        src(w).finalizers = list(&[CLONE_FINALIZER]);
+        delete_source(w, seconds);
+    }
     fn pv(w: &mut World) -> &mut VolumeDetail {
         &mut w.sources[0]
     }
@@ -428,28 +442,29 @@ fn rows_120_to_131_conditions_of_a_clone() {
                 |w| src(w).deleting = true,
                 Err("NoChange being deleted"),
             ),
+            ("229 deleting, and held for it", |w| held(w, 1), Ok(())),
             (
-                "229 deleting, and held for it",
-                |w| {
-                    src(w).deleting = true;
-                    src(w).finalizers = list(&[CLONE_FINALIZER]);
-                },
-                Ok(()),
+                "229 deleting, and perhaps before it was created",
+                |w| held(w, 0),
+                Err("NoChange being deleted"),
             ),
             (
-                "229 deleting, and held no more in a moment",
+                "229 deleting, before it was created",
+                |w| held(w, -1),
+                Err("NoChange being deleted"),
+            ),
+            (
+                "229 deleting, and nobody knows since when",
                 |w| {
-                    src(w).deleting = true;
-                    src(w).finalizers = list(&[CLONE_FINALIZER]);
-                    w.source_leaves = true;
+                    held(w, 1);
+                    src(w).deleted = None;
                 },
                 Err("NoChange being deleted"),
             ),
             (
                 "229 deleting, and not held for it",
                 |w| {
-                    src(w).deleting = true;
-                    src(w).finalizers = list(&[CLONE_FINALIZER]);
+                    held(w, 1);
                     w.claim.data_source_ref = w.claim.data_source.take();
                 },
                 Err("NoChange being deleted"),

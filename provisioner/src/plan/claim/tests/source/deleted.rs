@@ -64,7 +64,7 @@ fn row_229_a_source_that_is_deleted_between_two_attempts() {
                 "{row}: {first:#?}"
             );
             world.unwritable = false;
-            world.claims[0].deleting = true;
+            delete_source(&mut world, 1);
             if restart {
                 world.restart();
             }

@@ -1,0 +1,77 @@
+//! Removals of the finalizer of a cloned claim that arrive at any time: provisioners of other drivers, who know
+//! nothing of this one's attempts, remove it as well, and a request may outlive its answer.
+
+use std::collections::BTreeMap;
+
+use super::run::World;
+use super::scene::SOURCE;
+use super::server::Event;
+use super::users::clone_of_source;
+use crate::model::{Claim, Text};
+use crate::plan::edit::Edit;
+use crate::plan::protection::{self, Release};
+
+/// Steps enough for a call to begin.
+const MOST_AHEAD: usize = 60;
+
+impl World {
+    /// Another driver's provisioner looks at what its watch has brought so far, or its request arrives.
+    pub(super) fn others_remove(&mut self) {
+        if !self.removals.is_empty() && self.dice.one_in(2) {
+            return self.remove_late();
+        }
+        if self.faulty() && self.dice.one_in(4) {
+            self.server.delete_claim(&format!("ns/{SOURCE}").into());
+        }
+        let late = self.dice.below(8).min(self.server.log.len() - self.looked);
+        self.looked = self.server.log.len() - late;
+        let claims = self.claims_at(self.looked);
+        let Some(source) = claims.get(&*format!("ns/{SOURCE}")) else {
+            return;
+        };
+        if protection::release(source, claims.values(), |_| false, []) == Release::Due {
+            self.removals.push(Edit::release_claim(source));
+            if self.faulty() {
+                self.clone_just_then();
+            }
+        }
+    }
+
+    /// Somebody wants a clone, and gets ahead of the request.
+    fn clone_just_then(&mut self) {
+        self.create_claim_of("late", Some(clone_of_source()));
+        self.observe_all(0);
+        for _ in 0..self.dice.below(MOST_AHEAD) {
+            self.work();
+        }
+        self.remove_late();
+    }
+
+    /// All claims as they were when so much had happened.
+    fn claims_at(&self, end: usize) -> BTreeMap<Text, Claim> {
+        let mut claims = BTreeMap::new();
+        for (_, event) in &self.server.log[..end] {
+            if let Event::Claim(name, claim) = event {
+                match claim {
+                    Some(claim) => claims.insert(name.clone(), claim.clone()),
+                    None => claims.remove(name),
+                };
+            }
+        }
+        claims
+    }
+
+    /// One of the requests arrives.
+    fn remove_late(&mut self) {
+        let place = self.dice.below(self.removals.len());
+        let edit = self.removals.swap_remove(place);
+        let _ = self.free(&edit);
+    }
+
+    /// What has not arrived by now arrives.
+    pub(super) fn remove_all(&mut self) {
+        while !self.removals.is_empty() {
+            self.remove_late();
+        }
+    }
+}
