@@ -118,20 +118,21 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Ports of the node that a pod takes there with hostNetwork, as a JSON list: dict root, place. */}}
+{{/* Ports of the node that a pod takes there with hostNetwork, such as 9808, 111/UDP and "7000 of 127.0.0.1", as a JSON list: dict root, place. */}}
 {{- define "csi-sidecars.hostPorts" -}}
 {{- $it := get .root.Values .place -}}
-{{- $ports := include "csi-sidecars.listening" . | fromJsonArray -}}
+{{- $ports := list -}}
+{{- range $port := include "csi-sidecars.listening" . | fromJsonArray -}}
+{{- $ports = append $ports (toString (int $port)) -}}
+{{- end -}}
 {{- range $container := concat (ternary list (list $it.driver) (empty $it.driver)) $it.extraContainers -}}
 {{- range $port := $container.ports -}}
-{{- $ports = append $ports $port.containerPort -}}
+{{- $protocol := ternary "" (printf "/%s" $port.protocol) (has $port.protocol (list nil "" "TCP")) -}}
+{{- $address := ternary "" (printf " of %s" $port.hostIP) (empty $port.hostIP) -}}
+{{- $ports = append $ports (printf "%d%s%s" (int $port.containerPort) $protocol $address) -}}
 {{- end -}}
 {{- end -}}
-{{- $numbers := list -}}
-{{- range $port := $ports -}}
-{{- $numbers = append $numbers (int $port) -}}
-{{- end -}}
-{{- toJson $numbers -}}
+{{- toJson $ports -}}
 {{- end -}}
 
 {{/* A pod in the network of the node declares each port once, or the API server refuses it: the workload is there and has no pods.
@@ -141,8 +142,8 @@
 {{- $elsewhere := ternary "" (include "csi-sidecars.healthPort" (list .root .place)) $values.livenessprobe.declarePort -}}
 {{- $seen := list -}}
 {{- range $port := include "csi-sidecars.hostPorts" (dict "root" .root "place" .place) | fromJsonArray -}}
-{{- if and (has $port $seen) (ne (toString $port) $elsewhere) -}}
-{{- fail (printf "%s.hostNetwork: two containers declare port %v, and the API server would refuse the pods; remove it from the driver's container, or set livenessprobe.declarePort=false if it is the livenessprobe's" $.at $port) -}}
+{{- if and (has $port $seen) (ne $port $elsewhere) -}}
+{{- fail (printf "%s.hostNetwork: two containers declare port %s, and the API server would refuse the pods; remove it from the driver's container, or set livenessprobe.declarePort=false if it is the livenessprobe's" $.at $port) -}}
 {{- end -}}
 {{- $seen = append $seen $port -}}
 {{- end -}}
@@ -159,10 +160,10 @@
 {{- range $port := include "csi-sidecars.hostPorts" (dict "root" . "place" "controller") | fromJsonArray -}}
 {{- if has $port $taken -}}
 {{- $way := "give one of the two containers another port" -}}
-{{- if eq (toString $port) $health -}}
+{{- if eq $port $health -}}
 {{- $way = "set controller.livenessprobe.port to another one" -}}
 {{- end -}}
-{{- fail (printf "controller.hostNetwork and %s.hostNetwork: both kinds of pods would want port %v of the node, and no controller could be scheduled where a node's pod is; %s" $at $port $way) -}}
+{{- fail (printf "controller.hostNetwork and %s.hostNetwork: both kinds of pods would want port %s of the node, and no controller could be scheduled where a node's pod is; %s" $at $port $way) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -86,11 +86,11 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
 {{- define "csi-sidecars.controller.serviceAccountName" -}}
-{{- default (ternary (printf "%s-controller" (include "csi-sidecars.fullname" .)) "default" .Values.controller.serviceAccount.create) (tpl .Values.controller.serviceAccount.name .) -}}
+{{- default (ternary (printf "%s-controller" (include "csi-sidecars.fullname" .)) "default" .Values.controller.serviceAccount.create) (tpl (default "" .Values.controller.serviceAccount.name) .) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.node.serviceAccountName" -}}
-{{- default (ternary (printf "%s-node" (include "csi-sidecars.fullname" .)) "default" .Values.node.serviceAccount.create) (tpl .Values.node.serviceAccount.name .) -}}
+{{- default (ternary (printf "%s-node" (include "csi-sidecars.fullname" .)) "default" .Values.node.serviceAccount.create) (tpl (default "" .Values.node.serviceAccount.name) .) -}}
 {{- end -}}
 
 {{/* Whether a sidecar has an image of its own, which is not the one of all programs; of its values. */}}

@@ -212,6 +212,8 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], NODE, under!("csi-node-sidecars", "/ports"), Absent),
     row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], NODE, under!("csi-node-sidecars", "/readinessProbe/httpGet/port"), Is("9808")),
     row(MINIMAL, &["node.livenessprobe.declarePort=false", "sidecars=together"], CONTROLLER, under!("csi-sidecars", "/ports/0/name"), Is(r#""sidecars""#)),
+    row(MINIMAL, &["node.hostNetwork=true", "node.driver.ports[0].containerPort=111", "node.driver.ports[1].containerPort=111", "node.driver.ports[1].protocol=UDP"], NODE, under!("driver", "/ports/1/protocol"), Is(r#""UDP""#)),
+    row(MINIMAL, &["node.serviceAccount.name=null"], NODE, "/spec/template/spec/serviceAccountName", Is(r#""test-csi-sidecars-node""#)),
     // helm test.
     row(MINIMAL, &[], TEST, "", Absent),
     row(MINIMAL, TESTED, TEST, "/spec/containers/[controller-attacher]/command", Has("http://test-csi-sidecars-controller-test:8081/readyz")),
