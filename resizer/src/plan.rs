@@ -1,4 +1,4 @@
-//! Decisions: pure functions from what was observed to the one next step.
+//! Decisions: pure functions from what was observed to the one next request.
 //!
 //! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
 //! reads a clock, draws a random number or knows a client; such values come in as arguments.
@@ -15,10 +15,9 @@
 //! | `owner` | whose volume it is |
 //! | `patch` | bodies of patches |
 //! | `reactor` | the resizer as one object: events, attempts, and what their ends leave |
-//! | `request` | what the driver is asked |
+//! | `request` | what API server and driver are asked |
 //! | `secret` | the Secret of a call |
 //! | `settings` | what the command line says about decisions |
-//! | `step` | what an attempt asks for, and what it is told |
 //! | `sync_gate` | when the first work of each sort may begin |
 //! | `fairness` | tasks, and which of a claim's two runs |
 //! | `usage` | which claims are in use by pods |
@@ -38,7 +37,6 @@ pub mod reactor;
 pub mod request;
 mod secret;
 pub mod settings;
-pub mod step;
 pub mod sync_gate;
 pub mod usage;
 pub mod view;

@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::plan::Driver;
 use crate::plan::driver::{Abilities, Expansion};
+use crate::plan::request::About;
 
 pub(crate) mod bench;
 
@@ -243,5 +244,13 @@ pub(crate) fn patch_volume(volume: &mut Volume, patch: &Value) {
                 other => unreachable!("{other:?}"),
             }
         }
+    }
+}
+
+/// The claim, as requests are about it.
+pub(crate) fn about(claim: &ClaimDetail) -> About {
+    About {
+        claim: claim.key(),
+        uid: claim.uid.clone(),
     }
 }

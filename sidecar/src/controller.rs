@@ -9,6 +9,7 @@
 
 pub mod call;
 pub mod engine;
+pub mod execute;
 pub mod flags;
 pub mod incompatible;
 pub mod lead;
@@ -16,6 +17,7 @@ pub mod link;
 pub mod process;
 pub mod program;
 pub mod reactor;
+pub mod request;
 pub mod seat;
 pub mod serve;
 pub mod shared;
@@ -23,12 +25,13 @@ pub mod tasks;
 pub mod view;
 pub mod watch;
 
-pub use call::CallError;
+pub use call::{Call, CallError, Calls};
 pub use flags::{Election, Http, Pacing};
 pub use incompatible::IncompatibleDriver;
 pub use link::{Capabilities, DriverHandshake, Link};
 pub use process::{Process, Program, Tenure};
 pub use program::{Command, run};
+pub use request::{Reply, Request, Requests, Write};
 pub use seat::{ControllerLimits, Seat};
 pub use shared::{AnyController, Controller};
 pub use tasks::Tasks;

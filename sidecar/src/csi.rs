@@ -14,6 +14,7 @@ pub mod loss;
 pub mod observe;
 #[cfg(test)]
 mod pipe;
+pub mod rpc;
 mod stream;
 
 use std::time::Duration;

@@ -60,6 +60,15 @@ impl ApiError {
         }
     }
 
+    /// The object was deleted, and nothing is left of it.
+    #[must_use]
+    pub fn gone() -> Self {
+        Self {
+            message: "it is gone".to_owned(),
+            refusal: Refusal::NotFound,
+        }
+    }
+
     /// The object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -16,6 +16,12 @@ pub struct SecretRef {
     pub name: Text,
 }
 
+impl AsRef<Self> for SecretRef {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 /// Half of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

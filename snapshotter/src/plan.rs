@@ -1,4 +1,4 @@
-//! Decisions: pure functions from what was observed to the one next step.
+//! Decisions: pure functions from what was observed to the one next request.
 //!
 //! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
 //! reads a clock, draws a random number or knows a client; such values come in as arguments.
@@ -6,11 +6,11 @@
 //! | file | decides |
 //! |---|---|
 //! | `goal` | what is to be done about a content |
-//! | `attempt` | the next step towards it |
-//! | `create`, `check`, `delete` | the steps of each goal |
+//! | `attempt` | the next request towards it |
+//! | `create`, `check`, `delete` | the requests of each goal |
 //! | `failing` | how an attempt that fails says so |
 //! | `answer` | what the driver's answer says of a snapshot |
-//! | `request` | what the driver is asked |
+//! | `request` | what API server and driver are asked |
 //! | `topology` | where a snapshot must be usable, and where it is |
 //! | `secret` | which Secret a call carries |
 //! | `patch` | bodies of patches |
@@ -20,7 +20,6 @@
 //! | `reactor` | the snapshotter as one object: events, attempts, and what their ends leave |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `settings` | what the command line says about decisions |
-//! | `step` | what an attempt asks for, and what it is told |
 //! | `view` | what a decision looks at |
 
 mod answer;
@@ -39,7 +38,6 @@ pub mod reactor;
 pub mod request;
 pub mod secret;
 pub mod settings;
-pub mod step;
 mod topology;
 pub mod view;
 

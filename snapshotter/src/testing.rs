@@ -5,7 +5,7 @@ mod bench;
 mod server;
 
 pub(crate) use bench::{
-    Bench, GROUP, created, fails, got, group, group_created, group_got, listed, snapshot,
+    Answer, Bench, GROUP, created, fails, got, group, group_created, group_got, listed, snapshot,
 };
 pub(crate) use server::{Event, Server, Versioned, refused};
 

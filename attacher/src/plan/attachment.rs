@@ -10,12 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use serde_json::Value;
-use sidecar::csi::Migrated;
+use sidecar::controller::request::{Part, SecretError};
 
-use super::outcome::{ApiError, Direction, Failure, RpcError};
-use super::request::{self, Secrets};
+use super::outcome::{ApiError, Direction, Failure};
+use super::request::{self, Call, Called, Progress, Purpose, Request, Secrets};
 use super::view::{From, View};
 use super::{capability, status, volume};
 use crate::model::{Attachment, CsiSource, SecretRef, Text, VolumeSpec};
@@ -39,15 +38,9 @@ pub struct Attempt {
     uid: Text,
     direction: Direction,
     forced: bool,
-    secrets: LoadedSecret,
+    /// The Secret of the current attempt; it is read anew in each.
+    secrets: Option<Secrets>,
     reached: Reached,
-}
-
-/// The Secret of the current attempt; it is read anew in each.
-enum LoadedSecret {
-    NotYet,
-    Loaded(Secrets),
-    NotText,
 }
 
 /// The furthest point of the attempt.
@@ -61,50 +54,16 @@ enum Reached {
     Recorded,
 }
 
-/// The one next thing to do, complete in every detail.
+/// The one next thing to do.
 pub enum Step {
     /// The goal is reached.
     Done,
     /// The goal changed during the attempt: start a new one at once.
     Again,
-    /// JSON patch of the PersistentVolume: adds the finalizer.
-    Protect(Text, Value),
-    /// GET of a Secret.
-    LoadSecret(SecretRef),
-    /// Merge patch of the attachment: finalizer and node id.
-    Prepare(Value),
-    /// `ControllerPublishVolume`.
-    Publish(Box<ControllerPublishVolumeRequest>, Migrated),
-    /// Merge patch of the status.
-    MarkAttached(Value),
-    /// `ControllerUnpublishVolume`.
-    Unpublish(Box<ControllerUnpublishVolumeRequest>, Migrated),
-    /// Merge patch of the attachment: removes the finalizer.
-    Release(Value),
-    /// Merge patch of the status.
-    MarkDetached(Value),
+    /// This request.
+    Ask(Request),
     /// This attempt cannot go on.
     Fail(Failure),
-}
-
-/// What came of a step.
-pub enum Answer {
-    /// The patch was applied; the view shows its result from now on.
-    Written,
-    /// The API server refused, or did not answer.
-    Refused(ApiError),
-    /// The Secret.
-    Secret(Secrets),
-    /// The Secret has a value that is not UTF-8.
-    SecretNotText,
-    /// The volume is on the node; carries the publish context.
-    Published(BTreeMap<String, String>),
-    /// The volume is off the node.
-    Unpublished,
-    /// The call failed.
-    Failed(RpcError),
-    /// There was no call, because the driver is away.
-    Unreachable(RpcError),
 }
 
 impl Attempt {
@@ -115,7 +74,7 @@ impl Attempt {
             uid: attachment.uid.clone(),
             direction: Direction::of(attachment),
             forced,
-            secrets: LoadedSecret::NotYet,
+            secrets: None,
             reached: Reached::Start,
         }
     }
@@ -166,53 +125,56 @@ impl Attempt {
         step.unwrap_or_else(Step::Fail)
     }
 
-    /// Takes in what came of `step`.
+    /// Takes in what came of a write.
     ///
     /// # Errors
     /// The attempt ends: says why.
-    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
-        let reached = match (step, answer) {
-            (Step::LoadSecret(_), Answer::Secret(secrets)) => {
-                self.secrets = LoadedSecret::Loaded(secrets);
-                return Ok(());
-            }
-            (Step::LoadSecret(_), Answer::SecretNotText) => {
-                self.secrets = LoadedSecret::NotText;
-                return Ok(());
-            }
-            (Step::LoadSecret(reference), Answer::Refused(error)) => {
-                return Err(Failure::Secret(reference.clone(), error));
-            }
-            (Step::Protect(..), Answer::Written) => Reached::Protected,
-            (Step::Protect(..), Answer::Refused(error)) => return Err(Failure::Protect(error)),
-            (Step::Prepare(_), Answer::Written) => Reached::Prepared,
-            (Step::Prepare(_), Answer::Refused(error)) => return Err(Failure::Prepare(error)),
-            (Step::Publish(..), Answer::Published(context)) => Reached::Published(context),
-            (Step::Unpublish(..), Answer::Unpublished) => Reached::Unpublished,
-            (Step::Publish(..) | Step::Unpublish(..), Answer::Failed(error)) => {
-                return Err(Failure::Call(error));
-            }
-            (Step::Publish(..) | Step::Unpublish(..), Answer::Unreachable(error)) => {
-                return Err(Failure::Unreachable(error));
-            }
-            (Step::MarkAttached(_), Answer::Refused(error)) => {
-                return Err(Failure::MarkAttached(error));
-            }
-            (Step::Release(_), Answer::Written) => Reached::Released,
+    pub fn written(&mut self, what: Progress, result: Result<(), ApiError>) -> Result<(), Failure> {
+        self.reached = match (what, result) {
+            (Progress::Protect, Ok(())) => Reached::Protected,
+            (Progress::Protect, Err(error)) => return Err(Failure::Protect(error)),
+            (Progress::Prepare, Ok(())) => Reached::Prepared,
+            (Progress::Prepare, Err(error)) => return Err(Failure::Prepare(error)),
+            (Progress::MarkAttached, Err(error)) => return Err(Failure::MarkAttached(error)),
+            (Progress::Release, Ok(())) => Reached::Released,
             // Somebody else removed the finalizer, and with it the object: nothing is left to do.
-            (Step::Release(_) | Step::MarkDetached(_), Answer::Refused(error))
-                if error.is_not_found() =>
-            {
+            (Progress::Release | Progress::MarkDetached, Err(error)) if error.is_not_found() => {
                 Reached::Recorded
             }
-            (Step::Release(_) | Step::MarkDetached(_), Answer::Refused(error)) => {
+            (Progress::Release | Progress::MarkDetached, Err(error)) => {
                 return Err(Failure::MarkDetached(error));
             }
-            (Step::MarkAttached(_) | Step::MarkDetached(_), Answer::Written) => Reached::Recorded,
-            // No step gets an answer of another kind; the shell's types see to it.
-            (_, _) => return Ok(()),
+            (Progress::MarkAttached | Progress::MarkDetached, Ok(())) => Reached::Recorded,
         };
-        self.reached = reached;
+        Ok(())
+    }
+
+    /// Takes in the values of the Secret.
+    ///
+    /// # Errors
+    /// The attempt ends: it could not be read.
+    pub fn loaded(
+        &mut self,
+        secret: SecretRef,
+        values: Result<Secrets, SecretError>,
+    ) -> Result<(), Failure> {
+        let values = values.map_err(|error| Failure::secret(secret, error))?;
+        self.secrets = Some(values);
+        Ok(())
+    }
+
+    /// Takes in what came of a call.
+    ///
+    /// # Errors
+    /// The attempt ends: the call failed.
+    pub fn called(&mut self, called: Called) -> Result<(), Failure> {
+        self.reached = match called {
+            Called::Publish(_, Ok(response)) => Reached::Published(response.publish_context),
+            Called::Unpublish(_, Ok(_)) => Reached::Unpublished,
+            Called::Publish(_, Err(error)) | Called::Unpublish(_, Err(error)) => {
+                return Err(error.into());
+            }
+        };
         Ok(())
     }
 
@@ -220,10 +182,8 @@ impl Attempt {
         match &self.reached {
             Reached::Recorded => return Ok(Step::Done),
             Reached::Published(context) => {
-                return Ok(Step::MarkAttached(status::attached(
-                    view.attachment,
-                    context,
-                )));
+                let body = status::attached(view.attachment, context);
+                return Ok(patch_status(view, Progress::MarkAttached, body));
             }
             Reached::Start
             | Reached::Protected
@@ -241,18 +201,19 @@ impl Attempt {
         let source = view.csi(spec)?;
         let capability = capability::volume_capability(spec, source, view.driver)
             .map_err(Failure::AccessModes)?;
-        let secrets = match self.secrets(source)? {
+        let secrets = match self.secrets(source) {
             Ok(secrets) => secrets,
             Err(step) => return Ok(step),
         };
         let node_id = view.node_id()?;
         match status::prepare(view.attachment, node_id, view.driver) {
             Some(_) if matches!(self.reached, Reached::Prepared) => Err(Failure::PrepareIgnored),
-            Some(patch) => Ok(Step::Prepare(patch)),
+            Some(body) => Ok(patch(view, Progress::Prepare, body)),
             None => {
                 let driver = view.driver;
-                let request = request::publish(source, node_id, capability, secrets, driver);
-                Ok(Step::Publish(Box::new(request), view.migrated()))
+                let message = request::publish(source, node_id, capability, secrets, driver);
+                let call = Call::Publish(sidecar::controller::Call::new(message, view.migrated()));
+                Ok(Step::Ask(Request::Call(call)))
             }
         }
     }
@@ -271,7 +232,10 @@ impl Attempt {
             Some(_) if matches!(self.reached, Reached::Protected) => {
                 return Err(Failure::ProtectIgnored);
             }
-            Some(patch) => Some(Step::Protect(name.clone(), patch)),
+            Some(patch) => {
+                let purpose = Purpose::Goal(Progress::Protect);
+                Some(Step::Ask(request::patch_volume(name, purpose, patch)))
+            }
             None => None,
         };
         Ok((&volume.spec, protect))
@@ -284,14 +248,14 @@ impl Attempt {
             Reached::Released => {
                 return match status::release(attachment, view.driver) {
                     Some(_) => Err(Failure::ReleaseIgnored),
-                    None => Ok(Step::MarkDetached(status::detached(attachment))),
+                    None => Ok(mark_detached(view)),
                 };
             }
             Reached::Unpublished => {
                 return Ok(match status::release(attachment, view.driver) {
-                    Some(patch) => Step::Release(patch),
+                    Some(body) => patch(view, Progress::Release, body),
                     // Only a forced detach comes here: the finalizer was gone before.
-                    None if attachment.attached => Step::MarkDetached(status::detached(attachment)),
+                    None if attachment.attached => mark_detached(view),
                     None => Step::Done,
                 });
             }
@@ -301,26 +265,42 @@ impl Attempt {
             return Ok(Step::Done);
         }
         let source = view.csi(view.spec()?)?;
-        let secrets = match self.secrets(source)? {
+        let secrets = match self.secrets(source) {
             Ok(secrets) => secrets,
             Err(step) => return Ok(step),
         };
-        let request = request::unpublish(&source.handle, view.known_node_id()?, secrets);
-        Ok(Step::Unpublish(Box::new(request), view.migrated()))
+        let message = request::unpublish(&source.handle, view.known_node_id()?, secrets);
+        let call = Call::Unpublish(sidecar::controller::Call::new(message, view.migrated()));
+        Ok(Step::Ask(Request::Call(call)))
     }
 
-    /// The Secret's values; the inner error is the step that loads them.
-    fn secrets(&self, source: &CsiSource) -> Result<Result<&Secrets, Step>, Failure> {
+    /// The Secret's values.
+    ///
+    /// # Errors
+    /// The step that loads them.
+    fn secrets(&self, source: &CsiSource) -> Result<&Secrets, Step> {
         static NONE: Secrets = Secrets::new();
         match (&source.publish_secret, &self.secrets) {
-            (None, _) => Ok(Ok(&NONE)),
-            (Some(_), LoadedSecret::Loaded(secrets)) => Ok(Ok(secrets)),
-            (Some(_), LoadedSecret::NotText) => Err(Failure::SecretNotText),
-            (Some(reference), LoadedSecret::NotYet) => {
-                Ok(Err(Step::LoadSecret((**reference).clone())))
-            }
+            (None, _) => Ok(&NONE),
+            (Some(_), Some(secrets)) => Ok(secrets),
+            (Some(secret), None) => Err(Step::Ask(Request::Secret((**secret).clone()))),
         }
     }
+}
+
+fn patch(view: &View<'_>, what: Progress, body: Value) -> Step {
+    let purpose = Purpose::Goal(what);
+    Step::Ask(request::patch(view.attachment, purpose, Part::Main, body))
+}
+
+fn patch_status(view: &View<'_>, what: Progress, body: Value) -> Step {
+    let purpose = Purpose::Goal(what);
+    Step::Ask(request::patch(view.attachment, purpose, Part::Status, body))
+}
+
+fn mark_detached(view: &View<'_>) -> Step {
+    let body = status::detached(view.attachment);
+    patch_status(view, Progress::MarkDetached, body)
 }
 
 #[cfg(test)]

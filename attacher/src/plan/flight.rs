@@ -15,3 +15,14 @@ pub struct Target {
     /// The node as the driver knows it.
     pub node: Text,
 }
+
+impl Target {
+    /// The volume with this handle on the node that the driver knows by this id.
+    #[must_use]
+    pub fn new(volume: &str, node: &str) -> Self {
+        Self {
+            volume: volume.into(),
+            node: node.into(),
+        }
+    }
+}

@@ -9,10 +9,10 @@ use sidecar::waits::Waits;
 
 use super::Driver;
 use super::asked::AskedVolumes;
-use super::attachment::Step;
 use super::flight::{KeyedGuards, Target};
 use super::orphan::{self, Orphan};
 use super::outcome::{Failure, RequeueTrigger};
+use super::request::{Object, Reply, Request};
 use crate::model::{Attachment, Text};
 
 /// What there is to work on.
@@ -150,10 +150,36 @@ impl InFlightState {
         !working
     }
 
-    /// A step of an attempt on `attachment` was taken, with success.
-    pub fn took(&mut self, step: &Step, attachment: &Attachment, driver: &Driver) {
-        let held = attachment.deleting && attachment.has_finalizer(&driver.finalizer);
-        if !matches!(step, Step::Unpublish(..)) || !held {
+    /// Whether this request may be sent now: one call at a time for a volume and node, one patch for a volume.
+    /// If not, `key` is handed back by the end of what is in the way.
+    #[must_use]
+    pub fn may_send(&mut self, request: &Request, key: Key) -> bool {
+        match request {
+            Request::Call(call) => self.calls.begin(&call.target(), key),
+            Request::Write(write) => match &write.object {
+                Object::Volume(name) => self.patches.begin(name, key),
+                Object::Attachment(_) => true,
+            },
+            Request::Get(_) | Request::Secret(_) | Request::Event(_) => true,
+        }
+    }
+
+    /// A request ended: who waited for that.
+    #[must_use]
+    pub fn answered(&mut self, reply: &Reply) -> Vec<Key> {
+        match reply {
+            Reply::Call(called, _) => self.calls.end(&called.target()),
+            Reply::Write(write, _) => match &write.object {
+                Object::Volume(name) => self.patches.end(name),
+                Object::Attachment(_) => Vec::new(),
+            },
+            Reply::Get(..) | Reply::Secret(..) | Reply::Event(_) => Vec::new(),
+        }
+    }
+
+    /// The volume of `attachment` was unpublished.
+    pub fn unpublished(&mut self, attachment: &Attachment, driver: &Driver) {
+        if !attachment.deleting || !attachment.has_finalizer(&driver.finalizer) {
             return;
         }
         let (name, uid) = (&attachment.name, &attachment.uid);

@@ -7,14 +7,13 @@
 //! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either
 //! its deletion was missed or the API server's storage was set back, and nobody can tell which.
 
+use sidecar::controller::CallError;
 use sidecar::csi::Migrated;
 use tonic::Code;
 
 use super::Driver;
-use super::attachment::Answer;
 use super::flight::Target;
 use super::outcome::Failure;
-use super::request::Secrets;
 use super::view::View;
 use crate::model::{Attachment, SecretRef, Text};
 
@@ -130,33 +129,17 @@ impl Orphan {
     }
 }
 
-/// The Secret's values out of the answer to the request for them.
-///
-/// # Errors
-/// Why there are none.
-pub fn secrets(orphan: &Orphan, answer: Answer) -> Result<Secrets, Failure> {
-    match (answer, &orphan.secret) {
-        (Answer::Secret(secrets), _) => Ok(secrets),
-        (Answer::Refused(error), Some(reference)) => Err(Failure::Secret(reference.clone(), error)),
-        (_, _) => Err(Failure::SecretNotText),
-    }
-}
-
-/// What the driver's answer means. Unlike for an object that exists, `NotFound` is an end: there is
-/// nobody who could look after it, and nothing to look after.
+/// What came of the call. Unlike for an object that exists, `NotFound` is an end: there is nobody who could
+/// look after it, and nothing to look after.
 ///
 /// # Errors
 /// It is to be asked again.
-pub fn heard(answer: Answer) -> Result<(), Failure> {
-    if let Answer::Unreachable(error) = answer {
-        return Err(Failure::Unreachable(error));
+pub fn unpublished<T>(result: Result<T, CallError>) -> Result<(), Failure> {
+    match result {
+        Err(CallError::Failed(error)) if error.code == Code::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
     }
-    if let Answer::Failed(error) = answer
-        && error.code != Code::NotFound
-    {
-        return Err(Failure::Call(error));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

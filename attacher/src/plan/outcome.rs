@@ -6,6 +6,8 @@
 //! Every failure is retried with back-off, for ever: a code that CSI calls final says only that no
 //! operation is running any more, not that the next one fails as well.
 
+use sidecar::controller::CallError;
+use sidecar::controller::request::SecretError;
 use tonic::Code;
 
 pub use sidecar::refusal::{ApiError, Refusal};
@@ -161,7 +163,25 @@ pub enum RequeueTrigger {
     Driver,
 }
 
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Unreachable(error) => Self::Unreachable(error),
+            CallError::Failed(error) => Self::Call(error),
+        }
+    }
+}
+
 impl Failure {
+    /// Why there are no values of this Secret.
+    #[must_use]
+    pub fn secret(secret: SecretRef, error: SecretError) -> Self {
+        match error {
+            SecretError::Unread(error) => Self::Secret(secret, error),
+            SecretError::NotText => Self::SecretNotText,
+        }
+    }
+
     /// gRPC code of the failure, if it is one of a call.
     #[must_use]
     pub fn code(&self) -> Option<Code> {

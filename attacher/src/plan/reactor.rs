@@ -7,28 +7,23 @@
 mod attachment;
 mod drift;
 mod orphan;
-mod unsent;
 mod volume;
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
-use serde_json::Value;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
-use sidecar::csi::Migrated;
 use sidecar::queue::Place;
 
-use super::attachment::Answer;
 use super::drift::Expected;
 use super::fairness::{self, Pace};
 use super::in_flight::{Ended, InFlightState, Key};
 use super::informers::Informers;
 use super::orphan::{Orphan, is_unexplained};
 use super::outcome::{ApiError, Direction, Failure, RequeueTrigger};
+use super::request::{Called, Reply, Request};
 use super::{event, volume as finalizer};
-use crate::model::{Attachment, CsiNode, SecretRef, Text, Volume};
+use crate::model::{Attachment, CsiNode, Text, Volume};
 
 /// The queue of attachments and of what such have left.
 pub const ATTACHMENTS: usize = 0;
@@ -65,47 +60,6 @@ pub enum Change<'a> {
     Node(Text, &'a CsiNode),
     /// The driver can be asked again.
     DriverBack,
-}
-
-/// One request or call.
-pub enum Step {
-    /// GET of a VolumeAttachment.
-    Read(Text),
-    /// GET of the PersistentVolume of this name, of which the caches say nothing.
-    ReadVolume(Text),
-    /// Merge patch of this VolumeAttachment.
-    PatchAttachment(Arc<Attachment>, Value),
-    /// Merge patch of this VolumeAttachment's status.
-    PatchStatus(Arc<Attachment>, Value),
-    /// JSON patch of the PersistentVolume of this name.
-    PatchVolume(Text, Value),
-    /// GET of a Secret.
-    LoadSecret(SecretRef),
-    /// `ControllerPublishVolume`.
-    Publish(Box<ControllerPublishVolumeRequest>, Migrated),
-    /// `ControllerUnpublishVolume`.
-    Unpublish(Box<ControllerUnpublishVolumeRequest>, Migrated),
-}
-
-/// What came of a step.
-pub struct Answered {
-    /// The outcome.
-    pub answer: Answer,
-    /// The VolumeAttachment that was read or patched, as the API server has it now; `None` if a
-    /// [`Step::Read`] found none.
-    pub attachment: Option<Arc<Attachment>>,
-    /// How long the call took, if it was one.
-    pub took: Duration,
-}
-
-impl From<Answer> for Answered {
-    fn from(answer: Answer) -> Self {
-        Self {
-            answer,
-            attachment: None,
-            took: Duration::ZERO,
-        }
-    }
 }
 
 /// An attempt on a key.
@@ -166,8 +120,7 @@ impl Reactor for Attacher {
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Attempt;
-    type Step = Step;
-    type Answer = Answered;
+    type Request = Request;
     type Notice = Notice;
     type Failure = Failed;
 
@@ -238,7 +191,12 @@ impl Reactor for Attacher {
         }
     }
 
-    fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
+    fn decide(
+        &mut self,
+        attempt: &mut Attempt,
+        informers: Informed<'_>,
+        now: Now,
+    ) -> Option<Request> {
         match attempt {
             Attempt::Attachment(run) => self.decide_attachment(run, informers, now.timestamp),
             Attempt::Orphan(run) => self.decide_orphan(run, informers),
@@ -246,32 +204,25 @@ impl Reactor for Attacher {
         }
     }
 
-    fn answered(
-        &mut self,
-        attempt: &mut Attempt,
-        _step: Step,
-        answer: Answered,
-        informers: Informed<'_>,
-    ) -> Wakes {
-        let direction = match &answer.answer {
-            Answer::Published(_) => Some(Direction::Attach),
-            Answer::Unpublished => Some(Direction::Detach),
-            Answer::Written
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => None,
-        };
-        if let Some(pace) = direction.and_then(|way| self.paces.get_mut(fairness::index(way))) {
-            pace.observe(answer.took);
+    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
+        if let Reply::Call(called, took) = &reply {
+            let direction = match called {
+                Called::Publish(_, Ok(_)) => Some(Direction::Attach),
+                Called::Unpublish(_, Ok(_)) => Some(Direction::Detach),
+                Called::Publish(_, Err(_)) | Called::Unpublish(_, Err(_)) => None,
+            };
+            if let Some(pace) = direction.and_then(|way| self.paces.get_mut(fairness::index(way))) {
+                pace.observe(*took);
+            }
         }
         let mut due = Wakes::default();
+        let waiting = self.in_flight.answered(&reply);
         match attempt {
-            Attempt::Attachment(run) => self.attachment_answered(run, answer, informers, &mut due),
-            Attempt::Orphan(run) => self.orphan_answered(run, answer.answer, informers, &mut due),
-            Attempt::Volume(run) => self.volume_answered(run, answer.answer, informers, &mut due),
+            Attempt::Attachment(run) => self.attachment_answered(run, reply, informers, &mut due),
+            Attempt::Orphan(run) => run.answered(reply),
+            Attempt::Volume(run) => run.answered(reply),
         }
+        self.wake_all(waiting, informers, &mut due);
         due
     }
 
@@ -288,18 +239,6 @@ impl Reactor for Attacher {
             Attempt::Volume(run) => run.end(),
         };
         (verdict, due)
-    }
-
-    fn write(step: &Step) -> Option<impl Hash> {
-        step.write()
-    }
-
-    fn is_written(answered: &Answered) -> bool {
-        matches!(answered.answer, Answer::Written)
-    }
-
-    fn unsent(step: &Step, why: String) -> Answered {
-        Answered::from(step.unsent(why))
     }
 
     fn hangs_after(&self, key: &Key, informers: Informed<'_>) -> Option<Duration> {

@@ -1,19 +1,134 @@
-//! Publish and unpublish requests.
+//! What the attacher asks of the API server and the driver.
 //!
 //! What is sent to the driver must be exactly reproducible: a driver that is asked again after a
 //! crash has to see the same request.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability,
 };
+use serde_json::Value;
+use sidecar::controller::request::{self, Body, Part, Patch, Requests};
 
-use super::Driver;
-use crate::model::CsiSource;
+use super::flight::Target;
+use super::{Attacher, Driver};
+use crate::model::{Attachment, CsiSource, SecretRef, Text};
 
-/// Values of a Secret, by key. Has no `Debug`, so that it cannot be logged by accident.
-pub type Secrets = BTreeMap<String, String>;
+pub use sidecar::controller::request::Secrets;
+
+/// A request of the attacher.
+pub type Request = request::Request<Attacher>;
+/// What came of it.
+pub type Reply = request::Reply<Attacher>;
+/// A write of the attacher.
+pub type Write = request::Write<Attacher>;
+
+/// An object, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// VolumeAttachment.
+    Attachment(Text),
+    /// PersistentVolume.
+    Volume(Text),
+}
+
+/// What a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To bring an attachment to its goal.
+    Goal(Progress),
+    /// The failure of an attempt is to be on record.
+    Record,
+    /// The status of a driver that has nothing to publish.
+    MarkTrivial,
+    /// Nothing needs the volume any more: its finalizer goes.
+    ReleaseVolume,
+}
+
+/// The writes on the way of an attachment to its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The volume's finalizer.
+    Protect,
+    /// The attachment's finalizer and the node's id.
+    Prepare,
+    /// The volume is on the node.
+    MarkAttached,
+    /// The volume is off the node: the attachment's finalizer goes.
+    Release,
+    /// The same, into the status.
+    MarkDetached,
+}
+
+sidecar::calls! {
+    Publish(ControllerPublishVolumeRequest),
+    Unpublish(ControllerUnpublishVolumeRequest),
+}
+
+impl request::Object for Object {
+    fn key(&self) -> &str {
+        match self {
+            Self::Attachment(name) | Self::Volume(name) => name,
+        }
+    }
+}
+
+impl Requests for Attacher {
+    type Object = Object;
+    /// The VolumeAttachment, which the cache may not take: the last patch of one is answered with an object
+    /// that is gone.
+    type Found = Option<Arc<Attachment>>;
+    type Purpose = Purpose;
+    type Secret = SecretRef;
+    type Calls = Call;
+    type Event = Infallible;
+}
+
+impl Call {
+    /// The volume and node that it is about.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Publish(call) => Target::new(&call.volume_id, &call.node_id),
+            Self::Unpublish(call) => Target::new(&call.volume_id, &call.node_id),
+        }
+    }
+}
+
+impl Called {
+    /// The volume and node that it was about.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        match self {
+            Self::Publish(call, _) => Target::new(&call.volume_id, &call.node_id),
+            Self::Unpublish(call, _) => Target::new(&call.volume_id, &call.node_id),
+        }
+    }
+}
+
+/// A merge patch of an attachment. The next attachment of the volume to the node has the same name.
+#[must_use]
+pub fn patch(of: &Attachment, purpose: Purpose, part: Part, body: Value) -> Request {
+    Request::Write(Write {
+        purpose,
+        object: Object::Attachment(of.name.clone()),
+        uid: Some(of.uid.clone()),
+        body: Body::Patch(part, Patch::Merge(body)),
+    })
+}
+
+/// A JSON patch of a volume's finalizers.
+#[must_use]
+pub fn patch_volume(name: &Text, purpose: Purpose, operations: Value) -> Request {
+    Request::Write(Write {
+        purpose,
+        object: Object::Volume(name.clone()),
+        uid: None,
+        body: Body::Patch(Part::Main, Patch::Json(operations)),
+    })
+}
 
 /// `ControllerPublishVolume` for `source` on the node the driver knows as `node_id`.
 #[must_use]

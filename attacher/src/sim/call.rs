@@ -1,38 +1,40 @@
 //! Calls reach the driver and are answered, or not.
 
+use std::time::Duration;
+
+use sidecar::controller::CallError;
 use tonic::Code;
 
-use super::driver::{Call, Kind};
+use super::driver;
 use super::process::State;
 use super::run::{Faults, VOLUMES, World, target};
 use crate::model::Attachment;
-use crate::plan::attachment::Answer;
 use crate::plan::outcome::RpcError;
-use crate::plan::reactor::Step;
+use crate::plan::request::{Call, Called, Reply};
 use crate::testing::F;
 
 impl World {
     /// The driver answers, or the deadline expires.
-    pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
-        let answer = self.answer(id);
-        let state = State::Answered(step, answer.into(), None);
+    pub(super) fn call(&mut self, index: usize, call: Call, id: u64) {
+        let result = self.result(id).map_err(rpc);
+        let state = State::Answered(answered(call, result), None);
         self.process.attempts.enter(index, state);
     }
 
-    fn answer(&mut self, id: u64) -> Answer {
+    fn result(&mut self, id: u64) -> Result<(), Code> {
         if self.faults == Faults::Lasts && self.driver.refuses(id, &format!("h-{}", VOLUMES[0])) {
             self.end_call(id, false);
-            return Answer::Failed(rpc(Code::Internal));
+            return Err(Code::Internal);
         }
         if self.faulty() && self.dice.one_in(4) {
-            match self.dice.below(3) {
+            return Err(match self.dice.below(3) {
                 0 => {
                     self.driver.abandon(id);
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                    Code::DeadlineExceeded
                 }
                 1 => {
                     self.end_call(id, true);
-                    Answer::Failed(rpc(Code::Unavailable))
+                    Code::Unavailable
                 }
                 _ => {
                     // A driver says that something does not exist only if it does not hold it.
@@ -43,20 +45,16 @@ impl World {
                     } else {
                         [Code::Internal, Code::NotFound]
                     };
-                    Answer::Failed(rpc(codes[self.dice.below(2)]))
+                    codes[self.dice.below(2)]
                 }
-            }
-        } else {
-            match self.end_call(id, true).map(|call| call.kind) {
-                Some(Kind::Publish) => Answer::Published(Default::default()),
-                Some(Kind::Unpublish) => Answer::Unpublished,
-                None => unreachable!("calls end once"),
-            }
+            });
         }
+        self.end_call(id, true).expect("calls end once");
+        Ok(())
     }
 
     /// A call ends, with effect or without.
-    pub(super) fn end_call(&mut self, id: u64, effect: bool) -> Option<Call> {
+    pub(super) fn end_call(&mut self, id: u64, effect: bool) -> Option<driver::Call> {
         let call = self.driver.end(id, effect)?;
         let live = |object: &Attachment| {
             let held = object.attached && object.has_finalizer(F);
@@ -64,7 +62,7 @@ impl World {
         };
         let mut objects = self.server.attachments.values();
         if effect
-            && call.kind == Kind::Unpublish
+            && call.kind == driver::Kind::Unpublish
             && self.faults != Faults::Aliases
             && objects.any(|(_, object)| live(object))
         {
@@ -77,4 +75,14 @@ impl World {
 pub(super) fn rpc(code: Code) -> RpcError {
     let message = "simulated".into();
     RpcError { code, message }
+}
+
+/// What came of a call.
+pub(super) fn answered(call: Call, result: Result<(), RpcError>) -> Reply {
+    let result = result.map_err(CallError::Failed);
+    let called = match call {
+        Call::Publish(call) => Called::Publish(call, result.map(|()| Default::default())),
+        Call::Unpublish(call) => Called::Unpublish(call, result.map(|()| Default::default())),
+    };
+    Reply::Call(called, Duration::ZERO)
 }

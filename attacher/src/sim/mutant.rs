@@ -11,19 +11,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use sidecar::controller::CallError;
+use sidecar::controller::request::Part;
 use tonic::Code;
 
 use super::process::{Due, Informers, Process};
 use super::run::Faults;
-use super::step::refused;
+use super::server::not_found;
 use crate::model::{Attachment, Text, Volume};
-use crate::plan::Attacher;
-use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
 use crate::plan::in_flight::{InFlightState, Key};
-use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answered, Step};
-use crate::plan::status;
+use crate::plan::request::{self, Call, Called, Object, Progress, Purpose, Reply, Request};
+use crate::plan::{Attacher, status};
 use crate::testing::{F, list};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,85 +182,79 @@ impl Mutant {
         key: &Key,
         attacher: &mut Attacher,
         informers: &mut Informers,
-        decide: impl FnOnce(&mut Attacher, &Informers) -> Option<Step>,
-    ) -> Option<Step> {
+        decide: impl FnOnce(&mut Attacher, &Informers) -> Option<Request>,
+    ) -> Option<Request> {
         match (self, key) {
             (Self::ForgetsAttempts, Key::Volume(_)) => {
                 let mut hidden = Default::default();
                 swap_attempts(&mut attacher.in_flight, &mut hidden);
-                let step = decide(attacher, informers);
+                let request = decide(attacher, informers);
                 swap_attempts(&mut attacher.in_flight, &mut hidden);
-                step
+                request
             }
             (Self::ReleasesVolumesInUse, Key::Volume(_)) => {
                 let named = std::mem::take(&mut attacher.in_flight.named);
-                let step = Self::ForgetsAttempts.deciding(key, attacher, informers, decide);
+                let request = Self::ForgetsAttempts.deciding(key, attacher, informers, decide);
                 attacher.in_flight.named = named;
-                step
+                request
             }
             (Self::DetachesUnder, Key::Orphan(_)) => {
                 informers.blind = true;
-                let step = decide(attacher, informers);
+                let request = decide(attacher, informers);
                 informers.blind = false;
-                step
+                request
             }
             _ => decide(attacher, informers),
         }
     }
 
-    /// What a mutant makes of the step that was decided on.
-    pub(super) fn decides(self, step: Step, key: &Key, process: &mut Process) -> Step {
-        if self == Self::CallsAtOnce
-            && let Some(target) = target(&step)
-        {
-            drop(process.attempts.reactor.in_flight.calls.end(&target));
+    /// What a mutant makes of the request that was decided on.
+    pub(super) fn decides(self, request: Request, key: &Key, process: &mut Process) -> Request {
+        if let (Self::CallsAtOnce, Request::Call(call)) = (self, &request) {
+            drop(process.attempts.reactor.in_flight.calls.end(&call.target()));
         }
-        if self == Self::RecordsFirst && matches!(step, Step::PatchStatus(..)) {
+        let records = matches!(&request, Request::Write(write) if write.purpose == Purpose::Record);
+        if self == Self::RecordsFirst && records {
             let triggers = process.attempts.reactor.in_flight.waits.forget(key);
             process.kept.insert(key.clone(), triggers);
         }
         let Key::Attachment(name) = key else {
-            return step;
+            return request;
         };
-        let known = process.informers.attachments.get(name).cloned();
-        match (self, step, known) {
-            (Self::ReleasesFirst, Step::Unpublish(request, migrated), Some(known)) => {
-                match status::release(&known, &process.informers.driver) {
-                    Some(patch) => Step::PatchAttachment(known, patch),
-                    None => Step::Unpublish(request, migrated),
-                }
+        let known = process.informers.attachments.get(name);
+        let instead = match (self, &request, known) {
+            (Self::ReleasesFirst, Request::Call(Call::Unpublish(_)), Some(known)) => {
+                let patch = status::release(known, &process.informers.driver);
+                let purpose = Purpose::Goal(Progress::Release);
+                patch.map(|patch| request::patch(known, purpose, Part::Main, patch))
             }
-            (Self::MarksFirst, Step::Publish(..), Some(known)) if !known.attached => {
-                let patch = status::attached(&known, &BTreeMap::new());
-                Step::PatchStatus(known, patch)
+            (Self::MarksFirst, Request::Call(Call::Publish(_)), Some(known)) if !known.attached => {
+                let patch = status::attached(known, &BTreeMap::new());
+                let purpose = Purpose::Goal(Progress::MarkAttached);
+                Some(request::patch(known, purpose, Part::Status, patch))
             }
-            (_, step, _) => step,
-        }
+            _ => None,
+        };
+        instead.unwrap_or(request)
     }
 
-    /// What a mutant makes of an answer.
-    pub(super) fn hears(self, step: &Step, answered: Answered) -> Answered {
+    /// What a mutant makes of a reply.
+    pub(super) fn hears(self, reply: Reply) -> Reply {
         let believed = match self {
             Self::BelievesNotFound => Some(Code::NotFound),
             Self::BelievesTimeout => Some(Code::DeadlineExceeded),
             _ => None,
         };
-        match (step, answered) {
-            (
-                Step::Unpublish(..),
-                Answered {
-                    answer: Answer::Failed(error),
-                    ..
-                },
-            ) if Some(error.code) == believed => Answer::Unpublished.into(),
-            (Step::ReadVolume(_), _) if self == Self::TakesUnknownForMissing => {
-                let error = ApiError {
-                    refusal: Refusal::NotFound,
-                    ..refused()
-                };
-                Answer::Refused(error).into()
+        match reply {
+            Reply::Call(Called::Unpublish(call, Err(CallError::Failed(error))), took)
+                if Some(error.code) == believed =>
+            {
+                Reply::Call(Called::Unpublish(call, Ok(Default::default())), took)
             }
-            (_, answered) => answered,
+            Reply::Get(volume @ Object::Volume(_), _) if self == Self::TakesUnknownForMissing => {
+                Reply::Get(volume, Err(not_found()))
+            }
+            reply => reply,
         }
     }
 
@@ -299,7 +292,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does once a step was answered.
+    /// What a mutant does once a request was answered.
     pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
         let in_flight = &mut process.attempts.reactor.in_flight;
         for trigger in process.kept.remove(key).into_iter().flatten() {
@@ -346,7 +339,7 @@ pub(super) enum Observed {
     Node,
 }
 
-/// Of what sort a step was that was answered.
+/// Of what sort a request was that was answered.
 pub(super) enum Told {
     Call(Target),
     Volume(Text),
@@ -354,11 +347,14 @@ pub(super) enum Told {
 }
 
 impl Told {
-    pub(super) fn of(step: &Step) -> Self {
-        match (target(step), step) {
-            (Some(target), _) => Self::Call(target),
-            (None, Step::PatchVolume(name, _)) => Self::Volume(name.clone()),
-            (None, _) => Self::Other,
+    pub(super) fn of(reply: &Reply) -> Self {
+        match reply {
+            Reply::Call(called, _) => Self::Call(called.target()),
+            Reply::Write(write, _) => match &write.object {
+                Object::Volume(name) => Self::Volume(name.clone()),
+                Object::Attachment(_) => Self::Other,
+            },
+            _ => Self::Other,
         }
     }
 }
@@ -378,18 +374,6 @@ fn forget_orphans(due: Due, attacher: &mut Attacher) -> Due {
         }
     }
     without(due, |key| matches!(key, Key::Orphan(_)))
-}
-
-fn target(step: &Step) -> Option<Target> {
-    let (volume, node) = match step {
-        Step::Publish(request, _) => (&request.volume_id, &request.node_id),
-        Step::Unpublish(request, _) => (&request.volume_id, &request.node_id),
-        _ => return None,
-    };
-    Some(Target {
-        volume: volume.as_str().into(),
-        node: node.as_str().into(),
-    })
 }
 
 /// Hides what is known of attempts, and shows it again.

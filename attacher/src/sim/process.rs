@@ -9,14 +9,15 @@ use sidecar::controller::reactor::{Reactor as _, Verdict};
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::store;
 use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
-use sidecar_testkit::sim::watch::{Part, Versioned, Watch};
+use sidecar_testkit::sim::watch::{Part, Versioned, Watch, key as key_of};
 
 use super::mutant::{Mutant, Observed, Told};
 use super::server::{Event, Server};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::in_flight::Key;
 use crate::plan::outcome::RequeueTrigger;
-use crate::plan::reactor::{Answered, Change, Step};
+use crate::plan::reactor::Change;
+use crate::plan::request::{Object, Reply, Request};
 use crate::plan::{self, Attacher, Driver};
 
 /// What becomes due.
@@ -207,7 +208,7 @@ impl Process {
         }
     }
 
-    pub(super) fn attachment_changed(&mut self, change: &store::Change<Attachment>) {
+    fn attachment_changed(&mut self, change: &store::Change<Attachment>) {
         self.changed(match change {
             store::Change::Upserted {
                 old, new, source, ..
@@ -220,7 +221,7 @@ impl Process {
         });
     }
 
-    pub(super) fn volume_changed(&mut self, change: &store::Change<Volume>) {
+    fn volume_changed(&mut self, change: &store::Change<Volume>) {
         if let store::Change::Upserted { key, old, .. } = change {
             self.changed(Change::Volume {
                 name: Text::from(key.as_str()),
@@ -237,7 +238,7 @@ impl Process {
         self.changed(Change::Volume { name, new: true });
     }
 
-    pub(super) fn node_changed(&mut self, change: &store::Change<CsiNode>) {
+    fn node_changed(&mut self, change: &store::Change<CsiNode>) {
         if let store::Change::Upserted { key, new, .. } = change {
             self.changed(Change::Node(Text::from(key.as_str()), new));
         }
@@ -262,23 +263,23 @@ impl Process {
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
-    pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
+    pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         let now = self.attempts.now;
         let attempts = &mut self.attempts;
         let running = &mut attempts.running[index];
-        let step = self.mutant.deciding(
+        let request = self.mutant.deciding(
             &running.key,
             &mut attempts.reactor,
             &mut self.informers,
             |attacher, informers| attacher.decide(&mut running.attempt, informers, now),
         );
-        if let Some(step) = step {
+        if let Some(request) = request {
             let key = running.key.clone();
-            let step = match attempts.admit(index, step, &self.informers) {
-                Ok(step) => step,
+            let request = match attempts.admit(index, request, &self.informers) {
+                Ok(request) => request,
                 Err(_) => return self.decide(index),
             };
-            return Some(self.mutant.decides(step, &key, self));
+            return Some(self.mutant.decides(request, &key, self));
         }
         let (key, verdict, due) = attempts.end(index, &self.informers);
         let due = self.mutant.ends(due, &key, &mut attempts.reactor);
@@ -295,13 +296,74 @@ impl Process {
         None
     }
 
-    /// What came of the last step of attempt `index` reaches the controller.
-    pub(super) fn answer(&mut self, index: usize, step: Step, answered: Answered) {
-        let answered = self.mutant.hears(&step, answered);
-        let told = Told::of(&step);
-        let due = { &mut self.attempts }.answer(index, (step, answered), &self.informers);
+    /// What came of the last request of attempt `index` reaches the controller.
+    pub(super) fn answer(&mut self, index: usize, reply: Reply) {
+        let reply = self.mutant.hears(reply);
+        let told = Told::of(&reply);
+        let due = { &mut self.attempts }.answer(index, reply, &self.informers);
         let key = self.attempts.running[index].key.clone();
         let due = self.mutant.answers(due, &told, &key, self);
         self.attempts.take(due);
+    }
+
+    /// A request is about to be sent.
+    pub(super) fn announce(&mut self, request: &Request) {
+        let object = match request {
+            Request::Get(object) => object,
+            Request::Write(write) => &write.object,
+            Request::Secret(_) | Request::Call(_) | Request::Event(_) => return,
+        };
+        match object {
+            Object::Attachment(name) => self.informers.attachments.slots.begin_write(&key_of(name)),
+            Object::Volume(name) => self.informers.volumes.slots.begin_write(&key_of(name)),
+        }
+    }
+
+    /// The caches take in what came of a request, as those that ship do.
+    pub(super) fn absorb(&mut self, reply: Reply, written: Option<Written>) -> Reply {
+        let unheard = self.mutant == Mutant::TakesUnknownForMissing;
+        let forgets = self.mutant == Mutant::ForgetsOwnWrites;
+        let object = match &reply {
+            Reply::Get(object, _) => object,
+            Reply::Write(write, _) => &write.object,
+            Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => return reply,
+        };
+        let name = match object {
+            Object::Attachment(name) => name,
+            Object::Volume(name) => {
+                let slots = &mut self.informers.volumes.slots;
+                let unheard = unheard && matches!(reply, Reply::Get(..));
+                let change = match written {
+                    Some(Written::Volume((version, object))) if !unheard => {
+                        slots.write_answered(&key_of(name), object, version)
+                    }
+                    _ => slots.write_failed(&key_of(name)),
+                };
+                if let Some(change) = change {
+                    self.volume_changed(&change);
+                }
+                return reply;
+            }
+        };
+        let (slots, key) = (&mut self.informers.attachments.slots, key_of(name));
+        let (change, found) = match written {
+            Some(Written::Attachment((version, object))) => {
+                let change = if forgets {
+                    slots.write_failed(&key)
+                } else {
+                    slots.write_answered(&key, object.clone(), version)
+                };
+                (change, Some(self.mutant.sees(&Arc::new(object))))
+            }
+            Some(Written::Volume(_)) | None => (slots.write_failed(&key), None),
+        };
+        if let Some(change) = change {
+            self.attachment_changed(&change);
+        }
+        match reply {
+            Reply::Get(object, Ok(_)) => Reply::Get(object, Ok(found)),
+            Reply::Write(write, Ok(_)) => Reply::Write(write, Ok(found)),
+            reply => reply,
+        }
     }
 }

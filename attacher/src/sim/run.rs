@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use sidecar_testkit::sim::watch::next_event;
 
 use super::Dice;
-use super::death::Late;
 use super::driver::{ModelDriver, key};
 use super::mutant::Mutant;
 use super::process::Process;
@@ -14,6 +13,7 @@ use super::server::{Event, Server};
 use crate::model::Attachment;
 use crate::plan::flight::Target;
 use crate::plan::orphan;
+use crate::plan::request::Write;
 use crate::testing::driver;
 
 /// Which faults a run has.
@@ -65,7 +65,7 @@ pub(super) struct World {
     /// A comparison with the driver's list that has begun.
     pub(super) comparison: Option<Comparison>,
     /// Patches of stopped processes that are still on their way.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<Write>,
     /// Whether it is one of these that the server applies.
     pub(super) arriving: bool,
     /// Calls for each attachment, or volume and node that it left, since the last tick.
@@ -245,8 +245,5 @@ fn kind_of(event: &Event) -> usize {
 
 pub(super) fn target(attachment: &Attachment) -> Target {
     let volume = attachment.volume.as_deref().unwrap_or_default();
-    Target {
-        volume: format!("h-{volume}").into(),
-        node: format!("id-{}", attachment.node).into(),
-    }
+    Target::new(&format!("h-{volume}"), &format!("id-{}", attachment.node))
 }

@@ -27,7 +27,7 @@ pub(super) struct Server {
     pub(super) log: Vec<Versioned<Event>>,
 }
 
-fn not_found() -> ApiError {
+pub(super) fn not_found() -> ApiError {
     ApiError {
         message: "not found".into(),
         refusal: Refusal::NotFound,
@@ -103,12 +103,13 @@ impl Server {
 
     pub(super) fn patch_attachment(
         &mut self,
-        of: &Attachment,
+        name: &Text,
+        uid: Option<&Text>,
         patch: &Value,
     ) -> Result<Versioned<Attachment>, ApiError> {
-        let (version, before) = self.attachments.get(&of.name).ok_or_else(not_found)?;
+        let (version, before) = self.attachments.get(name).ok_or_else(not_found)?;
         // A patch says which object it is for, so that none of the same name gets it.
-        if before.uid != of.uid {
+        if uid.is_some_and(|uid| before.uid != *uid) {
             return Err(invalid());
         }
         let mut object = before.clone();

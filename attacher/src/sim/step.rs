@@ -1,24 +1,20 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
 //! every change is held against the invariants.
 
-use std::sync::Arc;
-
 use serde_json::Value;
+use sidecar::controller::request::Body;
 use sidecar_testkit::sim::fate::Fate;
-use sidecar_testkit::sim::watch::{Versioned, key as key_of};
+use sidecar_testkit::sim::watch::Versioned;
 
-use super::call::rpc;
-use super::death::Late;
+use super::call::{answered, rpc};
 use super::driver::{Kind, key};
-use super::mutant::Mutant;
 use super::process::{State, Written};
 use super::run::{Faults, World, target};
+use super::server::not_found;
 use crate::model::{Attachment, Text, Volume};
-use crate::plan::attachment::Answer;
-use crate::plan::flight::Target;
 use crate::plan::in_flight::Key;
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answered, Step};
+use crate::plan::request::{Call, Object, Reply, Request, Write};
 use crate::testing::F;
 
 impl World {
@@ -58,60 +54,37 @@ impl World {
     fn advance(&mut self, index: usize) {
         match self.process.attempts.leave(index) {
             State::Deciding => {
-                if let Some(step) = self.process.decide(index) {
-                    self.take_step(index, step);
+                if let Some(request) = self.process.decide(index) {
+                    self.send(index, request);
                 }
             }
-            State::Sent(step) => {
-                let (answer, written) = match self.fate() {
-                    Fate::Applied => self.apply(&step),
-                    Fate::Unheard => {
-                        self.apply(&step);
-                        (Answer::Refused(lost()), None)
-                    }
-                    Fate::Late => {
-                        self.late.extend(Late::of(&step));
-                        (Answer::Refused(lost()), None)
-                    }
-                    Fate::Lost => (Answer::Refused(lost()), None),
-                    Fate::Refused => (Answer::Refused(refused()), None),
-                };
-                let state = State::Answered(step, answer.into(), written);
+            State::Sent(request) => {
+                let (reply, written) = self.reach_server(request);
+                let state = State::Answered(reply, written);
                 self.process.attempts.enter(index, state);
             }
-            State::Calling(step, id) => self.call(index, step, id),
-            State::Answered(step, answered, written) => {
-                let answered = self.absorb(&step, answered, written);
-                self.process.answer(index, step, answered);
+            State::Calling(Request::Call(call), id) => self.call(index, call, id),
+            State::Answered(reply, written) => {
+                let reply = self.process.absorb(reply, written);
+                self.process.answer(index, reply);
             }
-            State::Fenced => unreachable!("its lease does not end"),
+            State::Calling(..) | State::Fenced => unreachable!("it calls, and its lease goes on"),
         }
     }
 
-    fn take_step(&mut self, index: usize, step: Step) {
-        let (target, kind) = match &step {
-            Step::Publish(request, _) => {
-                (called(&request.volume_id, &request.node_id), Kind::Publish)
-            }
-            Step::Unpublish(request, _) => (
-                called(&request.volume_id, &request.node_id),
-                Kind::Unpublish,
-            ),
-            Step::Read(_)
-            | Step::ReadVolume(_)
-            | Step::PatchAttachment(..)
-            | Step::PatchStatus(..)
-            | Step::PatchVolume(..)
-            | Step::LoadSecret(_) => {
-                self.announce(&step);
-                self.process.attempts.enter(index, State::Sent(step));
-                return;
+    fn send(&mut self, index: usize, request: Request) {
+        let state = match request {
+            Request::Call(call) => self.take_off(index, call),
+            request => {
+                self.process.announce(&request);
+                State::Sent(request)
             }
         };
-        self.take_off(index, step, target, kind);
+        self.process.attempts.enter(index, state);
     }
 
-    fn take_off(&mut self, index: usize, step: Step, target: Target, kind: Kind) {
+    fn take_off(&mut self, index: usize, call: Call) -> State {
+        let target = call.target();
         let others = self.process.attempts.running.iter().enumerate();
         let calling: Vec<u64> = others
             .filter_map(|(other, running)| match &running.state {
@@ -137,124 +110,84 @@ impl World {
             key @ (Key::Orphan(_) | Key::Volume(_)) => format!("{key:?}"),
         };
         self.asks(whom);
-        let state = match self.driver.begin(&target, kind) {
-            Ok(id) => State::Calling(step, id),
-            Err(code) => State::Answered(step, Answer::Failed(rpc(code)).into(), None),
+        let kind = match &call {
+            Call::Publish(_) => Kind::Publish,
+            Call::Unpublish(_) => Kind::Unpublish,
         };
-        self.process.attempts.enter(index, state);
-    }
-
-    /// An own write, or a GET, is about to be sent.
-    fn announce(&mut self, step: &Step) {
-        let informers = &mut self.process.informers;
-        match step {
-            Step::PatchVolume(volume, _) | Step::ReadVolume(volume) => {
-                informers.volumes.slots.begin_write(&key_of(volume))
-            }
-            Step::PatchAttachment(of, _) | Step::PatchStatus(of, _) => {
-                informers.attachments.slots.begin_write(&key_of(&of.name));
-            }
-            Step::Read(name) => informers.attachments.slots.begin_write(&key_of(name)),
-            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => {}
+        match self.driver.begin(&target, kind) {
+            Ok(id) => State::Calling(Request::Call(call), id),
+            Err(code) => State::Answered(answered(call, Err(rpc(code))), None),
         }
     }
 
-    /// The caches take in what came of a step, as the shell has them do.
-    fn absorb(&mut self, step: &Step, answered: Answered, written: Option<Written>) -> Answered {
-        let process = &mut self.process;
-        let forgets = process.mutant == Mutant::ForgetsOwnWrites;
-        let unheard =
-            process.mutant == Mutant::TakesUnknownForMissing && matches!(step, Step::ReadVolume(_));
-        let attachment = match step {
-            Step::PatchVolume(volume, _) | Step::ReadVolume(volume) => {
-                let slots = &mut process.informers.volumes.slots;
-                let change = match written {
-                    Some(Written::Volume((version, object))) if !unheard => {
-                        slots.write_answered(&key_of(volume), object, version)
-                    }
-                    _ => slots.write_failed(&key_of(volume)),
-                };
-                if let Some(change) = change {
-                    process.volume_changed(&change);
+    /// A request reaches the API server, or does not.
+    fn reach_server(&mut self, request: Request) -> (Reply, Option<Written>) {
+        let result = match self.fate() {
+            Fate::Applied => self.apply(&request),
+            Fate::Unheard => {
+                drop(self.apply(&request));
+                Err(lost())
+            }
+            Fate::Late => {
+                if let Request::Write(write) = &request {
+                    self.late.push(write.clone());
                 }
-                return answered;
+                Err(lost())
             }
-            Step::PatchAttachment(of, _) | Step::PatchStatus(of, _) => &of.name,
-            Step::Read(name) => name,
-            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => return answered,
+            Fate::Lost => Err(lost()),
+            Fate::Refused => Err(refused()),
         };
-        let (slots, key) = (&mut process.informers.attachments.slots, key_of(attachment));
-        let (change, object) = match written {
-            Some(Written::Attachment((version, object))) => {
-                let change = if forgets {
-                    slots.write_failed(&key)
-                } else {
-                    slots.write_answered(&key, object.clone(), version)
-                };
-                (change, Some(process.mutant.sees(&Arc::new(object))))
-            }
-            Some(Written::Volume(_)) | None => (slots.write_failed(&key), None),
-        };
-        if let Some(change) = change {
-            process.attachment_changed(&change);
-        }
-        // What was read is what the cache has then.
-        let read = matches!(step, Step::Read(_));
-        let known = || process.informers.attachments.get(attachment).cloned();
-        Answered {
-            attachment: if read && object.is_some() {
-                known()
-            } else {
-                object
-            },
-            ..answered
+        match (request, result) {
+            (Request::Get(object), Ok(found)) => (Reply::Get(object, Ok(None)), Some(found)),
+            (Request::Write(write), Ok(written)) => (Reply::Write(write, Ok(None)), Some(written)),
+            (request, Err(error)) => (request.refused(error), None),
+            (_, Ok(_)) => unreachable!("no request that the model has"),
         }
     }
 
-    /// The server applies what `step` asks for.
-    pub(super) fn apply(&mut self, step: &Step) -> (Answer, Option<Written>) {
-        let written = match step {
-            Step::PatchVolume(volume, patch) => {
-                self.patch_volume(volume, patch).map(Written::Volume)
+    /// The server does what a request asks for.
+    fn apply(&mut self, request: &Request) -> Result<Written, ApiError> {
+        match request {
+            Request::Get(Object::Attachment(name)) => {
+                let held = self.server.attachments.get(name).cloned();
+                held.map(Written::Attachment).ok_or_else(not_found)
             }
-            Step::PatchAttachment(of, patch) | Step::PatchStatus(of, patch) => {
-                self.patch_attachment(of, patch).map(Written::Attachment)
+            Request::Get(Object::Volume(name)) => {
+                let held = self.server.volumes.get(name).cloned();
+                held.map(Written::Volume).ok_or_else(not_found)
             }
-            Step::Read(name) => match self.server.attachments.get(name) {
-                Some(held) => Ok(Written::Attachment(held.clone())),
-                None => Err(ApiError {
-                    refusal: Refusal::NotFound,
-                    ..refused()
-                }),
-            },
-            Step::ReadVolume(name) => match self.server.volumes.get(name) {
-                Some(held) => Ok(Written::Volume(held.clone())),
-                None => Err(ApiError {
-                    refusal: Refusal::NotFound,
-                    ..refused()
-                }),
-            },
-            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => {
+            Request::Write(write) => self.write(write),
+            Request::Secret(_) | Request::Call(_) | Request::Event(_) => {
                 unreachable!("no request that the model has")
             }
-        };
-        match written {
-            Ok(written) => (Answer::Written, Some(written)),
-            Err(error) => (Answer::Refused(error), None),
         }
     }
 
-    pub(super) fn patch_attachment(
+    pub(super) fn write(&mut self, write: &Write) -> Result<Written, ApiError> {
+        let Body::Patch(_, patch) = &write.body else {
+            unreachable!("it only patches")
+        };
+        match &write.object {
+            Object::Attachment(name) => {
+                let patched = self.patch_attachment(name, write.uid.as_ref(), patch.body());
+                patched.map(Written::Attachment)
+            }
+            Object::Volume(name) => self.patch_volume(name, patch.body()).map(Written::Volume),
+        }
+    }
+
+    fn patch_attachment(
         &mut self,
-        of: &Attachment,
+        name: &Text,
+        uid: Option<&Text>,
         patch: &Value,
     ) -> Result<Versioned<Attachment>, ApiError> {
         let before = self
             .server
             .attachments
-            .get(&of.name)
+            .get(name)
             .map(|(_, object)| object.clone());
-        let result = self.server.patch_attachment(of, patch);
+        let result = self.server.patch_attachment(name, uid, patch);
         if let (Some(before), Ok((_, after))) = (before, &result)
             && self.faults != Faults::Aliases
         {
@@ -275,11 +208,7 @@ impl World {
         result
     }
 
-    pub(super) fn patch_volume(
-        &mut self,
-        name: &Text,
-        patch: &Value,
-    ) -> Result<Versioned<Volume>, ApiError> {
+    fn patch_volume(&mut self, name: &Text, patch: &Value) -> Result<Versioned<Volume>, ApiError> {
         let held = |volume: Option<&Versioned<Volume>>| {
             volume.is_some_and(|(_, volume)| volume.has_finalizer(F))
         };
@@ -300,13 +229,6 @@ impl World {
             }
         }
         result
-    }
-}
-
-fn called(volume: &str, node: &str) -> Target {
-    Target {
-        volume: volume.into(),
-        node: node.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::driver::key;
 use super::run::{Faults, NODES, VOLUMES, World, target};
 use crate::model::{Attachment, CsiSource, Source, Text, Volume};
+use crate::plan::request::Object;
 use crate::testing::{F, csi, csinode, list, pv, spec, va};
 
 impl World {
@@ -34,7 +35,8 @@ impl World {
             handle: format!("h-{name}").into(),
             ..csi()
         };
-        self.late.retain(|late| !late.is_of_volume(&name));
+        let volume = Object::Volume(name.clone());
+        self.late.retain(|late| late.object != volume);
         let others: [&[&str]; 2] = [&[], &["kubernetes.io/pv-protection"]];
         let other = others[self.dice.below(2)];
         self.server.put_volume(

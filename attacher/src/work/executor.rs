@@ -1,38 +1,34 @@
-//! Carries out the controller's steps, each one request or one call, and logs what it says.
+//! What the controller's requests are carried out with, and what the log says.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::csi::ControllerPublishVolumeResponse;
-use csi_proto::csi::controller_client::ControllerClient;
-use serde_json::Value;
-use sidecar::controller::Pacing;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::csi::{Channel, call_with};
-use sidecar::kube::api::{Api, SecretError, key};
-use sidecar::kube::cache::Record;
+use sidecar::controller::execute::{self, execute};
+use sidecar::controller::{Calls as _, Pacing};
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::objects::{ATTACHMENTS, VOLUMES};
-use sidecar::kube::patch::{Part, Patch};
+use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
-use tokio::time::Instant;
-use tonic::{Request, Response, Status};
 
 use super::driver::DriverView;
 use super::events::FailureEvents;
 use super::informers::Informers;
-use crate::model::{Attachment, SecretRef, Text};
-use crate::plan::attachment::Answer;
+use crate::model::Attachment;
 use crate::plan::in_flight::Key;
-use crate::plan::outcome::{ApiError, Direction, RpcError};
-use crate::plan::reactor::{Answered, Failed, Notice, Step};
+use crate::plan::outcome::Direction;
+use crate::plan::reactor::{Failed, Notice};
+use crate::plan::request::{Call, Called, Object, Reply, Request};
 use crate::plan::{self, Attacher, fairness};
 
 /// The attacher, driven.
 pub type Engine = engine::Engine<Attacher, Executor>;
 
-/// What steps are carried out with.
+/// What requests are carried out with.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
@@ -82,46 +78,8 @@ impl Shell<Attacher> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, step: &mut Step) -> Answered {
-        let answer = match step {
-            Step::Read(name) => return answered(self.read(name).await),
-            Step::PatchAttachment(of, patch) => {
-                return answered(self.patch(of, Part::Main, patch).await.map(Some));
-            }
-            Step::PatchStatus(of, patch) => {
-                return answered(self.patch(of, Part::Status, patch).await.map(Some));
-            }
-            Step::ReadVolume(name) => match self.read_volume(name).await {
-                Ok(()) => Answer::Written,
-                Err(error) => Answer::Refused(error),
-            },
-            Step::PatchVolume(volume, patch) => match self.patch_volume(volume, patch).await {
-                Ok(()) => Answer::Written,
-                Err(error) => Answer::Refused(error),
-            },
-            Step::LoadSecret(reference) => self.secret(reference).await,
-            Step::Publish(request, migrated) => {
-                let send = async |channel, request| {
-                    let mut client = ControllerClient::new(channel);
-                    client.controller_publish_volume(request).await
-                };
-                let answer = |answer: ControllerPublishVolumeResponse| {
-                    Answer::Published(answer.publish_context)
-                };
-                return self
-                    .ask(migrated.mark((**request).clone()), send, answer)
-                    .await;
-            }
-            Step::Unpublish(request, migrated) => {
-                let send = async |channel, request| {
-                    let mut client = ControllerClient::new(channel);
-                    client.controller_unpublish_volume(request).await
-                };
-                let request = migrated.mark((**request).clone());
-                return self.ask(request, send, |_| Answer::Unpublished).await;
-            }
-        };
-        answer.into()
+    async fn execute(&self, request: Request) -> Reply {
+        execute(self, request).await
     }
 
     fn note(&self, notice: Notice) {
@@ -208,88 +166,30 @@ impl Shell<Attacher> for Executor {
     }
 }
 
-impl Executor {
-    /// Reads a volume into the cache.
-    async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        let (volumes, key) = (&self.informers.volumes, key(None, name)?);
-        let read = volumes.read_from(&self.api, &VOLUMES, &key);
-        read.await.map(drop)
+impl execute::Executor<Attacher> for Executor {
+    fn api(&self) -> &Api {
+        &self.api
     }
 
-    /// Patches a volume and takes the result into the cache.
-    async fn patch_volume(&self, volume: &Text, patch: &Value) -> Result<(), ApiError> {
-        let (key, patch) = (key(None, volume)?, Patch::Json(patch.clone()));
-        let volumes = &self.informers.volumes;
-        let patched = volumes.patch_at(&self.api, &VOLUMES, &key, (Part::Main, &patch));
-        patched.await.map(drop)
-    }
-
-    /// Patches the attachment and returns the answer, which the cache may not take: the patch that
-    /// removes the last finalizer is answered with an object that is gone.
-    async fn patch(
-        &self,
-        of: &Attachment,
-        part: Part,
-        patch: &Value,
-    ) -> Result<Arc<Attachment>, ApiError> {
-        let key = key(None, &of.name)?;
-        let own = self.informers.attachments.begin_write(&key);
-        // The next attachment of the volume to the node has the same name.
-        let patch = Patch::Merge(patch.clone()).only_for(&of.uid);
-        let json = self.api.patch(&ATTACHMENTS, &key, part, &patch).await?;
-        let wire =
-            serde_json::from_str(json.get()).map_err(|error| ApiError::unreadable(&error))?;
-        let answered = Attachment::from_wire(wire, &self.informers.strings)
-            .ok_or_else(|| ApiError::unreadable(&"no VolumeAttachment"))?;
-        own.take(json.get())?;
-        Ok(Arc::new(answered))
-    }
-
-    /// Reads the attachment into the cache. What the cache has then, if anything.
-    async fn read(&self, name: &Text) -> Result<Option<Arc<Attachment>>, ApiError> {
-        let (attachments, key) = (&self.informers.attachments, key(None, name)?);
-        let read = attachments.read_from(&self.api, &ATTACHMENTS, &key);
-        read.await
-    }
-
-    async fn secret(&self, reference: &SecretRef) -> Answer {
-        match self.api.secret_texts(reference).await {
-            Ok(values) => Answer::Secret(values),
-            Err(SecretError::Unread(error)) => Answer::Refused(error),
-            Err(SecretError::NotText) => Answer::SecretNotText,
+    fn kind(&self, object: &Object) -> (&Resource, Option<&dyn OwnWrites>) {
+        match object {
+            Object::Attachment(_) => (&ATTACHMENTS, Some(&self.informers.attachments)),
+            Object::Volume(_) => (&VOLUMES, Some(&self.informers.volumes)),
         }
     }
 
-    /// Calls the driver. The wait for one that restarts is no part of what the call took.
-    async fn ask<M, T>(
-        &self,
-        request: Request<M>,
-        send: impl AsyncFnOnce(Channel, Request<M>) -> Result<Response<T>, Status>,
-        answer: impl FnOnce(T) -> Answer,
-    ) -> Answered {
-        let channel = match self.driver.channel().await {
-            Ok(channel) => channel,
-            Err(error) => return Answer::Unreachable(error).into(),
-        };
-        let started = Instant::now();
-        let send = async |request| send(channel, request).await;
-        let answer = match call_with(self.driver.timeout(), request, send).await {
-            Ok(answered) => answer(answered),
-            Err(status) => Answer::Failed(RpcError::from(&status)),
-        };
-        Answered {
-            took: started.elapsed(),
-            ..answer.into()
+    fn found(&self, object: &Object, json: &str) -> Result<Option<Arc<Attachment>>, ApiError> {
+        match object {
+            Object::Attachment(_) => self.informers.attachments.decode(json).map(Some),
+            Object::Volume(_) => Ok(None),
         }
     }
-}
 
-fn answered(result: Result<Option<Arc<Attachment>>, ApiError>) -> Answered {
-    match result {
-        Ok(attachment) => Answered {
-            attachment,
-            ..Answer::Written.into()
-        },
-        Err(error) => Answer::Refused(error).into(),
+    async fn call(&self, call: Call) -> (Called, Duration) {
+        call.send(&self.driver, self.driver.timeout()).await
+    }
+
+    fn record(&self, event: &Infallible) {
+        match *event {}
     }
 }

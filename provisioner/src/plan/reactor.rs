@@ -6,6 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `ask` | what the engine knows of a step |
 //! | `event` | what events make due |
 //! | `claim` | attempts for claims |
 //! | `ownership` | node deployment: claims that nobody has taken yet |
@@ -14,7 +15,6 @@
 //! | `journal` | what of this is in the provisioning journal |
 //! | `notice` | what is to be told |
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ use super::{Settings, fairness};
 use super::{claim as claims, delete};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
 
+mod ask;
 mod claim;
 mod event;
 mod journal;
@@ -266,8 +267,7 @@ impl Reactor for Provisioner {
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Attempt;
-    type Step = Step;
-    type Answer = Answer;
+    type Request = Step;
     type Notice = Notice;
     type Failure = Failed;
 
@@ -296,8 +296,7 @@ impl Reactor for Provisioner {
     fn answered(
         &mut self,
         attempt: &mut Attempt,
-        step: Step,
-        answer: Answer,
+        (step, answer): (Step, Answer),
         informers: Informed<'_>,
     ) -> Wakes {
         let mut due = Wakes::default();
@@ -307,42 +306,6 @@ impl Reactor for Provisioner {
             Attempt::Source(run) => run.answered(answer, &mut due),
         }
         due
-    }
-
-    fn write(step: &Step) -> Option<impl Hash> {
-        match step {
-            Step::Volume {
-                step: delete::Step::FinalizerAction(body) | delete::Step::Release(body),
-                name,
-                ..
-            } => Some((name, body)),
-            Step::Claim {
-                step: claims::Step::Save(unsaved),
-                ..
-            } => Some((&unsaved.name, &*unsaved.object)),
-            Step::Claim { .. }
-            | Step::Volume { .. }
-            | Step::AskForRoom(_)
-            | Step::Take(..)
-            | Step::Release(_) => None,
-        }
-    }
-
-    fn is_written(answer: &Answer) -> bool {
-        matches!(
-            answer,
-            Answer::Claim(claims::Answer::Done) | Answer::Volume(delete::Answer::Written, _)
-        )
-    }
-
-    fn unsent(step: &Step, why: String) -> Answer {
-        match step {
-            Step::Claim { step, .. } => Answer::Claim(step.unsent(why)),
-            Step::AskForRoom(_) => Answer::Room(Err(RpcError::unsent(why))),
-            Step::Take(..) => Answer::Taken(Err(ApiError::local(why))),
-            Step::Volume { step, .. } => Answer::Volume(step.unsent(why), None),
-            Step::Release(_) => Answer::Released(Err(ApiError::local(why))),
-        }
     }
 
     fn end(

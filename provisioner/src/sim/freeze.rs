@@ -113,7 +113,7 @@ impl World {
         running.state = match std::mem::replace(&mut running.state, State::Deciding) {
             State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => {
                 let answer = not_done(&step, refused());
-                State::Answered(step, answer, None)
+                State::Answered((step, answer), None)
             }
             state @ (State::Deciding
             | State::Waiting(..)

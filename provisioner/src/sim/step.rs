@@ -83,14 +83,14 @@ impl World {
                 let answer = self.mutant.hears_refusal(&step, error);
                 self.process
                     .attempts
-                    .enter(index, State::Answered(step, answer, None));
+                    .enter(index, State::Answered((step, answer), None));
             }
             State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => self.send(index, step),
             State::Waiting(step, Waiting::Journal(ticket)) => {
                 self.await_journal(index, step, ticket)
             }
             State::Calling(step, id) => self.end_call(index, step, id),
-            State::Answered(step, answer, written) => {
+            State::Answered((step, answer), written) => {
                 let answer = self.absorb(&step, answer, written);
                 self.process.answer(index, step, answer);
             }
@@ -136,7 +136,7 @@ impl World {
         let taken = matches!(step, Step::Take(..));
         self.process
             .attempts
-            .enter(index, State::Answered(step, answer, written));
+            .enter(index, State::Answered((step, answer), written));
         if taken && self.faulty() && self.dice.one_in(4) {
             self.race();
         }
@@ -301,7 +301,7 @@ impl World {
     pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
         self.process
             .attempts
-            .enter(index, State::Answered(step, answer, None));
+            .enter(index, State::Answered((step, answer), None));
     }
 
     /// The driver answers, or the deadline expires.
@@ -375,10 +375,13 @@ pub(super) fn prepared(running: &Running) -> Option<&Arc<PinnedRequest>> {
                 _,
             )
             | State::Answered(
-                Step::Claim {
-                    step: claims::Step::Create(prepared, _),
-                    ..
-                },
+                (
+                    Step::Claim {
+                        step: claims::Step::Create(prepared, _),
+                        ..
+                    },
+                    _,
+                ),
                 ..,
             ),
             _,

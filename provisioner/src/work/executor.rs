@@ -127,7 +127,28 @@ impl Shell<Provisioner> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, step: &mut Step) -> Answer {
+    async fn execute(&self, mut step: Step) -> (Step, Answer) {
+        let answer = self.carry_out(&mut step).await;
+        (step, answer)
+    }
+
+    fn note(&self, notice: Notice) {
+        self.tell(notice);
+    }
+
+    fn failed(&self, key: &Key, failed: &Failed, _failures: u32, wait: Duration) {
+        Self::log_failure(key, failed, wait);
+    }
+
+    fn shut_down(&self) {
+        if let Some(capacity) = self.capacity.get() {
+            capacity.queue.shut_down();
+        }
+    }
+}
+
+impl Executor {
+    async fn carry_out(&self, step: &mut Step) -> Answer {
         match step {
             Step::Claim {
                 step,
@@ -147,20 +168,6 @@ impl Shell<Provisioner> for Executor {
                 Answer::Volume(answer, written)
             }
             Step::Release(edit) => Answer::Released(self.edit(edit).await),
-        }
-    }
-
-    fn note(&self, notice: Notice) {
-        self.tell(notice);
-    }
-
-    fn failed(&self, key: &Key, failed: &Failed, _failures: u32, wait: Duration) {
-        Self::log_failure(key, failed, wait);
-    }
-
-    fn shut_down(&self) {
-        if let Some(capacity) = self.capacity.get() {
-            capacity.queue.shut_down();
         }
     }
 }

@@ -5,13 +5,16 @@
 //! or of which nobody knows what the last write did, is read again without a word.
 
 mod reading;
+mod reply;
+
+use sidecar::controller::request::{Body, Patch};
 
 use super::expand::Expansion;
 use super::fairness::{Kind, Task};
 use super::in_flight::{Doubts, Start};
 use super::modify::Modification;
-use super::outcome::{ApiError, Cause, Failure, Refusal};
-use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
+use super::outcome::{ApiError, Cause, Failure, RequeueTrigger};
+use super::request::{self, About, Announcement, ClaimWrite, Object, Request, VolumeWrite};
 use super::view::{Informers, View};
 use super::{Driver, Settings, expand, modify, patch};
 use crate::model::{Claim, Text, Uid};
@@ -22,7 +25,7 @@ const CONFLICTS: u8 = 8;
 /// An attempt on one task. A crash loses it, and nothing with it.
 pub struct Attempt {
     task: Task,
-    uid: Uid,
+    about: About,
     /// The claim's volume when this began, if it had one.
     bound: Option<Text>,
     annotated: Option<Text>,
@@ -46,6 +49,24 @@ pub struct Attempt {
 enum Work {
     Expand(Expansion),
     Modify(Modification),
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing is left to do, or not now.
+    Done,
+    /// There is more to do: at once again.
+    Again,
+    /// The driver called it impossible a while ago: it is tried again when that was long enough ago.
+    Later,
+    /// It goes on when this appears.
+    Waits(RequeueTrigger),
+    /// Somebody else's call for the same volume is in flight, whose end brings this task back. The reactor says
+    /// so, out of [`InFlightState::calls`](super::in_flight::InFlightState::calls).
+    Parked,
+    /// It failed, and is tried again.
+    Failed(Failure),
 }
 
 /// The attempt is about to end with a failure.
@@ -76,9 +97,12 @@ impl Attempt {
     /// A new attempt on the claim as the cache knows it, which goes on where an earlier one ended.
     #[must_use]
     pub fn new(task: &Task, claim: &Claim, start: Start) -> Self {
+        let about = About {
+            claim: task.claim.clone(),
+            uid: claim.uid().clone(),
+        };
         Self {
             task: task.clone(),
-            uid: claim.uid().clone(),
             bound: claim
                 .detail()
                 .map(|claim| claim.volume.clone())
@@ -92,9 +116,10 @@ impl Attempt {
             failing: None,
             told: None,
             work: match task.kind {
-                Kind::Expand => Work::Expand(Expansion::new(&start)),
-                Kind::Modify => Work::Modify(Modification::new(&start)),
+                Kind::Expand => Work::Expand(Expansion::new(&about, &start)),
+                Kind::Modify => Work::Modify(Modification::new(&about, &start)),
             },
+            about,
             annotated: start.annotated,
         }
     }
@@ -108,7 +133,7 @@ impl Attempt {
     /// UID of the claim it is about.
     #[must_use]
     pub fn uid(&self) -> &Uid {
-        &self.uid
+        &self.about.uid
     }
 
     /// Name of the PersistentVolume that [`View::volume`] is to show.
@@ -133,7 +158,10 @@ impl Attempt {
         }
     }
 
-    /// The next step, of what the caches say. They are looked at in one go.
+    /// The next request, of what the caches say. They are looked at in one go.
+    ///
+    /// # Errors
+    /// The attempt is over: says how.
     #[must_use]
     pub fn look(
         &self,
@@ -141,13 +169,13 @@ impl Attempt {
         in_use: bool,
         (driver, settings): (&Driver, &Settings),
         now: &str,
-    ) -> Step {
+    ) -> Result<Request, End> {
         let claim = informers.claim(&self.task.claim);
         let claim = claim.as_deref();
         let volume = self.volume(claim).and_then(|name| informers.volume(&name));
         let class = self.class(claim).and_then(|name| informers.class(&name));
         let (volume, version) = volume.unzip();
-        let mut step = self.decide(&View {
+        let mut next = self.decide(&View {
             driver,
             settings,
             claim,
@@ -156,19 +184,24 @@ impl Attempt {
             in_use,
             now,
         });
-        if let (Step::PatchVolume(_, _, patch), Some(version)) = (&mut step, version) {
+        if let (Ok(Request::Write(write)), Some(version)) = (&mut next, version)
+            && let (Object::Volume(_), Body::Patch(_, Patch::Strategic(patch))) =
+                (&write.object, &mut write.body)
+        {
             patch::bind_to_version(patch, version);
         }
-        step
+        next
     }
 
-    /// The next step under `view`.
-    #[must_use]
-    pub fn decide(&self, view: &View<'_>) -> Step {
+    /// The next request under `view`.
+    ///
+    /// # Errors
+    /// The attempt is over: says how.
+    pub fn decide(&self, view: &View<'_>) -> Result<Request, End> {
         if self.unread && !self.gone {
             return match &self.unreadable {
-                Some(error) => Step::End(End::Failed(Failure::Read(error.clone()))),
-                None => Step::ReadClaim,
+                Some(error) => Err(End::Failed(Failure::Read(error.clone()))),
+                None => Ok(self.about.read()),
             };
         }
         let Some(claim) = view.claim.filter(|claim| self.is_about(claim)) else {
@@ -176,47 +209,47 @@ impl Attempt {
             let volume = self.orphan(view).filter(|_| !over);
             // Another claim that has taken the name was put into the queue when it came.
             let another = view.claim.is_some() && !self.gone;
-            return volume.unwrap_or(Step::End(if another { End::Again } else { End::Done }));
+            return volume.ok_or(if another { End::Again } else { End::Done });
         };
         if let Some(error) = &self.unreadable {
-            return Step::End(End::Failed(Failure::Read(error.clone())));
+            return Err(End::Failed(Failure::Read(error.clone())));
         }
         if self.doubts.claim {
-            return Step::ReadClaim;
+            return Ok(self.about.read());
         }
         if self.doubts.volume
             && let Some(volume) = self.volume(Some(claim))
         {
-            return Step::ReadVolume(volume);
+            return Ok(Request::Get(Object::Volume(volume)));
         }
         if let Some(failing) = &self.failing {
             return self.fail(view, claim, failing);
         }
-        let step = match &self.work {
-            Work::Expand(work) => work.decide(view, Some(claim)),
-            Work::Modify(work) => work.decide(view, Some(claim)),
+        let next = match &self.work {
+            Work::Expand(work) => work.decide(view, claim),
+            Work::Modify(work) => work.decide(view, claim),
         };
         // What is wrong with the objects themselves is told, too.
-        if let Step::End(End::Failed(failure)) = step {
+        if let Err(End::Failed(failure)) = next {
             return self.tell(failure);
         }
-        step
+        next
     }
 
     /// Whether this is the claim that the attempt began on.
     fn is_about(&self, claim: &Claim) -> bool {
-        !self.gone && *claim.uid() == self.uid
+        !self.gone && *claim.uid() == self.about.uid
     }
 
     /// The claim went while the driver worked. Its volume may stay, and be used again: it says what
     /// the driver made of it.
-    fn orphan(&self, view: &View<'_>) -> Option<Step> {
+    fn orphan(&self, view: &View<'_>) -> Option<Request> {
         let (name, volume) = self.bound.as_ref().zip(view.volume)?;
         let (namespace, _) = self.task.claim.split_once('/')?;
         if !volume.is_served_by(&view.driver.name) {
             return None;
         }
-        if !volume.belongs_to(namespace, &self.uid) {
+        if !volume.belongs_to(namespace, &self.about.uid) {
             return None;
         }
         let (write, patch) = match &self.work {
@@ -225,14 +258,14 @@ impl Attempt {
         };
         let patch = patch?;
         Some(if self.doubts.volume {
-            Step::ReadVolume(name.clone())
+            Request::Get(Object::Volume(name.clone()))
         } else {
-            Step::PatchVolume(name.clone(), write, patch)
+            request::patch_volume(name, write, patch)
         })
     }
 
     /// The failure is recorded, then told.
-    fn fail(&self, view: &View<'_>, claim: &Claim, failing: &Failing) -> Step {
+    fn fail(&self, view: &View<'_>, claim: &Claim, failing: &Failing) -> Result<Request, End> {
         let cause = failing.problem.cause();
         if !failing.recorded
             && let (Some(claim), Some(cause)) = (claim.detail(), cause)
@@ -248,7 +281,7 @@ impl Attempt {
                 ),
             };
             if let Some(patch) = patch {
-                return Step::PatchClaim(write, patch);
+                return Ok(self.about.patch(write, patch));
             }
         }
         self.tell(match (&failing.problem, &failing.unrecorded) {
@@ -263,98 +296,13 @@ impl Attempt {
         })
     }
 
-    fn tell(&self, failure: Failure) -> Step {
+    fn tell(&self, failure: Failure) -> Result<Request, End> {
         match failure.announcement(self.task.kind) {
             Some(announcement) if self.told.as_ref() != Some(&announcement) => {
-                Step::Announce(announcement)
+                Ok(self.about.announce(announcement))
             }
-            Some(_) | None => Step::End(End::Failed(failure)),
+            Some(_) | None => Err(End::Failed(failure)),
         }
-    }
-
-    /// Takes in what came of `step`.
-    pub fn fold(&mut self, step: &Step, answer: Answer) {
-        let failed = match (step, answer) {
-            (Step::ReadClaim, answer) => {
-                self.unread &= matches!(answer, Answer::Refused(_));
-                self.read(answer, |doubts| doubts.claim = false)
-            }
-            (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
-            (Step::PatchClaim(write, patch), Answer::Refused(error)) => {
-                match &mut self.work {
-                    Work::Expand(work) => work.refused(*write, patch, error.refusal),
-                    Work::Modify(work) => {
-                        work.refused(*write, error.refusal, self.task.name());
-                    }
-                }
-                self.claim_refused(*write, error)
-            }
-            (Step::PatchVolume(..), Answer::Refused(error))
-                if error.refusal == Refusal::Conflict && self.conflicts < CONFLICTS =>
-            {
-                self.conflicts += 1;
-                self.doubts.volume = true;
-                Ok(())
-            }
-            (Step::PatchVolume(name, write, patch), Answer::Refused(error)) => {
-                let unsure = matches!(error.refusal, Refusal::Unknown | Refusal::Conflict);
-                self.stale.volume |= unsure;
-                let capacity = patch.pointer("/spec/capacity/storage");
-                let capacity = capacity
-                    .and_then(serde_json::Value::as_str)
-                    .unwrap_or_default();
-                let failure = Failure::Volume(*write, name.clone(), capacity.to_owned(), error);
-                Err(Problem::Failure(failure))
-            }
-            (Step::PatchClaim(write, _), answer) => match &mut self.failing {
-                Some(failing) if write.is_record() => {
-                    failing.recorded = true;
-                    Ok(())
-                }
-                Some(_) | None => self.work_on(step, answer),
-            },
-            (Step::Announce(announcement), answer) => {
-                self.told = Some(announcement.clone());
-                self.work_on(step, answer)
-            }
-            (step, answer) => self.work_on(step, answer),
-        };
-        if let Err(problem) = failed {
-            self.failing = Some(problem.into());
-        }
-    }
-
-    fn work_on(&mut self, step: &Step, answer: Answer) -> Result<(), Problem> {
-        match &mut self.work {
-            Work::Expand(work) => work.fold(step, answer).map_err(Problem::Cause),
-            Work::Modify(work) => {
-                let folded = work.fold(step, answer, self.task.name());
-                folded.map_err(Problem::Failure)
-            }
-        }
-    }
-
-    fn claim_refused(&mut self, write: ClaimWrite, error: ApiError) -> Result<(), Problem> {
-        match error.refusal {
-            Refusal::NotFound => {
-                self.gone = true;
-                return Ok(());
-            }
-            Refusal::Conflict if self.conflicts < CONFLICTS => {
-                self.conflicts += 1;
-                self.doubts.claim = true;
-                return Ok(());
-            }
-            Refusal::Conflict | Refusal::Unknown => self.stale.claim = true,
-            Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => {}
-        }
-        if let Some(failing) = self.failing.as_mut().filter(|_| write.is_record()) {
-            failing.recorded = true;
-            failing.unrecorded = Some(error);
-            return Ok(());
-        }
-        let failure = Failure::Claim(write, self.task.claim.clone(), error);
-        Err(Problem::Failure(failure))
     }
 
     /// What this attempt learnt, for the books.

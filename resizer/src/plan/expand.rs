@@ -13,18 +13,21 @@
 //! | `answer` | what the driver's answer means |
 //! | `marks` | what is remembered, and how an expansion is brought to an end |
 
+use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use serde_json::Value;
+use sidecar::controller::CallError;
 
+use super::attempt::End;
 use super::driver::Expansion as Who;
 use super::fairness::Kind;
 use super::in_flight::Start;
 use super::outcome::{ApiError, Cause, Failure, Finality, Refusal, classify};
 use super::owner::expandable;
+use super::patch;
 use super::patch::{Annotation, Capacity};
+use super::request::{self, About, Announcement, Call, ClaimWrite, Request, VolumeWrite};
 use super::secret::Loaded;
-use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::view::View;
-use super::{patch, request};
 use crate::model::{Claim, ClaimDetail, CsiSource, Quantity, Text, Volume};
 
 mod answer;
@@ -41,6 +44,7 @@ const MARKS: u8 = 4;
 
 /// One attempt.
 pub(super) struct Expansion {
+    about: About,
     pub(super) marks: Marks,
     /// What the driver was asked in this attempt and called impossible; `Some(None)` if it was asked
     /// and did not.
@@ -53,7 +57,7 @@ pub(super) struct Expansion {
     /// How often the claim was marked.
     marked: u8,
     announced: bool,
-    secrets: Loaded,
+    pub(super) secrets: Loaded,
     grown: Option<Grown>,
     /// Whether the volume's new size is on the PersistentVolume.
     written: bool,
@@ -61,8 +65,9 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    pub(super) fn new(start: &Start) -> Self {
+    pub(super) fn new(about: &About, start: &Start) -> Self {
         Self {
+            about: about.clone(),
             marks: start.expand.clone(),
             called: None,
             slow: start.slow.clone(),
@@ -77,24 +82,22 @@ impl Expansion {
         }
     }
 
-    /// The next step. `claim` is what the view shows, if it is the claim that this is about.
-    pub(super) fn decide(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
-        if let Some(announcement) = claim.and_then(|claim| self.marks.untold(claim)) {
-            return Step::Announce(announcement.clone());
+    /// The next request. `claim` is what the view shows of the claim that this is about.
+    pub(super) fn decide(&self, view: &View<'_>, claim: &Claim) -> Result<Request, End> {
+        if let Some(announcement) = self.marks.untold(claim) {
+            return Ok(self.about.announce(announcement.clone()));
         }
-        let step = match (&self.finished, &self.grown) {
-            (Some(finished), _) => Ok(finished.next(view, claim)),
+        match (&self.finished, &self.grown) {
+            (Some(finished), _) => finished.next(view, claim, &self.about),
             (None, Some(grown)) => self.record(view, claim, grown),
             (None, None) => self.begin(view, claim),
-        };
-        step.unwrap_or_else(Step::End)
+        }
     }
 
     /// Everything up to the driver's answer.
-    fn begin(&self, view: &View<'_>, claim: Option<&Claim>) -> Result<Step, End> {
-        let claim = claim.ok_or(End::Done)?;
-        if let Some(step) = self.tidy(view, claim) {
-            return Ok(step);
+    fn begin(&self, view: &View<'_>, claim: &Claim) -> Result<Request, End> {
+        if let Some(request) = self.tidy(view, claim) {
+            return Ok(request);
         }
         let claim = claim.detail().filter(|claim| claim.wants_growth());
         let claim = claim.ok_or(End::Done)?;
@@ -115,14 +118,14 @@ impl Expansion {
         }
         if let Some(patch) = patch::mark_resizing(claim, target, view.now) {
             if self.marked < MARKS {
-                return Ok(Step::PatchClaim(ClaimWrite::MarkResizing, patch));
+                return Ok(self.about.patch(ClaimWrite::MarkResizing, patch));
             }
             return Err(End::Failed(ignored(claim)));
         }
         if !self.marks.taken_over
             && let Some(patch) = patch::take_over_resize(claim, view.now)
         {
-            return Ok(Step::PatchClaim(ClaimWrite::TakeOver, patch));
+            return Ok(self.about.patch(ClaimWrite::TakeOver, patch));
         }
         self.ask(view, claim, (volume, source), target)
     }
@@ -134,14 +137,14 @@ impl Expansion {
         claim: &ClaimDetail,
         (volume, source): (&Volume, Result<&CsiSource, Cause>),
         target: Quantity,
-    ) -> Result<Step, End> {
+    ) -> Result<Request, End> {
         let driver = &view.driver.name;
         if self.marks.in_use && view.in_use && view.settings.handle_in_use {
             let failure = Failure::InUse(claim.key(), driver.clone());
             return Err(End::Failed(failure));
         }
         if !self.announced {
-            return Ok(Step::Announce(resizing(&claim.volume)));
+            return Ok(self.about.announce(resizing(&claim.volume)));
         }
         if view.driver.abilities.expansion == Who::NodeOnly {
             return self.record_for(view, claim, volume, &Grown::by_node(target));
@@ -156,17 +159,18 @@ impl Expansion {
         }
         let secrets = match self.secrets.values(source.expand_secret.as_ref()) {
             Ok(secrets) => secrets,
-            Err(step) => return Ok(step),
+            Err(request) => return Ok(request),
         };
-        let request = request::expand((volume, source), view.driver, target.value(), secrets);
-        let request =
-            request.map_err(|error| fails(Cause::AccessModes(claim.volume.clone(), error)))?;
-        Ok(Step::Expand(Box::new(request), request::migrated(volume)))
+        let message = request::expand((volume, source), view.driver, target.value(), secrets);
+        let message =
+            message.map_err(|error| fails(Cause::AccessModes(claim.volume.clone(), error)))?;
+        let call = sidecar::controller::Call::new(message, request::migrated(volume));
+        Ok(Request::Call(Call::Expand(call)))
     }
 
     /// What the driver answered goes onto the volume, then onto the claim.
-    fn record(&self, view: &View<'_>, claim: Option<&Claim>, grown: &Grown) -> Result<Step, End> {
-        let claim = claim.and_then(Claim::detail).ok_or(End::Done)?;
+    fn record(&self, view: &View<'_>, claim: &Claim, grown: &Grown) -> Result<Request, End> {
+        let claim = claim.detail().ok_or(End::Done)?;
         let (volume, _) = expandable(view, claim)?;
         self.record_for(view, claim, volume, grown)
     }
@@ -177,7 +181,7 @@ impl Expansion {
         claim: &ClaimDetail,
         volume: &Volume,
         grown: &Grown,
-    ) -> Result<Step, End> {
+    ) -> Result<Request, End> {
         // With nothing gained there is nothing for the node to do, and nobody to wait for.
         if let Some(cause) = grown.shortfall().filter(|_| grown.on_node)
             && claim.capacity.is_some_and(|held| held >= grown.capacity)
@@ -194,8 +198,11 @@ impl Expansion {
             };
             let capacity = grown.on_volume(claim.capacity);
             if let Some(patch) = patch::grow(volume, capacity, annotation) {
-                let name = claim.volume.clone();
-                return Ok(Step::PatchVolume(name, VolumeWrite::Grow, patch));
+                return Ok(request::patch_volume(
+                    &claim.volume,
+                    VolumeWrite::Grow,
+                    patch,
+                ));
             }
         }
         let (write, patch) = if grown.on_node {
@@ -206,7 +213,7 @@ impl Expansion {
             (ClaimWrite::FinishResize, patch)
         };
         // There is nothing to be written only if the node was waited for already.
-        patch.map_or(Err(End::Done), |patch| Ok(Step::PatchClaim(write, patch)))
+        patch.map_or(Err(End::Done), |patch| Ok(self.about.patch(write, patch)))
     }
 
     /// The patch of a volume whose claim has gone since the driver was asked. There is nobody left
@@ -216,9 +223,9 @@ impl Expansion {
         patch::grow(volume, Capacity::AtLeast(grown.capacity), Annotation::Keep)
     }
 
-    /// The step that takes the annotation of an earlier expansion away, once that is over: before a
+    /// The request that takes the annotation of an earlier expansion away, once that is over: before a
     /// new one begins, which has to write it anew.
-    fn tidy(&self, view: &View<'_>, claim: &Claim) -> Option<Step> {
+    fn tidy(&self, view: &View<'_>, claim: &Claim) -> Option<Request> {
         let volume = view
             .volume
             .filter(|_| view.settings.gates.annotate && !self.tidied)?;
@@ -238,55 +245,63 @@ impl Expansion {
             Claim::Open(claim) => Some(&claim.volume),
             Claim::Quiet(_) => self.annotated.as_ref(),
         };
-        let patch = patch::remove_annotation();
-        let name = name?.clone();
-        Some(Step::PatchVolume(
-            name,
-            VolumeWrite::RemoveAnnotation,
-            patch,
+        let what = VolumeWrite::RemoveAnnotation;
+        Some(request::patch_volume(
+            name?,
+            what,
+            patch::remove_annotation(),
         ))
     }
 
-    /// Takes in what came of `step`, which is none that failed at the API server.
-    pub(super) fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Cause> {
-        match step {
-            Step::PatchVolume(_, VolumeWrite::RemoveAnnotation, _) => self.tidied = true,
-            Step::PatchVolume(..) => self.written = true,
-            Step::PatchClaim(ClaimWrite::MarkResizing, patch) => {
-                self.marked += 1;
-                self.marks.taken_over = true;
-                self.begins(patch);
-            }
-            Step::PatchClaim(ClaimWrite::TakeOver, _) => self.marks.taken_over = true,
-            Step::PatchClaim(write, _) => self.finish(*write),
-            Step::Announce(announcement) => match &mut self.finished {
-                Some(finished) => drop(finished.left.pop()),
-                None if self.marks.told(announcement) => {}
-                None => self.announced = true,
-            },
-            Step::LoadSecret(reference) => return self.secrets.fold(reference, answer),
-            Step::Expand(request, _) => {
-                let range = request.capacity_range.as_ref();
-                let asked = range.map_or(0, |range| range.required_bytes);
-                return self.answered(asked, answer);
-            }
-            Step::ReadClaim | Step::ReadVolume(_) | Step::Modify(..) | Step::End(_) => {}
+    /// The PersistentVolume is written.
+    pub(super) fn volume_written(&mut self, what: VolumeWrite) {
+        match what {
+            VolumeWrite::RemoveAnnotation => self.tidied = true,
+            VolumeWrite::Grow | VolumeWrite::SetClass => self.written = true,
         }
-        Ok(())
     }
 
-    fn answered(&mut self, asked: i64, answer: Answer) -> Result<(), Cause> {
-        match answer {
-            Answer::Expanded(answer) => {
+    /// The claim is written.
+    pub(super) fn written(&mut self, what: ClaimWrite, patch: &Value) {
+        if what == ClaimWrite::TakeOver {
+            self.marks.taken_over = true;
+        } else if what == ClaimWrite::MarkResizing {
+            self.marked += 1;
+            self.marks.taken_over = true;
+            self.begins(patch);
+        } else {
+            self.finish(what);
+        }
+    }
+
+    /// Users are told.
+    pub(super) fn announced(&mut self, announcement: &Announcement) {
+        match &mut self.finished {
+            Some(finished) => drop(finished.left.pop()),
+            None if self.marks.told(announcement) => {}
+            None => self.announced = true,
+        }
+    }
+
+    /// What came of the call.
+    pub(super) fn called(
+        &mut self,
+        request: &ControllerExpandVolumeRequest,
+        result: Result<ControllerExpandVolumeResponse, CallError>,
+    ) -> Result<(), Cause> {
+        let range = request.capacity_range.as_ref();
+        let asked = range.map_or(0, |range| range.required_bytes);
+        match result {
+            Ok(response) => {
                 self.marks = Marks {
                     taken_over: self.marks.taken_over,
                     ..Marks::default()
                 };
                 self.called = Some(None);
-                self.grown = Some(Grown::answered(&answer, asked));
+                self.grown = Some(Grown::answered(&response, asked));
                 Ok(())
             }
-            Answer::Failed(error) => {
+            Err(CallError::Failed(error)) => {
                 let finality = classify(Kind::Expand, error.code);
                 self.marks.settled = finality != Finality::InDoubt;
                 self.marks.in_use = error.code == tonic::Code::FailedPrecondition;
@@ -294,12 +309,7 @@ impl Expansion {
                 self.called = Some(infeasible.then(|| asked.to_string()));
                 Err(Cause::Call(error))
             }
-            Answer::Unreachable(error) => Err(Cause::Unreachable(error)),
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Modified => Ok(()),
+            Err(CallError::Unreachable(error)) => Err(Cause::Unreachable(error)),
         }
     }
 

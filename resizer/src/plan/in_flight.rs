@@ -14,10 +14,10 @@ use sidecar::waits::Waits;
 use annotated::AnnotatedVolumes;
 
 use super::attempt::Attempt;
+use super::attempt::End;
 use super::event::{self, Origin};
 use super::fairness::{Kind, Task};
 use super::outcome::RequeueTrigger;
-use super::step::End;
 use super::usage::Usage;
 use super::{Driver, Settings, expand, modify};
 use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};

@@ -7,17 +7,19 @@
 //! the driver has done it. While an outcome is unknown, the target is not changed.
 
 use csi_proto::csi::ControllerModifyVolumeRequest;
+use sidecar::controller;
 
+use super::attempt::End;
 use super::fairness::Kind;
 use super::in_flight::Start;
 use super::outcome::{
     ApiError, Cause, Failure, Finality, Refusal, RequeueTrigger, RpcError, classify,
 };
 use super::owner::owned;
+use super::patch;
+use super::request::{self, About, Announcement, Call, ClaimWrite, Request, Secrets, VolumeWrite};
 use super::secret::Loaded;
-use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::view::View;
-use super::{patch, request};
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, CsiSource, ModifyPhase, SecretRef, Text, Volume,
 };
@@ -25,18 +27,20 @@ use crate::model::{
 mod class;
 mod goal;
 mod marks;
+mod reply;
 
 use class::{Unusable, usable};
 pub(super) use goal::targets;
 use goal::{Goal, goal};
+use marks::Finished;
 pub use marks::Marks;
-use marks::{Finished, Unconfirmed, canceled, modified};
 
 /// How often a claim that does not keep what is written is marked in one attempt.
 const MARKS: u8 = 4;
 
 /// One attempt.
 pub(super) struct Modification {
+    about: About,
     pub(super) marks: Marks,
     /// What the driver was asked in this attempt and called impossible; `Some(None)` if it was asked
     /// and did not.
@@ -56,8 +60,9 @@ pub(super) struct Modification {
 }
 
 impl Modification {
-    pub(super) fn new(start: &Start) -> Self {
+    pub(super) fn new(about: &About, start: &Start) -> Self {
         Self {
+            about: about.clone(),
             marks: start.modify.clone(),
             called: None,
             slow: start.slow.clone(),
@@ -78,21 +83,20 @@ impl Modification {
         }
     }
 
-    /// The next step. `claim` is what the view shows, if it is the claim that this is about.
-    pub(super) fn decide(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
-        if let Some(announcement) = claim.and_then(|claim| self.marks.untold(claim)) {
-            return Step::Announce(announcement.clone());
+    /// The next request. `claim` is what the view shows of the claim that this is about.
+    pub(super) fn decide(&self, view: &View<'_>, claim: &Claim) -> Result<Request, End> {
+        if let Some(announcement) = self.marks.untold(claim) {
+            return Ok(self.about.announce(announcement.clone()));
         }
-        let claim = claim.and_then(Claim::detail);
-        let step = match (&self.finished, &self.modified) {
-            (Some(finished), _) => Ok(finished.next(claim)),
+        let claim = claim.detail();
+        match (&self.finished, &self.modified) {
+            (Some(finished), _) => finished.next(claim, &self.about),
             (None, Some(target)) => self.record(view, claim, target),
             (None, None) => self.begin(view, claim),
-        };
-        step.unwrap_or_else(Step::End)
+        }
     }
 
-    fn begin(&self, view: &View<'_>, claim: Option<&ClaimDetail>) -> Result<Step, End> {
+    fn begin(&self, view: &View<'_>, claim: Option<&ClaimDetail>) -> Result<Request, End> {
         let claim = claim
             .filter(|claim| claim.wants_change())
             .ok_or(End::Done)?;
@@ -104,11 +108,11 @@ impl Modification {
             Goal::Nothing => Err(End::Done),
             Goal::Cancel => {
                 let patch = patch::cancel_modify(claim).ok_or(End::Done)?;
-                Ok(Step::PatchClaim(ClaimWrite::CancelModify, patch))
+                Ok(self.about.patch(ClaimWrite::CancelModify, patch))
             }
             Goal::Continue(target) => {
-                if let Some(step) = self.take_over(view, claim) {
-                    return Ok(step);
+                if let Some(request) = self.take_over(view, claim) {
+                    return Ok(request);
                 }
                 let class = view.class;
                 let class = class.ok_or_else(|| End::Failed(Failure::NoClass(target.clone())))?;
@@ -124,25 +128,25 @@ impl Modification {
                 }
                 if let Some(patch) = patch::mark_modifying(claim, target, view.now) {
                     return if self.marked < MARKS {
-                        Ok(Step::PatchClaim(ClaimWrite::MarkModifying, patch))
+                        Ok(self.about.patch(ClaimWrite::MarkModifying, patch))
                     } else {
                         Err(End::Failed(ignored(claim)))
                     };
                 }
-                if let Some(step) = self.take_over(view, claim) {
-                    return Ok(step);
+                if let Some(request) = self.take_over(view, claim) {
+                    return Ok(request);
                 }
-                if let Some(step) = self.announce(modifying(claim, target)) {
-                    return Ok(step);
+                if let Some(request) = self.announce(modifying(claim, target)) {
+                    return Ok(request);
                 }
                 self.ask(view, claim, (volume, source), (target, class))
             }
         }
     }
 
-    fn take_over(&self, view: &View<'_>, claim: &ClaimDetail) -> Option<Step> {
+    fn take_over(&self, view: &View<'_>, claim: &ClaimDetail) -> Option<Request> {
         let patch = patch::take_over_modify(claim, view.now).filter(|_| !self.marks.taken_over);
-        Some(Step::PatchClaim(ClaimWrite::TakeOver, patch?))
+        Some(self.about.patch(ClaimWrite::TakeOver, patch?))
     }
 
     /// There is no class, or none for this driver: that is said, and the claim waits for one. Of
@@ -154,7 +158,7 @@ impl Modification {
         claim: &ClaimDetail,
         target: &Text,
         Unusable { message, code }: Unusable,
-    ) -> Result<Step, End> {
+    ) -> Result<Request, End> {
         let (phase, patch) = match code {
             None => (ModifyPhase::Pending, patch::pending_class(claim)),
             Some(code) => {
@@ -177,7 +181,7 @@ impl Modification {
             && self.marked < MARKS
             && let Some(patch) = patch
         {
-            return Ok(Step::PatchClaim(ClaimWrite::MarkPendingClass, patch));
+            return Ok(self.about.patch(ClaimWrite::MarkPendingClass, patch));
         }
         let announcement = Announcement {
             warning: true,
@@ -189,9 +193,9 @@ impl Modification {
     }
 
     /// Tells it, unless it was told last: the class, or the wish for it, may have changed since.
-    fn announce(&self, announcement: Announcement) -> Option<Step> {
+    fn announce(&self, announcement: Announcement) -> Option<Request> {
         let told = self.announced.as_ref() == Some(&announcement);
-        (!told).then_some(Step::Announce(announcement))
+        (!told).then(|| self.about.announce(announcement))
     }
 
     fn is_slow(
@@ -208,7 +212,7 @@ impl Modification {
         let Some(slow) = self.slow.as_ref().filter(|_| same) else {
             return false;
         };
-        let none = request::Secrets::new();
+        let none = Secrets::new();
         let request = request::modify(claim, volume, class, view.settings, &none);
         *slow == wording(target, &request)
     }
@@ -219,16 +223,17 @@ impl Modification {
         claim: &ClaimDetail,
         (volume, source): (&Volume, &CsiSource),
         (target, class): (&Text, &AttributesClass),
-    ) -> Result<Step, End> {
+    ) -> Result<Request, End> {
         if volume.handle.is_empty() {
             return Err(End::Failed(Failure::Modify(None, Cause::EmptyHandle)));
         }
         let secrets = match self.secrets.values(secret(volume, source)) {
             Ok(secrets) => secrets,
-            Err(step) => return Ok(step),
+            Err(request) => return Ok(request),
         };
-        let request = request::modify(claim, volume, class, view.settings, secrets);
-        Ok(Step::Modify(target.clone(), Box::new(request)))
+        let message = request::modify(claim, volume, class, view.settings, secrets);
+        let call = controller::Call::about(message, target.clone());
+        Ok(Request::Call(Call::Modify(call)))
     }
 
     /// What the driver did goes onto the volume, then onto the claim.
@@ -237,114 +242,26 @@ impl Modification {
         view: &View<'_>,
         claim: Option<&ClaimDetail>,
         target: &Text,
-    ) -> Result<Step, End> {
+    ) -> Result<Request, End> {
         let claim = claim.ok_or(End::Done)?;
         let (volume, _) = owned(view, claim)?;
         if !self.written
             && let Some(patch) = patch::set_class(volume, target)
         {
-            let name = claim.volume.clone();
-            return Ok(Step::PatchVolume(name, VolumeWrite::SetClass, patch));
+            return Ok(request::patch_volume(
+                &claim.volume,
+                VolumeWrite::SetClass,
+                patch,
+            ));
         }
         let patch = patch::finish_modify(claim, target).ok_or(End::Done)?;
-        Ok(Step::PatchClaim(ClaimWrite::FinishModify, patch))
+        Ok(self.about.patch(ClaimWrite::FinishModify, patch))
     }
 
     /// The patch of a volume whose claim has gone since the driver was asked.
     pub(super) fn for_orphan(&self, volume: &Volume) -> Option<serde_json::Value> {
         let target = self.modified.as_ref().filter(|_| !self.written)?;
         patch::set_class(volume, target)
-    }
-
-    /// Takes in what came of `step`, which is none that failed at the API server. `claim` is the
-    /// claim's name.
-    pub(super) fn fold(&mut self, step: &Step, answer: Answer, claim: &str) -> Result<(), Failure> {
-        match step {
-            Step::PatchClaim(ClaimWrite::MarkModifying, _) => {
-                // Nothing was asked yet, and nothing that was asked before is in doubt.
-                self.marks.settled = true;
-                self.marks.taken_over = true;
-                self.marked += 1;
-            }
-            Step::PatchClaim(ClaimWrite::TakeOver, _) => self.marks.taken_over = true,
-            Step::PatchClaim(ClaimWrite::MarkPendingClass, _) => self.marked += 1,
-            Step::PatchClaim(write, _) => {
-                let left = match (write, &self.modified) {
-                    (ClaimWrite::CancelModify, _) => Some(canceled()),
-                    (_, Some(target)) => Some(modified(claim, target)),
-                    (_, None) => None,
-                };
-                self.marks.unconfirmed = None;
-                self.marks.taken_over = false;
-                self.finished = Some(Finished { left });
-            }
-            Step::PatchVolume(..) => self.written = true,
-            Step::Announce(announcement) => match &mut self.finished {
-                Some(finished) => finished.left = None,
-                None if self.marks.told(announcement) => {}
-                None => self.announced = Some(announcement.clone()),
-            },
-            Step::LoadSecret(reference) => {
-                let loaded = self.secrets.fold(reference, answer);
-                return loaded.map_err(|cause| Failure::Modify(None, cause));
-            }
-            Step::Modify(target, request) => return self.answered(target, request, answer),
-            Step::ReadClaim | Step::ReadVolume(_) | Step::Expand(..) | Step::End(_) => {}
-        }
-        Ok(())
-    }
-
-    /// A patch of the claim was refused, or nobody knows.
-    pub(super) fn refused(&mut self, write: ClaimWrite, refusal: Refusal, claim: &str) {
-        self.marks.taken_over &= refusal != Refusal::Unknown;
-        match (write, refusal) {
-            // It is begun only where nothing is in doubt, and the driver was not asked since.
-            (
-                ClaimWrite::MarkModifying,
-                Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Unknown | Refusal::Other,
-            ) => {
-                self.marks.settled = true;
-            }
-            (ClaimWrite::FinishModify, Refusal::Unknown) => {
-                let target = self.modified.as_ref();
-                self.marks.unconfirmed = target.map(|target| Unconfirmed::new(claim, target));
-            }
-            _ => {}
-        }
-    }
-
-    fn answered(
-        &mut self,
-        target: &Text,
-        request: &ControllerModifyVolumeRequest,
-        answer: Answer,
-    ) -> Result<(), Failure> {
-        match answer {
-            Answer::Modified => {
-                // Until it is recorded, nothing else is begun.
-                self.marks = Marks {
-                    taken_over: self.marks.taken_over,
-                    ..Marks::default()
-                };
-                self.called = Some(None);
-                self.modified = Some(target.clone());
-                Ok(())
-            }
-            Answer::Failed(error) => {
-                let finality = classify(Kind::Modify, error.code);
-                self.marks.settled = finality != Finality::InDoubt;
-                let infeasible = finality == Finality::Infeasible;
-                self.called = Some(infeasible.then(|| wording(target, request)));
-                let still = (finality == Finality::InDoubt).then(|| target.clone());
-                Err(Failure::Modify(still, Cause::Call(error)))
-            }
-            Answer::Unreachable(error) => Err(Failure::Modify(None, Cause::Unreachable(error))),
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Expanded(_) => Ok(()),
-        }
     }
 
     /// The patch that records why it failed.

@@ -7,7 +7,7 @@ use sidecar::csi::access_mode::BadAccessModes;
 use tonic::Code;
 
 use super::fairness::Kind;
-use super::step::{Announcement, ClaimWrite, VolumeWrite};
+use super::request::{Announcement, ClaimWrite, VolumeWrite};
 use crate::keys::{PRE_RESIZE_CAPACITY, STORAGE_RESIZER};
 use crate::model::{SecretRef, Text};
 

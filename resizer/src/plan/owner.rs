@@ -3,8 +3,8 @@
 //! Expansion and modification ask the same, and most claims of a cluster are somebody else's: about
 //! those nothing is said.
 
+use super::attempt::End;
 use super::outcome::{Cause, Failure, RequeueTrigger};
-use super::step::End;
 use super::view::View;
 use crate::model::{ClaimDetail, CsiSource, Source, Volume};
 

@@ -2,21 +2,20 @@
 //!
 //! The crash simulation drives this object and no other.
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, End};
 use super::event::Origin;
 use super::in_flight::{InFlightState, Next, Start};
-use super::outcome::{ApiError, Failure, RequeueTrigger, RpcError};
-use super::step::{Answer, End, Step};
+use super::outcome::{Failure, RequeueTrigger};
+use super::request::{Reply, Request};
 use super::sync_gate::SyncGates;
 use super::view::Informers;
 use super::{Driver, Kind, Settings, Task};
-use crate::model::{AttributesClass, Claim, Pod, Quiet, Text, Uid, Volume};
+use crate::model::{AttributesClass, Claim, Pod, Quiet, Text, Volume};
 
 /// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
 /// of an object that does not exist, or that is not kept.
@@ -66,24 +65,11 @@ pub enum Change<'a> {
     Listed(Kind),
 }
 
-/// A step, and the claim that it is about.
-#[derive(Debug)]
-pub struct Request {
-    /// The task.
-    pub task: Task,
-    /// UID of the claim.
-    pub uid: Uid,
-    /// What to do. Never [`Step::End`].
-    pub step: Step,
-}
-
 /// An attempt on a task.
 pub struct Run {
     task: Task,
     /// `None` if nothing is due for such a claim, or its other task runs, whose end brings this one back.
     pub(crate) attempt: Option<Attempt>,
-    /// Handle of the volume that a call is under way for.
-    calling: Option<Text>,
     pub(crate) over: Option<End>,
 }
 
@@ -92,7 +78,6 @@ impl Run {
         Self {
             task: task.clone(),
             attempt: started.map(|(claim, start)| Attempt::new(task, &claim, start)),
-            calling: None,
             over: None,
         }
     }
@@ -163,18 +148,6 @@ impl Resizer {
         let tasks = self.gates.pass(tasks).into_iter();
         due.wakes.extend(tasks.map(at_once));
     }
-
-    /// One call at a time for a volume; the end of the one in flight brings the task back.
-    fn take_off(&mut self, run: &mut Run, handle: &str) -> bool {
-        let handle = Text::from(handle);
-        let free = self.in_flight.calls.begin(&handle, run.task.clone());
-        if free {
-            run.calling = Some(handle)
-        } else {
-            run.over = Some(End::Parked)
-        }
-        free
-    }
 }
 
 impl Reactor for Resizer {
@@ -182,8 +155,7 @@ impl Reactor for Resizer {
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Run;
-    type Step = Request;
-    type Answer = Answer;
+    type Request = Request;
     type Notice = Notice;
     type Failure = Failure;
 
@@ -231,79 +203,30 @@ impl Reactor for Resizer {
             return None;
         }
         let attempt = run.attempt.as_ref()?;
-        let uid = attempt.uid().clone();
         let now = now.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let in_use = self.in_flight.in_use(&run.task.claim);
         let by = (&*informers.driver(), &self.settings);
-        let step = attempt.look(informers, in_use, by, &now);
-        let goes_on = match &step {
-            Step::End(end) => {
-                run.over = Some(end.clone());
-                false
+        let mut next = attempt.look(informers, in_use, by, &now);
+        // One call at a time for a volume; the end of the one in flight brings the task back.
+        if let Ok(Request::Call(call)) = &next {
+            let (calls, handle) = (&mut self.in_flight.calls, call.handle().into());
+            if !calls.begin(&handle, run.task.clone()) {
+                next = Err(End::Parked);
             }
-            Step::Expand(request, _) => self.take_off(run, &request.volume_id),
-            Step::Modify(_, request) => self.take_off(run, &request.volume_id),
-            Step::ReadClaim
-            | Step::ReadVolume(_)
-            | Step::PatchClaim(..)
-            | Step::PatchVolume(..)
-            | Step::Announce(_)
-            | Step::LoadSecret(_) => true,
-        };
-        goes_on.then(|| Request {
-            task: run.task.clone(),
-            uid,
-            step,
-        })
+        }
+        next.map_err(|end| run.over = Some(end)).ok()
     }
 
-    fn answered(
-        &mut self,
-        run: &mut Run,
-        request: Request,
-        answer: Answer,
-        _informers: Informed<'_>,
-    ) -> Wakes {
+    fn answered(&mut self, run: &mut Run, reply: Reply, _informers: Informed<'_>) -> Wakes {
         let mut due = Wakes::default();
-        if let Some(handle) = run.calling.take() {
-            let waiting = self.in_flight.calls.end(&handle);
+        if let Reply::Call(called, _) = &reply {
+            let waiting = self.in_flight.calls.end(&called.handle().into());
             self.wake(waiting, &mut due);
         }
         if let Some(attempt) = &mut run.attempt {
-            attempt.fold(&request.step, answer);
+            attempt.answered(reply);
         }
         due
-    }
-
-    fn write(request: &Request) -> Option<impl Hash> {
-        match &request.step {
-            Step::PatchClaim(_, body) => Some(("claim", &request.task.claim, body)),
-            Step::PatchVolume(name, _, body) => Some(("volume", name, body)),
-            Step::ReadClaim
-            | Step::ReadVolume(_)
-            | Step::Announce(_)
-            | Step::LoadSecret(_)
-            | Step::Expand(..)
-            | Step::Modify(..)
-            | Step::End(_) => None,
-        }
-    }
-
-    fn is_written(answer: &Answer) -> bool {
-        matches!(answer, Answer::Done)
-    }
-
-    fn unsent(request: &Request, why: String) -> Answer {
-        match &request.step {
-            Step::Expand(..) | Step::Modify(..) => Answer::Unreachable(RpcError::unsent(why)),
-            Step::ReadClaim
-            | Step::ReadVolume(_)
-            | Step::PatchClaim(..)
-            | Step::PatchVolume(..)
-            | Step::Announce(_)
-            | Step::LoadSecret(_)
-            | Step::End(_) => Answer::Refused(ApiError::local(why)),
-        }
     }
 
     fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, Wakes) {

@@ -1,23 +1,220 @@
-//! ControllerExpandVolume and ControllerModifyVolume requests.
+//! What the resizer asks of the API server and the driver.
 //!
 //! What is sent to the driver must be exactly reproducible: a driver that is asked again after a
 //! crash has to see the same request.
-
-use std::collections::BTreeMap;
 
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, VolumeCapability,
 };
+use serde_json::Value;
+use sidecar::controller::request::{self, Body, Part, Patch, Requests};
 use sidecar::csi::Migrated;
 use sidecar::csi::access_mode::{BadAccessModes, access_mode};
 
-use super::{Driver, Settings};
+use super::{Driver, Resizer, Settings};
 use crate::keys::{CLAIM_NAME_PARAMETER, CLAIM_NAMESPACE_PARAMETER, VOLUME_NAME_PARAMETER};
-use crate::model::{AttributesClass, ClaimDetail, CsiSource, Source, Volume};
+use crate::model::{AttributesClass, ClaimDetail, CsiSource, SecretRef, Source, Text, Uid, Volume};
 
-/// Values of a Secret, by key. Has no `Debug`, so that it cannot be logged by accident.
-pub type Secrets = BTreeMap<String, String>;
+pub use sidecar::controller::request::Secrets;
+
+/// A request of the resizer.
+pub type Request = request::Request<Resizer>;
+/// What came of it.
+pub type Reply = request::Reply<Resizer>;
+/// A write of the resizer. Its body is a strategic merge patch, of a claim that of its status.
+pub type Write = request::Write<Resizer>;
+
+/// An object, by its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// PersistentVolumeClaim, `namespace/name`.
+    Claim(Text),
+    /// PersistentVolume.
+    Volume(Text),
+}
+
+/// What a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Of the claim.
+    Claim(ClaimWrite),
+    /// Of its volume.
+    Volume(VolumeWrite),
+}
+
+/// What a patch of a claim is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimWrite {
+    /// Before the driver is asked to expand.
+    MarkResizing,
+    /// Before the driver is asked again for what the claim says already. The claim gets another
+    /// version by it, so that no older patch, of this process or of one before, still fits.
+    TakeOver,
+    /// The driver refused to expand.
+    RecordResizeError,
+    /// The driver expanded, the node is next.
+    MarkPendingOnNode,
+    /// The volume is as large as it is going to be.
+    FinishResize,
+    /// Before the driver is asked to modify.
+    MarkModifying,
+    /// There is no class to modify the volume by.
+    MarkPendingClass,
+    /// The driver refused to modify.
+    RecordModifyError,
+    /// The driver modified.
+    FinishModify,
+    /// The wish for a modification was taken back.
+    CancelModify,
+}
+
+impl ClaimWrite {
+    /// Whether it is the last patch of an expansion.
+    #[must_use]
+    pub fn ends_expansion(self) -> bool {
+        matches!(self, Self::MarkPendingOnNode | Self::FinishResize)
+    }
+
+    /// Whether it records a failure.
+    #[must_use]
+    pub fn is_record(self) -> bool {
+        matches!(self, Self::RecordResizeError | Self::RecordModifyError)
+    }
+}
+
+/// What a patch of a PersistentVolume is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VolumeWrite {
+    /// The annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY) has done its duty.
+    RemoveAnnotation,
+    /// The driver expanded.
+    Grow,
+    /// The driver modified.
+    SetClass,
+}
+
+/// An event on the claim, of component `external-resizer <driver>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// `type`: `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// `reason`.
+    pub reason: &'static str,
+    /// `message`.
+    pub message: String,
+}
+
+/// An announcement, and the claim that it is about.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// `namespace/name`.
+    pub claim: Text,
+    /// Its UID.
+    pub uid: Uid,
+    /// What it says.
+    pub announcement: Announcement,
+}
+
+// Never two calls at once for one volume. A modification is one to the class of this name.
+sidecar::calls! {
+    Expand(ControllerExpandVolumeRequest),
+    Modify(ControllerModifyVolumeRequest, Text),
+}
+
+impl Call {
+    /// Handle of the volume.
+    #[must_use]
+    pub fn handle(&self) -> &str {
+        match self {
+            Self::Expand(call) => &call.volume_id,
+            Self::Modify(call) => &call.volume_id,
+        }
+    }
+}
+
+impl Called {
+    /// Handle of the volume.
+    #[must_use]
+    pub fn handle(&self) -> &str {
+        match self {
+            Self::Expand(call, _) => &call.volume_id,
+            Self::Modify(call, _) => &call.volume_id,
+        }
+    }
+}
+
+impl request::Object for Object {
+    fn key(&self) -> &str {
+        match self {
+            Self::Claim(key) | Self::Volume(key) => key,
+        }
+    }
+}
+
+impl Requests for Resizer {
+    type Object = Object;
+    type Found = ();
+    type Purpose = Purpose;
+    type Secret = SecretRef;
+    type Calls = Call;
+    type Event = Event;
+}
+
+/// The claim that requests are about.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// `namespace/name`.
+    pub claim: Text,
+    /// Its UID.
+    pub uid: Uid,
+}
+
+impl About {
+    /// The claim's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.claim.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Reads the claim: what the cache knows may be behind, or nothing.
+    #[must_use]
+    pub fn read(&self) -> Request {
+        Request::Get(Object::Claim(self.claim.clone()))
+    }
+
+    /// Patches the claim's status.
+    #[must_use]
+    pub fn patch(&self, what: ClaimWrite, patch: Value) -> Request {
+        Request::Write(Write {
+            purpose: Purpose::Claim(what),
+            object: Object::Claim(self.claim.clone()),
+            uid: None,
+            body: Body::Patch(Part::Status, Patch::Strategic(patch)),
+        })
+    }
+
+    /// Tells users.
+    #[must_use]
+    pub fn announce(&self, announcement: Announcement) -> Request {
+        Request::Event(Event {
+            claim: self.claim.clone(),
+            uid: self.uid.clone(),
+            announcement,
+        })
+    }
+}
+
+/// Patches the PersistentVolume of this name.
+#[must_use]
+pub fn patch_volume(name: &Text, what: VolumeWrite, patch: Value) -> Request {
+    Request::Write(Write {
+        purpose: Purpose::Volume(what),
+        object: Object::Volume(name.clone()),
+        uid: None,
+        body: Body::Patch(Part::Main, Patch::Strategic(patch)),
+    })
+}
 
 /// `ControllerExpandVolume` to `bytes`.
 ///

@@ -2,9 +2,10 @@
 //!
 //! Expansion and modification load it in the same way from different places.
 
+use sidecar::controller::request::SecretError;
+
 use super::outcome::Cause;
-use super::request::Secrets;
-use super::step::{Answer, Step};
+use super::request::{Request, Secrets};
 use crate::model::SecretRef;
 
 /// What an attempt knows of the Secret.
@@ -20,30 +21,27 @@ impl Loaded {
     /// The values.
     ///
     /// # Errors
-    /// The step that loads them.
-    pub(super) fn values(&self, reference: Option<&SecretRef>) -> Result<&Secrets, Step> {
+    /// The request that loads them.
+    pub(super) fn values(&self, reference: Option<&SecretRef>) -> Result<&Secrets, Request> {
         static NONE: Secrets = Secrets::new();
         match (reference, self) {
             (None, _) => Ok(&NONE),
             (Some(reference), Self::Values(loaded, secrets)) if loaded == reference => Ok(secrets),
-            (Some(reference), _) => Err(Step::LoadSecret(reference.clone())),
+            (Some(reference), _) => Err(Request::Secret(reference.clone())),
         }
     }
 
-    /// Takes in what came of loading `reference`.
-    pub(super) fn fold(&mut self, reference: &SecretRef, answer: Answer) -> Result<(), Cause> {
-        match answer {
-            Answer::Secret(secrets) => {
-                *self = Self::Values(reference.clone(), secrets);
-                Ok(())
-            }
-            Answer::SecretNotText => Err(Cause::SecretNotText(reference.clone())),
-            Answer::Refused(error) => Err(Cause::Secret(reference.clone(), error)),
-            Answer::Done
-            | Answer::Expanded(_)
-            | Answer::Modified
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => Ok(()),
+    /// Takes in what came of loading them.
+    pub(super) fn take(
+        &mut self,
+        reference: SecretRef,
+        values: Result<Secrets, SecretError>,
+    ) -> Result<(), Cause> {
+        match values {
+            Ok(values) => *self = Self::Values(reference, values),
+            Err(SecretError::NotText) => return Err(Cause::SecretNotText(reference)),
+            Err(SecretError::Unread(error)) => return Err(Cause::Secret(reference, error)),
         }
+        Ok(())
     }
 }

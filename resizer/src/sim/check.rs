@@ -9,7 +9,7 @@ use super::driver::Wish;
 use super::run::{Faults, World};
 use super::server::Event;
 use crate::model::{ClaimDetail, ModifyPhase, ResizeStatus, Text};
-use crate::plan::step::Announcement;
+use crate::plan::request::Announcement;
 
 /// More than this an attempt does not need, nor several that follow one another.
 const EFFORT: u32 = 80;

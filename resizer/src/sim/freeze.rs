@@ -3,16 +3,16 @@
 //! Its lease is over, and the connections to driver and API server send nothing from then on, however
 //! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
 
+use sidecar::controller::CallError;
 use tonic::Code;
 
-use super::attempt::{Object, State};
+use super::attempt::State;
 use super::mutant::Mutant;
 use super::run::World;
 use super::server::error;
-use super::step::{is_patch, rpc};
-use crate::model::Text;
+use super::step::{answered, failed, rpc};
 use crate::plan::outcome::Refusal;
-use crate::plan::step::{Answer, Step};
+use crate::plan::request::Request;
 
 /// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
 const STEPS: usize = 30;
@@ -39,32 +39,28 @@ impl World {
     /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
     /// before its successor lists, later or never.
     fn overtake(&mut self, index: usize) {
-        let claim = self.process.attempts.running[index].key.claim.clone();
         let state = self.process.attempts.leave(index);
         let in_time = self.dice.one_in(2);
         let state = match state {
-            State::Calling(request, id) if in_time => self.call(index, request, id),
-            State::Calling(request, id) => {
+            State::Calling(Request::Call(call), id) if in_time => self.call(index, call, id),
+            State::Calling(Request::Call(call), id) => {
                 self.driver.abandon(id);
-                State::Answered(request, Answer::Failed(rpc(Code::DeadlineExceeded)), None)
+                let late = CallError::Failed(rpc(Code::DeadlineExceeded));
+                State::Answered(failed(call, late), None)
             }
-            State::Sent(request) if is_patch(&request.step) => {
-                let step = &request.step;
-                let result = in_time.then(|| self.apply(&claim, step));
-                let (answer, object): (_, Option<Object>) = match result {
-                    Some(Ok(object)) => (Answer::Done, Some(object)),
-                    Some(Err(error)) => (Answer::Refused(error), None),
-                    None => (Answer::Refused(error(Refusal::Unknown)), None),
+            State::Sent(Request::Write(write)) => {
+                let result = if in_time {
+                    self.write(&write)
+                } else {
+                    Err(error(Refusal::Unknown))
                 };
                 if !in_time && self.dice.one_in(2) {
-                    self.leave_behind(&claim, step);
+                    self.late.push(write.clone());
                 }
-                State::Answered(request, answer, object)
+                answered(Request::Write(write), result)
             }
-            State::Sent(request) => {
-                State::Answered(request, Answer::Refused(error(Refusal::Unknown)), None)
-            }
-            state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
+            State::Sent(request) => answered(request, Err(error(Refusal::Unknown))),
+            state => state,
         };
         self.process.attempts.enter(index, state);
     }
@@ -85,28 +81,14 @@ impl World {
     }
 
     /// Whether a process that goes on after its lease does not come to send this.
-    pub(super) fn is_fenced(&self, step: &Step) -> bool {
-        let sends = match step {
-            Step::Expand(..) | Step::Modify(..) => self.process.mutant != Mutant::AsksWithoutLease,
-            Step::PatchClaim(..)
-            | Step::PatchVolume(..)
-            | Step::ReadClaim
-            | Step::ReadVolume(_)
-            | Step::LoadSecret(_) => self.process.mutant != Mutant::WritesWithoutLease,
-            Step::Announce(_) | Step::End(_) => false,
+    pub(super) fn is_fenced(&self, request: &Request) -> bool {
+        let sends = match request {
+            Request::Call(_) => self.process.mutant != Mutant::AsksWithoutLease,
+            Request::Get(_) | Request::Write(_) | Request::Secret(_) => {
+                self.process.mutant != Mutant::WritesWithoutLease
+            }
+            Request::Event(_) => false,
         };
         self.thawed && sends
-    }
-
-    /// Nobody waits for the answer to a patch any longer, which arrives at any later time.
-    pub(super) fn leave_behind(&mut self, claim: &Text, step: &Step) {
-        let step = if let Step::PatchClaim(write, patch) = step {
-            Step::PatchClaim(*write, patch.clone())
-        } else if let Step::PatchVolume(name, write, patch) = step {
-            Step::PatchVolume(name.clone(), *write, patch.clone())
-        } else {
-            return;
-        };
-        self.late.push((claim.clone(), step));
     }
 }

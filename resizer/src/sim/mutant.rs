@@ -8,6 +8,8 @@
 use std::sync::Arc;
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
+use sidecar::controller::CallError;
+use sidecar::controller::request::{Body, Part, Patch};
 use tonic::Code;
 
 use super::run::Faults;
@@ -18,8 +20,8 @@ use crate::model::{
 use crate::plan::in_flight::{Doubts, InFlightState, Start};
 use crate::plan::outcome::RpcError;
 use crate::plan::patch;
-use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
-use crate::testing::{condition, driver, size};
+use crate::plan::request::{Call, Called, ClaimWrite, Purpose, Reply, Request, VolumeWrite, Write};
+use crate::testing::{about, condition, driver, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
@@ -256,106 +258,128 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of the decision.
+    /// What a mutant makes of the decision; `None` is the end of the attempt.
     pub(super) fn decides(
         self,
-        step: Step,
+        request: Request,
         claim: Option<&ClaimDetail>,
         held: Option<Quantity>,
-    ) -> Step {
-        let instead = match (self, &step, claim) {
-            (Self::PatchesAnyVersion, Step::PatchClaim(write, patch), _) => {
-                let mut patch = patch.clone();
-                let metadata = patch["metadata"].as_object_mut();
-                metadata.unwrap().remove("resourceVersion");
-                Some(Step::PatchClaim(*write, patch))
+    ) -> Option<Request> {
+        match (self, request, claim) {
+            (Self::PatchesAnyVersion, Request::Write(write), _)
+                if matches!(write.purpose, Purpose::Claim(_)) =>
+            {
+                Some(Request::Write(unversioned(write)))
             }
-            (Self::PatchesAnyVolume, Step::PatchVolume(name, write, patch), _) => {
-                let mut patch = patch.clone();
-                let metadata = patch["metadata"].as_object_mut();
-                metadata.unwrap().remove("resourceVersion");
-                Some(Step::PatchVolume(name.clone(), *write, patch))
+            (Self::PatchesAnyVolume, Request::Write(write), _)
+                if matches!(write.purpose, Purpose::Volume(_)) =>
+            {
+                Some(Request::Write(unversioned(write)))
             }
-            (Self::ReportsSizeFirst, Step::Expand(request, _), Some(claim)) => {
-                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+            (Self::ReportsSizeFirst, Request::Call(Call::Expand(call)), Some(claim)) => {
+                let bytes = call.capacity_range.as_ref().unwrap().required_bytes;
                 let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes));
-                patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishResize, patch))
+                Some(match patch {
+                    Some(patch) => about(claim).patch(ClaimWrite::FinishResize, patch),
+                    None => Request::Call(Call::Expand(call)),
+                })
             }
-            (Self::ReportsClassFirst, Step::Modify(target, _), Some(claim)) => {
-                let patch = patch::finish_modify(claim, target);
-                patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishModify, patch))
+            (Self::ReportsClassFirst, Request::Call(Call::Modify(call)), Some(claim)) => {
+                let patch = patch::finish_modify(claim, &call.about);
+                Some(match patch {
+                    Some(patch) => about(claim).patch(ClaimWrite::FinishModify, patch),
+                    None => Request::Call(Call::Modify(call)),
+                })
             }
-            (
-                Self::ForgetsOrphans,
-                Step::PatchVolume(_, VolumeWrite::Grow | VolumeWrite::SetClass, _),
-                None,
-            ) => Some(Step::End(End::Done)),
-            (
-                Self::KeepsWhatTheNodeRefused,
-                Step::PatchVolume(name, VolumeWrite::Grow, patch),
-                _,
-            ) => {
-                let capacity = patch.pointer("/spec/capacity/storage");
+            (Self::ForgetsOrphans, Request::Write(write), None)
+                if matches!(
+                    write.purpose,
+                    Purpose::Volume(VolumeWrite::Grow | VolumeWrite::SetClass)
+                ) =>
+            {
+                None
+            }
+            (Self::KeepsWhatTheNodeRefused, Request::Write(mut write), _)
+                if write.purpose == Purpose::Volume(VolumeWrite::Grow) =>
+            {
+                let capacity = write.body.patch().pointer("/spec/capacity/storage");
                 let capacity = capacity.map(|text| size(text.as_str().unwrap()));
-                let (name, nothing) = (name.clone(), serde_json::json!({}));
-                capacity
-                    .filter(|capacity| Some(*capacity) < held)
-                    .map(|_| Step::PatchVolume(name, VolumeWrite::Grow, nothing))
+                if capacity.is_some_and(|capacity| Some(capacity) < held) {
+                    let nothing = serde_json::json!({});
+                    write.body = Body::Patch(Part::Main, Patch::Strategic(nothing));
+                }
+                Some(Request::Write(write))
             }
-            _ => None,
-        };
-        instead.unwrap_or(step)
+            (_, request, _) => Some(request),
+        }
     }
 
-    /// What a mutant makes of an answer.
-    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
-        let mut error = match answer {
-            Answer::Unreachable(error) if self == Self::TakesUnsentForAsked => {
-                return Answer::Failed(RpcError {
+    /// What a mutant makes of a reply.
+    pub(super) fn hears(self, reply: Reply) -> Reply {
+        match (self, reply) {
+            (Self::AsksWithoutSecret, Reply::Secret(secret, Err(_))) => {
+                Reply::Secret(secret, Ok([].into()))
+            }
+            (
+                Self::BelievesTimeout,
+                Reply::Call(Called::Expand(call, Err(CallError::Failed(error))), took),
+            ) if error.code == Code::DeadlineExceeded => {
+                let response = ControllerExpandVolumeResponse {
+                    capacity_bytes: call.capacity_range.as_ref().unwrap().required_bytes,
+                    node_expansion_required: false,
+                };
+                Reply::Call(Called::Expand(call, Ok(response)), took)
+            }
+            (_, Reply::Call(Called::Expand(call, Err(error)), took)) => {
+                Reply::Call(Called::Expand(call, Err(self.hears_error(error))), took)
+            }
+            (_, Reply::Call(Called::Modify(call, Err(error)), took)) => {
+                Reply::Call(Called::Modify(call, Err(self.hears_error(error))), took)
+            }
+            (_, reply) => reply,
+        }
+    }
+
+    fn hears_error(self, error: CallError) -> CallError {
+        match (self, error) {
+            (Self::TakesUnsentForAsked, CallError::Unreachable(error)) => {
+                CallError::Failed(RpcError {
                     code: Code::DeadlineExceeded,
                     ..error
-                });
+                })
             }
-            Answer::Refused(_) | Answer::SecretNotText
-                if self == Self::AsksWithoutSecret && matches!(step, Step::LoadSecret(_)) =>
+            (Self::TakesTimeoutForFinal, CallError::Failed(error))
+                if error.code == Code::DeadlineExceeded =>
             {
-                return Answer::Secret([].into());
+                CallError::Failed(RpcError {
+                    code: Code::Internal,
+                    ..error
+                })
             }
-            Answer::Failed(error) => error,
-            answer => return answer,
-        };
-        if error.code == Code::DeadlineExceeded {
-            if let (Self::BelievesTimeout, Step::Expand(request, _)) = (self, step) {
-                let range = request.capacity_range.as_ref().unwrap();
-                return Answer::Expanded(ControllerExpandVolumeResponse {
-                    capacity_bytes: range.required_bytes,
-                    node_expansion_required: false,
-                });
-            }
-            if self == Self::TakesTimeoutForFinal {
-                error.code = Code::Internal;
-            }
+            (_, error) => error,
         }
-        Answer::Failed(error)
     }
 
     /// What a mutant does to the books before a call.
-    pub(super) fn calls(self, step: &Step, in_flight: &mut InFlightState) {
-        if let (Self::CallsAtOnce, Some(handle)) = (self, handle(step)) {
-            drop(in_flight.calls.end(&handle));
+    pub(super) fn calls(self, request: &Request, in_flight: &mut InFlightState) {
+        if let (Self::CallsAtOnce, Request::Call(call)) = (self, request) {
+            drop(in_flight.calls.end(&call.handle().into()));
         }
     }
 
     /// The volume that a mutant goes on to hold after a call.
-    pub(super) fn holds(self, step: &Step) -> Option<Text> {
-        handle(step).filter(|_| self == Self::HoldsCalls)
+    pub(super) fn holds(self, reply: &Reply) -> Option<Text> {
+        match (self, reply) {
+            (Self::HoldsCalls, Reply::Call(called, _)) => Some(called.handle().into()),
+            _ => None,
+        }
     }
 }
 
-fn handle(step: &Step) -> Option<Text> {
-    match step {
-        Step::Expand(request, _) => Some(request.volume_id.as_str().into()),
-        Step::Modify(_, request) => Some(request.volume_id.as_str().into()),
-        _ => None,
+fn unversioned(mut write: Write) -> Write {
+    if let Body::Patch(_, Patch::Strategic(patch)) = &mut write.body {
+        let metadata = patch["metadata"].as_object_mut();
+        metadata.unwrap().remove("resourceVersion");
     }
+    write
 }

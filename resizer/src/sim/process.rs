@@ -20,9 +20,10 @@ use super::informers::Informers;
 use super::mutant::Mutant;
 use super::server::{Event, Server};
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
+use crate::plan::attempt::End;
 use crate::plan::event::Origin;
-use crate::plan::reactor::{Change, Request, Run};
-use crate::plan::step::{Answer, End, Step};
+use crate::plan::reactor::{Change, Run};
+use crate::plan::request::{self, Reply, Request};
 use crate::plan::{self, Driver, Kind, Resizer, Settings, Task};
 use crate::testing::NOW;
 
@@ -242,36 +243,35 @@ impl Process {
         attempts.push(task, run);
     }
 
-    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         let Some(request) = self.attempts.decide(index, &self.informers) else {
             self.finish(index);
             return None;
         };
         let running = &mut self.attempts.running[index];
-        let known = plan::Informers::claim(&self.informers, &request.task.claim);
+        let known = plan::Informers::claim(&self.informers, &running.key.claim);
         let held = { learnt(running).volume(known.as_deref()) }
             .and_then(|name| self.informers.volumes.get(&name))
             .and_then(|volume| volume.capacity);
         let claim = known.as_deref().and_then(Claim::detail);
-        let step = self.mutant.decides(request.step, claim, held);
-        if let Step::End(_) = step {
+        let Some(request) = self.mutant.decides(request, claim, held) else {
             running.attempt.over = Some(End::Done);
             self.finish(index);
             return None;
-        }
+        };
         let in_flight = &mut self.attempts.reactor.in_flight;
-        self.mutant.calls(&step, in_flight);
-        Some(Request { step, ..request })
+        self.mutant.calls(&request, in_flight);
+        Some(request)
     }
 
-    /// What came of the last step of attempt `index` reaches the controller.
-    pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
-        let answer = self.mutant.hears(&request.step, answer);
-        let handle = self.mutant.holds(&request.step);
-        let task = request.task.clone();
-        let due = { &mut self.attempts }.answer(index, (request, answer), &self.informers);
-        if let Some(handle) = handle {
+    /// What came of the last request of attempt `index` reaches the controller.
+    pub(super) fn answer(&mut self, index: usize, reply: Reply) {
+        let reply = self.mutant.hears(reply);
+        let held = self.mutant.holds(&reply);
+        let task = self.attempts.running[index].key.clone();
+        let due = { &mut self.attempts }.answer(index, reply, &self.informers);
+        if let Some(handle) = held {
             let calls = &mut self.attempts.reactor.in_flight.calls;
             let _held = calls.begin(&handle, task);
         }
@@ -280,43 +280,54 @@ impl Process {
         }
     }
 
-    /// A request about an object is about to be sent.
-    pub(super) fn announce(&mut self, claim: &Text, step: &Step) {
-        match step {
-            Step::PatchVolume(name, ..) | Step::ReadVolume(name) => {
-                self.informers.volumes.slots.begin_write(&key(name));
-            }
-            _ => self.informers.claims.slots.begin_write(&key(claim)),
+    /// A request is about to be sent.
+    pub(super) fn announce(&mut self, request: &Request) {
+        let object = match request {
+            Request::Get(object) => object,
+            Request::Write(write) => &write.object,
+            _ => return,
+        };
+        match object {
+            request::Object::Claim(of) => self.informers.claims.slots.begin_write(&key(of)),
+            request::Object::Volume(of) => self.informers.volumes.slots.begin_write(&key(of)),
         }
     }
 
-    /// Takes the answer to a request about an object into the caches; `None` is a failure.
-    pub(super) fn absorb(&mut self, claim: &Text, step: &Step, object: Option<Object>) {
-        if let Step::PatchVolume(name, ..) | Step::ReadVolume(name) = step {
-            let slots = &mut self.informers.volumes.slots;
-            let change = match object {
-                Some(Object::Volume(found)) => {
-                    let (version, object) = *found;
-                    slots.write_answered(&key(name), object, version)
-                }
-                _ => slots.write_failed(&key(name)),
-            };
-            if let Some(change) = change {
-                self.volume_changed(&change);
-            }
-            return;
-        }
-        let forgets = self.mutant == Mutant::ForgetsOwnWrites;
-        let slots = &mut self.informers.claims.slots;
-        let change = match object {
-            Some(Object::Claim(found)) if !forgets => {
-                let (version, object) = *found;
-                slots.write_answered(&key(claim), Claim::new(object), version)
-            }
-            _ => slots.write_failed(&key(claim)),
+    /// Takes what came of a request into the caches; `None` is a failure.
+    pub(super) fn absorb(&mut self, reply: &Reply, object: Option<Object>) {
+        let of = match reply {
+            Reply::Get(object, _) => object,
+            Reply::Write(write, _) => &write.object,
+            _ => return,
         };
-        if let Some(change) = change {
-            self.claim_changed(&change);
+        match of {
+            request::Object::Volume(name) => {
+                let slots = &mut self.informers.volumes.slots;
+                let change = match object {
+                    Some(Object::Volume(found)) => {
+                        let (version, object) = *found;
+                        slots.write_answered(&key(name), object, version)
+                    }
+                    _ => slots.write_failed(&key(name)),
+                };
+                if let Some(change) = change {
+                    self.volume_changed(&change);
+                }
+            }
+            request::Object::Claim(claim) => {
+                let forgets = self.mutant == Mutant::ForgetsOwnWrites;
+                let slots = &mut self.informers.claims.slots;
+                let change = match object {
+                    Some(Object::Claim(found)) if !forgets => {
+                        let (version, object) = *found;
+                        slots.write_answered(&key(claim), Claim::new(object), version)
+                    }
+                    _ => slots.write_failed(&key(claim)),
+                };
+                if let Some(change) = change {
+                    self.claim_changed(&change);
+                }
+            }
         }
     }
 

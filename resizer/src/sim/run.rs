@@ -11,10 +11,9 @@ use super::driver::ModelDriver;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::server::{Event, Server};
-use super::step::is_patch;
 use crate::model::{ClaimDetail, ResizeStatus, Text};
 use crate::plan::driver::Expansion;
-use crate::plan::step::Step;
+use crate::plan::request::{Request, Write};
 use crate::plan::{Driver, Settings};
 use crate::testing::driver;
 
@@ -76,7 +75,7 @@ pub(super) struct World {
     /// The driver and the flags that the next process finds.
     pub(super) next: (Driver, Settings),
     /// Patches that nobody waits for any more, and that are still on their way.
-    pub(super) late: Vec<(Text, Step)>,
+    pub(super) late: Vec<Write>,
     /// How rarely those arrive. Not always often: others are then overtaken by much.
     lag: usize,
     /// What kubelet is about to write: claim, the version that it has read, and the object.
@@ -203,7 +202,7 @@ impl World {
     /// What matters most are stops right after a patch has left.
     pub(super) fn send(&mut self) {
         let sent = |running: &Running| match &running.state {
-            State::Sent(request) => is_patch(&request.step),
+            State::Sent(request) => matches!(request, Request::Write(_)),
             State::Deciding
             | State::Waiting(..)
             | State::Calling(..)
@@ -221,17 +220,11 @@ impl World {
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
-        for Running { key, state, .. } in running {
+        for Running { state, .. } in running {
             let fate = self.dice.below(3);
             match state {
-                State::Sent(request) if fate == 0 && is_patch(&request.step) => {
-                    self.late.push((key.claim, request.step));
-                }
-                State::Sent(request)
-                    if fate == 1 && !matches!(request.step, Step::LoadSecret(_)) =>
-                {
-                    drop(self.apply(&key.claim, &request.step));
-                }
+                State::Sent(Request::Write(write)) if fate == 0 => self.late.push(write),
+                State::Sent(Request::Write(write)) if fate == 1 => drop(self.write(&write)),
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Sent(_) | State::Answered(..) | State::Fenced => {}
             }
@@ -299,8 +292,8 @@ impl World {
             return;
         }
         let place = self.dice.below(self.late.len());
-        let (claim, step) = self.late.swap_remove(place);
-        if let Ok(Object::Claim(found)) = self.apply(&claim, &step) {
+        let write = self.late.swap_remove(place);
+        if let Ok(Object::Claim(found)) = self.write(&write) {
             self.leave_doubt(&found.1);
         }
     }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sidecar::controller::request::SecretError;
 use sidecar_testkit::sim::watch::Versioned;
 
 use crate::model::{AttributesClass, ClaimDetail, Pod, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::step::Answer;
+use crate::plan::request::Secrets;
 use crate::testing::{patch_claim, patch_volume};
 
 /// A change; `None` is the object's end.
@@ -89,11 +90,11 @@ impl Server {
         pods.any(|(_, pod)| pod.claim_keys().any(|key| key == *claim))
     }
 
-    pub(super) fn secret(&self, name: &Text) -> Answer {
+    pub(super) fn secret(&self, name: &Text) -> Result<Secrets, SecretError> {
         match self.secrets.get(name) {
-            Some(true) => Answer::Secret([("user".to_owned(), name.to_string())].into()),
-            Some(false) => Answer::SecretNotText,
-            None => Answer::Refused(error(Refusal::NotFound)),
+            Some(true) => Ok([("user".to_owned(), name.to_string())].into()),
+            Some(false) => Err(SecretError::NotText),
+            None => Err(SecretError::Unread(error(Refusal::NotFound))),
         }
     }
 

@@ -6,8 +6,11 @@
     reason = "a model that meets anything else has failed, and mutants differ in one point"
 )]
 
-use csi_proto::csi::ControllerExpandVolumeResponse;
+use std::time::Duration;
+
+use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use serde_json::Value;
+use sidecar::controller::{CallError, Calls as _};
 use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::watch::Versioned;
 use tonic::Code;
@@ -21,8 +24,7 @@ use super::server::error;
 use super::users::UNIT;
 use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::reactor::Request;
-use crate::plan::step::{Answer, ClaimWrite, Step};
+use crate::plan::request::{self, Call, Called, ClaimWrite, Purpose, Reply, Request, Write};
 
 impl World {
     fn faulty(&self) -> bool {
@@ -50,125 +52,109 @@ impl World {
     }
 
     pub(super) fn advance(&mut self, index: usize) {
-        let claim = self.process.attempts.running[index].key.claim.clone();
         let state = match self.process.attempts.leave(index) {
             State::Deciding => return self.decide(index),
-            State::Sent(request) => self.arrive(&claim, request),
-            State::Calling(request, id) => self.call(index, request, id),
-            State::Answered(request, answer, object) => {
-                if !matches!(
-                    request.step,
-                    Step::Expand(..) | Step::Modify(..) | Step::LoadSecret(_)
-                ) {
-                    self.process.absorb(&claim, &request.step, object);
-                }
-                return self.process.answer(index, request, answer);
+            State::Sent(request) => self.arrive(request),
+            State::Calling(Request::Call(call), id) => self.call(index, call, id),
+            State::Answered(reply, object) => {
+                self.process.absorb(&reply, object);
+                return self.process.answer(index, reply);
             }
-            State::Fenced => State::Fenced,
+            state => state,
         };
         self.process.attempts.enter(index, state);
     }
 
     /// A request reaches the API server.
-    fn arrive(&mut self, claim: &Text, request: Request) -> State {
+    fn arrive(&mut self, request: Request) -> State {
         let fate = self.fate();
-        if let Step::LoadSecret(reference) = &request.step {
-            let answer = match fate {
-                Fate::Applied => self.server.secret(&reference.name),
-                Fate::Unheard | Fate::Lost | Fate::Late => Answer::Refused(error(Refusal::Unknown)),
-                Fate::Refused => Answer::Refused(error(Refusal::Other)),
-            };
-            return State::Answered(request, answer, None);
+        if let (Request::Secret(reference), Fate::Applied) = (&request, fate) {
+            let values = self.server.secret(&reference.name);
+            return State::Answered(Reply::Secret(reference.clone(), values), None);
         }
         let result = match fate {
-            Fate::Applied => self.apply(claim, &request.step),
-            Fate::Unheard => {
-                drop(self.apply(claim, &request.step));
-                Err(error(Refusal::Unknown))
-            }
-            Fate::Late => {
-                self.leave_behind(claim, &request.step);
-                Err(error(Refusal::Unknown))
-            }
-            Fate::Lost => Err(error(Refusal::Unknown)),
+            Fate::Applied => self.apply(&request),
             Fate::Refused => Err(error(Refusal::Other)),
+            Fate::Lost => Err(error(Refusal::Unknown)),
+            Fate::Unheard | Fate::Late => {
+                if let Request::Write(write) = &request {
+                    match fate {
+                        Fate::Unheard => drop(self.write(write)),
+                        _ => self.late.push(write.clone()),
+                    }
+                }
+                Err(error(Refusal::Unknown))
+            }
         };
-        match result {
-            Ok(object) => State::Answered(request, Answer::Done, Some(object)),
-            Err(error) => State::Answered(request, Answer::Refused(error), None),
-        }
+        answered(request, result)
     }
 
     fn decide(&mut self, index: usize) {
         let Some(request) = self.process.decide(index) else {
             return;
         };
-        let step = &request.step;
-        if self.is_fenced(step) {
+        if self.is_fenced(&request) {
             return self.process.attempts.enter(index, State::Fenced);
         }
-        if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = step {
-            self.check_own_class(patch);
-        }
-        let state = match step {
-            Step::End(_) => unreachable!("the controller ends attempts"),
-            Step::Announce(announcement) => {
+        let state = match request {
+            Request::Event(event) => {
                 if !self.thawed {
-                    self.check_told(index, announcement);
+                    self.check_told(index, &event.announcement);
                 }
-                return self.process.answer(index, request, Answer::Done);
+                return self.process.answer(index, Reply::Event(event));
             }
-            Step::LoadSecret(_) => {
+            Request::Call(call) => {
+                let none = match &call {
+                    Call::Expand(call) => call.secrets.is_empty(),
+                    Call::Modify(call) => call.secrets.is_empty(),
+                };
+                self.check_secret(index, none);
+                self.ask(index, call)
+            }
+            request => {
+                if let Request::Write(write) = &request
+                    && write.purpose == Purpose::Claim(ClaimWrite::MarkModifying)
+                {
+                    self.check_own_class(write.body.patch());
+                }
                 self.count_effort(index);
+                self.process.announce(&request);
                 State::Sent(request)
-            }
-            Step::ReadClaim
-            | Step::ReadVolume(_)
-            | Step::PatchClaim(..)
-            | Step::PatchVolume(..) => {
-                self.count_effort(index);
-                self.process.announce(&request.task.claim, step);
-                State::Sent(request)
-            }
-            Step::Expand(asked, _) => {
-                self.check_secret(index, asked.secrets.is_empty());
-                let bytes = asked.capacity_range.as_ref().unwrap().required_bytes;
-                let handle = asked.volume_id.clone();
-                self.ask(index, request, &handle, Wish::Size(bytes))
-            }
-            Step::Modify(target, asked) => {
-                self.check_secret(index, asked.secrets.is_empty());
-                let wish = Wish::Class(target.to_string());
-                let handle = asked.volume_id.clone();
-                self.ask(index, request, &handle, wish)
             }
         };
         self.process.attempts.enter(index, state);
     }
 
-    fn ask(&mut self, index: usize, request: Request, handle: &str, wish: Wish) -> State {
-        let calls = self.driver.running.iter();
-        if { calls }.any(|call| call.handle == handle && call.awaited) {
+    fn ask(&mut self, index: usize, call: Call) -> State {
+        let handle = call.handle().to_owned();
+        let mut calls = self.driver.running.iter();
+        if calls.any(|call| call.handle == handle && call.awaited) {
             self.complain(format!("two calls at once for {handle}"));
         }
         if self.driver.away {
-            let answer = Answer::Unreachable(rpc(Code::Unavailable));
-            return State::Answered(request, answer, None);
+            let away = CallError::Unreachable(rpc(Code::Unavailable));
+            return State::Answered(failed(call, away), None);
         }
         self.count_effort(index);
+        let wish = match &call {
+            Call::Expand(call) => Wish::Size(asked(call)),
+            Call::Modify(call) => Wish::Class(call.about.to_string()),
+        };
         self.check_asked(index, &wish);
-        let used = self.server.is_used(&request.task.claim);
-        match self.driver.begin(handle, wish, used) {
-            Ok(id) => State::Calling(request, id),
+        let used = self
+            .server
+            .is_used(&self.process.attempts.running[index].key.claim);
+        match self.driver.begin(&handle, wish, used) {
+            Ok(id) => State::Calling(Request::Call(call), id),
             Err(code) => {
-                self.heard(index, &request.step, Some(code));
-                State::Answered(request, Answer::Failed(rpc(code)), None)
+                self.heard(index, &call, Some(code));
+                State::Answered(failed(call, CallError::Failed(rpc(code))), None)
             }
         }
     }
 
     /// The driver's answer has arrived; a final one ends all doubt.
-    fn heard(&mut self, index: usize, step: &Step, code: Option<Code>) {
+    fn heard(&mut self, index: usize, call: &Call, code: Option<Code>) {
         use crate::plan::outcome::{Finality, classify};
         let running = &self.process.attempts.running[index];
         let kind = running.key.kind;
@@ -179,15 +165,15 @@ impl World {
         let now = self.process.attempts.now.instant;
         let impossible = code.is_some_and(|code| classify(kind, code) == Finality::Infeasible);
         let truth = self.truth(&uid);
-        match step {
-            Step::Expand(request, _) => {
-                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+        match call {
+            Call::Expand(call) => {
+                let bytes = asked(call);
                 truth.impossible = impossible.then_some((bytes, now));
                 truth.size = None;
                 // What was reached is recorded before anything else is asked for.
                 truth.left_size = code.is_none();
             }
-            _ => {
+            Call::Modify(_) => {
                 let reached = truth.class.take();
                 truth.left_class = reached.filter(|_| code.is_none());
             }
@@ -195,19 +181,24 @@ impl World {
     }
 
     /// The driver answers, or the deadline expires.
-    pub(super) fn call(&mut self, index: usize, request: Request, id: u64) -> State {
-        let call = self.driver.running.iter().find(|call| call.id == id);
-        let call = call.unwrap().clone();
-        let (answer, code) = if self.faulty() && self.dice.one_in(4) {
-            self.fail(id, &call.handle, &call.wish)
+    pub(super) fn call(&mut self, index: usize, call: Call, id: u64) -> State {
+        let running = self.driver.running.iter().find(|call| call.id == id);
+        let running = running.unwrap().clone();
+        let result = if self.faulty() && self.dice.one_in(4) {
+            Err(self.fail(id, &running.handle, &running.wish))
         } else {
-            (self.succeed(id), None)
+            Ok(self.succeed(id))
         };
-        self.heard(index, &request.step, code);
-        State::Answered(request, answer, None)
+        self.heard(index, &call, result.as_ref().err().copied());
+        let result = result.map_err(|code| CallError::Failed(rpc(code)));
+        let called = match call {
+            Call::Expand(call) => Called::Expand(call, result),
+            Call::Modify(call) => Called::Modify(call, result.map(|_| Default::default())),
+        };
+        State::Answered(Reply::Call(called, Duration::ZERO), None)
     }
 
-    fn succeed(&mut self, id: u64) -> Answer {
+    fn succeed(&mut self, id: u64) -> ControllerExpandVolumeResponse {
         let other = self.faulty() && self.dice.one_in(4);
         let more = if other {
             [UNIT, -UNIT][self.dice.below(2)]
@@ -216,7 +207,7 @@ impl World {
         };
         let call = self.driver.end(id, true, more).unwrap();
         let Wish::Size(asked) = call.wish else {
-            return Answer::Modified;
+            return Default::default();
         };
         let as_asked = self.dice.one_in(2);
         let silent = self.faulty() && self.dice.one_in(6);
@@ -228,19 +219,19 @@ impl World {
         };
         let silent = silent && disk.size >= asked;
         disk.confirmed = disk.confirmed.max(if silent { asked } else { bytes });
-        Answer::Expanded(ControllerExpandVolumeResponse {
+        ControllerExpandVolumeResponse {
             capacity_bytes: if silent { 0 } else { bytes },
             node_expansion_required: self.dice.one_in(2),
-        })
+        }
     }
 
-    fn fail(&mut self, id: u64, handle: &str, wish: &Wish) -> (Answer, Option<Code>) {
+    fn fail(&mut self, id: u64, handle: &str, wish: &Wish) -> Code {
         // A driver that has done it before says so.
         let done = match wish {
             Wish::Size(bytes) => self.driver.disks[handle].size >= *bytes,
             Wish::Class(class) => self.driver.disks[handle].class == *class,
         };
-        let code = match self.dice.below(4) {
+        match self.dice.below(4) {
             0 => {
                 self.driver.abandon(id);
                 Code::DeadlineExceeded
@@ -257,25 +248,31 @@ impl World {
                 self.driver.end(id, false, 0);
                 [Code::Internal, Code::NotFound, Code::InvalidArgument][self.dice.below(3)]
             }
-        };
-        (Answer::Failed(rpc(code)), Some(code))
+        }
     }
 
-    /// The server does what `step` asks for.
-    pub(super) fn apply(&mut self, claim: &Text, step: &Step) -> Result<Object, ApiError> {
+    /// The server does what a request asks for.
+    fn apply(&mut self, request: &Request) -> Result<Object, ApiError> {
         let gone = || error(Refusal::NotFound);
-        match step {
-            Step::ReadClaim => {
-                let found = self.server.claims.get(claim);
+        match request {
+            Request::Get(request::Object::Claim(key)) => {
+                let found = self.server.claims.get(key);
                 found.cloned().map(claim_object).ok_or_else(gone)
             }
-            Step::ReadVolume(name) => {
+            Request::Get(request::Object::Volume(name)) => {
                 let found = self.server.volumes.get(name);
                 found.cloned().map(volume_object).ok_or_else(gone)
             }
-            Step::PatchClaim(_, patch) => self.patch_claim(claim, patch).map(claim_object),
-            Step::PatchVolume(name, _, patch) => self.patch_volume(name, patch).map(volume_object),
+            Request::Write(write) => self.write(write),
             _ => unreachable!("no request to the API server"),
+        }
+    }
+
+    pub(super) fn write(&mut self, write: &Write) -> Result<Object, ApiError> {
+        let patch = write.body.patch();
+        match &write.object {
+            request::Object::Claim(key) => self.patch_claim(key, patch).map(claim_object),
+            request::Object::Volume(name) => self.patch_volume(name, patch).map(volume_object),
         }
     }
 
@@ -360,9 +357,25 @@ fn volume_object(found: Versioned<Volume>) -> Object {
     Object::Volume(Box::new(found))
 }
 
-/// Whether a step changes an object.
-pub(super) fn is_patch(step: &Step) -> bool {
-    matches!(step, Step::PatchClaim(..) | Step::PatchVolume(..))
+fn asked(request: &ControllerExpandVolumeRequest) -> i64 {
+    request.capacity_range.as_ref().unwrap().required_bytes
+}
+
+/// What came of a request to the API server.
+pub(super) fn answered(request: Request, result: Result<Object, ApiError>) -> State {
+    match (request, result) {
+        (Request::Get(of), Ok(object)) => State::Answered(Reply::Get(of, Ok(())), Some(object)),
+        (Request::Write(write), Ok(object)) => {
+            State::Answered(Reply::Write(write, Ok(())), Some(object))
+        }
+        (request, Err(error)) => State::Answered(request.refused(error), None),
+        (_, Ok(_)) => unreachable!("no request about an object"),
+    }
+}
+
+/// A call that failed.
+pub(super) fn failed(call: Call, error: CallError) -> Reply {
+    Reply::Call(call.failed(error), Duration::ZERO)
 }
 
 pub(super) fn rpc(code: Code) -> RpcError {

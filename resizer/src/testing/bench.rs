@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
+use sidecar::controller::CallError;
+use sidecar::controller::request::SecretError;
 use tonic::Code;
 
 use super::{NOW, class, driver, patch_claim, patch_volume, pv};
 use crate::model::{AttributesClass, Claim, ClaimDetail, Volume};
-use crate::plan::attempt::Attempt;
+use crate::plan::attempt::{Attempt, End};
 use crate::plan::in_flight::{InFlightState, Next};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::step::{Answer, End, Step};
+use crate::plan::request::{self, Call, Called, Object, Request};
 use crate::plan::{Driver, Kind, Settings, Task, View};
 
 /// What the driver answers.
@@ -118,7 +120,7 @@ impl Bench {
         for _ in 0..60 {
             let claim = self.shown();
             let class = attempt.class(Some(&claim));
-            let step = attempt.decide(&View {
+            let next = attempt.decide(&View {
                 driver: &self.driver,
                 settings: &self.settings,
                 claim: Some(&claim),
@@ -127,15 +129,16 @@ impl Bench {
                 in_use: self.in_use,
                 now: NOW,
             });
-            if let Step::End(end) = step {
-                let ended = self.in_flight.end(&task, &attempt, &end, self.now);
-                if let End::Failed(failure) = end {
-                    self.lines.push(format!("failed {failure}"));
+            match next {
+                Ok(request) => attempt.answered(self.carry_out(request)),
+                Err(end) => {
+                    let ended = self.in_flight.end(&task, &attempt, &end, self.now);
+                    if let End::Failed(failure) = end {
+                        self.lines.push(format!("failed {failure}"));
+                    }
+                    return (std::mem::take(&mut self.lines), ended.next);
                 }
-                return (std::mem::take(&mut self.lines), ended.next);
             }
-            let answer = self.carry_out(&step);
-            attempt.fold(&step, answer);
         }
         unreachable!("the attempt does not end: {:#?}", self.lines)
     }
@@ -156,103 +159,107 @@ impl Bench {
         Claim::new(self.stale.as_ref().unwrap_or(&self.claim).clone())
     }
 
-    fn carry_out(&mut self, step: &Step) -> Answer {
-        match step {
-            Step::ReadClaim => {
+    fn carry_out(&mut self, request: Request) -> request::Reply {
+        match request {
+            Request::Get(Object::Claim(key)) => {
                 self.lines.push("get claim".into());
                 self.stale = None;
-                Answer::Done
+                request::Reply::Get(Object::Claim(key), Ok(()))
             }
-            Step::ReadVolume(name) => {
+            Request::Get(Object::Volume(name)) => {
                 self.lines.push(format!("get {name}"));
-                match self.volume {
-                    Some(_) => Answer::Done,
-                    None => Answer::Refused(error(
-                        Refusal::NotFound,
-                        format!("persistentvolumes {name:?} not found"),
-                    )),
-                }
+                let missing = format!("persistentvolumes {name:?} not found");
+                let result = match self.volume {
+                    Some(_) => Ok(()),
+                    None => Err(error(Refusal::NotFound, missing)),
+                };
+                request::Reply::Get(Object::Volume(name), result)
             }
-            Step::PatchClaim(_, patch) => {
-                self.lines.push(format!("cs {patch}"));
-                self.patch(|bench| {
-                    let applied = patch_claim(&mut bench.claim, patch);
-                    bench.bump();
-                    applied
-                })
+            Request::Write(write) => {
+                let patch = write.body.patch();
+                let result = match &write.object {
+                    Object::Claim(_) => {
+                        self.lines.push(format!("cs {patch}"));
+                        self.patch(|bench| {
+                            let applied = patch_claim(&mut bench.claim, patch);
+                            bench.bump();
+                            applied
+                        })
+                    }
+                    Object::Volume(_) => {
+                        self.lines.push(format!("pp {patch}"));
+                        self.patch(|bench| {
+                            patch_volume(bench.volume.as_mut().unwrap(), patch);
+                            true
+                        })
+                    }
+                };
+                request::Reply::Write(write, result)
             }
-            Step::PatchVolume(_, _, patch) => {
-                self.lines.push(format!("pp {patch}"));
-                self.patch(|bench| {
-                    patch_volume(bench.volume.as_mut().unwrap(), patch);
-                    true
-                })
-            }
-            Step::Announce(event) => {
-                let kind = if event.warning { 'W' } else { 'N' };
-                let line = format!("{kind} {} {}", event.reason, event.message);
+            Request::Event(event) => {
+                let told = &event.announcement;
+                let kind = if told.warning { 'W' } else { 'N' };
+                let line = format!("{kind} {} {}", told.reason, told.message);
                 self.lines.push(line);
-                Answer::Done
+                request::Reply::Event(event)
             }
-            Step::LoadSecret(reference) => {
+            Request::Secret(reference) => {
                 let name = &*reference.name;
                 self.lines
                     .push(format!("secret {}/{name}", reference.namespace));
-                match self.secrets.get(name) {
-                    Some(user) => Answer::Secret([("user".into(), (*user).into())].into()),
-                    None => Answer::Refused(error(
+                let values = match self.secrets.get(name) {
+                    Some(user) => Ok([("user".into(), (*user).into())].into()),
+                    None => Err(SecretError::Unread(error(
                         Refusal::NotFound,
                         format!("secrets {name:?} not found"),
-                    )),
-                }
+                    ))),
+                };
+                request::Reply::Secret(reference, values)
             }
-            Step::Expand(request, _) => {
-                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
-                let secrets = secrets(&request.secrets);
-                self.lines
-                    .push(format!("Exp {} {bytes}{secrets}", request.volume_id));
-                self.reply(bytes)
-            }
-            Step::Modify(_, request) => {
-                let parameters = &request.mutable_parameters;
-                let secrets = secrets(&request.secrets);
-                self.lines
-                    .push(format!("Mod {} {parameters:?}{secrets}", request.volume_id));
-                let answer = self.reply(1);
-                if matches!(answer, Answer::Expanded(_)) {
-                    Answer::Modified
-                } else {
-                    answer
-                }
-            }
-            Step::End(_) => unreachable!("handled"),
+            Request::Call(call) => request::Reply::Call(self.call(call), Duration::ZERO),
         }
     }
 
-    fn patch(&mut self, apply: impl Fn(&mut Self) -> bool) -> Answer {
+    fn call(&mut self, call: Call) -> Called {
+        match call {
+            Call::Expand(call) => {
+                let bytes = call.capacity_range.as_ref().unwrap().required_bytes;
+                let secrets = secrets(&call.secrets);
+                self.lines
+                    .push(format!("Exp {} {bytes}{secrets}", call.volume_id));
+                let result = self.reply(bytes);
+                Called::Expand(call, result)
+            }
+            Call::Modify(call) => {
+                let parameters = &call.mutable_parameters;
+                let secrets = secrets(&call.secrets);
+                self.lines
+                    .push(format!("Mod {} {parameters:?}{secrets}", call.volume_id));
+                let result = self.reply(1);
+                Called::Modify(call, result.map(|_| Default::default()))
+            }
+        }
+    }
+
+    fn patch(&mut self, apply: impl Fn(&mut Self) -> bool) -> Result<(), ApiError> {
         self.patches += 1;
+        let conflict = || error(Refusal::Conflict, "Operation cannot be fulfilled".into());
         match self.troubles.get(&(self.patches - 1)).copied() {
-            None if apply(self) => Answer::Done,
-            None => Answer::Refused(error(
-                Refusal::Conflict,
-                "Operation cannot be fulfilled".into(),
-            )),
+            None if apply(self) => Ok(()),
+            None => Err(conflict()),
             Some(Trouble::Conflict) => {
                 self.bump();
-                Answer::Refused(error(
-                    Refusal::Conflict,
-                    "Operation cannot be fulfilled".into(),
-                ))
+                Err(conflict())
             }
-            Some(Trouble::Refused(text)) => Answer::Refused(error(Refusal::Other, text.into())),
+            Some(Trouble::Refused(text)) => Err(error(Refusal::Other, text.into())),
             Some(Trouble::Lost) => {
                 apply(self);
-                Answer::Refused(error(Refusal::Unknown, "connection reset".into()))
+                Err(error(Refusal::Unknown, "connection reset".into()))
             }
         }
     }
 
-    fn reply(&mut self, asked: i64) -> Answer {
+    fn reply(&mut self, asked: i64) -> Result<ControllerExpandVolumeResponse, CallError> {
         if let Some(meanwhile) = self.meanwhile.take() {
             self.change(meanwhile);
         }
@@ -264,7 +271,7 @@ impl Bench {
             .pop_front()
             .expect("the driver is asked more often than expected");
         let answer = |capacity_bytes, node_expansion_required| {
-            Answer::Expanded(ControllerExpandVolumeResponse {
+            Ok(ControllerExpandVolumeResponse {
                 capacity_bytes,
                 node_expansion_required,
             })
@@ -272,14 +279,14 @@ impl Bench {
         match reply {
             Reply::Done(on_node) => answer(asked, on_node),
             Reply::Bytes(bytes, on_node) => answer(bytes, on_node),
-            Reply::Error(code, message) => Answer::Failed(RpcError {
+            Reply::Error(code, message) => Err(CallError::Failed(RpcError {
                 code,
                 message: message.into(),
-            }),
-            Reply::Unreachable => Answer::Unreachable(RpcError {
+            })),
+            Reply::Unreachable => Err(CallError::Unreachable(RpcError {
                 code: Code::Unavailable,
                 message: "no driver".into(),
-            }),
+            })),
         }
     }
 }

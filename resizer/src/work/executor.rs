@@ -1,38 +1,32 @@
-//! Carries out the controller's steps, each one request or one call, and logs what it says.
+//! What the controller's requests are carried out with, and what the log says.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::csi::controller_client::ControllerClient;
-use serde_json::Value;
-use sidecar::controller::CallError;
+use sidecar::controller::Calls as _;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::csi::Channel;
-use sidecar::kube::api::{Api, ApiError, SecretError, key};
-use sidecar::kube::cache::{Cache, Record};
+use sidecar::controller::execute::{self, execute};
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::events::{Recorder, Reference, Severity};
-use sidecar::kube::key::Key;
 use sidecar::kube::objects::{CLAIMS, VOLUMES};
-use sidecar::kube::patch::{Part, Patch};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Metrics, Queue};
 use sidecar::verbose;
-use tonic::{Request as Call, Response, Status};
 
 use super::driver::DriverView;
 use super::informers::Informers;
 use crate::args::{Config, Timeouts};
-use crate::model::{SecretRef, Text};
 use crate::plan::outcome::Failure;
-use crate::plan::reactor::{Notice, Request};
-use crate::plan::step::{Announcement, Answer, Step};
+use crate::plan::reactor::Notice;
+use crate::plan::request::{Call, Called, Event, Object, Reply, Request};
 use crate::plan::{self, Resizer, Task, fairness};
 
 /// The resizer, driven.
 pub type Engine = engine::Engine<Resizer, Executor>;
 
-/// What steps are carried out with.
+/// What requests are carried out with.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
@@ -80,39 +74,8 @@ impl Shell<Resizer> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, request: &mut Request) -> Answer {
-        let task = &request.task;
-        match &request.step {
-            // The controller keeps this to itself.
-            Step::End(_) => Answer::Done,
-            Step::Announce(announcement) => {
-                self.announce(request, announcement);
-                Answer::Done
-            }
-            Step::ReadClaim => done(self.read_claim(task).await),
-            Step::ReadVolume(name) => done(self.read_volume(name).await),
-            Step::PatchClaim(_, body) => done(self.patch_claim(task, body).await),
-            Step::PatchVolume(name, _, body) => done(self.patch_volume(name, body).await),
-            Step::LoadSecret(reference) => self.secret(reference).await,
-            Step::Expand(request, migrated) => {
-                let send = async |channel, request| {
-                    let mut client = ControllerClient::new(channel);
-                    client.controller_expand_volume(request).await
-                };
-                let request = migrated.mark((**request).clone());
-                self.ask((request, self.timeouts.resize), send, Answer::Expanded)
-                    .await
-            }
-            Step::Modify(_, request) => {
-                let send = async |channel, request| {
-                    let mut client = ControllerClient::new(channel);
-                    client.controller_modify_volume(request).await
-                };
-                let request = Call::new((**request).clone());
-                self.ask((request, self.timeouts.modify), send, |_| Answer::Modified)
-                    .await
-            }
-        }
+    async fn execute(&self, request: Request) -> Reply {
+        execute(self, request).await
     }
 
     fn note(&self, notice: Notice) {
@@ -146,16 +109,41 @@ impl Shell<Resizer> for Executor {
     }
 }
 
-impl Executor {
-    fn announce(&self, request: &Request, announcement: &Announcement) {
+impl execute::Executor<Resizer> for Executor {
+    fn api(&self) -> &Api {
+        &self.api
+    }
+
+    fn kind(&self, object: &Object) -> (&Resource, Option<&dyn OwnWrites>) {
+        match object {
+            Object::Claim(_) => (&CLAIMS, Some(&self.informers.claims)),
+            Object::Volume(_) => (&VOLUMES, Some(&self.informers.volumes)),
+        }
+    }
+
+    fn found(&self, _object: &Object, _json: &str) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    async fn call(&self, call: Call) -> (Called, Duration) {
+        let timeout = match &call {
+            Call::Expand(_) => self.timeouts.resize,
+            Call::Modify(_) => self.timeouts.modify,
+        };
+        call.send(&self.driver, timeout).await
+    }
+
+    fn record(&self, event: &Event) {
+        let (namespace, name) = event.claim.split_once('/').unwrap_or_default();
         let about = Reference {
             api_version: "v1".into(),
             kind: "PersistentVolumeClaim".into(),
-            namespace: request.task.namespace().to_owned(),
-            name: request.task.name().to_owned(),
-            uid: request.uid.to_string(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: event.uid.to_string(),
             ..Reference::default()
         };
+        let announcement = &event.announcement;
         let severity = if announcement.warning {
             Severity::Warning
         } else {
@@ -164,70 +152,5 @@ impl Executor {
         let message = announcement.message.clone();
         self.events
             .record(&about, severity, announcement.reason, message);
-    }
-
-    async fn read_claim(&self, task: &Task) -> Result<(), ApiError> {
-        let key = key(Some(task.namespace()), task.name())?;
-        let read = self.informers.claims.read_from(&self.api, &CLAIMS, &key);
-        read.await.map(drop)
-    }
-
-    async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        let (volumes, key) = (&self.informers.volumes, key(None, name)?);
-        let read = volumes.read_from(&self.api, &VOLUMES, &key);
-        read.await.map(drop)
-    }
-
-    async fn patch_claim(&self, task: &Task, body: &Value) -> Result<(), ApiError> {
-        let key = key(Some(task.namespace()), task.name())?;
-        let cache = &self.informers.claims;
-        self.patch(&CLAIMS, cache, &key, (Part::Status, body)).await
-    }
-
-    async fn patch_volume(&self, name: &Text, body: &Value) -> Result<(), ApiError> {
-        let key = key(None, name)?;
-        let cache = &self.informers.volumes;
-        self.patch(&VOLUMES, cache, &key, (Part::Main, body)).await
-    }
-
-    /// Patches an object and takes the result into the cache.
-    async fn patch<R: Record>(
-        &self,
-        resource: &Resource,
-        cache: &Cache<R>,
-        key: &Key,
-        (part, body): (Part, &Value),
-    ) -> Result<(), ApiError> {
-        let patch = Patch::Strategic(body.clone());
-        let patched = cache.patch_at(&self.api, resource, key, (part, &patch));
-        patched.await.map(drop)
-    }
-
-    async fn secret(&self, reference: &SecretRef) -> Answer {
-        match self.api.secret_texts(reference).await {
-            Ok(values) => Answer::Secret(values),
-            Err(SecretError::Unread(error)) => Answer::Refused(error),
-            Err(SecretError::NotText) => Answer::SecretNotText,
-        }
-    }
-
-    async fn ask<M, T>(
-        &self,
-        (request, timeout): (Call<M>, Duration),
-        send: impl AsyncFnOnce(Channel, Call<M>) -> Result<Response<T>, Status>,
-        answer: impl FnOnce(T) -> Answer,
-    ) -> Answer {
-        match self.driver.call(timeout, request, send).await {
-            Ok(answered) => answer(answered),
-            Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
-            Err(CallError::Failed(error)) => Answer::Failed(error),
-        }
-    }
-}
-
-fn done(result: Result<(), ApiError>) -> Answer {
-    match result {
-        Ok(()) => Answer::Done,
-        Err(error) => Answer::Refused(error),
     }
 }

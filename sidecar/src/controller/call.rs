@@ -1,14 +1,18 @@
-//! One call of the driver.
+//! Calls of the driver.
 
+use std::convert::Infallible;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use tonic::{Request, Response, Status};
+use tokio::time::Instant;
 
+use super::Driver;
 use super::view::View;
-use crate::csi::{Channel, call_with};
+use crate::csi::rpc::Rpc;
+use crate::csi::{Migrated, call_with};
 use crate::rpc_code::RpcError;
 
-/// Why a call has no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// The driver was not asked.
@@ -17,20 +21,152 @@ pub enum CallError {
     Failed(RpcError),
 }
 
-impl<D: super::Driver> View<D> {
-    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`.
-    ///
-    /// # Errors
-    /// The driver was not asked, or has failed.
-    pub async fn call<M, T>(
-        &self,
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call<M, T = ()> {
+    message: Box<M>,
+    migrated: Migrated,
+    /// What whoever calls wants to know of it in the end.
+    pub about: T,
+}
+
+impl<M> Call<M> {
+    /// A call that is counted so.
+    pub fn new(message: M, migrated: Migrated) -> Self {
+        Self {
+            migrated,
+            ..Self::about(message, ())
+        }
+    }
+}
+
+impl<M, T> Call<M, T> {
+    /// A call about this.
+    pub fn about(message: M, about: T) -> Self {
+        Self {
+            message: Box::new(message),
+            migrated: Migrated(false),
+            about,
+        }
+    }
+}
+
+impl<M, T> Deref for Call<M, T> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.message
+    }
+}
+
+impl<M, T> DerefMut for Call<M, T> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.message
+    }
+}
+
+impl<M> From<M> for Call<M> {
+    fn from(message: M) -> Self {
+        Self::about(message, ())
+    }
+}
+
+/// The calls that one controller makes; [`calls!`](crate::calls) lists them.
+pub trait Calls: Send + Sync {
+    /// A call, and what came of it.
+    type Called: Send;
+
+    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`. With how long it took.
+    fn send<D: Driver>(
+        self,
+        driver: &View<D>,
         timeout: Duration,
-        request: Request<M>,
-        send: impl AsyncFnOnce(Channel, Request<M>) -> Result<Response<T>, Status>,
-    ) -> Result<T, CallError> {
-        let channel = self.channel().await.map_err(CallError::Unreachable)?;
-        let send = async |request| send(channel, request).await;
-        let answer = call_with(timeout, request, send).await;
-        answer.map_err(|status| CallError::Failed(RpcError::from(&status)))
+    ) -> impl Future<Output = (Self::Called, Duration)> + Send;
+
+    /// It came to this.
+    fn failed(self, error: CallError) -> Self::Called;
+}
+
+/// Of a controller without a driver.
+impl Calls for Infallible {
+    type Called = Self;
+
+    async fn send<D: Driver>(self, _driver: &View<D>, _timeout: Duration) -> (Self, Duration) {
+        match self {}
+    }
+
+    fn failed(self, _error: CallError) -> Self {
+        self
+    }
+}
+
+/// The calls that a controller makes, as two enums: `Call`, and `Called` with what came of each.
+#[macro_export]
+macro_rules! calls {
+    ($($call:ident($request:ty $(, $about:ty)?)),+ $(,)?) => {
+        /// A call of the driver.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Call {
+            $(
+                #[doc = concat!("`", stringify!($call), "`.")]
+                $call($crate::controller::Call<$request $(, $about)?>),
+            )+
+        }
+
+        /// A call, and what came of it.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Called {
+            $(
+                #[doc = concat!("[`Call::", stringify!($call), "`].")]
+                $call(
+                    $crate::controller::Call<$request $(, $about)?>,
+                    Result<<$request as $crate::csi::rpc::Rpc>::Response, $crate::controller::CallError>,
+                ),
+            )+
+        }
+
+        impl $crate::controller::Calls for Call {
+            type Called = Called;
+
+            async fn send<D: $crate::controller::Driver>(
+                self,
+                driver: &$crate::controller::View<D>,
+                timeout: std::time::Duration,
+            ) -> (Called, std::time::Duration) {
+                match self {
+                    $(Self::$call(call) => {
+                        let (result, took) = driver.call(&call, timeout).await;
+                        (Called::$call(call, result), took)
+                    })+
+                }
+            }
+
+            fn failed(self, error: $crate::controller::CallError) -> Called {
+                match self {
+                    $(Self::$call(call) => Called::$call(call, Err(error)),)+
+                }
+            }
+        }
+    };
+}
+
+impl<D: Driver> View<D> {
+    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`. With how long it took.
+    pub async fn call<M: Rpc, T: Sync>(
+        &self,
+        call: &Call<M, T>,
+        timeout: Duration,
+    ) -> (Result<M::Response, CallError>, Duration) {
+        let channel = match self.channel().await {
+            Ok(channel) => channel,
+            Err(error) => return (Err(CallError::Unreachable(error)), Duration::ZERO),
+        };
+        let (request, started) = (call.migrated.mark(M::clone(call)), Instant::now());
+        let response = call_with(timeout, request, async |request| {
+            M::send(channel, request).await
+        });
+        let response = response.await;
+        let result = response.map_err(|status| CallError::Failed(RpcError::from(&status)));
+        (result, started.elapsed())
     }
 }

@@ -1,5 +1,5 @@
-//! Drives a [`Reactor`]: informers' events become keys in queues, a worker takes a key through its
-//! steps, and the queue learns how that ended.
+//! Drives a [`Reactor`]: informers' events become keys in queues, a worker makes the requests of
+//! a key, and the queue learns how that ended.
 
 mod bound;
 
@@ -10,12 +10,13 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
-use super::reactor::{DueOf, Now, Reactor, Verdict};
+use super::reactor::{DueOf, Now, Reactor, ReplyOf, Verdict};
+use super::request::Ask as _;
 use crate::outage::Outage;
 use crate::queue::{Queue, Work};
 use crate::verbose;
 
-pub use bound::{Bound, Circle, MOST_STEPS};
+pub use bound::{Bound, Circle, MOST_REQUESTS};
 
 /// For an attempt of which nobody can say how long it should take.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -25,9 +26,8 @@ pub trait Shell<R: Reactor>: Send + Sync + 'static {
     /// What decisions look at.
     fn informers(&self) -> &R::Informers;
 
-    /// Carries one step out. The caches have taken in what it wrote when this ends. It is asked once, and
-    /// may take out of the step what would cost much to copy.
-    fn execute(&self, step: &mut R::Step) -> impl Future<Output = R::Answer> + Send;
+    /// Carries one request out. The caches have taken in what it wrote when this ends.
+    fn execute(&self, request: R::Request) -> impl Future<Output = ReplyOf<R>> + Send;
 
     /// Logs.
     fn note(&self, notice: R::Notice);
@@ -165,55 +165,53 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    /// Takes steps until there is none, and notices if that takes unusually long.
+    /// Makes requests until there is none, and notices if that takes unusually long.
     async fn attempt(&self, work: &Work<R::Key>) -> (R::Attempt, Option<Circle>) {
         let limit = {
             let reactor = self.reactor();
             reactor.hangs_after(work.key(), self.shell.informers())
         };
-        let mut steps = Box::pin(self.steps(work.key()));
+        let mut requests = Box::pin(self.requests(work.key()));
         tokio::select! {
             biased;
-            attempt = &mut steps => attempt,
+            attempt = &mut requests => attempt,
             () = sleep(limit.unwrap_or(NEVER)) => {
                 if work.hangs() {
                     verbose!(4, key = ?work.key(), "Slow attempt; this node now gets fewer workers");
                 }
-                steps.await
+                requests.await
             }
         }
     }
 
-    /// The attempt when it is over, and why steps of it were not taken, if some were not.
-    async fn steps(&self, key: &R::Key) -> (R::Attempt, Option<Circle>) {
+    /// The attempt when it is over, and why requests of it were not sent, if some were not.
+    async fn requests(&self, key: &R::Key) -> (R::Attempt, Option<Circle>) {
         let (mut attempt, mut bound) = {
             let mut reactor = self.reactor();
-            let bound = Bound::new(reactor.most_steps(key));
+            let bound = Bound::new(reactor.most_requests(key));
             (reactor.begin(key, self.shell.informers(), now()), bound)
         };
         let mut circle = None;
         loop {
-            let step = {
+            let request = {
                 let mut reactor = self.reactor();
                 reactor.decide(&mut attempt, self.shell.informers(), now())
             };
-            let Some(mut step) = step else {
+            let Some(request) = request else {
                 return (attempt, circle);
             };
-            let answer = match bound.admit::<R>(&step) {
+            let reply = match bound.admit(&request) {
                 Ok(()) => {
-                    let answer = self.shell.execute(&mut step).await;
-                    bound.answered::<R>(&step, &answer);
-                    answer
+                    let reply = self.shell.execute(request).await;
+                    bound.answered::<R::Request>(&reply);
+                    reply
                 }
                 Err(why) => {
                     circle = Some(why);
-                    R::unsent(&step, why.to_string())
+                    request.unsent(why.to_string())
                 }
             };
-            self.turn(|reactor, informers| {
-                ((), reactor.answered(&mut attempt, step, answer, informers))
-            });
+            self.turn(|reactor, informers| ((), reactor.answered(&mut attempt, reply, informers)));
             if bound.is_exhausted() {
                 return (attempt, circle);
             }

@@ -1,22 +1,22 @@
 //! A controller as a function of values: what it remembers, what an informer's event makes due, the
-//! next step of an attempt, and what the end of an attempt leaves.
+//! next request of an attempt, and what the end of an attempt leaves.
 //!
 //! Nothing in an implementation awaits, reads a clock, locks or knows a client. The
 //! [`Engine`](super::engine::Engine) drives it with tasks and queues; a crash simulation drives the
 //! very same object with random numbers, so that what is proven is what ships.
 
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::engine::MOST_STEPS;
+use super::engine::MOST_REQUESTS;
+use super::request::Ask;
 use crate::queue::{Place, WorkKey};
 
 /// A controller without its surroundings.
 ///
 /// An attempt on a key is [`begin`](Self::begin), then [`decide`](Self::decide) and
-/// [`answered`](Self::answered) in turn until there is no further step, then [`end`](Self::end).
+/// [`answered`](Self::answered) in turn until there is no further request, then [`end`](Self::end).
 /// Calls about different keys come in any order in between, and so do events; a process that is
 /// stopped makes none of the calls that are left, and nothing may depend on them.
 pub trait Reactor: Sized + Send + 'static {
@@ -28,10 +28,8 @@ pub trait Reactor: Sized + Send + 'static {
     type Change<'a>;
     /// One attempt on a key, and all that it has learnt so far.
     type Attempt: Send;
-    /// One request or call, complete in every detail.
-    type Step: Send + Sync;
-    /// What came of it.
-    type Answer: Send;
+    /// One request, complete in every detail; it says what the reply to it is.
+    type Request: Ask;
     /// What the log is to say.
     type Notice: Send;
     /// Why an attempt is to be retried.
@@ -43,20 +41,19 @@ pub trait Reactor: Sized + Send + 'static {
     /// An attempt on `key`, which no other attempt is about.
     fn begin(&mut self, key: &Self::Key, informers: &Self::Informers, now: Now) -> Self::Attempt;
 
-    /// The next step; `None` if the attempt is over.
+    /// The next request; `None` if the attempt is over.
     fn decide(
         &mut self,
         attempt: &mut Self::Attempt,
         informers: &Self::Informers,
         now: Now,
-    ) -> Option<Self::Step>;
+    ) -> Option<Self::Request>;
 
-    /// What came of the last step. The informers show what it wrote.
+    /// What came of the last request. The informers show what it wrote.
     fn answered(
         &mut self,
         attempt: &mut Self::Attempt,
-        step: Self::Step,
-        answer: Self::Answer,
+        reply: ReplyOf<Self>,
         informers: &Self::Informers,
     ) -> DueOf<Self>;
 
@@ -68,23 +65,9 @@ pub trait Reactor: Sized + Send + 'static {
         now: Now,
     ) -> (Verdict<Self::Failure>, DueOf<Self>);
 
-    /// What a step writes to the API server, with the name of the object: equal for equal writes. `None` for
-    /// a step that writes nothing, or reads first what it changes.
-    ///
-    /// An attempt that wants to write once more what the server [has taken](Self::is_written) has not seen the
-    /// effect, and would not see it then: the step is not taken, and answered with [`unsent`](Self::unsent).
-    fn write(step: &Self::Step) -> Option<impl Hash>;
-
-    /// Whether this is the answer to a write that the server has taken.
-    fn is_written(answer: &Self::Answer) -> bool;
-
-    /// The answer to a step that was not taken, for this reason: a request to the API server is refused, a
-    /// call has not reached the driver. The attempt should end with a failure.
-    fn unsent(step: &Self::Step, why: String) -> Self::Answer;
-
-    /// More steps than any attempt on `key` needs.
-    fn most_steps(&self, _key: &Self::Key) -> u32 {
-        MOST_STEPS
+    /// More requests than any attempt on `key` needs.
+    fn most_requests(&self, _key: &Self::Key) -> u32 {
+        MOST_REQUESTS
     }
 
     /// From when on an attempt on `key` hangs, so that others are to have the workers; `None` while
@@ -102,6 +85,9 @@ pub struct Now {
     /// For what is written into objects.
     pub timestamp: Timestamp,
 }
+
+/// What comes of a reactor's requests.
+pub type ReplyOf<R> = <<R as Reactor>::Request as Ask>::Reply;
 
 /// What a reactor makes due.
 pub type DueOf<R> = Due<<R as Reactor>::Key, <R as Reactor>::Notice>;

@@ -20,6 +20,7 @@ use super::interner::Interner;
 use super::key::Key;
 use super::lean::{Json, Meta, Object};
 
+pub use request::{OpenWrite, OwnWrites};
 pub(crate) use sink::{RawObject, Sink};
 use store::{Change, Store};
 use sync_state::SyncState;

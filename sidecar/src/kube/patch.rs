@@ -12,7 +12,7 @@ use super::key::Key;
 use super::reflect::Resource;
 
 /// A patch and how it is to be read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Patch {
     /// RFC 7386: objects merge, anything else replaces, `null` removes.
     Merge(Value),
@@ -158,7 +158,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// The part of an object that a patch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Everything but the status.
     Main,

@@ -13,6 +13,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::controller::request::Ask;
 use sidecar::queue::Place;
 
 use super::complaint::RequeueTrigger;
@@ -48,13 +49,28 @@ pub struct Controller {
     operations: Operations,
 }
 
+impl Ask for Step {
+    type Reply = (Self, Answer);
+
+    fn write(&self) -> Option<impl Hash> {
+        (!matches!(self, Self::Read(_))).then_some(self)
+    }
+
+    fn is_written((_, answer): &(Step, Answer)) -> bool {
+        *answer == Answer::Done
+    }
+
+    fn unsent(self, why: String) -> (Self, Answer) {
+        (self, Answer::Refused(ApiError::local(why)))
+    }
+}
+
 impl Reactor for Controller {
     type Key = Key;
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Attempt;
-    type Step = Step;
-    type Answer = Answer;
+    type Request = Step;
     type Notice = Notice;
     type Failure = Failed;
 
@@ -114,8 +130,7 @@ impl Reactor for Controller {
     fn answered(
         &mut self,
         attempt: &mut Attempt,
-        step: Step,
-        answer: Answer,
+        (step, answer): (Step, Answer),
         informers: Informed<'_>,
     ) -> News {
         let mut due = News::default();
@@ -123,20 +138,8 @@ impl Reactor for Controller {
         due
     }
 
-    fn write(step: &Step) -> Option<impl Hash> {
-        (!matches!(step, Step::Read(_))).then_some(step)
-    }
-
-    fn is_written(answer: &Answer) -> bool {
-        *answer == Answer::Done
-    }
-
-    fn unsent(_step: &Step, why: String) -> Answer {
-        Answer::Refused(ApiError::local(why))
-    }
-
-    fn most_steps(&self, key: &Key) -> u32 {
-        attempt::most_steps(key)
+    fn most_requests(&self, key: &Key) -> u32 {
+        attempt::most_requests(key)
     }
 
     fn end(

@@ -53,9 +53,9 @@ impl World {
                 let (answer, json) = self.send(&step);
                 self.process
                     .attempts
-                    .enter(index, State::Answered(step, answer, json));
+                    .enter(index, State::Answered((step, answer), json));
             }
-            State::Answered(step, answer, json) => {
+            State::Answered((step, answer), json) => {
                 self.process.answer(index, step, answer, json.as_deref());
             }
             State::Calling(..) | State::Fenced => unreachable!("no driver, and no lease that ends"),

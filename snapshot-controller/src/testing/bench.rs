@@ -186,7 +186,7 @@ impl Bench {
                 self.hear(true);
                 let due = self
                     .controller
-                    .answered(&mut attempt, step, answer, &self.known);
+                    .answered(&mut attempt, (step, answer), &self.known);
                 self.take(due);
             }
             let (_, due) = self.controller.end(attempt, &self.known, now());
@@ -232,7 +232,7 @@ impl Bench {
             self.hear(true);
             let due = self
                 .controller
-                .answered(&mut attempt, step, answer, &self.known);
+                .answered(&mut attempt, (step, answer), &self.known);
             self.take(due);
         }
         let (verdict, due) = self.controller.end(attempt, &self.known, now());

@@ -99,27 +99,9 @@ impl Shell<Controller> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, step: &mut Step) -> Answer {
-        let caches = &self.informers;
-        let result = match step {
-            Step::Read(object) => return self.read(object).await,
-            Step::Patch(of, patch) => self.write(of, Write::Patch(Part::Main, patch)).await,
-            Step::PatchStatus(of, patch) => self.write(of, Write::Patch(Part::Status, patch)).await,
-            Step::Create(of, body) => self.write(of, Write::Create(body)).await,
-            Step::Delete(of, exactly) => self.write(of, Write::Delete(exactly)).await,
-            Step::UpdateClaim(key, json) => {
-                let body = RawValue::from_string(json.to_string());
-                let update = async |key: ObjectKey| {
-                    let body = body.map_err(|error| ApiError::local(error.to_string()))?;
-                    self.api.update(&CLAIMS, &key, &body).await
-                };
-                take(&caches.claims, key, update).await
-            }
-        };
-        match result {
-            Ok(_) => Answer::Done,
-            Err(error) => Answer::Refused(error),
-        }
+    async fn execute(&self, mut step: Step) -> (Step, Answer) {
+        let answer = self.carry_out(&mut step).await;
+        (step, answer)
     }
 
     fn note(&self, notice: Notice) {
@@ -151,6 +133,29 @@ impl Shell<Controller> for Executor {
 }
 
 impl Executor {
+    async fn carry_out(&self, step: &mut Step) -> Answer {
+        let caches = &self.informers;
+        let result = match step {
+            Step::Read(object) => return self.read(object).await,
+            Step::Patch(of, patch) => self.write(of, Write::Patch(Part::Main, patch)).await,
+            Step::PatchStatus(of, patch) => self.write(of, Write::Patch(Part::Status, patch)).await,
+            Step::Create(of, body) => self.write(of, Write::Create(body)).await,
+            Step::Delete(of, exactly) => self.write(of, Write::Delete(exactly)).await,
+            Step::UpdateClaim(key, json) => {
+                let body = RawValue::from_string(json.to_string());
+                let update = async |key: ObjectKey| {
+                    let body = body.map_err(|error| ApiError::local(error.to_string()))?;
+                    self.api.update(&CLAIMS, &key, &body).await
+                };
+                take(&caches.claims, key, update).await
+            }
+        };
+        match result {
+            Ok(_) => Answer::Done,
+            Err(error) => Answer::Refused(error),
+        }
+    }
+
     async fn read(&self, object: &Object) -> Answer {
         let caches = &self.informers;
         let get = async |resource: Resource, key: ObjectKey| self.api.get(&resource, &key).await;

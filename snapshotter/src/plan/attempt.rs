@@ -15,9 +15,10 @@ use super::failing::{Before, Failing, GROUP_CREATION_FAILED};
 use super::goal::{Goal, deletes, goal, is_ours};
 use super::in_flight::Start;
 use super::outcome::{Failure, Finality, Problem, RpcError, Task};
-use super::request::{Parameters, Secrets};
+use super::request::{
+    Announcement, Call, ContentWrite, Parameters, Request, Secrets, Use, Wanted, Written,
+};
 use super::secret::Loaded;
-use super::step::{Announcement, Purpose, Step, Write, Written};
 use super::{View, check, create, delete, patch};
 use crate::model::{Content, Kind, SecretRef, Source, Text};
 
@@ -67,10 +68,9 @@ enum Page {
 }
 
 /// What an attempt wants.
-#[derive(Debug)]
 pub enum Next {
-    /// This step.
-    Step(Box<Step>),
+    /// This request.
+    Ask(Box<Request>),
     /// To fail.
     Fail(Task, Problem),
     /// To end.
@@ -78,13 +78,17 @@ pub enum Next {
 }
 
 impl Next {
-    pub(super) fn step(step: Step) -> Self {
-        Self::Step(Box::new(step))
+    pub(super) fn ask(request: Request) -> Self {
+        Self::Ask(Box::new(request))
     }
 
-    pub(super) fn load(purpose: Purpose, secret: Option<SecretRef>) -> Self {
+    pub(super) fn call(call: Call) -> Self {
+        Self::ask(Request::Call(call))
+    }
+
+    pub(super) fn load(of: Use, secret: Option<SecretRef>) -> Self {
         match secret {
-            Some(secret) => Self::step(Step::LoadSecret(purpose, secret)),
+            Some(secret) => Self::ask(Request::Secret(Wanted { of, secret })),
             None => Self::End(End::Done),
         }
     }
@@ -149,13 +153,19 @@ impl Attempt {
         self.said.as_ref()
     }
 
-    /// The next step under `view`. What the API server has taken is not written again: where that does not
+    /// The next request under `view`. What the API server has taken is not written again: where that does not
     /// show in the object, a definition has dropped it or an admission webhook undone it, and would again.
     #[must_use]
     pub fn decide(&self, view: &View<'_>) -> Next {
         let next = self.next(view);
-        let Next::Step(step) = &next else { return next };
-        let Some(written) = step.writes().filter(|&written| self.has_written(written)) else {
+        let Next::Ask(request) = &next else {
+            return next;
+        };
+        let Request::Write(write) = &**request else {
+            return next;
+        };
+        let written = write.purpose.lasting();
+        let Some(written) = written.filter(|&written| self.has_written(written)) else {
             return next;
         };
         match (&self.failing, written, &self.said) {
@@ -169,7 +179,7 @@ impl Attempt {
     fn next(&self, view: &View<'_>) -> Next {
         let content = view.content;
         if self.unread {
-            return Next::step(Step::Read);
+            return Next::ask(Request::Get(self.name.clone()));
         }
         if !is_ours(content, view.class, view.driver) {
             let class = content.class.as_ref();
@@ -186,13 +196,13 @@ impl Attempt {
             let unknown = matches!(failure.problem, Problem::Read(_));
             let unknown = unknown || self.unrecorded(content).is_some();
             let outlived = goal == Goal::Delete && failure.task != Task::Delete && !unknown;
-            let step = if outlived {
-                failing.last_word(content)
+            let request = if outlived {
+                failing.last_word(view)
             } else {
                 failing.decide(view)
             };
-            match step {
-                Some(step) => return Next::step(step),
+            match request {
+                Some(request) => return Next::ask(request),
                 None if outlived => {}
                 None => return Next::End(End::Failed(failure.clone())),
             }
@@ -201,7 +211,7 @@ impl Attempt {
             Goal::Nothing => Next::End(End::Done),
             Goal::Delete if let Some(said) = self.unrecorded(content) => check::report(view, said),
             Goal::Await => Next::End(End::Awaits),
-            Goal::Unmark => Next::step(Step::Patch(Write::Unmark, patch::unmark(content))),
+            Goal::Unmark => Next::ask(view.patch(ContentWrite::Unmark, patch::unmark(content))),
             Goal::Create => create::decide(self, view),
             Goal::Check => check::decide(self, view),
             Goal::Delete => delete::decide(self, view),
@@ -249,7 +259,7 @@ impl Attempt {
             view.driver.name
         );
         let reason = GROUP_CREATION_FAILED;
-        Some(Next::step(Step::Announce(Announcement { reason, message })))
+        Some(Next::ask(view.announce(Announcement { reason, message })))
     }
 
     /// It fails with this.

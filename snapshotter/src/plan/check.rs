@@ -7,12 +7,12 @@ use csi_proto::csi::{GetSnapshotRequest, GetVolumeGroupSnapshotRequest, ListSnap
 use super::answer::Said;
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
+use super::request::{Call, ContentWrite, StatusWrite, Use};
 use super::secret::{self, Unnamed};
-use super::step::{Purpose, StatusWrite, Step, Write};
 use super::{Membership, View, patch, topology};
 use crate::model::{SecretRef, Source, Text};
 
-/// The next step.
+/// The next request.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     let fails = |problem| Next::Fail(Task::Check, problem);
     if let Some(said) = attempt.said() {
@@ -37,7 +37,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
             snapshot_ids: named.snapshots.iter().map(ToString::to_string).collect(),
             secrets,
         };
-        return Next::step(Step::GetGroup(Box::new(request)));
+        return Next::call(Call::GetGroup(request.into()));
     }
     let (can, settings) = (view.driver.abilities, view.settings);
     let gets = !can.list && can.get && settings.get_snapshot && !attempt.cannot_get();
@@ -56,7 +56,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
             snapshot_id: handle.to_string(),
             secrets,
         };
-        return Next::step(Step::Get(Box::new(request)));
+        return Next::call(Call::Get(request.into()));
     }
     match attempt.next_page() {
         Some(token) => {
@@ -66,7 +66,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
                 secrets,
                 ..ListSnapshotsRequest::default()
             };
-            Next::step(Step::List(Box::new(request)))
+            Next::call(Call::List(request.into()))
         }
         None => fails(Problem::NotFound(handle.clone())),
     }
@@ -80,32 +80,32 @@ pub(super) fn handle<'a>(view: &View<'a>) -> Option<&'a Text> {
 }
 
 /// The Secret of the class for what an administrator made, that of the annotations for members.
-fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem> {
+fn found_secret(view: &View<'_>) -> Result<(Use, Option<SecretRef>), Problem> {
     let content = view.content;
     let found = content.source.as_ref().and_then(Source::wished);
     if found.is_none() {
         let secret = secret::annotated(content);
         return match secret {
-            Ok(secret) => Ok((Purpose::Member, secret)),
+            Ok(secret) => Ok((Use::Member, secret)),
             Err(Unnamed) => Err(Problem::Unnamed),
         };
     }
     let Some(named) = &content.class else {
-        return Ok((Purpose::List, None));
+        return Ok((Use::List, None));
     };
     let class = view.class.ok_or_else(|| Problem::NoClass(named.clone()))?;
     let secret = secret::listing(content.kind(), &class.parameters, view.name);
-    Ok((Purpose::List, secret.map_err(Problem::Unclear)?))
+    Ok((Use::List, secret.map_err(Problem::Unclear)?))
 }
 
 /// What the driver said is written down.
 pub(super) fn report(view: &View<'_>, said: &Said) -> Next {
     if let Some(topology) = topology::news(view, said) {
         let body = patch::topology(view.content, topology);
-        return Next::step(Step::Patch(Write::Topology(Task::Check), body));
+        return Next::ask(view.patch(ContentWrite::Topology(Task::Check), body));
     }
     match patch::report(view.content, said) {
-        Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Check), body)),
+        Some(body) => Next::ask(view.patch_status(StatusWrite::Report(Task::Check), body)),
         None if said.ready => Next::End(End::Done),
         None => Next::End(End::NotReady),
     }

@@ -5,18 +5,17 @@
 
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
-use super::request::{self, Parameters};
+use super::request::{self, Call, ContentWrite, Parameters, StatusWrite, Use};
 use super::secret::{self, Unnamed};
-use super::step::{Purpose, StatusWrite, Step, Write};
 use super::{View, patch, topology};
 use crate::model::{Kind, Source};
 
-/// The next step.
+/// The next request.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     let content = view.content;
     let fails = |problem| Next::Fail(Task::Create, problem);
     if content.handle().is_some() && content.being_created {
-        return Next::step(Step::Patch(Write::Unmark, patch::unmark(content)));
+        return Next::ask(view.patch(ContentWrite::Unmark, patch::unmark(content)));
     }
     if let Some(said) = attempt.said() {
         if let Some(how) = said.contradicts(content) {
@@ -24,10 +23,10 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         }
         if let Some(topology) = topology::news(view, said) {
             let body = patch::topology(content, topology);
-            return Next::step(Step::Patch(Write::Topology(Task::Create), body));
+            return Next::ask(view.patch(ContentWrite::Topology(Task::Create), body));
         }
         return match patch::report(content, said) {
-            Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Create), body)),
+            Some(body) => Next::ask(view.patch_status(StatusWrite::Report(Task::Create), body)),
             None if said.ready => Next::End(End::Done),
             None => Next::End(End::NotReady),
         };
@@ -48,30 +47,30 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     };
     let understood = view.driver.abilities.topology;
     if topology.is_some() && !understood && !attempt.is_warned() {
-        return Next::step(Step::Announce(topology::ignored(view)));
+        return Next::ask(view.announce(topology::ignored(view)));
     }
     let secret = match secret::annotated(content) {
         Ok(secret) => secret,
         Err(Unnamed) => return fails(Problem::Unnamed),
     };
     let Some(secrets) = attempt.secrets(secret.as_ref()) else {
-        return Next::load(Purpose::Create, secret);
+        return Next::load(Use::Create, secret);
     };
     let protected = content.is_protected() || content.deleting;
     let marked = content.being_created && protected && attempt.owns_mark();
     if content.handle().is_none() && !marked {
-        return Next::step(Step::Patch(Write::Mark, patch::mark(content)));
+        return Next::ask(view.patch(ContentWrite::Mark, patch::mark(content)));
     }
     let with = (parameters, secrets);
     match source {
         Source::Volume(volume) => {
             let mut request = request::create(content, volume, with, view.settings);
             request.accessibility_requirements = topology.filter(|_| understood);
-            Next::step(Step::Create(Box::new(request)))
+            Next::call(Call::Create(request.into()))
         }
         Source::Volumes(volumes) => {
             let request = request::create_group(content, volumes, with, view.settings);
-            Next::step(Step::CreateGroup(Box::new(request)))
+            Next::call(Call::CreateGroup(request.into()))
         }
         Source::Snapshot(_) | Source::Group(_) => Next::End(End::Done),
     }

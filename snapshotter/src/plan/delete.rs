@@ -8,12 +8,12 @@ use csi_proto::csi::{DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 use super::attempt::{Attempt, End, Next};
 use super::goal::deletes;
 use super::outcome::{Problem, Task};
+use super::request::{Call, ContentWrite, StatusWrite, Use};
 use super::secret::{self, Unnamed};
-use super::step::{Purpose, StatusWrite, Step, Write};
 use super::{View, patch};
 use crate::model::{Content, Kind, Source};
 
-/// The next step.
+/// The next request.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     let content = view.content;
     let deleted = attempt.has_deleted();
@@ -23,7 +23,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
             Err(Unnamed) => return Next::Fail(Task::Delete, Problem::Unnamed),
         };
         let Some(secrets) = attempt.secrets(secret.as_ref()) else {
-            return Next::load(Purpose::Delete, secret);
+            return Next::load(Use::Delete, secret);
         };
         if content.kind() == Kind::Group {
             let snapshot_ids = members(content);
@@ -35,19 +35,19 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
                 snapshot_ids,
                 secrets,
             };
-            return Next::step(Step::DeleteGroup(Box::new(request)));
+            return Next::call(Call::DeleteGroup(request.into()));
         }
         let request = DeleteSnapshotRequest {
             snapshot_id: handle.to_string(),
             secrets,
         };
-        return Next::step(Step::Delete(Box::new(request)));
+        return Next::call(Call::Delete(request.into()));
     }
     if let Some(body) = patch::clear(content).filter(|_| deleted) {
-        return Next::step(Step::PatchStatus(StatusWrite::Clear, body));
+        return Next::ask(view.patch_status(StatusWrite::Clear, body));
     }
     if content.is_protected() {
-        Next::step(Step::Patch(Write::Release, patch::release(content)))
+        Next::ask(view.patch(ContentWrite::Release, patch::release(content)))
     } else {
         Next::End(End::Done)
     }

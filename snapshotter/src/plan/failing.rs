@@ -10,7 +10,7 @@ use sidecar::alike::alike;
 use super::View;
 use super::outcome::{Failure, Finality, Task};
 use super::patch;
-use super::step::{Announcement, StatusWrite, Step, Write};
+use super::request::{Announcement, ContentWrite, Request, StatusWrite};
 use crate::model::{Content, Kind};
 
 /// Why there is no group snapshot.
@@ -81,16 +81,17 @@ impl Failing {
         before.is_some_and(|before| alike(before, message))
     }
 
-    /// The next step if the content is to be deleted by now: the driver's last word is no event otherwise.
-    pub(super) fn last_word(&self, content: &Content) -> Option<Step> {
+    /// The next request if the content is to be deleted by now: the driver's last word is no event otherwise.
+    pub(super) fn last_word(&self, view: &View<'_>) -> Option<Request> {
         let said = self.failure.finality();
         let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
         let announcement = match &self.told {
             Told::InStatus(announcement) => announcement.clone(),
-            Told::Nothing if refused => self.announcement(content),
+            Told::Nothing if refused => self.announcement(view.content),
             Told::Nothing | Told::All => return None,
         };
-        (!self.is_known(&announcement.message)).then_some(Step::Announce(announcement))
+        let known = self.is_known(&announcement.message);
+        (!known).then(|| view.announce(announcement))
     }
 
     /// Whether the mark is to go.
@@ -98,16 +99,16 @@ impl Failing {
         self.settled && content.being_created && !self.stays_marked
     }
 
-    /// The next step; `None` if all is said.
-    pub(super) fn decide(&self, view: &View<'_>) -> Option<Step> {
+    /// The next request; `None` if all is said.
+    pub(super) fn decide(&self, view: &View<'_>) -> Option<Request> {
         let content = view.content;
         if self.unmarks(content) {
-            return Some(Step::Patch(Write::Unmark, patch::unmark(content)));
+            return Some(view.patch(ContentWrite::Unmark, patch::unmark(content)));
         }
         match &self.told {
             Told::All => None,
             Told::InStatus(announcement) if self.is_known(&announcement.message) => None,
-            Told::InStatus(announcement) => Some(Step::Announce(announcement.clone())),
+            Told::InStatus(announcement) => Some(view.announce(announcement.clone())),
             Told::Nothing if self.is_quiet() => None,
             Told::Nothing if self.failure.task == Task::Delete => {
                 let message = self.failure.of_deletion()?;
@@ -115,7 +116,7 @@ impl Failing {
                     Kind::Single => "SnapshotDeleteError",
                     Kind::Group => "GroupSnapshotDeleteError",
                 };
-                Some(Step::Announce(Announcement { reason, message }))
+                Some(view.announce(Announcement { reason, message }))
             }
             // What is ready stays so, whatever could not be tidied up.
             Told::Nothing if content.is_ready() => None,
@@ -128,7 +129,7 @@ impl Failing {
                     return None;
                 }
                 let body = patch::fail(content, message, view.now);
-                Some(Step::PatchStatus(StatusWrite::Fail(announcement), body))
+                Some(view.patch_status(StatusWrite::Fail(announcement), body))
             }
         }
     }

@@ -5,10 +5,11 @@
 
 mod text;
 
+use sidecar::controller::CallError;
 use sidecar::snapshot::secret::Unclear;
 use tonic::Code;
 
-use super::step::{Write, Written};
+use super::request::{ContentWrite, Written};
 use crate::model::{Kind, SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
@@ -93,13 +94,22 @@ pub enum Problem {
     /// The driver knows no snapshot of this handle.
     NotFound(Text),
     /// The content could not be written.
-    Write(Write, ApiError),
+    Write(ContentWrite, ApiError),
     /// The content's status could not be written.
     Status(ApiError),
     /// In doubt about the content, and it could not be read.
     Read(ApiError),
     /// The API server has taken this, and it does not show in the content.
     NoEffect(Written),
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(error) => Self::Call(error),
+            CallError::Unreachable(error) => Self::Away(error),
+        }
+    }
 }
 
 /// Why an attempt ended without reaching its goal, and all that its text needs.

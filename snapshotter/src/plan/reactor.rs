@@ -3,20 +3,20 @@
 //! The crash simulation drives this object and no other. Group snapshots have one of their own: what is
 //! remembered of a content is nothing to a group's of the same name, and the two share but the driver.
 
-use std::hash::Hash;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 
+use super::Settings;
 use super::attempt::{Attempt, End, Next};
 use super::event::is_work;
 use super::goal::{Goal, goal};
 use super::in_flight::InFlightState;
 use super::outcome::{Failure, Problem, RequeueTrigger, Task};
-use super::step::{Answer, Step, Write};
+use super::request::{Call, ContentWrite, Parameters, Purpose, Reply, Request};
 use super::view::{Informers, Membership, View};
-use super::{Settings, request};
 use crate::model::{Class, Content, Source, Text};
 
 /// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
@@ -49,25 +49,14 @@ pub enum Change<'a> {
     DriverBack,
 }
 
-/// A step, and the content that it is about.
-#[derive(Debug)]
-pub struct Request {
-    /// Name of the content.
-    pub content: Text,
-    /// Its UID.
-    pub uid: Text,
-    /// When this was decided.
-    pub now: Now,
-    /// What to do.
-    pub step: Step,
-}
-
 /// An attempt on a content.
 #[derive(Debug)]
 pub struct Run {
     name: Text,
     /// `None` if there is no such content.
     attempt: Option<Attempt>,
+    /// When the last request was decided on.
+    now: Timestamp,
     over: Option<End>,
 }
 
@@ -146,29 +135,33 @@ impl Snapshotter {
         }
     }
 
-    /// What the books must say before the step is taken.
-    fn note(&mut self, name: &Text, attempt: &mut Attempt, content: &Content, step: &Step) {
-        match step {
-            Step::Patch(Write::Mark, _) if !content.being_created => {
+    /// What the books must say before the request is sent.
+    fn note(&mut self, name: &Text, attempt: &mut Attempt, content: &Content, request: &Request) {
+        match request {
+            Request::Write(write)
+                if write.purpose == Purpose::Content(ContentWrite::Mark)
+                    && !content.being_created =>
+            {
                 attempt.marks();
                 self.in_flight.marks(name, attempt.uid());
             }
-            Step::Create(request) => self.calls(name, attempt, &request.parameters),
-            Step::CreateGroup(request) => self.calls(name, attempt, &request.parameters),
-            Step::Read
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Announce(_)
-            | Step::LoadSecret(..)
-            | Step::List(_)
-            | Step::Get(_)
-            | Step::Delete(_)
-            | Step::GetGroup(_)
-            | Step::DeleteGroup(_) => {}
+            Request::Call(Call::Create(call)) => self.calls(name, attempt, &call.parameters),
+            Request::Call(Call::CreateGroup(call)) => self.calls(name, attempt, &call.parameters),
+            Request::Get(_)
+            | Request::Write(_)
+            | Request::Secret(_)
+            | Request::Event(_)
+            | Request::Call(
+                Call::List(_)
+                | Call::Get(_)
+                | Call::Delete(_)
+                | Call::GetGroup(_)
+                | Call::DeleteGroup(_),
+            ) => {}
         }
     }
 
-    fn calls(&mut self, name: &Text, attempt: &mut Attempt, parameters: &request::Parameters) {
+    fn calls(&mut self, name: &Text, attempt: &mut Attempt, parameters: &Parameters) {
         let parameters = attempt.calls(parameters.clone());
         self.in_flight.calls(name, attempt.uid(), parameters);
     }
@@ -194,8 +187,7 @@ impl Reactor for Snapshotter {
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Run;
-    type Step = Request;
-    type Answer = Answer;
+    type Request = Request;
     type Notice = Notice;
     type Failure = Retry;
 
@@ -236,7 +228,7 @@ impl Reactor for Snapshotter {
         due
     }
 
-    fn begin(&mut self, name: &Text, informers: Informed<'_>, _now: Now) -> Run {
+    fn begin(&mut self, name: &Text, informers: Informed<'_>, now: Now) -> Run {
         let content = informers.content(name);
         let attempt = content.map(|content| {
             let start = self.in_flight.begin(name, &content);
@@ -245,6 +237,7 @@ impl Reactor for Snapshotter {
         Run {
             name: name.clone(),
             attempt,
+            now: now.timestamp,
             over: None,
         }
     }
@@ -288,56 +281,36 @@ impl Reactor for Snapshotter {
                     run.over = Some(end);
                     return None;
                 }
-                Next::Step(step) => {
-                    self.note(&run.name, attempt, &content, &step);
-                    return Some(Request {
-                        content: run.name.clone(),
-                        uid: attempt.uid().clone(),
-                        now,
-                        step: *step,
-                    });
+                Next::Ask(request) => {
+                    self.note(&run.name, attempt, &content, &request);
+                    run.now = now.timestamp;
+                    return Some(*request);
                 }
             }
         }
     }
 
-    fn answered(
-        &mut self,
-        run: &mut Run,
-        request: Request,
-        answer: Answer,
-        informers: Informed<'_>,
-    ) -> News {
+    fn answered(&mut self, run: &mut Run, reply: Reply, informers: Informed<'_>) -> News {
         let mut due = News::default();
         let Some(attempt) = &mut run.attempt else {
             return due;
         };
         let content = known(informers, &run.name, attempt);
-        let problem = attempt.fold(&request.step, answer, request.now.timestamp);
-        if let (Some(said), Some(asked)) = (attempt.said(), request.step.looks_up())
-            && *said.handle != *asked
+        let asked = match &reply {
+            Reply::Call(called, _) => called.looks_up().map(Text::from),
+            Reply::Get(..) | Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => None,
+        };
+        let taken = attempt.answered(reply, run.now);
+        if let (Some(said), Some(asked)) = (attempt.said(), asked)
+            && said.handle != asked
         {
             let (name, said) = (run.name.clone(), said.handle.clone());
-            due.notices
-                .push(Notice::OtherHandle(name, asked.into(), said));
+            due.notices.push(Notice::OtherHandle(name, asked, said));
         }
-        if let Some(problem) = problem {
+        if let Err(problem) = taken {
             self.fail((&run.name, attempt), content.as_deref(), problem);
         }
         due
-    }
-
-    fn write(request: &Request) -> Option<impl Hash> {
-        let (part, body) = request.step.write()?;
-        Some((part, &request.content, body))
-    }
-
-    fn is_written(answer: &Answer) -> bool {
-        matches!(answer, Answer::Done)
-    }
-
-    fn unsent(request: &Request, why: String) -> Answer {
-        request.step.unsent(why)
     }
 
     fn end(&mut self, run: Run, informers: Informed<'_>, _now: Now) -> (Verdict<Retry>, News) {
@@ -346,6 +319,7 @@ impl Reactor for Snapshotter {
             name,
             attempt: Some(attempt),
             over: Some(end),
+            ..
         } = run
         else {
             return (Verdict::Done, due);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::View;
 use super::answer::Said;
-use super::step::Announcement;
+use super::request::Announcement;
 use crate::model::{Content, Text};
 
 /// More topologies are not asked for.

@@ -8,17 +8,18 @@ use csi_proto::csi::{
 use sidecar_testkit::sim::storage::{full, plain};
 use tonic::Code;
 
-use super::step::rpc;
 use super::users::members;
 use super::world::World;
-use crate::model::{Kind, Text};
-use crate::plan::step::Answer;
+use crate::model::Text;
 
 impl World {
-    pub(super) fn get_group(&mut self, handle: &str) -> Answer {
+    pub(super) fn get_group(
+        &mut self,
+        handle: &str,
+    ) -> Result<GetVolumeGroupSnapshotResponse, Code> {
         let handle = plain(handle);
         let Some(found) = self.driver.snapshots.get_mut(handle) else {
-            return Answer::Failed(rpc(Code::NotFound));
+            return Err(Code::NotFound);
         };
         let ready = found.unready == 0;
         found.unready = found.unready.saturating_sub(1);
@@ -27,10 +28,10 @@ impl World {
             answer.group_snapshot_id = full(handle);
         }
         let group_snapshot = Some(answer);
-        Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
+        Ok(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
-    pub(super) fn list(&mut self, handle: &str, token: &str) -> Answer {
+    pub(super) fn list(&mut self, handle: &str, token: &str) -> ListSnapshotsResponse {
         let entry = |handle: &str, size, ready| Entry {
             snapshot: Some(Snapshot {
                 snapshot_id: handle.to_owned(),
@@ -62,33 +63,45 @@ impl World {
         } else {
             String::new()
         };
-        Answer::Listed(ListSnapshotsResponse {
+        ListSnapshotsResponse {
             entries,
             next_token,
-        })
+        }
     }
 
-    /// About the snapshot of this name, which was asked for.
-    pub(super) fn created(&mut self, content: &Text, name: &str) -> Answer {
-        let handle = self.driver.named(name).cloned();
-        let Some(handle) = handle else {
-            return Answer::Failed(rpc(Code::Internal));
-        };
+    /// About the snapshot of this name, which was asked for: its handle, its size, whether it is ready.
+    fn taken_as(&mut self, content: &Text, name: &str) -> Result<(Text, i64, bool), Code> {
+        let handle = self.driver.named(name).cloned().ok_or(Code::Internal)?;
         let found = self.driver.snapshots.get_mut(&handle).unwrap();
         let ready = found.unready == 0;
         found.unready = found.unready.saturating_sub(1);
-        let size_bytes = found.size;
+        let size = found.size;
         if !ready {
             self.truth(content).calls.1 += 1;
         }
-        if self.kind == Kind::Group {
-            let mut group = group(&handle, size_bytes, ready);
-            if self.faulty() && self.dice.one_in(8) {
-                group.snapshots.pop();
-            }
-            let group_snapshot = Some(group);
-            return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
+        Ok((handle, size, ready))
+    }
+
+    pub(super) fn group_created(
+        &mut self,
+        content: &Text,
+        name: &str,
+    ) -> Result<CreateVolumeGroupSnapshotResponse, Code> {
+        let (handle, size, ready) = self.taken_as(content, name)?;
+        let mut group = group(&handle, size, ready);
+        if self.faulty() && self.dice.one_in(8) {
+            group.snapshots.pop();
         }
+        let group_snapshot = Some(group);
+        Ok(CreateVolumeGroupSnapshotResponse { group_snapshot })
+    }
+
+    pub(super) fn created(
+        &mut self,
+        content: &Text,
+        name: &str,
+    ) -> Result<CreateSnapshotResponse, Code> {
+        let (handle, size_bytes, ready) = self.taken_as(content, name)?;
         let snapshot = Some(Snapshot {
             snapshot_id: handle.to_string(),
             size_bytes,
@@ -96,7 +109,7 @@ impl World {
             accessible_topology: there(),
             ..Snapshot::default()
         });
-        Answer::Created(CreateSnapshotResponse { snapshot })
+        Ok(CreateSnapshotResponse { snapshot })
     }
 }
 

@@ -4,8 +4,7 @@ use super::mutant::Mutant;
 use super::users::{members, secret};
 use super::world::{Faults, World};
 use crate::model::{Content, Kind, Policy, Source, Text};
-use crate::plan::request::Secrets;
-use crate::plan::step::{Announcement, Step};
+use crate::plan::request::{Announcement, Call, Secrets, Write};
 use crate::testing::DRIVER;
 use sidecar_testkit::sim::storage::plain;
 
@@ -84,10 +83,10 @@ impl World {
         }
     }
 
-    pub(super) fn check_list(&mut self, name: &Text, step: &Step) {
-        let secrets = if let Step::List(call) = step {
+    pub(super) fn check_list(&mut self, name: &Text, call: &Call) {
+        let secrets = if let Call::List(call) = call {
             &call.secrets
-        } else if let Step::GetGroup(call) = step {
+        } else if let Call::GetGroup(call) = call {
             &call.secrets
         } else {
             return;
@@ -193,7 +192,7 @@ impl World {
         &mut self,
         name: &Text,
         (before, after): (&Content, &Content),
-        step: &Step,
+        write: &Write,
     ) {
         if let (Some(then), None) = (before.handle(), after.handle()) {
             self.cleared.insert(name.clone(), then.clone());
@@ -214,7 +213,7 @@ impl World {
         let ours = |held: &Text| **held == *before.kind().finalizer();
         let mut others = before.finalizers.iter().filter(|held| !ours(held));
         if let Some(lost) = others.find(|held| !after.finalizers.contains(held)) {
-            self.complain(format!("{lost} is lost: {step:?}"));
+            self.complain(format!("{lost} is lost: {:?}", write.body));
         }
         match (before.handle(), after.handle()) {
             (Some(then), Some(now)) if then != now => {

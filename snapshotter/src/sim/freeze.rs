@@ -3,14 +3,15 @@
 //! Its lease is over, and the connections to driver and API server send nothing from then on, however
 //! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
 
+use sidecar::controller::CallError;
 use tonic::Code;
 
 use super::mutant::Mutant;
 use super::process::State;
-use super::step::rpc;
+use super::step::{answered, failed, rpc};
 use super::world::World;
 use crate::plan::outcome::Refusal;
-use crate::plan::step::{Answer, Step};
+use crate::plan::request::Request;
 use crate::testing::refused;
 
 /// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
@@ -42,29 +43,18 @@ impl World {
         let state = self.process.attempts.leave(index);
         let in_time = self.dice.one_in(2);
         let state = match state {
-            State::Calling(request, id) if in_time => self.call(&name, request, id),
-            State::Calling(request, id) => {
+            State::Calling(Request::Call(call), id) if in_time => self.call(&name, call, id),
+            State::Calling(Request::Call(call), id) => {
                 self.driver.abandon(id);
-                let late = Answer::Failed(rpc(Code::DeadlineExceeded));
-                State::Answered(request, late, None)
+                State::Answered(failed(call, late()), None)
             }
-            State::Sent(request) if matches!(request.step, Step::List(_) | Step::GetGroup(_)) => {
-                let late = Answer::Failed(rpc(Code::DeadlineExceeded));
-                State::Answered(request, late, None)
+            State::Sent(Request::Call(call)) => State::Answered(failed(call, late()), None),
+            State::Sent(Request::Write(write)) if in_time => {
+                let result = self.write(&write);
+                answered(Request::Write(write), result)
             }
-            State::Sent(request) => {
-                let patch = matches!(request.step, Step::Patch(..) | Step::PatchStatus(..));
-                if patch && in_time {
-                    match self.apply(&name, &request.step) {
-                        Ok(object) => State::Answered(request, Answer::Done, Some(object)),
-                        Err(error) => State::Answered(request, Answer::Refused(error), None),
-                    }
-                } else {
-                    let unknown = Answer::Refused(refused(Refusal::Unknown));
-                    State::Answered(request, unknown, None)
-                }
-            }
-            state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
+            State::Sent(request) => answered(request, Err(refused(Refusal::Unknown))),
+            state => state,
         };
         self.process.attempts.enter(index, state);
     }
@@ -85,18 +75,16 @@ impl World {
     }
 
     /// Whether a process that goes on after its lease does not come to send this.
-    pub(super) fn is_fenced(&self, step: &Step) -> bool {
-        let holds = match step {
-            Step::Create(_)
-            | Step::Delete(_)
-            | Step::List(_)
-            | Step::Get(_)
-            | Step::CreateGroup(_)
-            | Step::GetGroup(_)
-            | Step::DeleteGroup(_) => self.mutant != Mutant::AsksWithoutLease,
-            Step::Read | Step::Patch(..) | Step::PatchStatus(..) | Step::LoadSecret(..) => true,
-            Step::Announce(_) => false,
+    pub(super) fn is_fenced(&self, request: &Request) -> bool {
+        let holds = match request {
+            Request::Call(_) => self.mutant != Mutant::AsksWithoutLease,
+            Request::Get(_) | Request::Write(_) | Request::Secret(_) => true,
+            Request::Event(_) => false,
         };
         self.thawed && holds
     }
+}
+
+fn late() -> CallError {
+    CallError::Failed(rpc(Code::DeadlineExceeded))
 }

@@ -10,13 +10,14 @@ mod hears;
 use std::sync::Arc;
 
 use serde_json::Value;
+use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::YES;
 
 use super::world::Faults;
-use crate::model::{Class, Content, Policy};
+use crate::model::{Class, Content, Policy, Text};
 use crate::plan::patch;
-use crate::plan::reactor::{Change, Request, Retry};
-use crate::plan::step::{StatusWrite, Step, Write};
+use crate::plan::reactor::{Change, Retry};
+use crate::plan::request::{Call, ContentWrite, Purpose, Request, StatusWrite, Write};
 use crate::testing::DRIVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,45 +209,83 @@ impl Mutant {
     }
 
     /// What a mutant makes of the decision.
-    pub(super) fn decides(self, request: Request, content: Option<&Content>) -> Request {
+    pub(super) fn decides(
+        self,
+        request: Request,
+        name: &Text,
+        content: Option<&Content>,
+    ) -> Request {
         let Some(content) = content.filter(|_| self != Self::None) else {
             return request;
         };
-        let step = match (self, request.step) {
-            (Self::UnmarksFirst, Step::PatchStatus(StatusWrite::Report(_), _))
-                if content.being_created =>
-            {
-                Step::Patch(Write::Unmark, patch::unmark(content))
-            }
-            (Self::ReleasesFirst, Step::Delete(_) | Step::DeleteGroup(_))
+        let write = |purpose, part, body| {
+            Request::Write(Write {
+                purpose,
+                object: name.clone(),
+                uid: None,
+                body: Body::Patch(part, Patch::Merge(body)),
+            })
+        };
+        match (self, request) {
+            (Self::ReleasesFirst, Request::Call(Call::Delete(_) | Call::DeleteGroup(_)))
                 if content.is_protected() =>
             {
-                Step::Patch(Write::Release, patch::release(content))
+                let purpose = Purpose::Content(ContentWrite::Release);
+                write(purpose, Part::Main, patch::release(content))
             }
-            (Self::ClearsFirst, step @ (Step::Delete(_) | Step::DeleteGroup(_))) => {
-                match patch::clear(content) {
-                    Some(body) => Step::PatchStatus(StatusWrite::Clear, body),
-                    None => step,
-                }
-            }
-            (Self::NamesAnew, Step::Create(mut call)) => {
+            (
+                Self::ClearsFirst,
+                request @ Request::Call(Call::Delete(_) | Call::DeleteGroup(_)),
+            ) => match patch::clear(content) {
+                Some(body) => write(Purpose::Status(StatusWrite::Clear), Part::Status, body),
+                None => request,
+            },
+            (Self::NamesAnew, Request::Call(Call::Create(mut call))) => {
                 call.name = format!("{}-{}", call.name, content.version);
-                Step::Create(call)
+                Request::Call(Call::Create(call))
             }
-            (Self::PatchesAnyVersion, Step::Patch(write, mut body)) => {
+            (Self::NamesAnew, Request::Call(Call::CreateGroup(mut call))) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Request::Call(Call::CreateGroup(call))
+            }
+            (Self::NamesNoMembers, Request::Call(Call::DeleteGroup(mut call))) => {
+                call.snapshot_ids.clear();
+                Request::Call(Call::DeleteGroup(call))
+            }
+            (Self::UnmarksFirst, Request::Write(asked))
+                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
+                    && content.being_created =>
+            {
+                let purpose = Purpose::Content(ContentWrite::Unmark);
+                write(purpose, Part::Main, patch::unmark(content))
+            }
+            (Self::LeavesMark, Request::Write(asked))
+                if asked.purpose == Purpose::Content(ContentWrite::Unmark) =>
+            {
+                Request::Get(name.clone())
+            }
+            (_, Request::Write(mut asked)) => {
+                if let Body::Patch(_, Patch::Merge(body)) = &mut asked.body {
+                    self.writes(&asked.purpose, body, content);
+                }
+                Request::Write(asked)
+            }
+            (_, request) => request,
+        }
+    }
+
+    /// What a mutant makes of a patch.
+    fn writes(self, purpose: &Purpose, body: &mut Value, content: &Content) {
+        match (self, purpose) {
+            (Self::PatchesAnyVersion, Purpose::Content(_)) => {
                 let metadata = body["metadata"].as_object_mut();
                 metadata.unwrap().remove("resourceVersion");
-                Step::Patch(write, body)
             }
-            (Self::LeavesMark, Step::Patch(Write::Unmark, _)) => Step::Read,
-            (Self::ForgetsMark, Step::Patch(Write::Mark, mut body)) => {
-                body["metadata"]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove("annotations");
-                Step::Patch(Write::Mark, body)
+            (Self::ForgetsMark, Purpose::Content(ContentWrite::Mark)) => {
+                let metadata = body["metadata"].as_object_mut();
+                metadata.unwrap().remove("annotations");
             }
-            (Self::TakesNothingOver, Step::Patch(Write::Mark, mut body))
+            (Self::TakesNothingOver, Purpose::Content(ContentWrite::Mark))
                 if content.being_created =>
             {
                 let value = if content.marked_again {
@@ -255,41 +294,22 @@ impl Mutant {
                     YES
                 };
                 body["metadata"]["annotations"][content.kind().being_created()] = value.into();
-                Step::Patch(Write::Mark, body)
             }
-            (_, step) => self.decides_about_groups(step, content),
-        };
-        Request { step, ..request }
-    }
-
-    fn decides_about_groups(self, step: Step, content: &Content) -> Step {
-        match (self, step) {
-            (Self::NamesAnew, Step::CreateGroup(mut call)) => {
-                call.name = format!("{}-{}", call.name, content.version);
-                Step::CreateGroup(call)
-            }
-            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
-                call.snapshot_ids.clear();
-                Step::DeleteGroup(call)
-            }
-            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
+            (Self::ForgetsMembers, Purpose::Status(_)) => {
                 let status = body["status"].as_object_mut().unwrap();
                 status.remove("volumeSnapshotInfoList");
-                Step::PatchStatus(write, body)
             }
-            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body))
+            (Self::ResetsMembers, Purpose::Status(StatusWrite::Report(_)))
                 if content.handle().is_some() =>
             {
                 if let Some(list) = body["status"].get_mut("volumeSnapshotInfoList") {
                     list.as_array_mut().unwrap().reverse();
                 }
-                Step::PatchStatus(write, body)
             }
-            (Self::ClearsMembers, Step::PatchStatus(StatusWrite::Clear, mut body)) => {
+            (Self::ClearsMembers, Purpose::Status(StatusWrite::Clear)) => {
                 body["status"]["volumeSnapshotInfoList"] = Value::Array(Vec::new());
-                Step::PatchStatus(StatusWrite::Clear, body)
             }
-            (_, step) => step,
+            _ => {}
         }
     }
 

@@ -15,8 +15,8 @@ use sidecar_testkit::sim::watch::{Watch, key};
 
 use super::mutant::Mutant;
 use crate::model::{Class, Content, Text};
-use crate::plan::reactor::{Change, Notice, Request};
-use crate::plan::step::{Answer, Step};
+use crate::plan::reactor::{Change, Notice};
+use crate::plan::request::{Reply, Request};
 use crate::plan::{Driver, Informers, Settings, Snapshotter};
 use crate::testing::{Event, NOW, Server, Versioned, driver};
 
@@ -200,12 +200,16 @@ impl Process {
         self.waited.remove(name)
     }
 
-    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         match self.attempts.decide(index, &self.known) {
             Some(request) => {
-                let content = self.known.contents.get(&request.content).cloned();
-                Some(self.mutant.decides(request, content.as_deref()))
+                let name = &self.attempts.running[index].key;
+                let content = self.known.contents.get(name);
+                Some(
+                    self.mutant
+                        .decides(request, name, content.map(|content| &**content)),
+                )
             }
             None => {
                 self.finish(index);
@@ -214,12 +218,12 @@ impl Process {
         }
     }
 
-    /// What came of the last step of attempt `index` reaches the controller.
-    pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
-        let content = self.known.contents.get(&request.content).cloned();
-        let record = content.as_ref().and_then(|content| content.handle());
-        let answer = self.mutant.hears(&request.step, answer, record);
-        let due = { &mut self.attempts }.answer(index, (request, answer), &self.known);
+    /// What came of the last request of attempt `index` reaches the controller.
+    pub(super) fn answer(&mut self, index: usize, reply: Reply) {
+        let content = self.known.contents.get(&self.attempts.running[index].key);
+        let record = content.and_then(|content| content.handle());
+        let reply = self.mutant.hears(reply, record);
+        let due = { &mut self.attempts }.answer(index, reply, &self.known);
         self.wake(due);
     }
 
@@ -267,9 +271,4 @@ impl Process {
         let due = self.attempts.wait(seconds);
         self.waited.extend(due);
     }
-}
-
-/// Whether a step is a request about the content itself.
-pub(super) fn is_about_content(step: &Step) -> bool {
-    matches!(step, Step::Read | Step::Patch(..) | Step::PatchStatus(..))
 }

@@ -1,15 +1,23 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a model that meets anything else has failed"
+)]
+
+use std::time::Duration;
+
+use sidecar::controller::request::SecretError;
+use sidecar::controller::{CallError, Calls as _};
 use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::storage::{Wish, plain};
 use tonic::Code;
 
-use super::process::{Running, State, is_about_content};
+use super::process::{Running, State};
 use super::world::World;
 use crate::model::{Content, Text};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::reactor::Request;
-use crate::plan::step::{Answer, Step};
+use crate::plan::request::{Call, Called, Purpose, Reply, Request, Write};
 use crate::testing::{Versioned, refused};
 
 impl World {
@@ -49,26 +57,29 @@ impl World {
         let name = self.process.attempts.running[index].key.clone();
         let state = match self.process.attempts.leave(index) {
             State::Deciding => return self.decide(index),
-            State::Sent(request) => self.arrive(&name, request),
-            State::Calling(request, id) => self.call(&name, request, id),
-            State::Answered(request, answer, object) => {
-                if is_about_content(&request.step) {
+            State::Sent(Request::Call(call)) => State::Answered(self.look_up(call), None),
+            State::Sent(request) => self.arrive(request),
+            State::Calling(Request::Call(call), id) => self.call(&name, call, id),
+            State::Answered(reply, object) => {
+                if matches!(reply, Reply::Get(..) | Reply::Write(..)) {
                     self.process.absorb(&name, object);
                     // What others changed is known from this answer.
                     self.begin_anew();
                 }
-                if !self.thawed && shows(&request.step, &answer) {
+                if !self.thawed && shows(&reply) {
                     self.truth(&name).found = true;
                 }
                 let untold = &mut self.process.attempts.running[index].note.untold;
-                match (&request.step, &answer) {
-                    (Step::Create(_), Answer::Created(_)) => *untold = true,
-                    (Step::PatchStatus(..), Answer::Done) => *untold = false,
+                match &reply {
+                    Reply::Call(Called::Create(_, Ok(_)), _) => *untold = true,
+                    Reply::Write(write, Ok(())) if matches!(write.purpose, Purpose::Status(_)) => {
+                        *untold = false;
+                    }
                     _ => {}
                 }
-                return self.process.answer(index, request, answer);
+                return self.process.answer(index, reply);
             }
-            State::Fenced => State::Fenced,
+            state => state,
         };
         self.process.attempts.enter(index, state);
     }
@@ -82,160 +93,146 @@ impl World {
             }
             return;
         };
-        let name = request.content.clone();
-        if self.is_fenced(&request.step) {
+        if self.is_fenced(&request) {
             self.process.attempts.enter(index, State::Fenced);
             return;
         }
         self.count_effort(&name);
-        let state = match &request.step {
-            Step::Announce(event) => {
-                self.check_event(&name, event);
-                State::Answered(request, Answer::Done, None)
+        let state = match request {
+            Request::Event(event) => {
+                self.check_event(&name, &event.announcement);
+                State::Answered(Reply::Event(event), None)
             }
-            Step::Read | Step::Patch(..) | Step::PatchStatus(..) => {
+            Request::Get(_) | Request::Write(_) => {
                 self.process.announce(&name);
                 State::Sent(request)
             }
-            Step::LoadSecret(..) => State::Sent(request),
-            Step::Create(_)
-            | Step::Delete(_)
-            | Step::List(_)
-            | Step::Get(_)
-            | Step::CreateGroup(_)
-            | Step::GetGroup(_)
-            | Step::DeleteGroup(_)
-                if self.driver.away =>
-            {
-                let unsent = Answer::Unreachable(rpc(Code::Unavailable));
-                State::Answered(request, unsent, None)
+            Request::Secret(_) => State::Sent(request),
+            Request::Call(call) if self.driver.away => {
+                let away = CallError::Unreachable(rpc(Code::Unavailable));
+                State::Answered(failed(call, away), None)
             }
-            Step::List(_) | Step::Get(_) | Step::GetGroup(_) => {
-                self.check_list(&name, &request.step);
-                State::Sent(request)
-            }
-            Step::Create(call) => {
-                self.check_create(&name, (&call.name, &call.secrets));
-                let wish = Wish::Create(call.name.clone());
-                self.ask(&name, request, wish)
-            }
-            Step::Delete(call) => {
-                self.check_delete(&name, (&call.snapshot_id, &call.secrets));
-                let wish = Wish::Delete(plain(&call.snapshot_id).into());
-                self.ask(&name, request, wish)
-            }
-            Step::CreateGroup(call) => {
-                self.check_create(&name, (&call.name, &call.secrets));
-                let wish = Wish::Create(call.name.clone());
-                self.ask(&name, request, wish)
-            }
-            Step::DeleteGroup(call) => {
-                let group = &call.group_snapshot_id;
-                self.check_delete(&name, (group, &call.secrets));
-                self.check_members(group, &call.snapshot_ids);
-                let wish = Wish::Delete(plain(group).into());
-                self.ask(&name, request, wish)
-            }
+            Request::Call(call) => self.ask(&name, call),
         };
         self.process.attempts.enter(index, state);
     }
 
-    fn ask(&mut self, name: &Text, request: Request, wish: Wish) -> State {
+    fn ask(&mut self, name: &Text, call: Call) -> State {
+        let wish = match &call {
+            Call::List(_) | Call::Get(_) | Call::GetGroup(_) => {
+                self.check_list(name, &call);
+                return State::Sent(Request::Call(call));
+            }
+            Call::Create(call) => {
+                self.check_create(name, (&call.name, &call.secrets));
+                Wish::Create(call.name.clone())
+            }
+            Call::Delete(call) => {
+                self.check_delete(name, (&call.snapshot_id, &call.secrets));
+                Wish::Delete(plain(&call.snapshot_id).into())
+            }
+            Call::CreateGroup(call) => {
+                self.check_create(name, (&call.name, &call.secrets));
+                Wish::Create(call.name.clone())
+            }
+            Call::DeleteGroup(call) => {
+                let group = &call.group_snapshot_id;
+                self.check_delete(name, (group, &call.secrets));
+                self.check_members(group, &call.snapshot_ids);
+                Wish::Delete(plain(group).into())
+            }
+        };
         match self.driver.begin(wish) {
-            Ok(id) => State::Calling(request, id),
+            Ok(id) => State::Calling(Request::Call(call), id),
             Err(code) => {
                 if code == Code::InvalidArgument {
                     self.truth(name).impossible = Some(self.process.attempts.now.instant);
                 }
-                State::Answered(request, Answer::Failed(rpc(code)), None)
+                State::Answered(failed(call, CallError::Failed(rpc(code))), None)
             }
         }
     }
 
-    /// A request reaches the API server, or the driver's list.
-    fn arrive(&mut self, name: &Text, request: Request) -> State {
+    /// A request reaches the API server.
+    fn arrive(&mut self, request: Request) -> State {
         let fate = self.fate();
-        let unknown = || Err(refused(Refusal::Unknown));
-        let result = match &request.step {
-            Step::LoadSecret(_, secret) => {
-                let answer = match (fate, self.server.secrets.get(secret)) {
-                    (Fate::Applied, Some(Some(values))) => Answer::Secret(values.clone()),
-                    (Fate::Applied, Some(None)) => Answer::SecretNotText,
-                    (Fate::Applied, None) => Answer::Refused(refused(Refusal::NotFound)),
-                    (Fate::Refused, _) => Answer::Refused(refused(Refusal::Other)),
-                    (Fate::Unheard | Fate::Lost | Fate::Late, _) => {
-                        Answer::Refused(refused(Refusal::Unknown))
-                    }
-                };
-                return State::Answered(request, answer, None);
-            }
-            Step::List(call) => {
-                let answer = match fate {
-                    Fate::Applied => self.list(&call.snapshot_id, &call.starting_token),
-                    Fate::Unheard | Fate::Lost => Answer::Failed(rpc(Code::DeadlineExceeded)),
-                    Fate::Late | Fate::Refused => Answer::Failed(rpc(Code::Internal)),
-                };
-                return State::Answered(request, answer, None);
-            }
-            Step::GetGroup(call) => {
-                let answer = match fate {
-                    Fate::Applied => self.get_group(&call.group_snapshot_id),
-                    Fate::Unheard | Fate::Lost => Answer::Failed(rpc(Code::DeadlineExceeded)),
-                    Fate::Late | Fate::Refused => Answer::Failed(rpc(Code::Internal)),
-                };
-                return State::Answered(request, answer, None);
-            }
-            step @ (Step::Read
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Announce(_)
-            | Step::Create(_)
-            | Step::Get(_)
-            | Step::Delete(_)
-            | Step::CreateGroup(_)
-            | Step::DeleteGroup(_)) => match fate {
-                Fate::Applied => self.apply(name, step),
-                Fate::Unheard => {
-                    drop(self.apply(name, step));
-                    unknown()
-                }
-                Fate::Lost => unknown(),
-                Fate::Late => {
-                    self.leave_behind(name, copy(step));
-                    unknown()
-                }
-                Fate::Refused => Err(refused(Refusal::Other)),
-            },
-        };
-        match result {
-            Ok(object) => State::Answered(request, Answer::Done, Some(object)),
-            Err(error) => State::Answered(request, Answer::Refused(error), None),
+        if let (Request::Secret(wanted), Fate::Applied) = (&request, fate) {
+            let values = match self.server.secrets.get(&wanted.secret) {
+                Some(Some(values)) => Ok(values.clone()),
+                Some(None) => Err(SecretError::NotText),
+                None => Err(SecretError::Unread(refused(Refusal::NotFound))),
+            };
+            return State::Answered(Reply::Secret(wanted.clone(), values), None);
         }
+        let result = match fate {
+            Fate::Applied => self.apply(&request),
+            Fate::Unheard => {
+                if matches!(request, Request::Write(_)) {
+                    drop(self.apply(&request));
+                }
+                Err(refused(Refusal::Unknown))
+            }
+            Fate::Lost => Err(refused(Refusal::Unknown)),
+            Fate::Late => {
+                if let Request::Write(write) = &request {
+                    self.late.push(write.clone());
+                }
+                Err(refused(Refusal::Unknown))
+            }
+            Fate::Refused => Err(refused(Refusal::Other)),
+        };
+        answered(request, result)
+    }
+
+    /// A request reaches the driver's list.
+    fn look_up(&mut self, call: Call) -> Reply {
+        let result = match self.fate() {
+            Fate::Applied => Ok(()),
+            Fate::Unheard | Fate::Lost => Err(Code::DeadlineExceeded),
+            Fate::Late | Fate::Refused => Err(Code::Internal),
+        };
+        let called = match call {
+            Call::List(call) => {
+                let page = result.map(|()| self.list(&call.snapshot_id, &call.starting_token));
+                Called::List(call, page.map_err(code))
+            }
+            Call::GetGroup(call) => {
+                let group = result.and_then(|()| self.get_group(&call.group_snapshot_id));
+                Called::GetGroup(call, group.map_err(code))
+            }
+            _ => unreachable!("the driver lists"),
+        };
+        Reply::Call(called, Duration::ZERO)
     }
 
     /// The driver's call comes to its end, one way or the other.
-    pub(super) fn call(&mut self, name: &Text, request: Request, id: u64) -> State {
+    pub(super) fn call(&mut self, name: &Text, call: Call, id: u64) -> State {
         let rare = if self.stormy { 2 } else { 4 };
-        let answer = if self.faulty() && self.dice.one_in(rare) {
-            self.fail(id)
-        } else {
-            self.succeed(name, id)
+        if self.faulty() && self.dice.one_in(rare) {
+            let failure = self.fail(id);
+            return State::Answered(failed(call, code(failure)), None);
+        }
+        let taken = self.taken();
+        self.driver.end(id, true, taken);
+        let called = match call {
+            Call::Create(call) => {
+                let result = self.created(name, &call.name);
+                Called::Create(call, result.map_err(code))
+            }
+            Call::CreateGroup(call) => {
+                let result = self.group_created(name, &call.name);
+                Called::CreateGroup(call, result.map_err(code))
+            }
+            Call::Delete(call) => Called::Delete(call, Ok(Default::default())),
+            Call::DeleteGroup(call) => Called::DeleteGroup(call, Ok(Default::default())),
+            _ => unreachable!("nothing goes on"),
         };
-        State::Answered(request, answer, None)
+        State::Answered(Reply::Call(called, Duration::ZERO), None)
     }
 
-    fn succeed(&mut self, content: &Text, id: u64) -> Answer {
+    fn fail(&mut self, id: u64) -> Code {
         let taken = self.taken();
-        let call = self.driver.end(id, true, taken);
-        let Wish::Create(name) = call.wish else {
-            return Answer::Deleted;
-        };
-        self.created(content, &name)
-    }
-
-    fn fail(&mut self, id: u64) -> Answer {
-        let taken = self.taken();
-        let code = match self.dice.below(5) {
+        match self.dice.below(5) {
             0 => {
                 self.driver.abandon(id);
                 Code::DeadlineExceeded
@@ -257,37 +254,28 @@ impl World {
                     [Code::Internal, Code::NotFound][self.dice.below(2)]
                 }
             }
-        };
-        Answer::Failed(rpc(code))
+        }
     }
 
-    /// The server does what `step` asks for.
-    pub(super) fn apply(
-        &mut self,
-        name: &Text,
-        step: &Step,
-    ) -> Result<Versioned<Content>, ApiError> {
-        let (status, body) = match step {
-            Step::Patch(_, body) => (false, body),
-            Step::PatchStatus(_, body) => (true, body),
-            Step::Read
-            | Step::Announce(_)
-            | Step::LoadSecret(..)
-            | Step::Create(_)
-            | Step::List(_)
-            | Step::Get(_)
-            | Step::Delete(_)
-            | Step::CreateGroup(_)
-            | Step::GetGroup(_)
-            | Step::DeleteGroup(_) => {
+    /// The server does what a request asks for.
+    pub(super) fn apply(&mut self, request: &Request) -> Result<Versioned<Content>, ApiError> {
+        match request {
+            Request::Get(name) => {
                 let found = self.server.contents.get(name).cloned();
-                return found.ok_or(refused(Refusal::NotFound));
+                found.ok_or(refused(Refusal::NotFound))
             }
-        };
+            Request::Write(write) => self.write(write),
+            _ => unreachable!("no request about a content"),
+        }
+    }
+
+    pub(super) fn write(&mut self, write: &Write) -> Result<Versioned<Content>, ApiError> {
+        let name = &write.object;
+        let status = matches!(write.purpose, Purpose::Status(_));
         let before = self.server.contents.get(name).cloned();
-        let (version, after) = self.server.patch(name, (status, body))?;
+        let (version, after) = self.server.patch(name, (status, write.body.patch()))?;
         if let Some((_, before)) = before {
-            self.check_patch(name, (&before, &after), step);
+            self.check_patch(name, (&before, &after), write);
         }
         self.check_gone(name, &after);
         self.check_storage();
@@ -295,31 +283,38 @@ impl World {
     }
 }
 
-/// Whether an answer shows what was looked up.
-fn shows(step: &Step, answer: &Answer) -> bool {
-    let Answer::Listed(page) = answer else {
-        return matches!(answer, Answer::GroupGot(_));
-    };
-    let snapshots = page.entries.iter().filter_map(|one| one.snapshot.as_ref());
-    let mut ids = snapshots.map(|one| plain(&one.snapshot_id));
-    ids.any(|id| step.looks_up().map(plain) == Some(id))
+/// What came of a request to the API server.
+pub(super) fn answered(request: Request, result: Result<Versioned<Content>, ApiError>) -> State {
+    match (request, result) {
+        (Request::Get(name), Ok(object)) => State::Answered(Reply::Get(name, Ok(())), Some(object)),
+        (Request::Write(write), Ok(object)) => {
+            State::Answered(Reply::Write(write, Ok(())), Some(object))
+        }
+        (request, Err(error)) => State::Answered(request.refused(error), None),
+        (_, Ok(_)) => unreachable!("no request about a content"),
+    }
 }
 
-fn copy(step: &Step) -> Step {
-    match step {
-        Step::Patch(write, body) => Step::Patch(*write, body.clone()),
-        Step::PatchStatus(write, body) => Step::PatchStatus(write.clone(), body.clone()),
-        Step::Read
-        | Step::Announce(_)
-        | Step::LoadSecret(..)
-        | Step::Create(_)
-        | Step::List(_)
-        | Step::Get(_)
-        | Step::Delete(_)
-        | Step::CreateGroup(_)
-        | Step::GetGroup(_)
-        | Step::DeleteGroup(_) => Step::Read,
+/// A call that failed.
+pub(super) fn failed(call: Call, error: CallError) -> Reply {
+    Reply::Call(call.failed(error), Duration::ZERO)
+}
+
+/// Whether a reply shows what was looked up.
+fn shows(reply: &Reply) -> bool {
+    match reply {
+        Reply::Call(Called::GetGroup(_, result), _) => result.is_ok(),
+        Reply::Call(Called::List(call, Ok(page)), _) => {
+            let snapshots = page.entries.iter().filter_map(|one| one.snapshot.as_ref());
+            let mut ids = snapshots.map(|one| plain(&one.snapshot_id));
+            ids.any(|id| id == plain(&call.snapshot_id))
+        }
+        _ => false,
     }
+}
+
+fn code(code: Code) -> CallError {
+    CallError::Failed(rpc(code))
 }
 
 pub(super) fn rpc(code: Code) -> RpcError {

@@ -10,7 +10,7 @@ use super::Dice;
 use super::mutant::Mutant;
 use super::process::{Process, Running, State};
 use crate::model::{Content, Kind, Text};
-use crate::plan::step::Step;
+use crate::plan::request::{Request, Write};
 use crate::testing::{Event, Server};
 
 /// Which faults a run has.
@@ -57,7 +57,7 @@ pub(super) struct World {
     /// Whether `process` leads no more and goes on.
     pub(super) thawed: bool,
     /// Patches that nobody waits for any more, and that are still on their way.
-    pub(super) late: Vec<(Text, Step)>,
+    pub(super) late: Vec<Write>,
     /// By name of the content.
     pub(super) truths: BTreeMap<Text, Truth>,
     /// Snapshots that outlive their contents: names, and handles of such as were there before.
@@ -188,15 +188,7 @@ impl World {
 
     /// What matters most are stops right after a patch has left.
     pub(super) fn send(&mut self) {
-        let patches = |step: &Step| matches!(step, Step::Patch(..) | Step::PatchStatus(..));
-        let sent = |running: &Running| match &running.state {
-            State::Sent(request) => patches(&request.step),
-            State::Deciding
-            | State::Waiting(..)
-            | State::Calling(..)
-            | State::Answered(..)
-            | State::Fenced => false,
-        };
+        let sent = |running: &Running| matches!(running.state, State::Sent(Request::Write(_)));
         for _ in 0..self.dice.below(24) {
             if self.process.attempts.running.iter().any(sent) {
                 return;
@@ -208,12 +200,12 @@ impl World {
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
-        for Running { key, state, .. } in running {
+        for Running { state, .. } in running {
             match state {
-                State::Sent(request) => match self.dice.below(3) {
-                    0 => self.leave_behind(&key, request.step),
-                    1 => drop(self.apply(&key, &request.step)),
-                    _ => {}
+                State::Sent(request) => match (request, self.dice.below(3)) {
+                    (Request::Write(write), 0) => self.late.push(write),
+                    (Request::Write(write), 1) => drop(self.write(&write)),
+                    (_, _) => {}
                 },
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Answered(..) | State::Fenced => {}
@@ -256,21 +248,14 @@ impl World {
         }
     }
 
-    /// Nobody waits for the answer to a patch any longer, which arrives at any later time.
-    pub(super) fn leave_behind(&mut self, name: &Text, step: Step) {
-        if matches!(step, Step::Patch(..) | Step::PatchStatus(..)) {
-            self.late.push((name.clone(), step));
-        }
-    }
-
     /// What nobody waits for any more arrives.
     pub(super) fn arrive_late(&mut self) {
         if self.late.is_empty() {
             return;
         }
         let place = self.dice.below(self.late.len());
-        let (name, step) = self.late.swap_remove(place);
-        drop(self.apply(&name, &step));
+        let write = self.late.swap_remove(place);
+        drop(self.write(&write));
     }
 
     /// A call whose caller is gone ends.

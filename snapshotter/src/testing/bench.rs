@@ -16,10 +16,11 @@ use super::{NOW, Server, class, content, driver, group_content};
 use crate::model::{Class, Content, SecretRef, Text};
 use crate::plan::outcome::Refusal;
 use crate::plan::reactor::{Change, Notice, Run};
-use crate::plan::step::Answer;
 use crate::plan::{Driver, Informers, Membership, Settings, Snapshotter};
 
-pub(crate) use answers::{created, fails, got, group, group_created, group_got, listed, snapshot};
+pub(crate) use answers::{
+    Answer, created, fails, got, group, group_created, group_got, listed, snapshot,
+};
 
 /// What somebody else does right before a request is applied.
 type Meddling = Box<dyn FnOnce(&mut Server)>;
@@ -303,10 +304,10 @@ impl Bench {
                 return self.end(name, run);
             };
             self.tell(false);
-            let answer = self.execute(&request);
+            let reply = self.execute(request);
             self.tell(true);
             let known = self.known();
-            let due = self.snapshotter.answered(&mut run, request, answer, &known);
+            let due = self.snapshotter.answered(&mut run, reply, &known);
             self.notices.extend(due.notices);
         }
         panic!("the attempt does not end: {:?}", self.trace);

@@ -1,34 +1,31 @@
-//! Carries out the controller's steps, each one request or one call, and logs what it says.
+//! What the controller's requests are carried out with, and what the log says.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::csi::controller_client::ControllerClient;
-use csi_proto::csi::group_controller_client::GroupControllerClient;
-use serde_json::Value;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::controller::{CallError, Pacing};
-use sidecar::csi::Channel;
-use sidecar::kube::api::{Api, ApiError, SecretError};
+use sidecar::controller::execute::{self, execute};
+use sidecar::controller::{Calls as _, Pacing};
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::events::{Recorder, Reference, Severity};
-use sidecar::kube::patch::{Part, Patch};
+use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
-use tonic::{Response, Status};
 
-use super::api::{Resources, key};
+use super::api::Resources;
 use super::driver::DriverView;
 use super::informers::Informers;
-use crate::model::{Kind, SecretRef, Text};
-use crate::plan::reactor::{Notice, Request, Retry};
-use crate::plan::step::{Announcement, Answer, Step};
+use crate::model::{Kind, Text};
+use crate::plan::reactor::{Notice, Retry};
+use crate::plan::request::{Call, Called, Event, Reply, Request};
 use crate::plan::{self, Settings, Snapshotter};
 
 /// The snapshotter, driven.
 pub type Engine = engine::Engine<Snapshotter, Executor>;
 
-/// What steps are carried out with.
+/// What requests are carried out with.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
@@ -72,67 +69,8 @@ impl Shell<Snapshotter> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, request: &mut Request) -> Answer {
-        let content = &request.content;
-        match &request.step {
-            Step::Read => done(self.read(content).await),
-            Step::Patch(_, body) => done(self.patch(content, Part::Main, body).await),
-            Step::PatchStatus(_, body) => done(self.patch(content, Part::Status, body).await),
-            Step::Announce(announcement) => {
-                self.announce(request, announcement);
-                Answer::Done
-            }
-            Step::LoadSecret(_, reference) => self.secret(reference).await,
-            Step::Create(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = ControllerClient::new(channel);
-                    client.create_snapshot(wish).await
-                };
-                self.ask(&**wish, send, Answer::Created).await
-            }
-            Step::List(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = ControllerClient::new(channel);
-                    client.list_snapshots(wish).await
-                };
-                self.ask(&**wish, send, Answer::Listed).await
-            }
-            Step::Get(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = ControllerClient::new(channel);
-                    client.get_snapshot(wish).await
-                };
-                self.ask(&**wish, send, Answer::Got).await
-            }
-            Step::Delete(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = ControllerClient::new(channel);
-                    client.delete_snapshot(wish).await
-                };
-                self.ask(&**wish, send, |_| Answer::Deleted).await
-            }
-            Step::CreateGroup(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = GroupControllerClient::new(channel);
-                    client.create_volume_group_snapshot(wish).await
-                };
-                self.ask(&**wish, send, Answer::GroupCreated).await
-            }
-            Step::GetGroup(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = GroupControllerClient::new(channel);
-                    client.get_volume_group_snapshot(wish).await
-                };
-                self.ask(&**wish, send, Answer::GroupGot).await
-            }
-            Step::DeleteGroup(wish) => {
-                let send = async |channel, wish| {
-                    let mut client = GroupControllerClient::new(channel);
-                    client.delete_volume_group_snapshot(wish).await
-                };
-                self.ask(&**wish, send, |_| Answer::Deleted).await
-            }
-        }
+    async fn execute(&self, request: Request) -> Reply {
+        execute(self, request).await
     }
 
     fn note(&self, notice: Notice) {
@@ -171,62 +109,36 @@ impl Shell<Snapshotter> for Executor {
     }
 }
 
-impl Executor {
-    fn announce(&self, request: &Request, announcement: &Announcement) {
+impl execute::Executor<Snapshotter> for Executor {
+    fn api(&self) -> &Api {
+        &self.api
+    }
+
+    fn kind(&self, _content: &Text) -> (&Resource, Option<&dyn OwnWrites>) {
+        (&self.resources.contents, Some(&self.informers.contents))
+    }
+
+    fn found(&self, _content: &Text, _json: &str) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    async fn call(&self, call: Call) -> (Called, Duration) {
+        call.send(&self.driver, self.driver.timeout()).await
+    }
+
+    fn record(&self, event: &Event) {
         let about = Reference {
             api_version: self.resources.api_version.into(),
             kind: self.resources.kind.into(),
-            name: request.content.to_string(),
-            uid: request.uid.to_string(),
+            name: event.content.to_string(),
+            uid: event.uid.to_string(),
             ..Reference::default()
         };
-        let message = announcement.message.clone();
-        let reason = announcement.reason;
+        let (reason, message) = (
+            event.announcement.reason,
+            event.announcement.message.clone(),
+        );
         self.events
             .record(&about, Severity::Warning, reason, message);
-    }
-
-    /// Reads a content and takes it into the cache, unless that knows better by now.
-    async fn read(&self, name: &Text) -> Result<(), ApiError> {
-        let (contents, key) = (&self.informers.contents, key(None, name)?);
-        let read = contents.read_from(&self.api, &self.resources.contents, &key);
-        read.await.map(drop)
-    }
-
-    /// Patches a content and takes the result into the cache.
-    async fn patch(&self, name: &Text, part: Part, body: &Value) -> Result<(), ApiError> {
-        let (key, patch) = (key(None, name)?, Patch::Merge(body.clone()));
-        let (contents, resource) = (&self.informers.contents, &self.resources.contents);
-        let patched = contents.patch_at(&self.api, resource, &key, (part, &patch));
-        patched.await.map(drop)
-    }
-
-    async fn secret(&self, reference: &SecretRef) -> Answer {
-        match self.api.secret_texts(reference).await {
-            Ok(values) => Answer::Secret(values),
-            Err(SecretError::Unread(error)) => Answer::Refused(error),
-            Err(SecretError::NotText) => Answer::SecretNotText,
-        }
-    }
-
-    async fn ask<M: Clone, T>(
-        &self,
-        wish: &M,
-        send: impl AsyncFnOnce(Channel, tonic::Request<M>) -> Result<Response<T>, Status>,
-        answer: impl FnOnce(T) -> Answer,
-    ) -> Answer {
-        let request = tonic::Request::new(wish.clone());
-        match self.driver.call(self.driver.timeout(), request, send).await {
-            Ok(answered) => answer(answered),
-            Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
-            Err(CallError::Failed(error)) => Answer::Failed(error),
-        }
-    }
-}
-
-fn done(result: Result<(), ApiError>) -> Answer {
-    match result {
-        Ok(()) => Answer::Done,
-        Err(error) => Answer::Refused(error),
     }
 }

@@ -8,14 +8,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csi_proto::csi::{
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
+    ControllerUnpublishVolumeResponse,
+};
 use serde_json::{Value, json};
+use sidecar::controller::CallError;
+use sidecar::controller::request::Body;
 use tonic::Code;
 
 use super::*;
 use crate::model::{CsiNode, Source, Volume, VolumeError};
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
-use crate::plan::outcome::Refusal;
+use crate::plan::outcome::{Refusal, RpcError};
+use crate::plan::request::Object;
 use crate::testing::{
     F, attached, csi, csinode, deleted, driver, foreign_csinode, in_tree, json_patch, list, merge,
     pv, secret_ref, spec, va,
@@ -67,13 +74,10 @@ impl World {
                 volume: self.volume.as_ref(),
                 node: self.node.as_ref(),
             };
-            let step = attempt.decide(&view);
-            if matches!(step, Step::Done | Step::Again) {
-                return trace;
-            }
-            let ended = match &step {
-                Step::Fail(failure) => Err(failure.clone()),
-                _ => attempt.fold(&step, self.execute(&step, &mut trace)),
+            let ended = match attempt.decide(&view) {
+                Step::Done | Step::Again => return trace,
+                Step::Fail(failure) => Err(failure),
+                Step::Ask(request) => self.execute(&mut attempt, request, &mut trace),
             };
             if let Err(failure) = ended {
                 self.record(&failure, &mut trace);
@@ -83,62 +87,72 @@ impl World {
         panic!("the attempt does not end: {trace:#?}");
     }
 
-    fn execute(&mut self, step: &Step, trace: &mut Vec<String>) -> Answer {
-        let refused = |kind: &str, world: &Self| world.refused.contains(&kind);
-        match step {
-            Step::Protect(name, patch) => {
-                assert_eq!(&**name, "pv1");
-                trace.push(format!("pvp {patch}"));
-                if refused("pvp", self) {
-                    return Answer::Refused(forbidden());
-                }
-                assert!(json_patch(self.volume.as_mut().unwrap(), patch));
-                Answer::Written
+    fn execute(
+        &mut self,
+        attempt: &mut Attempt,
+        request: Request,
+        trace: &mut Vec<String>,
+    ) -> Result<(), Failure> {
+        match request {
+            Request::Write(write) => {
+                let Body::Patch(part, patch) = &write.body else {
+                    unreachable!("it only patches")
+                };
+                let kind = match (&write.object, part) {
+                    (Object::Volume(_), _) => "pvp",
+                    (Object::Attachment(_), Part::Main) => "md",
+                    (Object::Attachment(_), Part::Status) => "st",
+                };
+                trace.push(format!("{kind} {}", patch.body()));
+                let result = if self.refused.contains(&kind) {
+                    Err(forbidden())
+                } else {
+                    self.apply(&write.object, patch.body());
+                    Ok(())
+                };
+                let Purpose::Goal(what) = write.purpose else {
+                    unreachable!("it writes nothing else")
+                };
+                attempt.written(what, result)
             }
-            Step::LoadSecret(secret) => {
+            Request::Secret(secret) => {
                 trace.push(format!("get secret {}/{}", secret.namespace, secret.name));
-                match self.secret.clone() {
-                    Ok(Some(secrets)) => Answer::Secret(secrets),
-                    Ok(None) => Answer::SecretNotText,
-                    Err(error) => Answer::Refused(error),
-                }
+                let values = match self.secret.clone() {
+                    Ok(Some(secrets)) => Ok(secrets),
+                    Ok(None) => Err(SecretError::NotText),
+                    Err(error) => Err(SecretError::Unread(error)),
+                };
+                attempt.loaded(secret, values)
             }
-            Step::Prepare(patch) | Step::Release(patch) => {
-                trace.push(format!("md {patch}"));
-                if refused("md", self) {
-                    return Answer::Refused(forbidden());
-                }
-                merge(&mut self.attachment, patch);
-                Answer::Written
+            Request::Call(call) => {
+                let result = self.call.clone().map_err(CallError::Failed);
+                attempt.called(match call {
+                    Call::Publish(call) => {
+                        trace.push(format!("pub {}", request_text(&call)));
+                        let response =
+                            |publish_context| ControllerPublishVolumeResponse { publish_context };
+                        Called::Publish(call, result.map(response))
+                    }
+                    Call::Unpublish(call) => {
+                        let (volume, node) = (&call.volume_id, &call.node_id);
+                        let secrets = secrets_text(&call.secrets);
+                        trace.push(format!("unpub {volume} {node}{secrets}"));
+                        let response = |_| ControllerUnpublishVolumeResponse {};
+                        Called::Unpublish(call, result.map(response))
+                    }
+                })
             }
-            Step::MarkAttached(patch) | Step::MarkDetached(patch) => {
-                trace.push(format!("st {patch}"));
-                if refused("st", self) {
-                    return Answer::Refused(forbidden());
-                }
-                merge(&mut self.attachment, patch);
-                Answer::Written
+            Request::Get(_) | Request::Event(_) => unreachable!("nothing is read"),
+        }
+    }
+
+    fn apply(&mut self, object: &Object, body: &Value) {
+        match object {
+            Object::Volume(name) => {
+                assert_eq!(&**name, "pv1");
+                assert!(json_patch(self.volume.as_mut().unwrap(), body));
             }
-            Step::Publish(request, _) => {
-                trace.push(format!("pub {}", request_text(request)));
-                match self.call.clone() {
-                    Ok(context) => Answer::Published(context),
-                    Err(error) => Answer::Failed(error),
-                }
-            }
-            Step::Unpublish(request, _) => {
-                trace.push(format!(
-                    "unpub {} {}{}",
-                    request.volume_id,
-                    request.node_id,
-                    secrets_text(&request.secrets)
-                ));
-                match self.call.clone() {
-                    Ok(_) => Answer::Unpublished,
-                    Err(error) => Answer::Failed(error),
-                }
-            }
-            Step::Done | Step::Again | Step::Fail(_) => unreachable!(),
+            Object::Attachment(_) => merge(&mut self.attachment, body),
         }
     }
 

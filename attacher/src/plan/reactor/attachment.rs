@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Verdict, Wake};
+use sidecar::controller::request::Part;
 
-use super::{ATTACHMENTS, Answered, Attacher, Failed, Informed, Notice, Step, Wakes};
+use super::{ATTACHMENTS, Attacher, Failed, Informed, Notice, Wakes};
 use crate::model::{Attachment, Text};
-use crate::plan::attachment::{self, Answer, Attempt, Refresh};
-use crate::plan::flight::Target;
+use crate::plan::attachment::{Attempt, Refresh, Step};
 use crate::plan::in_flight::{Key, Start};
 use crate::plan::outcome::{ApiError, Direction, Failure};
+use crate::plan::request::{self, Called, Object, Purpose, Reply, Request};
 use crate::plan::{Driver, fairness};
 
 /// An attempt on a VolumeAttachment.
@@ -22,25 +23,9 @@ pub struct Run {
     start: Start,
     /// The attempt and the newest that it knows of its object, once there is one.
     work: Option<(Attempt, Arc<Attachment>)>,
-    asked: Asked,
     /// A failure that is to be recorded on the object.
     unrecorded: Option<Failure>,
     over: Option<AttemptEnd>,
-}
-
-/// What the attempt waits for.
-enum Asked {
-    Nothing,
-    /// For the object, since the last write may or may not have been applied.
-    Object,
-    /// For the volume, since the caches do not say whether there is one.
-    Volume(Text),
-    /// For what comes of this.
-    Step(attachment::Step),
-    /// For the status of a driver that has nothing to publish.
-    Trivial,
-    /// For the failure to be on record.
-    Record,
 }
 
 /// How the attempt ended.
@@ -67,7 +52,6 @@ impl Run {
             name: name.clone(),
             start,
             work: None,
-            asked: Asked::Nothing,
             unrecorded: None,
             over: None,
         }
@@ -93,12 +77,11 @@ impl Run {
 
     /// Records a failure on the object, as far as that is possible; the failure itself decides about
     /// the retry.
-    fn record(&mut self, failure: &Failure, driver: &Driver, now: Timestamp) -> Option<Step> {
+    fn record(&self, failure: &Failure, driver: &Driver, now: Timestamp) -> Option<Request> {
         let (attempt, current) = self.work.as_ref()?;
         let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let patch = failure.status_patch(current, attempt.direction(), driver, &time)?;
-        self.asked = Asked::Record;
-        Some(Step::PatchStatus(Arc::clone(current), patch))
+        let body = failure.status_patch(current, attempt.direction(), driver, &time)?;
+        Some(request::patch(current, Purpose::Record, Part::Status, body))
     }
 }
 
@@ -108,7 +91,7 @@ impl Attacher {
         run: &mut Run,
         informers: Informed<'_>,
         now: Timestamp,
-    ) -> Option<Step> {
+    ) -> Option<Request> {
         let driver = informers.driver();
         if let Some(failure) = run.unrecorded.take() {
             return run.record(&failure, &driver, now);
@@ -116,9 +99,9 @@ impl Attacher {
         if run.over.is_some() {
             return None;
         }
+        // The last write may or may not have been applied.
         if run.start.doubtful {
-            run.asked = Asked::Object;
-            return Some(Step::Read(run.name.clone()));
+            return Some(Request::Get(Object::Attachment(run.name.clone())));
         }
         if run.work.is_none() {
             run.work = Some(self.start(run, informers, &driver)?);
@@ -129,12 +112,28 @@ impl Attacher {
         let current = run.refresh(informers)?;
         if let Some(volume) = self.unknown_volume(&current, informers) {
             self.in_flight.asked.begin(&run.name, &volume);
-            run.asked = Asked::Volume(volume.clone());
-            return Some(Step::ReadVolume(volume));
+            return Some(Request::Get(Object::Volume(volume)));
         }
         let (attempt, _) = run.work.as_ref()?;
         let step = informers.with_view(&current, |view| attempt.decide(view));
-        self.ask(run, step, current, &driver, now)
+        match step {
+            Step::Done => run.end(AttemptEnd::Done),
+            Step::Again => run.end(AttemptEnd::Again),
+            Step::Fail(failure) => {
+                self.in_flight.failed(&run.name, &failure);
+                let request = run.record(&failure, &driver, now);
+                run.over = Some(AttemptEnd::Failed(failure));
+                request
+            }
+            Step::Ask(request) => {
+                let key = Key::Attachment(run.name.clone());
+                if self.in_flight.may_send(&request, key) {
+                    Some(request)
+                } else {
+                    run.end(AttemptEnd::Waits)
+                }
+            }
+        }
     }
 
     /// The attempt itself, if there is something to work on.
@@ -154,146 +153,78 @@ impl Attacher {
         Some((Attempt::new(&current, run.start.forced), current))
     }
 
-    /// From what the attempt wants to the request or call, unless another one is in the way.
-    fn ask(
-        &mut self,
-        run: &mut Run,
-        step: attachment::Step,
-        current: Arc<Attachment>,
-        driver: &Driver,
-        now: Timestamp,
-    ) -> Option<Step> {
-        let key = || Key::Attachment(current.name.clone());
-        let effect = match &step {
-            attachment::Step::Done => return run.end(AttemptEnd::Done),
-            attachment::Step::Again => return run.end(AttemptEnd::Again),
-            attachment::Step::Fail(failure) => {
-                self.in_flight.failed(&run.name, failure);
-                run.over = Some(AttemptEnd::Failed(failure.clone()));
-                return run.record(failure, driver, now);
-            }
-            attachment::Step::Protect(volume, patch) => {
-                if !self.in_flight.patches.begin(volume, key()) {
-                    return run.end(AttemptEnd::Waits);
-                }
-                Step::PatchVolume(volume.clone(), patch.clone())
-            }
-            attachment::Step::LoadSecret(reference) => Step::LoadSecret(reference.clone()),
-            attachment::Step::Prepare(patch) | attachment::Step::Release(patch) => {
-                Step::PatchAttachment(current, patch.clone())
-            }
-            attachment::Step::MarkAttached(patch) | attachment::Step::MarkDetached(patch) => {
-                Step::PatchStatus(current, patch.clone())
-            }
-            attachment::Step::Publish(request, migrated) => {
-                let target = target(&request.volume_id, &request.node_id);
-                if !self.in_flight.calls.begin(&target, key()) {
-                    return run.end(AttemptEnd::Waits);
-                }
-                Step::Publish(request.clone(), *migrated)
-            }
-            attachment::Step::Unpublish(request, migrated) => {
-                let target = target(&request.volume_id, &request.node_id);
-                if !self.in_flight.calls.begin(&target, key()) {
-                    return run.end(AttemptEnd::Waits);
-                }
-                Step::Unpublish(request.clone(), *migrated)
-            }
-        };
-        run.asked = Asked::Step(step);
-        Some(effect)
-    }
-
     pub(super) fn attachment_answered(
         &mut self,
         run: &mut Run,
-        answered: Answered,
+        reply: Reply,
         informers: Informed<'_>,
         due: &mut Wakes,
     ) {
-        let Answered {
-            answer, attachment, ..
-        } = answered;
-        let found = attachment.is_some();
-        if let (Some((_, current)), Some(answered)) = (&mut run.work, attachment)
-            && (answered.version == 0 || answered.version >= current.version)
-        {
-            self.in_flight.works_on(&run.name, answered.volume.as_ref());
-            *current = answered;
-        }
-        match std::mem::replace(&mut run.asked, Asked::Nothing) {
-            Asked::Nothing => {}
-            Asked::Object => match refused(answer) {
-                Some(error) if !error.is_not_found() => {
-                    run.over = Some(AttemptEnd::Unread(Failure::Reread(error)));
-                }
+        match reply {
+            Reply::Get(Object::Attachment(_), Ok(_)) => run.start.doubtful = false,
+            Reply::Get(Object::Attachment(_), Err(error)) => {
                 // The deletion is on its way as an event.
-                Some(_) | None if !found => run.over = Some(AttemptEnd::Nothing),
-                Some(_) | None => run.start.doubtful = false,
-            },
-            Asked::Volume(name) => self.volume_read(run, name, answer, informers),
-            Asked::Trivial => {
-                run.over = Some(match refused(answer) {
-                    Some(error) if !error.is_not_found() => {
-                        AttemptEnd::Failed(Failure::MarkTrivial(error))
-                    }
-                    Some(_) | None => AttemptEnd::Done,
+                run.over = Some(if error.is_not_found() {
+                    AttemptEnd::Nothing
+                } else {
+                    AttemptEnd::Unread(Failure::Reread(error))
                 });
             }
-            Asked::Record => {
-                if let Some(error) = refused(answer) {
-                    due.notices
-                        .push(Notice::Unrecorded(run.name.clone(), error));
-                }
+            Reply::Get(Object::Volume(name), result) => {
+                self.volume_read(run, name, result.err(), informers);
             }
-            Asked::Step(step) => {
-                self.step_answered(run, &step, answer, &informers.driver());
-                let waiting = self.over_with(&step);
-                self.wake_all(waiting, informers, due);
+            Reply::Write(write, result) => self.written(run, write.purpose, result, due),
+            Reply::Secret(secret, values) => {
+                self.went(run, |attempt| attempt.loaded(secret, values));
+            }
+            Reply::Call(called, _) => {
+                if let (Called::Unpublish(_, Ok(_)), Some((_, current))) = (&called, &run.work) {
+                    self.in_flight.unpublished(current, &informers.driver());
+                }
+                self.went(run, |attempt| attempt.called(called));
             }
         }
     }
 
-    fn step_answered(
+    fn written(
         &mut self,
         run: &mut Run,
-        step: &attachment::Step,
-        answer: Answer,
-        driver: &Driver,
+        purpose: Purpose,
+        result: Result<Option<Arc<Attachment>>, ApiError>,
+        due: &mut Wakes,
     ) {
-        let Some((attempt, current)) = &mut run.work else {
-            return;
-        };
-        match attempt.fold(step, answer) {
-            Ok(()) => self.in_flight.took(step, current, driver),
-            Err(failure) => {
-                self.in_flight.failed(&run.name, &failure);
-                run.over = Some(AttemptEnd::Failed(failure.clone()));
-                run.unrecorded = Some(failure);
+        if let (Some((_, current)), Ok(Some(written))) = (&mut run.work, &result)
+            && (written.version == 0 || written.version >= current.version)
+        {
+            self.in_flight.works_on(&run.name, written.volume.as_ref());
+            *current = Arc::clone(written);
+        }
+        let result = result.map(drop);
+        match (purpose, result) {
+            (Purpose::Goal(what), result) => {
+                self.went(run, |attempt| attempt.written(what, result));
             }
+            (Purpose::MarkTrivial, Err(error)) if !error.is_not_found() => {
+                run.over = Some(AttemptEnd::Failed(Failure::MarkTrivial(error)));
+            }
+            (Purpose::MarkTrivial, _) => run.over = Some(AttemptEnd::Done),
+            (Purpose::Record, Err(error)) => {
+                due.notices
+                    .push(Notice::Unrecorded(run.name.clone(), error));
+            }
+            (Purpose::Record | Purpose::ReleaseVolume, _) => {}
         }
     }
 
-    /// A step ended of which only one at a time is taken: who waited for that.
-    fn over_with(&mut self, step: &attachment::Step) -> Vec<Key> {
-        match step {
-            attachment::Step::Protect(volume, _) => self.in_flight.patches.end(volume),
-            attachment::Step::Publish(request, _) => {
-                let target = target(&request.volume_id, &request.node_id);
-                self.in_flight.calls.end(&target)
-            }
-            attachment::Step::Unpublish(request, _) => {
-                let target = target(&request.volume_id, &request.node_id);
-                self.in_flight.calls.end(&target)
-            }
-            attachment::Step::Done
-            | attachment::Step::Again
-            | attachment::Step::LoadSecret(_)
-            | attachment::Step::Prepare(_)
-            | attachment::Step::MarkAttached(_)
-            | attachment::Step::Release(_)
-            | attachment::Step::MarkDetached(_)
-            | attachment::Step::Fail(_) => Vec::new(),
+    /// The attempt takes in a reply.
+    fn went(&mut self, run: &mut Run, take: impl FnOnce(&mut Attempt) -> Result<(), Failure>) {
+        let Some((attempt, _)) = &mut run.work else {
+            return;
+        };
+        if let Err(failure) = take(attempt) {
+            self.in_flight.failed(&run.name, &failure);
+            run.over = Some(AttemptEnd::Failed(failure.clone()));
+            run.unrecorded = Some(failure);
         }
     }
 
@@ -365,25 +296,5 @@ impl Attacher {
             | AttemptEnd::Again
             | AttemptEnd::Waits => Verdict::Done,
         }
-    }
-}
-
-fn target(volume: &str, node: &str) -> Target {
-    Target {
-        volume: volume.into(),
-        node: node.into(),
-    }
-}
-
-fn refused(answer: Answer) -> Option<ApiError> {
-    match answer {
-        Answer::Refused(error) => Some(error),
-        Answer::Written
-        | Answer::Secret(_)
-        | Answer::SecretNotText
-        | Answer::Published(_)
-        | Answer::Unpublished
-        | Answer::Failed(_)
-        | Answer::Unreachable(_) => None,
     }
 }

@@ -3,24 +3,19 @@
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Attacher, Failed, Informed, Step, Wakes};
+use super::{Attacher, Failed, Informed};
 use crate::plan::View;
-use crate::plan::attachment::Answer;
 use crate::plan::fairness;
 use crate::plan::flight::Target;
 use crate::plan::in_flight::Key;
 use crate::plan::orphan::{self, Orphan, Verdict as Owed};
 use crate::plan::outcome::Failure;
-use crate::plan::request::{self, Secrets};
+use crate::plan::request::{self, Call, Called, Reply, Request, Secrets};
 
 /// An attempt to unpublish it.
 pub struct Run {
     target: Target,
-    /// What is unpublished, once that was looked up.
-    orphan: Option<Orphan>,
     secrets: Option<Secrets>,
-    /// Whether the call is under way.
-    calling: bool,
     over: Option<AttemptEnd>,
 }
 
@@ -36,16 +31,35 @@ impl Run {
     pub(super) fn new(target: &Target) -> Self {
         Self {
             target: target.clone(),
-            orphan: None,
             secrets: None,
-            calling: false,
             over: None,
+        }
+    }
+
+    pub(super) fn answered(&mut self, reply: Reply) {
+        match reply {
+            Reply::Secret(_, Ok(secrets)) => self.secrets = Some(secrets),
+            Reply::Secret(secret, Err(error)) => {
+                self.over = Some(AttemptEnd::Failed(Failure::secret(secret, error)));
+            }
+            Reply::Call(Called::Unpublish(_, result), _) => {
+                self.over = Some(match orphan::unpublished(result) {
+                    Ok(()) => AttemptEnd::Settled,
+                    Err(failure) => AttemptEnd::Failed(failure),
+                });
+            }
+            // It asks for nothing else.
+            Reply::Call(Called::Publish(..), _) | Reply::Get(..) | Reply::Write(..) => {}
         }
     }
 }
 
 impl Attacher {
-    pub(super) fn decide_orphan(&mut self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
+    pub(super) fn decide_orphan(
+        &mut self,
+        run: &mut Run,
+        informers: Informed<'_>,
+    ) -> Option<Request> {
         if run.over.is_some() {
             return None;
         }
@@ -57,51 +71,28 @@ impl Attacher {
         match verdict(&orphan, informers) {
             Owed::Settled => run.over = Some(AttemptEnd::Settled),
             Owed::Wait => run.over = Some(AttemptEnd::Waits),
-            Owed::Unpublish => return self.unpublish(run, orphan),
+            Owed::Unpublish => return self.unpublish(run, &orphan),
         }
         None
     }
 
-    fn unpublish(&mut self, run: &mut Run, orphan: Orphan) -> Option<Step> {
+    fn unpublish(&mut self, run: &mut Run, orphan: &Orphan) -> Option<Request> {
         let secrets = match (&run.secrets, &orphan.secret) {
-            (Some(secrets), _) => secrets.clone(),
-            (None, None) => Secrets::new(),
-            (None, Some(reference)) => {
-                let step = Step::LoadSecret(reference.clone());
-                run.orphan = Some(orphan);
-                return Some(step);
-            }
+            (Some(secrets), _) => secrets,
+            (None, None) => &Secrets::new(),
+            (None, Some(secret)) => return Some(Request::Secret(secret.clone())),
         };
-        let (target, key) = (&run.target, Key::Orphan(run.target.clone()));
-        if !self.in_flight.calls.begin(target, key) {
+        let target = &run.target;
+        let message = request::unpublish(&target.volume, &target.node, secrets);
+        let call = sidecar::controller::Call::new(message, orphan.migrated);
+        let request = Request::Call(Call::Unpublish(call));
+        let may = self
+            .in_flight
+            .may_send(&request, Key::Orphan(target.clone()));
+        if !may {
             run.over = Some(AttemptEnd::Waits);
-            return None;
         }
-        run.calling = true;
-        let request = request::unpublish(&target.volume, &target.node, &secrets);
-        Some(Step::Unpublish(Box::new(request), orphan.migrated))
-    }
-
-    pub(super) fn orphan_answered(
-        &mut self,
-        run: &mut Run,
-        answer: Answer,
-        informers: Informed<'_>,
-        due: &mut Wakes,
-    ) {
-        if std::mem::take(&mut run.calling) {
-            run.over = Some(match orphan::heard(answer) {
-                Ok(()) => AttemptEnd::Settled,
-                Err(failure) => AttemptEnd::Failed(failure),
-            });
-            let waiting = self.in_flight.calls.end(&run.target);
-            self.wake_all(waiting, informers, due);
-        } else if let Some(orphan) = run.orphan.take() {
-            match orphan::secrets(&orphan, answer) {
-                Ok(secrets) => run.secrets = Some(secrets),
-                Err(failure) => run.over = Some(AttemptEnd::Failed(failure)),
-            }
-        }
+        may.then_some(request)
     }
 
     pub(super) fn end_orphan(&mut self, run: Run) -> Verdict<Failed> {

@@ -9,14 +9,14 @@ use sidecar::kube::cache::store;
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
-use sidecar_testkit::sim::server::{Part, Why};
+use sidecar_testkit::sim::server::Part;
 use snapshot_controller::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
 };
 use snapshot_controller::plan::Informers;
 use snapshot_controller::plan::in_flight::Key;
 use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
-use snapshot_controller::plan::step::{Answer, ApiError, Exactly, Object, Refusal, Step};
+use snapshot_controller::plan::step::{Answer, Exactly, Object, Step};
 use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
@@ -317,33 +317,28 @@ impl Program for Controller {
         }
     }
 
-    fn answered(&self, step: &Step, came: Result<Text, Failure>) -> Answer {
-        let refused = |refusal, message: String| Answer::Refused(ApiError { message, refusal });
-        match (step, came) {
+    fn about((step, _): &(Step, Answer)) -> Option<(Kind, Text)> {
+        let Act::Api(request) = Self::act(step) else {
+            return None;
+        };
+        request.about().map(|(kind, key)| (kind, key.clone()))
+    }
+
+    fn answered(step: Step, came: Result<Text, Failure>) -> (Step, Answer) {
+        let answer = match (&step, came) {
             (Step::Read(Object::Claim(_) | Object::Claims(..)), Ok(json)) => {
                 Answer::Read(Some(json))
             }
             (Step::Read(_), Ok(_)) => Answer::Read(None),
             (_, Ok(_)) => Answer::Done,
-            (_, Err(Failure::Unknown)) => refused(Refusal::Unknown, "no answer".to_owned()),
-            (_, Err(Failure::Refused(refusal))) => {
-                let kind = match refusal.why {
-                    Why::NotFound => Refusal::NotFound,
-                    Why::Conflict => Refusal::Conflict,
-                    Why::Exists => Refusal::AlreadyExists,
-                    Why::Invalid => Refusal::Other,
-                };
-                refused(kind, refusal.message)
-            }
-        }
+            (_, Err(failure)) => Answer::Refused(failure.into()),
+        };
+        (step, answer)
     }
 
-    fn said(&self, step: &Step, answer: Answer) -> Answer {
-        self.mutant.controller_hears(step, answer)
-    }
-
-    fn told(&self) -> Answer {
-        Answer::Done
+    fn said(&self, _key: &Key, (step, answer): (Step, Answer)) -> (Step, Answer) {
+        let answer = self.mutant.controller_hears(&step, answer);
+        (step, answer)
     }
 
     fn of(world: &mut World) -> &mut Process<Self> {
@@ -368,19 +363,19 @@ impl Program for Controller {
         }
     }
 
-    fn call(_world: &mut World, _step: &Step, _id: u64) -> Answer {
+    fn call(_world: &mut World, _key: &Key, _call: (Step, u64)) -> (Step, Answer) {
         unreachable!("it knows no driver")
     }
 
-    fn refuse(_step: &Step, _code: Code) -> Answer {
+    fn refuse(_step: Step, _code: Code) -> (Step, Answer) {
         unreachable!("it knows no driver")
     }
 
-    fn away(_step: &Step) -> Answer {
+    fn away(_step: Step) -> (Step, Answer) {
         unreachable!("it knows no driver")
     }
 
-    fn list(_world: &mut World, _handle: &Text) -> Answer {
+    fn list(_world: &mut World, _step: Step) -> (Step, Answer) {
         unreachable!("it knows no driver")
     }
 }

@@ -179,7 +179,7 @@ impl World {
     pub(super) fn is_fenced(&self, act: &Act) -> bool {
         let holds = match act {
             Act::Api(_) => true,
-            Act::Call(_) | Act::List(_) => self.mutant != Mutant::AsksWithoutLease,
+            Act::Call(_) | Act::List => self.mutant != Mutant::AsksWithoutLease,
             Act::Tell => false,
         };
         self.fenced && holds

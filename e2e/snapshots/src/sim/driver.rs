@@ -3,24 +3,25 @@
 //! The storage has each group as one snapshot; what belongs to it is here. A group is cut, and deleted,
 //! member by member: a call that fails may have done a part of that, and the next one does the rest.
 
+mod call;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{
-    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
-    ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
+    GetVolumeGroupSnapshotResponse, ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
 };
 use serde_json::Value;
+use sidecar::controller::CallError;
 use sidecar::text::Text;
-use sidecar_testkit::sim::storage::{Call, Wish, full, plain};
-use snapshotter::plan::step::Answer;
+use sidecar_testkit::sim::storage::{self, Wish, full, plain};
 use tonic::Code;
 
 use super::check::uid_of;
 use super::effect::Effect;
 use super::groups::members_of;
 use super::kind::Kind;
-use super::snapshotter::{Sort, rpc};
+use super::snapshotter::{Sort, failed};
 use super::world::World;
 
 /// A handle that nothing in storage has.
@@ -175,7 +176,7 @@ impl World {
     }
 
     /// A call comes to its end.
-    pub(super) fn ends(&mut self, id: u64, done: Done, taken: (i64, usize)) -> Call {
+    pub(super) fn ends(&mut self, id: u64, done: Done, taken: (i64, usize)) -> storage::Call {
         let call = { self.storage.running.iter() }.find(|call| call.id == id);
         let grouped = match call.map(|call| &call.wish) {
             Some(Wish::Create(name)) => name.starts_with("groupsnapshot-"),
@@ -241,43 +242,6 @@ impl World {
         }
     }
 
-    pub(super) fn succeed<S: Sort>(&mut self, content: &Text, id: u64) -> Answer {
-        let taken = self.taken();
-        let call = self.ends(id, Done::All, taken);
-        let Wish::Create(wished) = call.wish else {
-            self.did::<S>(content, Effect::Removes);
-            return Answer::Deleted;
-        };
-        let Some(handle) = self.storage.named(&wished).cloned() else {
-            return Answer::Failed(rpc(Code::Internal));
-        };
-        self.did::<S>(content, Effect::Takes);
-        if self.groups.is_group(&handle) {
-            let mut group = self.group(&handle);
-            if self.slips(3) {
-                self.misreport(content, &mut group);
-            }
-            let group_snapshot = Some(group);
-            return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
-        }
-        let found = self.storage.snapshots.get_mut(&handle).unwrap();
-        let mut snapshot = shown(&handle, found.size, found.unready == 0);
-        found.unready = found.unready.saturating_sub(1);
-        snapshot.accessible_topology = vec![Topology {
-            segments: [("zone".to_owned(), "a".to_owned())].into(),
-        }];
-        let snapshot = Some(snapshot);
-        Answer::Created(CreateSnapshotResponse { snapshot })
-    }
-
-    /// What the driver did for the attempt on a content.
-    fn did<S: Sort>(&mut self, name: &Text, effect: Effect) {
-        let attempts = S::of(self).attempts.running.iter_mut();
-        for running in attempts.filter(|running| running.key == *name) {
-            running.note.last = Some(effect);
-        }
-    }
-
     /// What it says of a group that is there.
     fn group(&mut self, handle: &Text) -> VolumeGroupSnapshot {
         let whole = self.storage.snapshots.get_mut(handle).unwrap();
@@ -327,11 +291,14 @@ impl World {
     }
 
     /// GetVolumeGroupSnapshot.
-    pub(super) fn shows_group(&mut self, handle: &Text) -> Answer {
+    pub(super) fn shows_group(
+        &mut self,
+        handle: &str,
+    ) -> Result<GetVolumeGroupSnapshotResponse, CallError> {
         if !self.storage.snapshots.contains_key(handle) {
-            return Answer::Failed(rpc(Code::NotFound));
+            return Err(failed(Code::NotFound));
         }
-        let mut group = self.group(handle);
+        let mut group = self.group(&handle.into());
         // One that is not what was asked for beside one that is; in another spelling it would be all of them.
         if self.is_faulty()
             && self.dice.one_in(6)
@@ -341,16 +308,16 @@ impl World {
             group.ready_to_use = true;
         }
         let group_snapshot = Some(group);
-        Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
+        Ok(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
     /// ListSnapshots, for one handle, which the driver may spell in another way.
-    pub(super) fn lists(&mut self, handle: &Text) -> Answer {
+    pub(super) fn lists(&mut self, handle: &str) -> ListSnapshotsResponse {
         let spelled = self.dice.one_in(4);
         let found = if let Some(member) = self.groups.members.get_mut(handle) {
             let late = member.hidden > 0;
             member.hidden = member.hidden.saturating_sub(1);
-            (!late).then(|| member.shown(handle))
+            (!late).then(|| member.shown(&handle.into()))
         } else {
             let handle = plain(handle);
             self.storage.snapshots.get_mut(handle).map(|found| {
@@ -365,10 +332,10 @@ impl World {
         let entry = |snapshot| Entry {
             snapshot: Some(snapshot),
         };
-        Answer::Listed(ListSnapshotsResponse {
+        ListSnapshotsResponse {
             entries: found.map(entry).into_iter().collect(),
             next_token: String::new(),
-        })
+        }
     }
 }
 

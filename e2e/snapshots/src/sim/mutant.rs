@@ -12,14 +12,17 @@ mod group;
 
 use std::sync::Arc;
 
+use sidecar::controller::CallError;
+use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::CONTENT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
 use snapshot_controller::plan::step as asked;
-use snapshotter::model::{Content, Policy};
+use snapshotter::model::{Content, Kind, Policy};
 use snapshotter::plan::patch;
-use snapshotter::plan::reactor::Request;
-use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
+use snapshotter::plan::request::{
+    Call, Called, ContentWrite, Purpose, Reply, Request, StatusWrite, Write,
+};
 use tonic::Code;
 
 use super::world::Faults;
@@ -253,62 +256,91 @@ impl Mutant {
         seen
     }
 
-    pub(super) fn snapshotter_wants(self, request: Request, content: Option<&Content>) -> Request {
+    pub(super) fn snapshotter_wants(
+        self,
+        request: Request,
+        name: &Text,
+        content: Option<&Content>,
+    ) -> Request {
         let Some(content) = content.filter(|_| self != Self::None) else {
             return request;
         };
-        let step = match (self, request.step) {
-            (Self::UnmarksFirst, Step::PatchStatus(StatusWrite::Report(_), _))
-                if content.being_created =>
-            {
-                Step::Patch(Write::Unmark, patch::unmark(content))
-            }
-            (Self::ReleasesFirst, Step::Delete(_)) if content.is_protected() => {
-                Step::Patch(Write::Release, patch::release(content))
-            }
-            (Self::NamesAnew, Step::Create(mut call)) => {
-                call.name = format!("{}-{}", call.name, content.version);
-                Step::Create(call)
-            }
-            (Self::ForgetsMark, Step::Patch(Write::Mark, mut body)) => {
-                let metadata = body["metadata"].as_object_mut().unwrap();
-                metadata.remove("annotations");
-                metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
-                Step::Patch(Write::Mark, body)
-            }
-            (_, step) => self.wants_of_group(step, content),
+        let write = |what, body| {
+            Request::Write(Write {
+                purpose: Purpose::Content(what),
+                object: name.clone(),
+                uid: None,
+                body: Body::Patch(Part::Main, Patch::Merge(body)),
+            })
         };
-        Request { step, ..request }
+        match (self, request) {
+            (Self::UnmarksFirst, Request::Write(asked))
+                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
+                    && content.being_created =>
+            {
+                write(ContentWrite::Unmark, patch::unmark(content))
+            }
+            (Self::UnmarksGroupsFirst, Request::Write(asked))
+                if matches!(asked.purpose, Purpose::Status(StatusWrite::Report(_)))
+                    && content.being_created
+                    && content.kind() == Kind::Group =>
+            {
+                write(ContentWrite::Unmark, patch::unmark(content))
+            }
+            (Self::ReleasesFirst, Request::Call(Call::Delete(_))) if content.is_protected() => {
+                write(ContentWrite::Release, patch::release(content))
+            }
+            (Self::NamesAnew, Request::Call(Call::Create(mut call))) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Request::Call(Call::Create(call))
+            }
+            (Self::ForgetsMark, Request::Write(mut asked))
+                if asked.purpose == Purpose::Content(ContentWrite::Mark) =>
+            {
+                if let Body::Patch(_, Patch::Merge(body)) = &mut asked.body {
+                    let metadata = body["metadata"].as_object_mut().unwrap();
+                    metadata.remove("annotations");
+                    metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
+                }
+                Request::Write(asked)
+            }
+            (_, request) => self.wants_of_group(request, content),
+        }
     }
 
-    pub(super) fn snapshotter_hears(
-        self,
-        step: &Step,
-        answer: Answer,
-        content: Option<&Content>,
-    ) -> Answer {
-        match (self, step, answer) {
-            (Self::TakesTimeoutForFinal, Step::Create(_), Answer::Failed(mut error))
-                if error.code == Code::DeadlineExceeded =>
-            {
+    pub(super) fn snapshotter_hears(self, reply: Reply, content: Option<&Content>) -> Reply {
+        match reply {
+            Reply::Call(called, took) => Reply::Call(self.hears_call(called, content), took),
+            reply => reply,
+        }
+    }
+
+    fn hears_call(self, called: Called, content: Option<&Content>) -> Called {
+        match (self, called) {
+            (
+                Self::TakesTimeoutForFinal,
+                Called::Create(call, Err(CallError::Failed(mut error))),
+            ) if error.code == Code::DeadlineExceeded => {
                 error.code = Code::Internal;
-                Answer::Failed(error)
+                Called::Create(call, Err(CallError::Failed(error)))
             }
-            (Self::BelievesDeleted, Step::Delete(_), Answer::Failed(_)) => Answer::Deleted,
-            (Self::TakesCutForReady, _, Answer::Created(mut answer)) => {
-                if let Some(snapshot) = &mut answer.snapshot {
+            (Self::BelievesDeleted, Called::Delete(call, Err(CallError::Failed(_)))) => {
+                Called::Delete(call, Ok(Default::default()))
+            }
+            (Self::TakesCutForReady, Called::Create(call, Ok(mut response))) => {
+                if let Some(snapshot) = &mut response.snapshot {
                     snapshot.ready_to_use = true;
                 }
-                Answer::Created(answer)
+                Called::Create(call, Ok(response))
             }
-            (Self::TakesOther, _, Answer::Created(mut answer)) => {
+            (Self::TakesOther, Called::Create(call, Ok(mut response))) => {
                 let record = content.and_then(|content| content.handle());
-                if let (Some(record), Some(snapshot)) = (record, &mut answer.snapshot) {
+                if let (Some(record), Some(snapshot)) = (record, &mut response.snapshot) {
                     snapshot.snapshot_id = record.to_string();
                 }
-                Answer::Created(answer)
+                Called::Create(call, Ok(response))
             }
-            (_, step, answer) => self.hears_of_group(step, answer, content),
+            (_, called) => self.hears_of_group(called, content),
         }
     }
 }

@@ -4,11 +4,12 @@
 use std::convert::Infallible;
 
 use sidecar::controller::reactor::DueOf;
+use sidecar::refusal::{ApiError, Refusal};
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{
-    self, AnswerOf, Attempts, InformersOf, KeyOf, Simulated, StepOf,
+    self, Attempts, InformersOf, KeyOf, ReplyOf, RequestOf, Simulated,
 };
-use sidecar_testkit::sim::server::Refused;
+use sidecar_testkit::sim::server::{Refused, Why};
 use sidecar_testkit::sim::storage::Wish;
 
 use super::effect::Effect;
@@ -17,13 +18,13 @@ use super::mutant::Mutant;
 use super::request::Request;
 use super::world::World;
 
-/// What a step asks of whom.
+/// What a request asks of whom.
 pub(super) enum Act {
     Api(Request),
     /// The driver's call.
     Call(Wish),
-    /// The driver's list, for one handle.
-    List(Text),
+    /// The driver's list.
+    List,
     /// An event, which needs no answer.
     Tell,
 }
@@ -33,6 +34,24 @@ pub(super) enum Failure {
     Refused(Refused),
     /// Whether it was applied is not known.
     Unknown,
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let (refusal, message) = match failure {
+            Failure::Unknown => (Refusal::Unknown, "no answer".to_owned()),
+            Failure::Refused(refused) => {
+                let refusal = match refused.why {
+                    Why::NotFound => Refusal::NotFound,
+                    Why::Conflict => Refusal::Conflict,
+                    Why::Exists => Refusal::AlreadyExists,
+                    Why::Invalid => Refusal::Other,
+                };
+                (refusal, refused.message)
+            }
+        };
+        Self { message, refusal }
+    }
 }
 
 pub(super) type Running<P> = attempts::Running<P>;
@@ -46,7 +65,7 @@ pub(super) struct Note {
     pub(super) last: Option<Effect>,
 }
 
-/// What the two programs differ in: their caches, and the words of their steps.
+/// What the two programs differ in: their caches, and the words of their requests.
 pub(super) trait Program:
     Simulated<Object = Text, Waiting = Infallible, Note = Note> + Sized
 {
@@ -70,20 +89,22 @@ pub(super) trait Program:
         about: (Kind, &Text),
         json: Option<&str>,
     ) -> Dues<Self>;
-    fn decided(&self, key: &KeyOf<Self>, step: StepOf<Self>) -> StepOf<Self>;
+    fn decided(&self, key: &KeyOf<Self>, request: RequestOf<Self>) -> RequestOf<Self>;
     fn retries(&self) -> bool;
-    fn act(step: &StepOf<Self>) -> Act;
-    fn answered(&self, step: &StepOf<Self>, came: Result<Text, Failure>) -> AnswerOf<Self>;
-    fn said(&self, step: &StepOf<Self>, answer: AnswerOf<Self>) -> AnswerOf<Self>;
-    fn told(&self) -> AnswerOf<Self>;
+    fn act(request: &RequestOf<Self>) -> Act;
+    /// The object that is read or written, if it is one.
+    fn about(reply: &ReplyOf<Self>) -> Option<(Kind, Text)>;
+    fn answered(request: RequestOf<Self>, came: Result<Text, Failure>) -> ReplyOf<Self>;
+    fn said(&self, key: &KeyOf<Self>, reply: ReplyOf<Self>) -> ReplyOf<Self>;
     fn of(world: &mut World) -> &mut Process<Self>;
-    /// What must be true of a step at the moment at which it is decided on.
-    fn hold(world: &mut World, key: &KeyOf<Self>, step: &StepOf<Self>);
-    /// A call's answer; which of its effects are there is known to the storage.
-    fn call(world: &mut World, step: &StepOf<Self>, id: u64) -> AnswerOf<Self>;
-    fn refuse(step: &StepOf<Self>, code: tonic::Code) -> AnswerOf<Self>;
-    fn away(step: &StepOf<Self>) -> AnswerOf<Self>;
-    fn list(world: &mut World, handle: &Text) -> AnswerOf<Self>;
+    /// What must be true of a request at the moment at which it is decided on.
+    fn hold(world: &mut World, key: &KeyOf<Self>, request: &RequestOf<Self>);
+    /// What comes of a call; which of its effects are there is known to the storage.
+    fn call(world: &mut World, key: &KeyOf<Self>, call: (RequestOf<Self>, u64)) -> ReplyOf<Self>;
+    fn refuse(request: RequestOf<Self>, code: tonic::Code) -> ReplyOf<Self>;
+    fn away(request: RequestOf<Self>) -> ReplyOf<Self>;
+    /// The driver's list, or an event, which needs nobody.
+    fn list(world: &mut World, request: RequestOf<Self>) -> ReplyOf<Self>;
 }
 
 pub(super) struct Process<P: Program> {
@@ -109,11 +130,12 @@ impl<P: Program> Process<P> {
         self.attempts.begin(key, self.known.informers());
     }
 
-    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
-    pub(super) fn decide(&mut self, index: usize) -> Option<StepOf<P>> {
+    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
+    pub(super) fn decide(&mut self, index: usize) -> Option<RequestOf<P>> {
         let (attempts, informers) = (&mut self.attempts, self.known.informers());
-        if let Some(step) = attempts.decide(index, informers) {
-            return Some(self.known.decided(&attempts.running[index].key, step));
+        if let Some(request) = attempts.decide(index, informers) {
+            let key = &attempts.running[index].key;
+            return Some(self.known.decided(key, request));
         }
         let (key, verdict, due) = attempts.end(index, informers);
         attempts.take(due);
@@ -123,23 +145,16 @@ impl<P: Program> Process<P> {
         None
     }
 
-    /// The answer arrives: first in the cache, then in the attempt.
-    pub(super) fn answer(
-        &mut self,
-        index: usize,
-        (step, answer): (StepOf<P>, AnswerOf<P>),
-        json: Option<&str>,
-    ) {
-        if let Act::Api(request) = P::act(&step) {
-            let (known, reactor) = (&mut self.known, &mut self.attempts.reactor);
-            let about = request.about();
-            let dues = about.map(|about| known.end_write(reactor, about, json));
-            let dues = dues.into_iter().flatten();
-            dues.for_each(|due| self.attempts.take(due));
+    /// The reply arrives: first in the cache, then in the attempt.
+    pub(super) fn answer(&mut self, index: usize, reply: ReplyOf<P>, json: Option<&str>) {
+        if let Some((kind, key)) = P::about(&reply) {
+            let reactor = &mut self.attempts.reactor;
+            let dues = self.known.end_write(reactor, (kind, &key), json);
+            dues.into_iter().for_each(|due| self.attempts.take(due));
         }
-        let answer = self.known.said(&step, answer);
+        let reply = self.known.said(&self.attempts.running[index].key, reply);
         let informers = self.known.informers();
-        let due = { &mut self.attempts }.answer(index, (step, answer), informers);
+        let due = { &mut self.attempts }.answer(index, reply, informers);
         self.attempts.take(due);
     }
 

@@ -1,25 +1,26 @@
 //! `csi-snapshotter`: its caches, and the words of its steps. It is two controllers of one object that
 //! ships, one for single snapshots and one for groups, in one process.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sidecar::controller::reactor::Reactor;
+use sidecar::controller::{CallError, Calls as _};
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::rest::remembered;
-use sidecar_testkit::sim::server::{Part, Why};
+use sidecar_testkit::sim::server::Part;
 use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::{Class, Content};
 use snapshotter::plan::driver::Abilities;
-use snapshotter::plan::outcome::{ApiError, Refusal, RpcError};
-use snapshotter::plan::reactor::{Change, Request as Decided};
+use snapshotter::plan::outcome::RpcError;
+use snapshotter::plan::reactor::Change;
+use snapshotter::plan::request::{Call, Called, Purpose, Reply, Request as Decided};
 use snapshotter::plan::settings::Name;
-use snapshotter::plan::step::{Answer, Step};
 use snapshotter::plan::{Driver, Informers, Settings, Snapshotter as Shipped};
 use tonic::Code;
 
@@ -258,7 +259,7 @@ impl<S: Sort> Program for Snapshotter<S> {
     fn decided(&self, name: &Text, request: Decided) -> Decided {
         let content = self.contents.store.get(name);
         self.mutant
-            .snapshotter_wants(request, content.map(|known| &**known))
+            .snapshotter_wants(request, name, content.map(|known| &**known))
     }
 
     fn retries(&self) -> bool {
@@ -266,61 +267,57 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn act(request: &Decided) -> Act {
-        let name = request.content.clone();
-        let patch = |part, body: &serde_json::Value| {
-            let request = Request::Patch(S::CONTENT, name.clone(), part, body.clone());
-            Act::Api(request)
-        };
-        match &request.step {
-            Step::Read => Act::Api(Request::Read(S::CONTENT, name)),
-            Step::Patch(_, body) => patch(Part::Main, body),
-            Step::PatchStatus(_, body) => patch(Part::Status, body),
-            Step::Announce(_) => Act::Tell,
-            Step::LoadSecret(_, of) => {
-                let key = format!("{}/{}", of.namespace, of.name);
+        match request {
+            Decided::Get(name) => Act::Api(Request::Read(S::CONTENT, name.clone())),
+            Decided::Write(write) => {
+                let part = match write.purpose {
+                    Purpose::Content(_) => Part::Main,
+                    Purpose::Status(_) => Part::Status,
+                };
+                let body = write.body.patch().clone();
+                Act::Api(Request::Patch(S::CONTENT, write.object.clone(), part, body))
+            }
+            Decided::Event(_) => Act::Tell,
+            Decided::Secret(wanted) => {
+                let key = format!("{}/{}", wanted.secret.namespace, wanted.secret.name);
                 Act::Api(Request::Read(Kind::Secret, key.into()))
             }
-            Step::Create(call) => Act::Call(Wish::Create(call.name.clone())),
-            Step::CreateGroup(call) => Act::Call(Wish::Create(call.name.clone())),
-            Step::Delete(call) => Act::Call(Wish::Delete(plain(&call.snapshot_id).into())),
-            Step::DeleteGroup(call) => {
-                Act::Call(Wish::Delete(call.group_snapshot_id.as_str().into()))
-            }
-            Step::List(call) => Act::List(call.snapshot_id.as_str().into()),
-            Step::GetGroup(call) => Act::List(call.group_snapshot_id.as_str().into()),
-            Step::Get(_) => unreachable!("the driver lists"),
+            Decided::Call(call) => Act::Call(match call {
+                Call::Create(call) => Wish::Create(call.name.clone()),
+                Call::CreateGroup(call) => Wish::Create(call.name.clone()),
+                Call::Delete(call) => Wish::Delete(plain(&call.snapshot_id).into()),
+                Call::DeleteGroup(call) => Wish::Delete(call.group_snapshot_id.as_str().into()),
+                Call::List(_) | Call::Get(_) | Call::GetGroup(_) => return Act::List,
+            }),
         }
     }
 
-    fn answered(&self, request: &Decided, came: Result<Text, Failure>) -> Answer {
-        let refused = |refusal, message: String| Answer::Refused(ApiError { message, refusal });
-        match (&request.step, came) {
-            (Step::LoadSecret(..), Ok(_)) => {
-                Answer::Secret(BTreeMap::from([("u".to_owned(), "s".to_owned())]))
+    fn about(reply: &Reply) -> Option<(Kind, Text)> {
+        match reply {
+            Reply::Get(name, _) => Some((S::CONTENT, name.clone())),
+            Reply::Write(write, _) => Some((S::CONTENT, write.object.clone())),
+            Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => None,
+        }
+    }
+
+    fn answered(request: Decided, came: Result<Text, Failure>) -> Reply {
+        match (request, came) {
+            (Decided::Get(name), Ok(_)) => Reply::Get(name, Ok(())),
+            (Decided::Write(write), Ok(_)) => Reply::Write(write, Ok(())),
+            (Decided::Secret(wanted), Ok(_)) => {
+                Reply::Secret(wanted, Ok([("u".to_owned(), "s".to_owned())].into()))
             }
-            (_, Ok(_)) => Answer::Done,
-            (_, Err(Failure::Unknown)) => refused(Refusal::Unknown, "no answer".to_owned()),
-            (_, Err(Failure::Refused(refusal))) => {
-                let kind = match refusal.why {
-                    Why::NotFound => Refusal::NotFound,
-                    Why::Conflict => Refusal::Conflict,
-                    Why::Exists => Refusal::AlreadyExists,
-                    Why::Invalid => Refusal::Other,
-                };
-                refused(kind, refusal.message)
+            (request, Err(failure)) => request.refused(failure.into()),
+            (Decided::Call(_) | Decided::Event(_), Ok(_)) => {
+                unreachable!("no request to the API server")
             }
         }
     }
 
-    fn said(&self, request: &Decided, answer: Answer) -> Answer {
-        let content = self.contents.store.get(&request.content);
+    fn said(&self, name: &Text, reply: Reply) -> Reply {
+        let content = self.contents.store.get(name);
         let content = content.map(|known| &**known);
-        self.mutant
-            .snapshotter_hears(&request.step, answer, content)
-    }
-
-    fn told(&self) -> Answer {
-        Answer::Done
+        self.mutant.snapshotter_hears(reply, content)
     }
 
     fn of(world: &mut World) -> &mut Process<Self> {
@@ -328,56 +325,72 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn hold(world: &mut World, name: &Text, request: &Decided) {
-        match &request.step {
-            Step::Create(call) => world.hold_create(name, call),
-            Step::Delete(call) => world.hold_delete(name, call),
-            Step::CreateGroup(call) => world.hold_group_create(name, call),
-            Step::DeleteGroup(call) => world.hold_group_delete(name, call),
-            Step::Read
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Announce(_)
-            | Step::LoadSecret(..)
-            | Step::List(_)
-            | Step::Get(_)
-            | Step::GetGroup(_) => {}
+        match request {
+            Decided::Call(Call::Create(call)) => world.hold_create(name, call),
+            Decided::Call(Call::Delete(call)) => world.hold_delete(name, call),
+            Decided::Call(Call::CreateGroup(call)) => world.hold_group_create(name, call),
+            Decided::Call(Call::DeleteGroup(call)) => world.hold_group_delete(name, call),
+            _ => {}
         }
     }
 
-    fn call(world: &mut World, request: &Decided, id: u64) -> Answer {
-        let name = &request.content;
+    fn call(world: &mut World, name: &Text, (request, id): (Decided, u64)) -> Reply {
         let fails = if S::CONTENT == Kind::GroupContent {
             world.slips(4)
         } else {
             world.is_faulty() && world.dice.one_in(4)
         };
         if fails {
-            return Answer::Failed(rpc(world.fail::<S>(name, id)));
+            let code = world.fail::<S>(name, id);
+            return Self::refuse(request, code);
         }
-        world.succeed::<S>(name, id)
+        let called = world.succeed::<S>(name, call(request), id);
+        Reply::Call(called, Duration::ZERO)
     }
 
-    fn refuse(_request: &Decided, code: Code) -> Answer {
-        Answer::Failed(rpc(code))
+    fn refuse(request: Decided, code: Code) -> Reply {
+        Reply::Call(call(request).failed(failed(code)), Duration::ZERO)
     }
 
-    fn away(_request: &Decided) -> Answer {
-        Answer::Unreachable(rpc(Code::Unavailable))
+    fn away(request: Decided) -> Reply {
+        let away = CallError::Unreachable(rpc(Code::Unavailable));
+        Reply::Call(call(request).failed(away), Duration::ZERO)
     }
 
-    fn list(world: &mut World, handle: &Text) -> Answer {
+    fn list(world: &mut World, request: Decided) -> Reply {
+        if let Decided::Event(event) = request {
+            return Reply::Event(event);
+        }
         if world.is_faulty() && world.dice.one_in(6) {
-            return Answer::Failed(rpc(Code::DeadlineExceeded));
+            return Self::refuse(request, Code::DeadlineExceeded);
         }
-        if S::CONTENT == Kind::GroupContent {
-            world.shows_group(handle)
-        } else {
-            world.lists(handle)
-        }
+        let called = match call(request) {
+            Call::GetGroup(call) => {
+                let group = world.shows_group(&call.group_snapshot_id);
+                Called::GetGroup(call, group)
+            }
+            Call::List(call) => {
+                let page = world.lists(&call.snapshot_id);
+                Called::List(call, Ok(page))
+            }
+            call => unreachable!("the driver lists: {call:?}"),
+        };
+        Reply::Call(called, Duration::ZERO)
     }
 }
 
-pub(super) fn rpc(code: Code) -> RpcError {
+fn call(request: Decided) -> Call {
+    let Decided::Call(call) = request else {
+        unreachable!("no call")
+    };
+    call
+}
+
+pub(super) fn failed(code: Code) -> CallError {
+    CallError::Failed(rpc(code))
+}
+
+fn rpc(code: Code) -> RpcError {
     let message = "simulated".into();
     RpcError { code, message }
 }

@@ -1,7 +1,7 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
 use sidecar::text::Text;
-use sidecar_testkit::sim::attempts::StepOf;
+use sidecar_testkit::sim::attempts::RequestOf;
 use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::server::{Refused, Why};
 
@@ -20,13 +20,13 @@ impl World {
                 }
                 return self.decide::<P>(index);
             }
-            State::Sent(step) => self.arrive::<P>(index, step),
-            State::Calling(step, id) => {
-                let answer = P::call(self, &step, id);
-                State::Answered(step, answer, None)
+            State::Sent(request) => self.arrive::<P>(index, request),
+            State::Calling(request, id) => {
+                let key = P::of(self).attempts.running[index].key.clone();
+                State::Answered(P::call(self, &key, (request, id)), None)
             }
-            State::Answered(step, answer, json) => {
-                return P::of(self).answer(index, (step, answer), json.as_deref());
+            State::Answered(reply, json) => {
+                return P::of(self).answer(index, reply, json.as_deref());
             }
             State::Fenced => State::Fenced,
         };
@@ -53,51 +53,39 @@ impl World {
 
     fn decide<P: Program>(&mut self, index: usize) {
         let key = P::of(self).attempts.running[index].key.clone();
-        let Some(step) = P::of(self).decide(index) else {
+        let Some(request) = P::of(self).decide(index) else {
             return;
         };
-        let act = P::act(&step);
+        let act = P::act(&request);
         if self.is_fenced(&act) {
             P::of(self).attempts.enter(index, State::Fenced);
             return;
         }
         self.spin();
-        P::hold(self, &key, &step);
+        P::hold(self, &key, &request);
         let state = match act {
-            Act::Api(request) => {
-                if let Some(about) = request.about() {
+            Act::Api(sent) => {
+                if let Some(about) = sent.about() {
                     P::of(self).known.begin_write(about);
                 }
-                State::Sent(step)
+                State::Sent(request)
             }
-            Act::Call(_) | Act::List(_) if self.away => {
-                let answer = P::away(&step);
-                State::Answered(step, answer, None)
-            }
+            Act::Call(_) | Act::List if self.away => State::Answered(P::away(request), None),
             Act::Call(wish) => match self.begins(wish) {
-                Ok(id) => State::Calling(step, id),
-                Err(code) => {
-                    let answer = P::refuse(&step, code);
-                    State::Answered(step, answer, None)
-                }
+                Ok(id) => State::Calling(request, id),
+                Err(code) => State::Answered(P::refuse(request, code), None),
             },
-            Act::List(_) => State::Sent(step),
-            Act::Tell => {
-                let answer = P::of(self).known.told();
-                State::Answered(step, answer, None)
-            }
+            Act::List => State::Sent(request),
+            Act::Tell => State::Answered(P::list(self, request), None),
         };
         P::of(self).attempts.enter(index, state);
     }
 
     /// A request reaches the API server, or the driver's list.
-    fn arrive<P: Program>(&mut self, index: usize, step: StepOf<P>) -> State<P> {
-        let request = match P::act(&step) {
+    fn arrive<P: Program>(&mut self, index: usize, asked: RequestOf<P>) -> State<P> {
+        let request = match P::act(&asked) {
             Act::Api(request) => request,
-            Act::List(handle) => {
-                let answer = P::list(self, &handle);
-                return State::Answered(step, answer, None);
-            }
+            Act::List => return State::Answered(P::list(self, asked), None),
             Act::Call(_) | Act::Tell => unreachable!("never sent to the API server"),
         };
         let fate = self.fate(&request);
@@ -140,8 +128,7 @@ impl World {
         } else {
             came
         };
-        let answer = P::of(self).known.answered(&step, came);
-        State::Answered(step, answer, json)
+        State::Answered(P::answered(asked, came), json)
     }
 
     fn fate(&mut self, request: &Request) -> Fate {

@@ -1,12 +1,16 @@
 //! What came of reading an object that is in doubt, or of which the caches show nothing.
 
 use super::{Attempt, Doubts, Problem};
-use crate::plan::step::Answer;
+use crate::plan::outcome::ApiError;
 
 impl Attempt {
     /// What came of reading an object again.
-    pub(super) fn read(&mut self, answer: Answer, settle: fn(&mut Doubts)) -> Result<(), Problem> {
-        let Answer::Refused(error) = answer else {
+    pub(super) fn read(
+        &mut self,
+        result: Result<(), ApiError>,
+        settle: fn(&mut Doubts),
+    ) -> Result<(), Problem> {
+        let Err(error) = result else {
             settle(&mut self.doubts);
             return Ok(());
         };

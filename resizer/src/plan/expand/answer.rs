@@ -7,7 +7,7 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 use crate::model::Quantity;
 use crate::plan::outcome::Cause;
 use crate::plan::patch::Capacity;
-use crate::plan::step::Announcement;
+use crate::plan::request::Announcement;
 
 /// What there is now.
 #[derive(Debug)]

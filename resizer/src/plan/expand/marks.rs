@@ -1,8 +1,9 @@
 //! What is remembered of a claim's expansion, and how it is brought to an end.
 
 use crate::model::{Claim, Quantity};
+use crate::plan::attempt::End;
 use crate::plan::outcome::{Cause, Failure};
-use crate::plan::step::{Announcement, ClaimWrite, End, Step};
+use crate::plan::request::{About, Announcement, ClaimWrite, Request};
 use crate::plan::view::View;
 
 /// What is remembered of a claim's expansion from attempt to attempt.
@@ -83,13 +84,17 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    pub(super) fn next(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
+    pub(super) fn next(
+        &self,
+        view: &View<'_>,
+        claim: &Claim,
+        about: &About,
+    ) -> Result<Request, End> {
         if let Some(announcement) = self.left.last() {
-            return Step::Announce(announcement.clone());
+            return Ok(about.announce(announcement.clone()));
         }
-        let claim = claim.and_then(Claim::detail);
-        let more = claim.filter(|claim| claim.wants_growth());
-        Step::End(match (more, &self.short) {
+        let more = claim.detail().filter(|claim| claim.wants_growth());
+        Err(match (more, &self.short) {
             (Some(claim), Some(cause)) => {
                 let driver = view.driver.name.clone();
                 End::Failed(Failure::Expand(claim.volume.clone(), driver, cause.clone()))

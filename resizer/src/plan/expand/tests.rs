@@ -8,7 +8,9 @@ use crate::model::{ClaimPhase, Quantity, ResizeStatus, Source};
 use crate::plan::in_flight::Next;
 use crate::plan::outcome::RpcError;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{NOW, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size};
+use crate::testing::{
+    NOW, about, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size,
+};
 
 mod call;
 mod late;
@@ -556,7 +558,7 @@ fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
         Refusal::Unknown,
         Refusal::Other,
     ] {
-        let mut expansion = Expansion::new(&Start::default());
+        let mut expansion = Expansion::new(&about(&claim()), &Start::default());
         let mark = serde_json::json!({ "status": { "allocatedResourceStatuses": {} } });
         expansion.refused(ClaimWrite::MarkResizing, &mark, refusal);
         assert!(expansion.marks.settled, "{refusal:?}");

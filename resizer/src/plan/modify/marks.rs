@@ -2,7 +2,8 @@
 
 use crate::keys::MODIFYING_VOLUME;
 use crate::model::{Claim, ClaimDetail, Text};
-use crate::plan::step::{Announcement, End, Step};
+use crate::plan::attempt::End;
+use crate::plan::request::{About, Announcement, Request};
 
 /// What is remembered of a claim's modification from attempt to attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,14 +61,14 @@ pub(super) struct Finished {
 }
 
 impl Finished {
-    pub(super) fn next(&self, claim: Option<&ClaimDetail>) -> Step {
+    pub(super) fn next(&self, claim: Option<&ClaimDetail>, about: &About) -> Result<Request, End> {
         if let Some(announcement) = &self.left {
-            return Step::Announce(announcement.clone());
+            return Ok(about.announce(announcement.clone()));
         }
         // A claim that took its wish back may have the condition no longer, and that is all.
         let more = claim
             .is_some_and(|claim| claim.wants_change() && !claim.has_condition(MODIFYING_VOLUME));
-        Step::End(if more { End::Again } else { End::Done })
+        Err(if more { End::Again } else { End::Done })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::{ClaimPhase, Condition, Modify, Source};
 use crate::plan::Task;
 use crate::plan::in_flight::Next;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{claim, class, condition, csi, in_tree, kind};
+use crate::testing::{about, claim, class, condition, csi, in_tree, kind};
 
 const NOTHING: [&str; 0] = [];
 
@@ -608,8 +608,8 @@ fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
         Refusal::Unknown,
         Refusal::Other,
     ] {
-        let mut modification = Modification::new(&Start::default());
-        modification.refused(ClaimWrite::MarkModifying, refusal, "ns/c1");
+        let mut modification = Modification::new(&about(&claim()), &Start::default());
+        modification.refused(ClaimWrite::MarkModifying, refusal);
         assert!(modification.marks.settled, "{refusal:?}");
     }
 }

@@ -8,30 +8,32 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use crate::controller::reactor::Reactor;
+use crate::controller::request::Ask;
 
-/// More steps than an attempt of almost any controller needs.
-pub const MOST_STEPS: u32 = 256;
+/// More requests than an attempt of almost any controller needs.
+pub const MOST_REQUESTS: u32 = 256;
 
-/// A controller is told of so many steps that they were not taken, each of which should end its attempt.
+/// A controller is told of so many requests that they were not sent, each of which should end its attempt.
 const UNSENT: u32 = 8;
 
 /// What one attempt has done so far.
 #[derive(Debug)]
 pub struct Bound {
     most: u32,
-    taken: u32,
+    sent: u32,
     unsent: u32,
+    /// The write that the attempt waits for.
+    write: Option<u64>,
     written: HashSet<u64>,
 }
 
-/// Why a step is not taken.
+/// Why a request is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Circle {
     /// The attempt has written the same to the same object before.
     EqualWrite,
-    /// The attempt has taken this many steps.
-    Steps(u32),
+    /// The attempt has made this many requests.
+    Requests(u32),
 }
 
 impl fmt::Display for Circle {
@@ -41,47 +43,51 @@ impl fmt::Display for Circle {
                 "not written again: the API server has accepted this very write, and the object does not \
                  show it; an older CustomResourceDefinition or an admission webhook may drop what is written",
             ),
-            Self::Steps(steps) => write!(out, "given up for now after {steps} steps"),
+            Self::Requests(sent) => write!(out, "given up for now after {sent} steps"),
         }
     }
 }
 
 impl Bound {
-    /// For an attempt of `most` steps.
+    /// For an attempt of `most` requests.
     pub fn new(most: u32) -> Self {
         Self {
             most,
-            taken: 0,
+            sent: 0,
             unsent: 0,
+            write: None,
             written: HashSet::new(),
         }
     }
 
-    /// Whether the attempt may take this step.
+    /// Whether the attempt may make this request.
     ///
     /// # Errors
-    /// It may not: the step is to be answered with [`Reactor::unsent`].
-    pub fn admit<R: Reactor>(&mut self, step: &R::Step) -> Result<(), Circle> {
-        let circle = if self.taken >= self.most {
-            Some(Circle::Steps(self.taken))
-        } else if R::write(step).is_some_and(|write| self.written.contains(&hash(&write))) {
+    /// It may not: the request is to be answered with [`Ask::unsent`].
+    pub fn admit(&mut self, request: &impl Ask) -> Result<(), Circle> {
+        self.write = request.write().map(|write| hash(&write));
+        let circle = if self.sent >= self.most {
+            Some(Circle::Requests(self.sent))
+        } else if self
+            .write
+            .is_some_and(|write| self.written.contains(&write))
+        {
             Some(Circle::EqualWrite)
         } else {
-            self.taken += 1;
+            self.sent += 1;
             None
         };
         self.unsent += u32::from(circle.is_some());
         circle.map_or(Ok(()), Err)
     }
 
-    /// A step that was taken had this answer.
-    pub fn answered<R: Reactor>(&mut self, step: &R::Step, answer: &R::Answer) {
-        if let Some(write) = R::write(step).filter(|_| R::is_written(answer)) {
-            self.written.insert(hash(&write));
-        }
+    /// The last request was sent, and had this reply.
+    pub fn answered<Q: Ask>(&mut self, reply: &Q::Reply) {
+        self.written
+            .extend(self.write.take().filter(|_| Q::is_written(reply)));
     }
 
-    /// Whether the attempt goes on although it was told again and again that its steps are not taken. It is
+    /// Whether the attempt goes on although it was told again and again that its requests are not sent. It is
     /// ended without being asked.
     pub fn is_exhausted(&self) -> bool {
         self.unsent >= UNSENT

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::controller::reactor::{Due, Wake};
+use crate::controller::request::Ask;
 use crate::queue::{Config, Place, exponential};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Counts down: an attempt on a key takes as many steps as its number, and a multiple of ten fails.
+/// Counts down: an attempt on a key makes as many requests as its number, and a multiple of ten fails.
 #[derive(Default)]
 struct Countdown {
     begun: u32,
@@ -29,13 +30,28 @@ fn wake(key: u32) -> Wake<u32> {
     }
 }
 
+impl Ask for u32 {
+    type Reply = Self;
+
+    fn write(&self) -> Option<impl Hash> {
+        None::<()>
+    }
+
+    fn is_written(_reply: &Self) -> bool {
+        true
+    }
+
+    fn unsent(self, _why: String) -> Self {
+        self
+    }
+}
+
 impl Reactor for Countdown {
     type Key = u32;
     type Informers = ();
     type Change<'a> = u32;
     type Attempt = Attempt;
-    type Step = u32;
-    type Answer = ();
+    type Request = u32;
     type Notice = String;
     type Failure = &'static str;
 
@@ -59,11 +75,10 @@ impl Reactor for Countdown {
     fn answered(
         &mut self,
         attempt: &mut Attempt,
-        step: u32,
-        (): (),
+        request: u32,
         _informers: &(),
     ) -> Due<u32, String> {
-        assert_eq!(step, attempt.left);
+        assert_eq!(request, attempt.left);
         attempt.left -= 1;
         Due::default()
     }
@@ -95,16 +110,6 @@ impl Reactor for Countdown {
         (verdict, due)
     }
 
-    fn write(_step: &u32) -> Option<impl Hash> {
-        None::<()>
-    }
-
-    fn is_written((): &()) -> bool {
-        true
-    }
-
-    fn unsent(_step: &u32, _why: String) {}
-
     fn hangs_after(&self, key: &u32, _informers: &()) -> Option<Duration> {
         (*key == 5).then_some(Duration::from_millis(10))
     }
@@ -112,7 +117,7 @@ impl Reactor for Countdown {
 
 #[derive(Default)]
 struct World {
-    steps: AtomicU32,
+    requests: AtomicU32,
     said: Mutex<Vec<String>>,
 }
 
@@ -127,9 +132,10 @@ impl Shell<Countdown> for World {
         &()
     }
 
-    async fn execute(&self, step: &mut u32) {
-        self.steps.fetch_add(1, Ordering::Relaxed);
-        sleep(Duration::from_millis(u64::from(*step))).await;
+    async fn execute(&self, request: u32) -> u32 {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        sleep(Duration::from_millis(u64::from(request))).await;
+        request
     }
 
     fn note(&self, notice: String) {
@@ -154,7 +160,7 @@ fn ended(engine: &Counting) -> Vec<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_becomes_an_attempt_that_takes_every_step() {
+async fn an_event_becomes_an_attempt_that_makes_every_request() {
     let engine = engine(1);
     let serving = tokio::spawn({
         let engine = Arc::clone(&engine);
@@ -163,7 +169,7 @@ async fn an_event_becomes_an_attempt_that_takes_every_step() {
     engine.observe(3);
     sleep(BACKOFF).await;
     assert_eq!(ended(&engine), [3, 4], "the end of one woke the other");
-    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 3 + 4);
+    assert_eq!(engine.shell().requests.load(Ordering::Relaxed), 3 + 4);
     assert_eq!(*engine.shell().said.lock().unwrap(), ["observed 3"]);
     engine.shut_down();
     serving.await.unwrap();
@@ -217,7 +223,7 @@ async fn what_runs_at_the_shutdown_is_waited_for_and_nothing_is_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_takes_no_further_step_once_nobody_serves() {
+async fn what_runs_makes_no_further_request_once_nobody_serves() {
     let engine = engine(1);
     let mut serving = Box::pin(engine.serve());
     engine.observe(5);
@@ -225,11 +231,11 @@ async fn what_runs_takes_no_further_step_once_nobody_serves() {
         () = &mut serving => unreachable!("nothing ends it"),
         () = sleep(Duration::from_millis(1)) => {}
     }
-    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 1);
-    // The first step is over, and the attempt is about to take the next one.
+    assert_eq!(engine.shell().requests.load(Ordering::Relaxed), 1);
+    // The first request is over, and the attempt is about to make the next one.
     tokio::time::advance(Duration::from_millis(5)).await;
     drop(serving);
     sleep(BACKOFF).await;
-    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 1);
+    assert_eq!(engine.shell().requests.load(Ordering::Relaxed), 1);
     assert_eq!(ended(&engine), Vec::<u32>::new());
 }

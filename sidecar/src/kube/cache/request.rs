@@ -1,43 +1,50 @@
-//! Requests about single objects whose answers the cache takes.
+//! What the executor of requests needs of a cache, whatever is in it.
 
 use std::sync::Arc;
 
 use super::{Cache, OwnWrite, Record};
 use crate::error::Chain;
-use crate::kube::api::{Api, ApiError};
+use crate::kube::api::ApiError;
 use crate::kube::key::Key;
-use crate::kube::patch::{Part, Patch};
-use crate::kube::reflect::Resource;
+
+/// A cache of whatever, which takes in what this process writes and reads.
+pub trait OwnWrites: Sync {
+    /// A request about this object is about to be sent. As [`Cache::begin_write`].
+    fn begin(&self, key: &Key) -> Box<dyn OpenWrite>;
+}
+
+/// A request under way. Dropped, it counts as failed.
+pub trait OpenWrite: Send {
+    /// The request was answered with this object.
+    ///
+    /// # Errors
+    /// It is no such object.
+    fn answered(self: Box<Self>, json: &str) -> Result<(), ApiError>;
+}
+
+impl<R: Record> OwnWrites for Cache<R> {
+    fn begin(&self, key: &Key) -> Box<dyn OpenWrite> {
+        Box::new(self.begin_write(key))
+    }
+}
+
+impl<R: Record> OpenWrite for OwnWrite<R> {
+    fn answered(self: Box<Self>, json: &str) -> Result<(), ApiError> {
+        self.take(json).map(drop)
+    }
+}
 
 impl<R: Record> Cache<R> {
-    /// Reads an object from the API server, and takes it unless more is known by now. What is known
-    /// then, if anything.
+    /// The record of an object, as the cache would keep it.
     ///
     /// # Errors
-    /// It is not there, the server did not say, or the answer is no such object.
-    pub async fn read_from(
-        &self,
-        api: &Api,
-        resource: &Resource,
-        key: &Key,
-    ) -> Result<Option<Arc<R>>, ApiError> {
-        let own = self.begin_write(key);
-        own.take(&api.get(resource, key).await?)
-    }
-
-    /// Patches an object, and takes it as it is afterwards. What is known then, if anything.
-    ///
-    /// # Errors
-    /// The server refused, or nobody knows.
-    pub async fn patch_at(
-        &self,
-        api: &Api,
-        resource: &Resource,
-        key: &Key,
-        (part, patch): (Part, &Patch),
-    ) -> Result<Option<Arc<R>>, ApiError> {
-        let own = self.begin_write(key);
-        own.take(api.patch(resource, key, part, patch).await?.get())
+    /// The JSON is no such object, or one of which nothing is kept.
+    pub fn decode(&self, json: &str) -> Result<Arc<R>, ApiError> {
+        let wire = serde_json::from_str(json);
+        let wire = wire.map_err(|error| ApiError::unreadable(&error))?;
+        let record = self.read(wire);
+        let record = record.ok_or_else(|| ApiError::unreadable(&"it is about something else"))?;
+        Ok(record.into_shared())
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sidecar::controller::engine::Bound;
-use sidecar::controller::reactor::{Due, DueOf, Now, Reactor, Verdict};
+use sidecar::controller::reactor::{self, Due, DueOf, Now, Reactor, Verdict};
+use sidecar::controller::request::Ask as _;
 
 use super::Dice;
 
@@ -15,7 +16,7 @@ pub trait Simulated {
     type Reactor: Reactor<Key: Ord>;
     /// What a request to the API server returns, for the caches.
     type Object;
-    /// What a step waits for, that is neither the API server nor a call of the driver.
+    /// What a request waits for, that is neither the API server nor a call of the driver.
     type Waiting;
     /// What is noted of an attempt.
     type Note: Default;
@@ -23,10 +24,10 @@ pub trait Simulated {
 
 /// The controller's keys.
 pub type KeyOf<S> = <<S as Simulated>::Reactor as Reactor>::Key;
-/// Its steps.
-pub type StepOf<S> = <<S as Simulated>::Reactor as Reactor>::Step;
+/// Its requests.
+pub type RequestOf<S> = <<S as Simulated>::Reactor as Reactor>::Request;
 /// What they are answered with.
-pub type AnswerOf<S> = <<S as Simulated>::Reactor as Reactor>::Answer;
+pub type ReplyOf<S> = reactor::ReplyOf<<S as Simulated>::Reactor>;
 /// What it looks at.
 pub type InformersOf<S> = <<S as Simulated>::Reactor as Reactor>::Informers;
 /// What becomes of a key.
@@ -38,7 +39,7 @@ pub struct Running<S: Simulated> {
     pub key: KeyOf<S>,
     /// What it has learnt.
     pub attempt: <S::Reactor as Reactor>::Attempt,
-    /// Between two steps, or within one.
+    /// Between two requests, or within one.
     pub state: State<S>,
     /// What is noted of it.
     pub note: S::Note,
@@ -47,21 +48,21 @@ pub struct Running<S: Simulated> {
 
 /// Where an attempt is.
 pub enum State<S: Simulated> {
-    /// The controller is asked for the next step.
+    /// The controller is asked for the next request.
     Deciding,
     /// Sent to the API server, not yet applied.
-    Sent(StepOf<S>),
+    Sent(RequestOf<S>),
     /// It waits for something else.
-    Waiting(StepOf<S>, S::Waiting),
+    Waiting(RequestOf<S>, S::Waiting),
     /// The driver works on the call of this number.
-    Calling(StepOf<S>, u64),
-    /// The answer is on its way; with the object if there is one.
-    Answered(StepOf<S>, AnswerOf<S>, Option<S::Object>),
+    Calling(RequestOf<S>, u64),
+    /// The reply is on its way; with the object if there is one.
+    Answered(ReplyOf<S>, Option<S::Object>),
     /// The lease is over: it is not sent.
     Fenced,
 }
 
-/// A step was not taken, and whether the attempt is over with that.
+/// A request was not sent, and whether the attempt is over with that.
 pub struct Ended(pub bool);
 
 /// See the module.
@@ -136,7 +137,7 @@ impl<S: Simulated> Attempts<S> {
             attempt,
             state: State::Deciding,
             note: S::Note::default(),
-            bound: Bound::new(self.reactor.most_steps(key)),
+            bound: Bound::new(self.reactor.most_requests(key)),
         });
     }
 
@@ -147,51 +148,51 @@ impl<S: Simulated> Attempts<S> {
         self.push(key, attempt);
     }
 
-    /// The next step of attempt `index`; `None` if it is to be ended.
-    pub fn decide(&mut self, index: usize, informers: &InformersOf<S>) -> Option<StepOf<S>> {
+    /// The next request of attempt `index`; `None` if it is to be ended.
+    pub fn decide(&mut self, index: usize, informers: &InformersOf<S>) -> Option<RequestOf<S>> {
         loop {
             let attempt = &mut self.running[index].attempt;
-            let step = self.reactor.decide(attempt, informers, self.now)?;
-            match self.admit(index, step, informers) {
-                Ok(step) => return Some(step),
+            let request = self.reactor.decide(attempt, informers, self.now)?;
+            match self.admit(index, request, informers) {
+                Ok(request) => return Some(request),
                 Err(Ended(true)) => return None,
                 Err(Ended(false)) => {}
             }
         }
     }
 
-    /// Attempt `index` is about to take this step.
+    /// Attempt `index` is about to make this request.
     ///
     /// # Errors
-    /// As in the engine it is not taken, and the controller was told so.
+    /// As in the engine it is not sent, and the controller was told so.
     pub fn admit(
         &mut self,
         index: usize,
-        step: StepOf<S>,
+        request: RequestOf<S>,
         informers: &InformersOf<S>,
-    ) -> Result<StepOf<S>, Ended> {
+    ) -> Result<RequestOf<S>, Ended> {
         let Running { attempt, bound, .. } = &mut self.running[index];
-        let Err(circle) = bound.admit::<S::Reactor>(&step) else {
-            return Ok(step);
+        let Err(circle) = bound.admit(&request) else {
+            return Ok(request);
         };
         let ended = Ended(bound.is_exhausted());
-        let answer = S::Reactor::unsent(&step, circle.to_string());
-        let due = self.reactor.answered(attempt, step, answer, informers);
+        let reply = request.unsent(circle.to_string());
+        let due = self.reactor.answered(attempt, reply, informers);
         self.take(due);
         Err(ended)
     }
 
-    /// What came of the last step of attempt `index` reaches the controller.
+    /// What came of the last request of attempt `index` reaches the controller.
     pub fn answer(
         &mut self,
         index: usize,
-        (step, answer): (StepOf<S>, AnswerOf<S>),
+        reply: ReplyOf<S>,
         informers: &InformersOf<S>,
     ) -> DueOf<S::Reactor> {
         let running = &mut self.running[index];
-        running.bound.answered::<S::Reactor>(&step, &answer);
-        let attempt = &mut running.attempt;
-        self.reactor.answered(attempt, step, answer, informers)
+        running.bound.answered::<RequestOf<S>>(&reply);
+        self.reactor
+            .answered(&mut running.attempt, reply, informers)
     }
 
     /// Attempt `index` is over.

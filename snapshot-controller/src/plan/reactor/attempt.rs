@@ -17,7 +17,7 @@ use crate::plan::view::{Learnt, Next, Purpose, View, read};
 use crate::plan::{claim, content as contents, group, snapshot, status};
 
 /// More requests than an attempt needs, on a group with as many members as anybody has.
-pub(super) fn most_steps(key: &Key) -> u32 {
+pub(super) fn most_requests(key: &Key) -> u32 {
     match key {
         Key::Group(_) => 4096,
         Key::Snapshot(_) | Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => 48,

@@ -1,15 +1,21 @@
-//! What the answer to a step changes about an attempt.
+//! What the reply to a request changes about an attempt.
 
-use csi_proto::csi::{ListSnapshotsRequest, Snapshot};
+use csi_proto::csi::{
+    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetSnapshotResponse,
+    GetVolumeGroupSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, Snapshot,
+};
 use jiff::Timestamp;
+use sidecar::controller::CallError;
+use sidecar::controller::request::SecretError;
 use tonic::Code;
 
 use super::{Attempt, Page};
-use crate::model::SecretRef;
 use crate::plan::answer::Said;
-use crate::plan::outcome::{ApiError, Problem, Refusal, RpcError, Task};
+use crate::plan::outcome::{ApiError, Problem, Refusal, Task};
+use crate::plan::request::{
+    Called, ContentWrite, Purpose, Reply, Secrets, StatusWrite, Use, Wanted,
+};
 use crate::plan::secret::Loaded;
-use crate::plan::step::{Answer, Purpose, StatusWrite, Step, Write};
 
 /// How often in one attempt the content may have changed under its patch.
 const CONFLICTS: u8 = 8;
@@ -17,49 +23,68 @@ const CONFLICTS: u8 = 8;
 /// A list of more pages has no end.
 const PAGES: u32 = 10_000;
 
+/// The problem, if the attempt fails.
+type Taken = Result<(), (Task, Problem)>;
+
 impl Attempt {
-    /// Takes in what came of `step`; the problem, if it fails with that.
-    pub fn fold(&mut self, step: &Step, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
-        if matches!(answer, Answer::Done) {
-            self.written.extend(step.writes());
-        }
-        match step {
-            Step::Read => self.read(answer),
-            Step::Patch(write, _) => self.patched(*write, answer),
-            Step::PatchStatus(write, _) => self.status_patched(write, answer),
-            Step::Announce(event) => {
+    /// Takes in what came of a request that was decided on at this time.
+    ///
+    /// # Errors
+    /// The attempt fails with this.
+    pub fn answered(&mut self, reply: Reply, now: Timestamp) -> Taken {
+        match reply {
+            Reply::Get(_, result) => self.read(result),
+            Reply::Write(write, result) => {
+                if result.is_ok() {
+                    self.written.extend(write.purpose.lasting());
+                }
+                match write.purpose {
+                    Purpose::Content(what) => self.patched(what, result),
+                    Purpose::Status(what) => self.status_patched(&what, result),
+                }
+            }
+            Reply::Event(event) => {
                 match &mut self.failing {
-                    Some(failing) => failing.is_announced(&event.message),
+                    Some(failing) => failing.is_announced(&event.announcement.message),
                     None => self.warned = true,
                 }
-                None
+                Ok(())
             }
-            Step::LoadSecret(purpose, secret) => self.loaded(*purpose, secret, answer),
-            Step::Create(_) => self.created(answer, now),
-            Step::List(request) => self.listed(request, answer, now),
-            Step::Get(request) => self.got(&request.snapshot_id, answer, now),
-            Step::CreateGroup(request) => {
-                self.group_created(&request.source_volume_ids, answer, now)
-            }
-            Step::GetGroup(request) => {
-                let asked = (&*request.group_snapshot_id, &*request.snapshot_ids);
-                self.group_got(asked, answer, now)
-            }
-            Step::Delete(_) | Step::DeleteGroup(_) => {
-                self.deleted |= matches!(answer, Answer::Deleted);
-                (!matches!(answer, Answer::Deleted)).then(|| (Task::Delete, called(answer)))
-            }
+            Reply::Secret(wanted, values) => self.loaded(wanted, values),
+            Reply::Call(called, _) => self.called(called, now),
         }
     }
 
-    fn read(&mut self, answer: Answer) -> Option<(Task, Problem)> {
+    fn called(&mut self, called: Called, now: Timestamp) -> Taken {
+        match called {
+            Called::Create(_, result) => self.created(result, now),
+            Called::List(call, result) => self.listed(&call, result, now),
+            Called::Get(call, result) => self.got(&call.snapshot_id, result, now),
+            Called::CreateGroup(call, result) => {
+                self.group_created(&call.source_volume_ids, result, now)
+            }
+            Called::GetGroup(call, result) => {
+                let asked = (&*call.group_snapshot_id, &*call.snapshot_ids);
+                self.group_got(asked, result, now)
+            }
+            Called::Delete(_, result) => self.gone(result.map(drop)),
+            Called::DeleteGroup(_, result) => self.gone(result.map(drop)),
+        }
+    }
+
+    fn gone(&mut self, result: Result<(), CallError>) -> Taken {
+        result.map_err(|error| (Task::Delete, error.into()))?;
+        self.deleted = true;
+        Ok(())
+    }
+
+    fn read(&mut self, result: Result<(), ApiError>) -> Taken {
         self.unread = false;
-        let Answer::Refused(error) = answer else {
-            return None;
-        };
-        // The deletion is on its way as an event.
-        self.stale = true;
-        Some((Task::Check, Problem::Read(error)))
+        result.map_err(|error| {
+            // The deletion is on its way as an event.
+            self.stale = true;
+            (Task::Check, Problem::Read(error))
+        })
     }
 
     /// The content has changed, or may have: whether it is read and looked at again.
@@ -79,137 +104,84 @@ impl Attempt {
         }
     }
 
-    fn patched(&mut self, write: Write, answer: Answer) -> Option<(Task, Problem)> {
-        let Answer::Refused(error) = answer else {
-            self.uncalled &= write != Write::Unmark;
-            self.owns_mark = match write {
-                Write::Mark => true,
-                Write::Unmark => false,
-                Write::Topology(_) | Write::Release => self.owns_mark,
+    fn patched(&mut self, what: ContentWrite, result: Result<(), ApiError>) -> Taken {
+        let Err(error) = result else {
+            self.uncalled &= what != ContentWrite::Unmark;
+            self.owns_mark = match what {
+                ContentWrite::Mark => true,
+                ContentWrite::Unmark => false,
+                ContentWrite::Topology(_) | ContentWrite::Release => self.owns_mark,
             };
-            return None;
+            return Ok(());
         };
         self.owns_mark &= error.refusal != Refusal::Unknown;
         if self.rereads(&error) {
-            return None;
+            return Ok(());
         }
         if let Some(failing) = &mut self.failing
             && failing.failure.task != Task::Delete
         {
             failing.could_not_unmark();
-            return None;
+            return Ok(());
         }
-        Some((write.task(), Problem::Write(write, error)))
+        Err((what.task(), Problem::Write(what, error)))
     }
 
-    fn status_patched(&mut self, write: &StatusWrite, answer: Answer) -> Option<(Task, Problem)> {
-        let refused = match answer {
-            Answer::Refused(error) => Some(error),
-            Answer::Done
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Created(_)
-            | Answer::Listed(_)
-            | Answer::Got(_)
-            | Answer::GroupCreated(_)
-            | Answer::GroupGot(_)
-            | Answer::Deleted
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => None,
-        };
-        if let Some(error) = &refused
+    fn status_patched(&mut self, what: &StatusWrite, result: Result<(), ApiError>) -> Taken {
+        if let Err(error) = &result
             && self.rereads(error)
         {
-            return None;
+            return Ok(());
         }
-        let task = match write {
+        let task = match what {
             StatusWrite::Fail(announcement) => {
                 // Whoever cannot be told in the status is told all the same.
                 if let Some(failing) = &mut self.failing {
                     failing.is_in_status(announcement);
                 }
-                return None;
+                return Ok(());
             }
             StatusWrite::Report(task) => *task,
             StatusWrite::Clear => Task::Delete,
         };
-        refused.map(|error| (task, Problem::Status(error)))
+        result.map_err(|error| (task, Problem::Status(error)))
     }
 
-    fn loaded(
+    fn loaded(&mut self, wanted: Wanted, values: Result<Secrets, SecretError>) -> Taken {
+        let Wanted { of, secret } = wanted;
+        let annotated = of != Use::List;
+        let problem = match values {
+            Ok(values) => {
+                self.secret = Loaded::Values(secret, values);
+                return Ok(());
+            }
+            Err(SecretError::NotText) => Problem::SecretNotText(secret, annotated),
+            Err(SecretError::Unread(error)) => Problem::Secret(secret, error, annotated),
+        };
+        Err((of.task(), problem))
+    }
+
+    fn created(
         &mut self,
-        purpose: Purpose,
-        secret: &SecretRef,
-        answer: Answer,
-    ) -> Option<(Task, Problem)> {
-        let annotated = purpose != Purpose::List;
-        let problem = match answer {
-            Answer::Secret(values) => {
-                self.secret = Loaded::Values(secret.clone(), values);
-                return None;
-            }
-            Answer::SecretNotText => Problem::SecretNotText(secret.clone(), annotated),
-            Answer::Refused(error) => Problem::Secret(secret.clone(), error, annotated),
-            other @ (Answer::Done
-            | Answer::Created(_)
-            | Answer::Listed(_)
-            | Answer::Got(_)
-            | Answer::GroupCreated(_)
-            | Answer::GroupGot(_)
-            | Answer::Deleted
-            | Answer::Failed(_)
-            | Answer::Unreachable(_)) => called(other),
-        };
-        Some((purpose.task(), problem))
-    }
-
-    fn created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
-        let problem = match answer {
-            Answer::Created(answer) => {
-                self.expired = 0;
-                self.said = Said::new(answer.snapshot, now);
-                if self.said.is_some() {
-                    return None;
-                }
-                Problem::NoId
-            }
-            other @ (Answer::Done
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Listed(_)
-            | Answer::Got(_)
-            | Answer::GroupCreated(_)
-            | Answer::GroupGot(_)
-            | Answer::Deleted
-            | Answer::Failed(_)
-            | Answer::Unreachable(_)) => called(other),
-        };
-        Some((Task::Create, problem))
+        result: Result<CreateSnapshotResponse, CallError>,
+        now: Timestamp,
+    ) -> Taken {
+        let response = result.map_err(|error| (Task::Create, error.into()))?;
+        self.expired = 0;
+        self.said = Said::new(response.snapshot, now);
+        if self.said.is_none() {
+            return Err((Task::Create, Problem::NoId));
+        }
+        Ok(())
     }
 
     fn listed(
         &mut self,
         request: &ListSnapshotsRequest,
-        answer: Answer,
+        result: Result<ListSnapshotsResponse, CallError>,
         now: Timestamp,
-    ) -> Option<(Task, Problem)> {
-        let page = match answer {
-            Answer::Listed(page) => page,
-            other @ (Answer::Done
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Created(_)
-            | Answer::Got(_)
-            | Answer::GroupCreated(_)
-            | Answer::GroupGot(_)
-            | Answer::Deleted
-            | Answer::Failed(_)
-            | Answer::Unreachable(_)) => {
-                return Some((Task::Check, called(other)));
-            }
-        };
+    ) -> Taken {
+        let page = result.map_err(|error| (Task::Check, error.into()))?;
         let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
         let mut snapshots: Vec<Snapshot> = snapshots.collect();
         let wished = |one: &Snapshot| one.snapshot_id == request.snapshot_id;
@@ -226,94 +198,60 @@ impl Attempt {
             }
             Page::Next(..) | Page::NoMore => Page::NoMore,
         };
-        None
+        Ok(())
     }
 
-    fn got(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
-        let not_found = || Problem::NotFound(handle.into());
-        let problem = match answer {
-            Answer::Got(answer) => match Said::new(answer.snapshot, now) {
+    fn got(
+        &mut self,
+        handle: &str,
+        result: Result<GetSnapshotResponse, CallError>,
+        now: Timestamp,
+    ) -> Taken {
+        let problem = match result {
+            Ok(response) => match Said::new(response.snapshot, now) {
                 Some(said) => {
                     self.said = Some(said);
-                    return None;
+                    return Ok(());
                 }
                 None => Problem::NoId,
             },
-            Answer::Failed(error) if error.code == Code::NotFound => not_found(),
-            Answer::Failed(error) if error.code == Code::Unimplemented => {
-                self.cannot_get = true;
-                return None;
+            Err(CallError::Failed(error)) if error.code == Code::NotFound => {
+                Problem::NotFound(handle.into())
             }
-            other @ (Answer::Done
-            | Answer::Refused(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Created(_)
-            | Answer::Listed(_)
-            | Answer::GroupCreated(_)
-            | Answer::GroupGot(_)
-            | Answer::Deleted
-            | Answer::Failed(_)
-            | Answer::Unreachable(_)) => called(other),
+            Err(CallError::Failed(error)) if error.code == Code::Unimplemented => {
+                self.cannot_get = true;
+                return Ok(());
+            }
+            Err(error) => error.into(),
         };
-        Some((Task::Check, problem))
+        Err((Task::Check, problem))
     }
 
     fn group_created(
         &mut self,
         volumes: &[String],
-        answer: Answer,
+        result: Result<CreateVolumeGroupSnapshotResponse, CallError>,
         now: Timestamp,
-    ) -> Option<(Task, Problem)> {
-        let Answer::GroupCreated(answer) = answer else {
-            return Some((Task::Create, called(answer)));
-        };
+    ) -> Taken {
+        let response = result.map_err(|error| (Task::Create, error.into()))?;
         self.expired = 0;
-        let said = Said::cut(answer.group_snapshot, volumes, now);
+        let said = Said::cut(response.group_snapshot, volumes, now);
         self.says(Task::Create, said)
     }
 
     fn group_got(
         &mut self,
         asked: (&str, &[String]),
-        answer: Answer,
+        result: Result<GetVolumeGroupSnapshotResponse, CallError>,
         now: Timestamp,
-    ) -> Option<(Task, Problem)> {
-        let Answer::GroupGot(answer) = answer else {
-            return Some((Task::Check, called(answer)));
-        };
-        let said = Said::looked_up(answer.group_snapshot, asked, now);
+    ) -> Taken {
+        let response = result.map_err(|error| (Task::Check, error.into()))?;
+        let said = Said::looked_up(response.group_snapshot, asked, now);
         self.says(Task::Check, said)
     }
 
-    fn says(&mut self, task: Task, said: Result<Said, Problem>) -> Option<(Task, Problem)> {
-        match said {
-            Ok(said) => {
-                self.said = Some(said);
-                None
-            }
-            Err(problem) => Some((task, problem)),
-        }
-    }
-}
-
-/// Why a call did not bring what it was made for.
-fn called(answer: Answer) -> Problem {
-    match answer {
-        Answer::Failed(error) => Problem::Call(error),
-        Answer::Unreachable(error) => Problem::Away(error),
-        Answer::Refused(error) => Problem::Read(error),
-        Answer::Done
-        | Answer::Secret(_)
-        | Answer::SecretNotText
-        | Answer::Created(_)
-        | Answer::Listed(_)
-        | Answer::Got(_)
-        | Answer::GroupCreated(_)
-        | Answer::GroupGot(_)
-        | Answer::Deleted => Problem::Call(RpcError {
-            code: Code::Internal,
-            message: "answered with something else".to_owned(),
-        }),
+    fn says(&mut self, task: Task, said: Result<Said, Problem>) -> Taken {
+        self.said = Some(said.map_err(|problem| (task, problem))?);
+        Ok(())
     }
 }

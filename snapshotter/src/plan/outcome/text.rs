@@ -6,7 +6,7 @@ use sidecar::log::quote;
 
 use super::{ApiError, Failure, Problem, Task};
 use crate::model::{Kind, SecretRef, Text};
-use crate::plan::step::{Write, Written};
+use crate::plan::request::{ContentWrite, Written};
 
 /// What texts call things.
 struct Words {
@@ -238,12 +238,12 @@ fn no_effect(
         "the API server accepted a patch of the content {content} that should have "
     )?;
     match written {
-        Written::Content(Write::Mark) => {
+        Written::Content(ContentWrite::Mark) => {
             write!(out, "added the {mark} annotation and the finalizer")
         }
-        Written::Content(Write::Unmark) => write!(out, "removed the {mark} annotation"),
-        Written::Content(Write::Topology(_)) => out.write_str("written down the topology"),
-        Written::Content(Write::Release) => out.write_str("removed the finalizer"),
+        Written::Content(ContentWrite::Unmark) => write!(out, "removed the {mark} annotation"),
+        Written::Content(ContentWrite::Topology(_)) => out.write_str("written down the topology"),
+        Written::Content(ContentWrite::Release) => out.write_str("removed the finalizer"),
         Written::Report => out.write_str("written the status"),
         Written::Clear => out.write_str("cleared the status"),
     }?;
@@ -282,27 +282,27 @@ fn unread(
 fn refused(
     out: &mut fmt::Formatter<'_>,
     (words, content): (&Words, &Text),
-    write: Option<Write>,
+    write: Option<ContentWrite>,
     error: &ApiError,
 ) -> fmt::Result {
     match write {
-        Some(Write::Mark) => write!(
+        Some(ContentWrite::Mark) => write!(
             out,
             "failed to add {} annotation on the content {content}: {}",
             words.mark,
             quote(&error.message)
         ),
-        Some(Write::Unmark) => write!(
+        Some(ContentWrite::Unmark) => write!(
             out,
             "failed to remove {} annotation on the content {content}: {}",
             words.mark,
             quote(&error.message)
         ),
-        Some(Write::Topology(_)) => write!(
+        Some(ContentWrite::Topology(_)) => write!(
             out,
             "failed to write down the topology of the content {content}: {error}"
         ),
-        Some(Write::Release) => write!(
+        Some(ContentWrite::Release) => write!(
             out,
             "failed to remove the finalizer of the content {content}: {error}"
         ),

@@ -6,7 +6,7 @@ use crate::model::{Content, Kind, Policy, Text};
 use crate::plan::Settings;
 use crate::plan::outcome::Refusal;
 use crate::plan::reactor::Notice;
-use crate::plan::step::Answer;
+use crate::testing::Answer;
 use crate::testing::{
     Bench, Server, group, group_got, listed, pre_provisioned, pre_provisioned_group,
 };

@@ -306,7 +306,7 @@ fn s_45_what_is_another_drivers() {
 fn s_48_an_answer_without_id() {
     for answer in [
         created(csi_proto::csi::Snapshot::default()),
-        crate::plan::step::Answer::Created(Default::default()),
+        crate::testing::Answer::Created(Default::default()),
     ] {
         let mut bench = Bench::new();
         bench.answers([answer]);

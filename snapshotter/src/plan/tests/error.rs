@@ -7,7 +7,7 @@ use tonic::Code;
 use super::{CLEARED, CREATE, CUT, TAKEN, joined, lines, told_first, told_later};
 use crate::model::Text;
 use crate::plan::outcome::Refusal;
-use crate::plan::step::Answer;
+use crate::testing::Answer;
 use crate::testing::{Bench, created, fails, pairs, snapshot};
 
 fn message(code: &str, text: &str) -> String {

@@ -234,7 +234,7 @@ fn s_85_s_86_members() {
 
 #[test]
 fn s_119_get_snapshot() {
-    let gets = |answers: Vec<crate::plan::step::Answer>| {
+    let gets = |answers: Vec<crate::testing::Answer>| {
         let mut bench = found(|_| {});
         bench.driver.abilities.list = false;
         bench.driver.abilities.get = true;

@@ -7,7 +7,7 @@ use super::{joined, lines, told};
 use crate::model::{Class, Content, Policy, SecretRef, Source, Text};
 use crate::plan::Settings;
 use crate::plan::outcome::Refusal;
-use crate::plan::step::Answer;
+use crate::testing::Answer;
 use crate::testing::{
     Bench, DRIVER, GROUP, content, fails, group, group_content, group_created, group_got, pairs,
     pre_provisioned_group, status,

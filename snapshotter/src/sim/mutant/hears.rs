@@ -1,123 +1,138 @@
 //! What mutants make of answers.
 
 use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot};
+use sidecar::controller::CallError;
 use tonic::Code;
 
 use super::Mutant;
 use crate::model::Text;
 use crate::plan::outcome::RpcError;
-use crate::plan::step::{Answer, Step};
+use crate::plan::request::{Called, Reply};
 use crate::sim::answer::{group, make_up};
 
 impl Mutant {
-    /// What a mutant makes of an answer.
-    pub(in crate::sim) fn hears(
-        self,
-        step: &Step,
-        answer: Answer,
-        record: Option<&Text>,
-    ) -> Answer {
-        let is_create = matches!(step, Step::Create(_) | Step::CreateGroup(_));
-        let refused = |error: RpcError| {
-            Answer::Failed(RpcError {
-                code: Code::Internal,
-                ..error
-            })
-        };
-        match (self, answer) {
-            (Self::AsksWithoutSecret, Answer::Refused(_) | Answer::SecretNotText)
-                if matches!(step, Step::LoadSecret(..)) =>
-            {
-                Answer::Secret([].into())
+    /// What a mutant makes of a reply.
+    pub(in crate::sim) fn hears(self, reply: Reply, record: Option<&Text>) -> Reply {
+        match reply {
+            Reply::Secret(wanted, Err(_)) if self == Self::AsksWithoutSecret => {
+                Reply::Secret(wanted, Ok([].into()))
             }
-            (Self::BelievesTimeout, Answer::Failed(error))
-                if is_create && error.code == Code::DeadlineExceeded =>
-            {
-                ghost(step)
-            }
-            (Self::TakesTimeoutForFinal, Answer::Failed(error))
-                if is_create && error.code == Code::DeadlineExceeded =>
-            {
-                refused(error)
-            }
-            (Self::TakesUnavailableForFinal, Answer::Failed(error))
-                if is_create && error.code == Code::Unavailable =>
-            {
-                refused(error)
-            }
-            (Self::TakesUnsentForFinal, Answer::Unreachable(error)) if is_create => refused(error),
-            (Self::BelievesDeleted, Answer::Failed(_))
-                if matches!(step, Step::Delete(_) | Step::DeleteGroup(_)) =>
-            {
-                Answer::Deleted
-            }
-            (Self::CompletesAnswers, Answer::GroupCreated(mut answer)) => {
-                answer.group_snapshot.iter_mut().for_each(make_up);
-                Answer::GroupCreated(answer)
-            }
-            (Self::TakesCutForReady, Answer::GroupCreated(mut answer)) => {
-                if let Some(group) = &mut answer.group_snapshot {
-                    group.ready_to_use = true;
-                }
-                Answer::GroupCreated(answer)
-            }
-            (Self::TakesCutForReady, Answer::Created(mut answer)) => {
-                if let Some(snapshot) = &mut answer.snapshot {
-                    snapshot.ready_to_use = true;
-                }
-                Answer::Created(answer)
-            }
-            (_, answer) => self.hears_of_one(step, answer, record),
+            Reply::Call(called, took) => Reply::Call(self.hears_call(called, record), took),
+            reply => reply,
         }
     }
 
-    /// The same, about a single snapshot.
-    fn hears_of_one(self, step: &Step, answer: Answer, record: Option<&Text>) -> Answer {
-        match (self, answer) {
-            (Self::TakesOther, Answer::Created(mut answer)) => {
-                if let (Some(record), Some(snapshot)) = (record, &mut answer.snapshot) {
-                    snapshot.snapshot_id = record.to_string();
+    fn hears_call(self, called: Called, record: Option<&Text>) -> Called {
+        match called {
+            Called::Create(call, result) => {
+                let result = match self.hears_error(result) {
+                    Err(None) => Ok(ghost()),
+                    Err(Some(error)) => Err(error),
+                    Ok(mut response) => {
+                        if let Some(snapshot) = &mut response.snapshot {
+                            self.hears_snapshot(snapshot, record);
+                        }
+                        Ok(response)
+                    }
+                };
+                Called::Create(call, result)
+            }
+            Called::CreateGroup(call, result) => {
+                let result = match self.hears_error(result) {
+                    Err(None) => Ok(ghosts()),
+                    Err(Some(error)) => Err(error),
+                    Ok(mut response) => {
+                        if let Some(group) = &mut response.group_snapshot {
+                            match self {
+                                Self::CompletesAnswers => make_up(group),
+                                Self::TakesCutForReady => group.ready_to_use = true,
+                                _ => {}
+                            }
+                        }
+                        Ok(response)
+                    }
+                };
+                Called::CreateGroup(call, result)
+            }
+            Called::Delete(call, Err(CallError::Failed(_))) if self == Self::BelievesDeleted => {
+                Called::Delete(call, Ok(Default::default()))
+            }
+            Called::DeleteGroup(call, Err(CallError::Failed(_)))
+                if self == Self::BelievesDeleted =>
+            {
+                Called::DeleteGroup(call, Ok(Default::default()))
+            }
+            Called::List(call, Ok(mut page)) => {
+                let asked = &call.snapshot_id;
+                match self {
+                    Self::TakesOnlyEqual => page.entries.retain(|entry| {
+                        let mut snapshot = entry.snapshot.iter();
+                        snapshot.any(|one| one.snapshot_id == *asked)
+                    }),
+                    Self::TakesFirstEntry => {
+                        let first = page.entries.first_mut();
+                        if let Some(one) = first.and_then(|entry| entry.snapshot.as_mut()) {
+                            one.snapshot_id.clone_from(asked);
+                        }
+                    }
+                    _ => {}
                 }
-                Answer::Created(answer)
+                Called::List(call, Ok(page))
             }
-            (Self::TakesOnlyEqual, Answer::Listed(mut page)) => {
-                let asked = step.looks_up();
-                page.entries.retain(|entry| {
-                    let mut snapshot = entry.snapshot.iter();
-                    snapshot.any(|one| Some(&*one.snapshot_id) == asked)
-                });
-                Answer::Listed(page)
+            called => called,
+        }
+    }
+
+    /// How a call for a snapshot failed, to a mutant; `None` if it takes that for success.
+    fn hears_error<T>(self, result: Result<T, CallError>) -> Result<T, Option<CallError>> {
+        let refused = |error: RpcError| {
+            Some(CallError::Failed(RpcError {
+                code: Code::Internal,
+                ..error
+            }))
+        };
+        result.map_err(|error| match (self, error) {
+            (Self::BelievesTimeout, CallError::Failed(error))
+                if error.code == Code::DeadlineExceeded =>
+            {
+                None
             }
-            (Self::TakesFirstEntry, Answer::Listed(mut page)) => {
-                let first = page.entries.first_mut();
-                if let (Some(entry), Step::List(call)) = (first, step)
-                    && let Some(snapshot) = &mut entry.snapshot
-                {
-                    snapshot.snapshot_id.clone_from(&call.snapshot_id);
-                }
-                Answer::Listed(page)
+            (Self::TakesTimeoutForFinal, CallError::Failed(error))
+                if error.code == Code::DeadlineExceeded =>
+            {
+                refused(error)
             }
-            (Self::OverhearsTopology, Answer::Created(mut answer)) => {
-                if let Some(snapshot) = &mut answer.snapshot {
-                    snapshot.accessible_topology.clear();
-                }
-                Answer::Created(answer)
+            (Self::TakesUnavailableForFinal, CallError::Failed(error))
+                if error.code == Code::Unavailable =>
+            {
+                refused(error)
             }
-            (_, answer) => answer,
+            (Self::TakesUnsentForFinal, CallError::Unreachable(error)) => refused(error),
+            (_, error) => Some(error),
+        })
+    }
+
+    fn hears_snapshot(self, snapshot: &mut Snapshot, record: Option<&Text>) {
+        match (self, record) {
+            (Self::TakesCutForReady, _) => snapshot.ready_to_use = true,
+            (Self::TakesOther, Some(record)) => snapshot.snapshot_id = record.to_string(),
+            (Self::OverhearsTopology, _) => snapshot.accessible_topology.clear(),
+            _ => {}
         }
     }
 }
 
 /// What a driver that did not answer might have said.
-fn ghost(step: &Step) -> Answer {
-    if matches!(step, Step::CreateGroup(_)) {
-        let group_snapshot = Some(group("ghost", 0, true));
-        return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
-    }
+fn ghost() -> CreateSnapshotResponse {
     let snapshot = Some(Snapshot {
         snapshot_id: "ghost".into(),
         ready_to_use: true,
         ..Snapshot::default()
     });
-    Answer::Created(CreateSnapshotResponse { snapshot })
+    CreateSnapshotResponse { snapshot }
+}
+
+fn ghosts() -> CreateVolumeGroupSnapshotResponse {
+    let group_snapshot = Some(group("ghost", 0, true));
+    CreateVolumeGroupSnapshotResponse { group_snapshot }
 }

@@ -8,7 +8,17 @@ use csi_proto::csi::{
 use tonic::Code;
 
 use crate::plan::outcome::RpcError;
-use crate::plan::step::Answer;
+
+/// What the driver answers next, whatever it is asked.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Created(CreateSnapshotResponse),
+    Listed(ListSnapshotsResponse),
+    Got(GetSnapshotResponse),
+    GroupCreated(CreateVolumeGroupSnapshotResponse),
+    GroupGot(GetVolumeGroupSnapshotResponse),
+    Failed(RpcError),
+}
 
 /// What the driver of the fixture answers.
 pub(crate) fn snapshot(ready: bool) -> Snapshot {

@@ -1,102 +1,153 @@
 //! What becomes of a step on the bench, and how it is recorded.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use csi_proto::csi::{
     CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest, Topology, TopologyRequirement,
 };
 use serde_json::Value;
+use sidecar::controller::CallError;
+use sidecar::controller::request::SecretError;
 use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, BEING_CREATED, GROUP_BEING_CREATED, YES};
 
-use super::{Bench, created, group, group_created, snapshot};
+use super::{Answer, Bench, created, group, group_created, snapshot};
 use crate::model::Text;
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::Request;
-use crate::plan::step::{Answer, Step, Write};
+use crate::plan::request::{Announcement, Call, Called, ContentWrite, Purpose, Reply, Request};
 use crate::testing::refused;
 
 impl Bench {
-    pub(super) fn execute(&mut self, request: &Request) -> Answer {
-        let name = &request.content;
-        self.meddle(&request.step);
-        match &request.step {
-            Step::Read => {
+    pub(super) fn execute(&mut self, request: Request) -> Reply {
+        match request {
+            Request::Get(name) => {
                 self.trace.push("read".into());
-                Answer::Done
+                Reply::Get(name, Ok(()))
             }
-            Step::Patch(write, body) => {
-                self.trace.push(metadata(*write, body));
-                self.patch(name, (false, body))
+            Request::Write(write) => {
+                let body = write.body.patch();
+                match &write.purpose {
+                    Purpose::Content(what) => self.trace.push(metadata(*what, body)),
+                    Purpose::Status(_) => {
+                        let time = format!("\"{}\"", self.clock);
+                        let status = body["status"].to_string().replace(&time, "\"now\"");
+                        self.trace.push(format!("st {status}"));
+                    }
+                }
+                let status = matches!(write.purpose, Purpose::Status(_));
+                let result = self.patch(&write.object, (status, body));
+                Reply::Write(write, result)
             }
-            Step::PatchStatus(_, body) => {
-                let time = format!("\"{}\"", self.clock);
-                let status = body["status"].to_string().replace(&time, "\"now\"");
-                self.trace.push(format!("st {status}"));
-                self.patch(name, (true, body))
+            Request::Event(event) => {
+                let Announcement { reason, message } = &event.announcement;
+                self.trace.push(format!("E {reason}: {message}"));
+                Reply::Event(event)
             }
-            Step::Announce(event) => {
-                let text = format!("E {}: {}", event.reason, event.message);
-                self.trace.push(text);
-                Answer::Done
-            }
-            Step::LoadSecret(_, secret) => {
+            Request::Secret(wanted) => {
+                let secret = &wanted.secret;
                 let text = format!("secret {}/{}", secret.namespace, secret.name);
                 self.trace.push(text);
-                match self.server.secrets.get(secret) {
-                    Some(Some(values)) => Answer::Secret(values.clone()),
-                    Some(None) => Answer::SecretNotText,
-                    None => Answer::Refused(ApiError {
+                let values = match self.server.secrets.get(secret) {
+                    Some(Some(values)) => Ok(values.clone()),
+                    Some(None) => Err(SecretError::NotText),
+                    None => Err(SecretError::Unread(ApiError {
                         message: format!("secrets \"{}\" not found", secret.name),
                         refusal: Refusal::NotFound,
-                    }),
-                }
+                    })),
+                };
+                Reply::Secret(wanted, values)
             }
-            Step::Create(call) => self.create(call),
-            Step::List(call) => {
-                let (id, token) = (&call.snapshot_id, &call.starting_token);
-                self.trace
-                    .push(format!("List {id} {token}{}", text(&call.secrets)));
-                self.script.pop_front().expect("an answer to List")
-            }
-            Step::Get(call) => {
-                let line = format!("Get {} {}", call.snapshot_id, text(&call.secrets));
-                self.trace.push(line);
-                self.script.pop_front().expect("an answer to Get")
-            }
-            Step::Delete(call) => {
-                let line = format!("Delete {} {}", call.snapshot_id, text(&call.secrets));
-                self.trace.push(line);
-                self.script.pop_front().unwrap_or(Answer::Deleted)
-            }
-            Step::CreateGroup(call) => self.create_group(call),
-            Step::GetGroup(call) => {
-                self.about_group(
-                    "GetGroup",
-                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
-                );
-                self.script.pop_front().expect("an answer to GetGroup")
-            }
-            Step::DeleteGroup(call) => {
-                self.about_group(
-                    "DeleteGroup",
-                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
-                );
-                self.script.pop_front().unwrap_or(Answer::Deleted)
+            Request::Call(call) => {
+                self.meddle();
+                Reply::Call(self.call(call), Duration::ZERO)
             }
         }
     }
 
     /// What somebody else does while the driver works.
-    fn meddle(&mut self, step: &Step) {
-        let creates = matches!(step, Step::Create(_) | Step::CreateGroup(_));
-        let calls = creates || step.looks_up().is_some();
-        if let Some(meddle) = self.during.take_if(|_| calls) {
+    fn meddle(&mut self) {
+        if let Some(meddle) = self.during.take() {
             meddle(&mut self.server);
             self.tell(false);
         }
     }
 
-    fn create(&mut self, call: &CreateSnapshotRequest) -> Answer {
+    fn call(&mut self, call: Call) -> Called {
+        match call {
+            Call::Create(call) => {
+                self.create(&call);
+                let result = match self.scripted(|| created(snapshot(true))) {
+                    Answer::Created(response) => Ok(response),
+                    other => Err(failed(other)),
+                };
+                Called::Create(call, result)
+            }
+            Call::List(call) => {
+                let (id, token) = (&call.snapshot_id, &call.starting_token);
+                self.trace
+                    .push(format!("List {id} {token}{}", text(&call.secrets)));
+                let result = match self.scripted(|| panic!("an answer to List")) {
+                    Answer::Listed(response) => Ok(response),
+                    other => Err(failed(other)),
+                };
+                Called::List(call, result)
+            }
+            Call::Get(call) => {
+                let line = format!("Get {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                let result = match self.scripted(|| panic!("an answer to Get")) {
+                    Answer::Got(response) => Ok(response),
+                    other => Err(failed(other)),
+                };
+                Called::Get(call, result)
+            }
+            Call::Delete(call) => {
+                let line = format!("Delete {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                let result = self.deletes();
+                Called::Delete(call, result.map(|()| Default::default()))
+            }
+            Call::CreateGroup(call) => {
+                self.create_group(&call);
+                let result = match self.scripted(|| group_created(group(true))) {
+                    Answer::GroupCreated(response) => Ok(response),
+                    other => Err(failed(other)),
+                };
+                Called::CreateGroup(call, result)
+            }
+            Call::GetGroup(call) => {
+                self.about_group(
+                    "GetGroup",
+                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
+                );
+                let result = match self.scripted(|| panic!("an answer to GetGroup")) {
+                    Answer::GroupGot(response) => Ok(response),
+                    other => Err(failed(other)),
+                };
+                Called::GetGroup(call, result)
+            }
+            Call::DeleteGroup(call) => {
+                self.about_group(
+                    "DeleteGroup",
+                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
+                );
+                let result = self.deletes();
+                Called::DeleteGroup(call, result.map(|()| Default::default()))
+            }
+        }
+    }
+
+    fn scripted(&mut self, otherwise: impl FnOnce() -> Answer) -> Answer {
+        self.script.pop_front().unwrap_or_else(otherwise)
+    }
+
+    fn deletes(&mut self) -> Result<(), CallError> {
+        self.script
+            .pop_front()
+            .map_or(Ok(()), |answer| Err(failed(answer)))
+    }
+
+    fn create(&mut self, call: &CreateSnapshotRequest) {
         let line = format!(
             "Create {} {} {} {}{}",
             call.name,
@@ -106,11 +157,9 @@ impl Bench {
             places(call.accessibility_requirements.as_ref())
         );
         self.trace.push(line);
-        let scripted = self.script.pop_front();
-        scripted.unwrap_or_else(|| created(snapshot(true)))
     }
 
-    fn create_group(&mut self, call: &CreateVolumeGroupSnapshotRequest) -> Answer {
+    fn create_group(&mut self, call: &CreateVolumeGroupSnapshotRequest) {
         let line = format!(
             "CreateGroup {} {} {} {}",
             call.name,
@@ -119,8 +168,6 @@ impl Bench {
             text(&call.secrets)
         );
         self.trace.push(line);
-        let scripted = self.script.pop_front();
-        scripted.unwrap_or_else(|| group_created(group(true)))
     }
 
     fn about_group(&mut self, call: &str, about: (&str, &[String], &BTreeMap<String, String>)) {
@@ -130,7 +177,7 @@ impl Bench {
             .push(format!("{call} {id} {snapshots} {}", text(secrets)));
     }
 
-    fn patch(&mut self, name: &Text, patch: (bool, &Value)) -> Answer {
+    fn patch(&mut self, name: &Text, patch: (bool, &Value)) -> Result<(), ApiError> {
         if let Some((_, meddle)) = self.meddling.take_if(|(status, _)| *status == patch.0) {
             meddle(&mut self.server);
             self.tell(false);
@@ -142,7 +189,7 @@ impl Bench {
         {
             let (_, refusal) = self.refusals.pop_front().unwrap();
             self.trace.push(format!("refused {refusal:?}"));
-            return Answer::Refused(refused(refusal));
+            return Err(refused(refusal));
         }
         let version = patch.1.pointer("/metadata/resourceVersion");
         assert!(
@@ -154,13 +201,21 @@ impl Bench {
                 let idle = std::mem::take(&mut self.server.idle);
                 let undone = self.server.undo.is_some();
                 assert!(idle.is_empty() || undone, "{idle:?}");
-                Answer::Done
+                Ok(())
             }
             Err(error) => {
                 self.trace.push(format!("refused {:?}", error.refusal));
-                Answer::Refused(error)
+                Err(error)
             }
         }
+    }
+}
+
+/// The script says that the call fails.
+fn failed(answer: Answer) -> CallError {
+    match answer {
+        Answer::Failed(error) => CallError::Failed(error),
+        answer => panic!("no answer to this call: {answer:?}"),
     }
 }
 
@@ -180,20 +235,20 @@ fn places(required: Option<&TopologyRequirement>) -> String {
     })
 }
 
-fn metadata(write: Write, body: &Value) -> String {
+fn metadata(write: ContentWrite, body: &Value) -> String {
     let metadata = &body["metadata"];
     let annotations = &metadata["annotations"];
     let mark = [BEING_CREATED, GROUP_BEING_CREATED].map(|mark| annotations.get(mark));
     let mark = mark.into_iter().flatten().next();
     match write {
-        Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
-        Write::Mark if mark.is_some_and(|mark| *mark != *YES) => "bc+ again".into(),
-        Write::Mark => "bc+".into(),
-        Write::Unmark => "bc-".into(),
-        Write::Topology(_) => {
+        ContentWrite::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
+        ContentWrite::Mark if mark.is_some_and(|mark| *mark != *YES) => "bc+ again".into(),
+        ContentWrite::Mark => "bc+".into(),
+        ContentWrite::Unmark => "bc-".into(),
+        ContentWrite::Topology(_) => {
             let topology = annotations[ACCESSIBLE_TOPOLOGY].as_str().unwrap();
             format!("topology {topology}")
         }
-        Write::Release => "F-".into(),
+        ContentWrite::Release => "F-".into(),
     }
 }

@@ -214,15 +214,15 @@ fn a_missing_object_ends_the_detach_quietly() {
     for kind in ["md", "st"] {
         let mut attempt = Attempt::new(&deleted(), false);
         attempt.reached = Reached::Unpublished;
-        let step = match kind {
-            "md" => Step::Release(json!({})),
-            _ => Step::MarkDetached(json!({})),
+        let what = match kind {
+            "md" => Progress::Release,
+            _ => Progress::MarkDetached,
         };
         let gone = ApiError {
             refusal: Refusal::NotFound,
             ..forbidden()
         };
-        assert_eq!(attempt.fold(&step, Answer::Refused(gone)), Ok(()), "row 87");
+        assert_eq!(attempt.written(what, Err(gone)), Ok(()), "row 87");
         let (driver, attachment) = (driver(), deleted());
         let view = View {
             driver: &driver,
@@ -255,29 +255,24 @@ fn patches_that_the_server_ignores_do_not_spin() {
         finalizers: None,
         ..pv()
     };
-    let rows: [(Attachment, &Volume, Step, Failure); 3] = [
+    let rows: [(Attachment, &Volume, Progress, Failure); 3] = [
         (
             va(),
             &unprotected,
-            Step::Protect("pv1".into(), json!([])),
+            Progress::Protect,
             Failure::ProtectIgnored,
         ),
-        (
-            va(),
-            &volume,
-            Step::Prepare(json!({})),
-            Failure::PrepareIgnored,
-        ),
+        (va(), &volume, Progress::Prepare, Failure::PrepareIgnored),
         (
             deleted(),
             &volume,
-            Step::Release(json!({})),
+            Progress::Release,
             Failure::ReleaseIgnored,
         ),
     ];
-    for (attachment, volume, step, expected) in rows {
+    for (attachment, volume, what, expected) in rows {
         let mut attempt = Attempt::new(&attachment, false);
-        attempt.fold(&step, Answer::Written).unwrap();
+        attempt.written(what, Ok(())).unwrap();
         let view = View {
             driver: &driver,
             attachment: &attachment,

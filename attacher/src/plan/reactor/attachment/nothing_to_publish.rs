@@ -1,19 +1,20 @@
 //! Attachments of a driver that has nothing to publish.
 
-use std::sync::Arc;
+use sidecar::controller::request::Part;
 
-use super::{Asked, AttemptEnd, Run, Step};
+use super::{AttemptEnd, Run};
+use crate::plan::request::{self, Purpose, Request};
 use crate::plan::trivial;
 
 impl Run {
     /// For a driver that has nothing to publish.
-    pub(super) fn decide_trivial(&mut self) -> Option<Step> {
+    pub(super) fn decide_trivial(&mut self) -> Option<Request> {
         let (_, current) = self.work.as_ref()?;
         match trivial::decide(current) {
             None => self.end(AttemptEnd::Done),
-            Some(patch) => {
-                self.asked = Asked::Trivial;
-                Some(Step::PatchStatus(Arc::clone(current), patch))
+            Some(body) => {
+                let purpose = Purpose::MarkTrivial;
+                Some(request::patch(current, purpose, Part::Status, body))
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The volume of an attachment, if the caches do not show it.
 
-use super::{AttemptEnd, Run, refused};
+use super::{AttemptEnd, Run};
 use crate::model::{Attachment, Text};
-use crate::plan::attachment::Answer;
-use crate::plan::outcome::Failure;
+use crate::plan::outcome::{ApiError, Failure};
 use crate::plan::reactor::{Attacher, Informed};
 
 impl Attacher {
@@ -28,13 +27,13 @@ impl Attacher {
         &mut self,
         run: &mut Run,
         name: Text,
-        answer: Answer,
+        error: Option<ApiError>,
         informers: Informed<'_>,
     ) {
         // Its watch may have been faster.
         let came =
             informers.volume(&name).is_some() || self.in_flight.asked.is_due(&run.name, &name);
-        if let Some(error) = refused(answer)
+        if let Some(error) = error
             && !error.is_not_found()
             && !came
         {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
+use sidecar::controller::CallError;
+use sidecar::controller::request::{Body, Patch};
 use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
 use snapshot_controller::plan::step as asked;
 use snapshotter::model::{Content, Kind, Policy, Source, Status};
-use snapshotter::plan::patch;
-use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
+use snapshotter::plan::request::{Call, Called, Purpose, Request, StatusWrite};
 
 use super::super::kind;
 use super::super::world::Faults;
@@ -157,59 +158,57 @@ impl Mutant {
     }
 
     /// What a snapshotter makes of its decision about a group.
-    pub(super) fn wants_of_group(self, step: Step, content: &Content) -> Step {
-        match (self, step) {
-            (Self::UnmarksGroupsFirst, Step::PatchStatus(StatusWrite::Report(_), _))
-                if content.being_created && content.kind() == Kind::Group =>
-            {
-                Step::Patch(Write::Unmark, patch::unmark(content))
-            }
-            (Self::NamesGroupsAnew, Step::CreateGroup(mut call)) => {
+    pub(super) fn wants_of_group(self, request: Request, content: &Content) -> Request {
+        match (self, request) {
+            (Self::NamesGroupsAnew, Request::Call(Call::CreateGroup(mut call))) => {
                 call.name = format!("{}-{}", call.name, content.version);
-                Step::CreateGroup(call)
+                Request::Call(Call::CreateGroup(call))
             }
-            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
+            (Self::NamesNoMembers, Request::Call(Call::DeleteGroup(mut call))) => {
                 call.snapshot_ids.clear();
-                Step::DeleteGroup(call)
+                Request::Call(Call::DeleteGroup(call))
             }
-            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
-                if let Some(status) = body["status"].as_object_mut() {
-                    status.remove("volumeSnapshotInfoList");
+            (_, Request::Write(mut write)) => {
+                if let (Purpose::Status(what), Body::Patch(_, Patch::Merge(body))) =
+                    (&write.purpose, &mut write.body)
+                {
+                    match self {
+                        Self::ForgetsMembers => {
+                            if let Some(status) = body["status"].as_object_mut() {
+                                status.remove("volumeSnapshotInfoList");
+                            }
+                        }
+                        Self::ChangesMembers if *what == StatusWrite::Clear => {
+                            body["status"]["volumeSnapshotInfoList"] = serde_json::json!([]);
+                        }
+                        _ => {}
+                    }
                 }
-                Step::PatchStatus(write, body)
+                Request::Write(write)
             }
-            (Self::ChangesMembers, Step::PatchStatus(write @ StatusWrite::Clear, mut body)) => {
-                body["status"]["volumeSnapshotInfoList"] = serde_json::json!([]);
-                Step::PatchStatus(write, body)
-            }
-            (_, step) => step,
+            (_, request) => request,
         }
     }
 
-    pub(super) fn hears_of_group(
-        self,
-        step: &Step,
-        answer: Answer,
-        content: Option<&Content>,
-    ) -> Answer {
-        match (self, step, answer) {
-            (Self::CompletesAnswers, Step::CreateGroup(call), Answer::GroupCreated(mut answer)) => {
-                if let Some(group) = &mut answer.group_snapshot {
+    pub(super) fn hears_of_group(self, called: Called, content: Option<&Content>) -> Called {
+        match (self, called) {
+            (Self::CompletesAnswers, Called::CreateGroup(call, Ok(mut response))) => {
+                if let Some(group) = &mut response.group_snapshot {
                     complete(group, &call.source_volume_ids);
                 }
-                Answer::GroupCreated(answer)
+                Called::CreateGroup(call, Ok(response))
             }
-            (Self::BelievesOtherGroups, _, Answer::GroupCreated(mut answer)) => {
+            (Self::BelievesOtherGroups, Called::CreateGroup(call, Ok(mut response))) => {
                 let known = content.and_then(|content| content.status.as_ref());
-                if let (Some(known), Some(group)) = (known, &mut answer.group_snapshot) {
+                if let (Some(known), Some(group)) = (known, &mut response.group_snapshot) {
                     rename(group, known);
                 }
-                Answer::GroupCreated(answer)
+                Called::CreateGroup(call, Ok(response))
             }
-            (Self::BelievesGroupsDeleted, Step::DeleteGroup(_), Answer::Failed(_)) => {
-                Answer::Deleted
+            (Self::BelievesGroupsDeleted, Called::DeleteGroup(call, Err(CallError::Failed(_)))) => {
+                Called::DeleteGroup(call, Ok(Default::default()))
             }
-            (_, _, answer) => answer,
+            (_, called) => called,
         }
     }
 }

@@ -6,7 +6,7 @@ use csi_proto::csi::volume_capability::access_mode::Mode;
 use super::*;
 use crate::model::SecretRef;
 
-fn request(volume: &Volume, modern: bool) -> csi_proto::csi::ControllerExpandVolumeRequest {
+fn request(volume: &Volume, modern: bool) -> ControllerExpandVolumeRequest {
     let mut driver = crate::testing::driver();
     driver.abilities.single_node_multi_writer = modern;
     let source = volume.csi(&driver.name).unwrap();

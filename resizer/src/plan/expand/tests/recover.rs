@@ -552,10 +552,10 @@ fn z_151_another_claim_of_the_name_or_none_ends_the_attempt() {
         in_use: false,
         now: NOW,
     };
-    assert!(matches!(attempt.decide(&view), Step::End(End::Again)));
+    assert!(matches!(attempt.decide(&view), Err(End::Again)));
     let gone = View {
         claim: None,
         ..view
     };
-    assert!(matches!(attempt.decide(&gone), Step::End(End::Done)));
+    assert!(matches!(attempt.decide(&gone), Err(End::Done)));
 }

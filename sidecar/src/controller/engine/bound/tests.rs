@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::controller::engine::{Engine, Shell};
-use crate::controller::reactor::{Due, Now, Verdict, Wake};
+use crate::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use crate::queue::{Config, Place, Queue, exponential};
 
 const S: Duration = Duration::from_secs(1);
@@ -45,15 +45,39 @@ struct Circling(Fault);
 
 #[derive(Default)]
 struct Attempt {
-    steps: u32,
+    requests: u32,
     over: Option<Result<(), String>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Step {
+enum Request {
     Write(u32),
     Read,
     Call,
+}
+
+impl Ask for Request {
+    type Reply = Result<(), String>;
+
+    fn write(&self) -> Option<impl Hash> {
+        match self {
+            Self::Write(what) => Some(*what),
+            Self::Read | Self::Call => None,
+        }
+    }
+
+    fn is_written(reply: &Result<(), String>) -> bool {
+        reply.is_ok()
+    }
+
+    fn unsent(self, why: String) -> Result<(), String> {
+        let kind = if self == Self::Call {
+            "call"
+        } else {
+            "request"
+        };
+        Err(format!("{kind} {why}"))
+    }
 }
 
 impl Reactor for Circling {
@@ -61,8 +85,7 @@ impl Reactor for Circling {
     type Informers = ();
     type Change<'a> = &'static str;
     type Attempt = Attempt;
-    type Step = Step;
-    type Answer = Result<(), String>;
+    type Request = Request;
     type Notice = ();
     type Failure = String;
 
@@ -82,53 +105,32 @@ impl Reactor for Circling {
         Attempt::default()
     }
 
-    fn decide(&mut self, attempt: &mut Attempt, (): &(), _now: Now) -> Option<Step> {
+    fn decide(&mut self, attempt: &mut Attempt, (): &(), _now: Now) -> Option<Request> {
         if attempt.over.is_some() {
             return None;
         }
         Some(match self.0 {
-            Fault::Dropped | Fault::Deaf | Fault::Careless => Step::Write(0),
-            Fault::Undone => Step::Write(attempt.steps % 2),
-            Fault::Stamped => Step::Write(attempt.steps),
-            Fault::Reads => Step::Read,
-            Fault::Calls => Step::Call,
+            Fault::Dropped | Fault::Deaf | Fault::Careless => Request::Write(0),
+            Fault::Undone => Request::Write(attempt.requests % 2),
+            Fault::Stamped => Request::Write(attempt.requests),
+            Fault::Reads => Request::Read,
+            Fault::Calls => Request::Call,
         })
     }
 
     fn answered(
         &mut self,
         attempt: &mut Attempt,
-        _step: Step,
-        answer: Result<(), String>,
+        reply: Result<(), String>,
         (): &(),
     ) -> Due<&'static str, ()> {
-        attempt.steps += 1;
-        attempt.over = match (self.0, answer) {
+        attempt.requests += 1;
+        attempt.over = match (self.0, reply) {
             (Fault::Deaf, _) | (_, Ok(())) => None,
             (Fault::Careless, Err(_)) => Some(Ok(())),
             (_, Err(why)) => Some(Err(why)),
         };
         Due::default()
-    }
-
-    fn write(step: &Step) -> Option<impl Hash> {
-        match step {
-            Step::Write(what) => Some(*what),
-            Step::Read | Step::Call => None,
-        }
-    }
-
-    fn is_written(answer: &Result<(), String>) -> bool {
-        answer.is_ok()
-    }
-
-    fn unsent(step: &Step, why: String) -> Result<(), String> {
-        let kind = if *step == Step::Call {
-            "call"
-        } else {
-            "request"
-        };
-        Err(format!("{kind} {why}"))
     }
 
     fn end(
@@ -159,7 +161,7 @@ impl Shell<Circling> for World {
         &()
     }
 
-    async fn execute(&self, _step: &mut Step) -> Result<(), String> {
+    async fn execute(&self, _request: Request) -> Result<(), String> {
         self.steps.lock().unwrap().push(Instant::now());
         sleep(S / 200).await;
         Ok(())
@@ -189,7 +191,7 @@ async fn s_4_every_attempt_has_a_bound_then_a_back_off_and_one_line() {
         let each = match fault {
             Fault::Dropped | Fault::Deaf | Fault::Careless => 1,
             Fault::Undone => 2,
-            Fault::Stamped | Fault::Reads | Fault::Calls => MOST_STEPS as usize,
+            Fault::Stamped | Fault::Reads | Fault::Calls => MOST_REQUESTS as usize,
         };
         // 1 s, doubled until 300 s.
         assert_eq!(steps.len(), 20 * each, "{fault:?}");

@@ -1,0 +1,84 @@
+//! What comes of calls that have effect.
+
+use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Topology};
+use sidecar::controller::CallError;
+use sidecar::text::Text;
+use sidecar_testkit::sim::storage::Wish;
+use snapshotter::plan::request::{Call, Called};
+use tonic::Code;
+
+use super::super::effect::Effect;
+use super::super::snapshotter::{Sort, failed};
+use super::super::world::World;
+use super::{Done, shown};
+
+impl World {
+    /// A call comes to its end, with effect.
+    pub(in super::super) fn succeed<S: Sort>(
+        &mut self,
+        content: &Text,
+        call: Call,
+        id: u64,
+    ) -> Called {
+        let taken = self.taken();
+        let ended = self.ends(id, Done::All, taken);
+        match call {
+            Call::Delete(call) => {
+                self.did::<S>(content, Effect::Removes);
+                Called::Delete(call, Ok(Default::default()))
+            }
+            Call::DeleteGroup(call) => {
+                self.did::<S>(content, Effect::Removes);
+                Called::DeleteGroup(call, Ok(Default::default()))
+            }
+            Call::Create(call) => {
+                let handle = self.took::<S>(content, &ended.wish);
+                let result = handle.map(|handle| self.shows(&handle));
+                Called::Create(call, result)
+            }
+            Call::CreateGroup(call) => {
+                let handle = self.took::<S>(content, &ended.wish);
+                let result = handle.map(|handle| {
+                    let mut group = self.group(&handle);
+                    if self.slips(3) {
+                        self.misreport(content, &mut group);
+                    }
+                    let group_snapshot = Some(group);
+                    CreateVolumeGroupSnapshotResponse { group_snapshot }
+                });
+                Called::CreateGroup(call, result)
+            }
+            Call::List(_) | Call::Get(_) | Call::GetGroup(_) => unreachable!("nothing goes on"),
+        }
+    }
+
+    /// The handle of what was taken.
+    fn took<S: Sort>(&mut self, content: &Text, wish: &Wish) -> Result<Text, CallError> {
+        let Wish::Create(wished) = wish else {
+            unreachable!("nothing is taken")
+        };
+        let handle = self.storage.named(wished).cloned();
+        let handle = handle.ok_or_else(|| failed(Code::Internal))?;
+        self.did::<S>(content, Effect::Takes);
+        Ok(handle)
+    }
+
+    fn shows(&mut self, handle: &Text) -> CreateSnapshotResponse {
+        let found = self.storage.snapshots.get_mut(handle).unwrap();
+        let mut snapshot = shown(handle, found.size, found.unready == 0);
+        found.unready = found.unready.saturating_sub(1);
+        snapshot.accessible_topology = vec![Topology {
+            segments: [("zone".to_owned(), "a".to_owned())].into(),
+        }];
+        let snapshot = Some(snapshot);
+        CreateSnapshotResponse { snapshot }
+    }
+
+    /// What the driver did for the attempt on a content.
+    pub(super) fn did<S: Sort>(&mut self, name: &Text, effect: Effect) {
+        let attempts = S::of(self).attempts.running.iter_mut();
+        for running in attempts.filter(|running| running.key == *name) {
+            running.note.last = Some(effect);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What controllers ask of the API server and of the driver, and what comes of it.
+//!
+//! A [`Request`] is complete in every detail; carrying it out makes no choice. Its [`Reply`] has the request in
+//! it, so that a result can only be read together with what it is the result of.
+//!
+//! Values alone: decisions make requests and read replies, [`execute`](super::execute) carries them out, and
+//! simulations do the same with servers of their own.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::call::{CallError, Calls};
+use crate::rpc_code::RpcError;
+use crate::secret::SecretRef;
+use crate::text::Text;
+
+pub use crate::kube::api::SecretError;
+pub use crate::kube::patch::{Part, Patch};
+pub use crate::refusal::ApiError;
+
+/// Values of a Secret, by key. Has no `Debug`, so that it cannot be logged by accident.
+pub type Secrets = BTreeMap<String, String>;
+
+/// What one controller asks for. It is its [`Reactor`](super::reactor::Reactor) that says so.
+pub trait Requests: Sized + Send + 'static {
+    /// An object of the API server, by kind and key.
+    type Object: Object;
+    /// What of an object that was read or written an attempt gets to see beside the caches.
+    type Found: Send;
+    /// What a write is for.
+    type Purpose: Send + Sync;
+    /// A Secret, and whatever else is to come back with its values.
+    type Secret: AsRef<SecretRef> + Send + Sync;
+    /// The calls of the driver.
+    type Calls: Calls;
+    /// What users are told.
+    type Event: Send + Sync;
+}
+
+/// An object of the API server.
+pub trait Object: Clone + Hash + Send + Sync {
+    /// `name`, or `namespace/name`.
+    fn key(&self) -> &str;
+}
+
+/// Of a controller that asks for one kind of objects: the key itself.
+impl Object for Text {
+    fn key(&self) -> &str {
+        self
+    }
+}
+
+/// One request.
+pub enum Request<R: Requests> {
+    /// GET of an object, which its cache takes in.
+    Get(R::Object),
+    /// A write of one object; its cache takes in the answer before the watch brings it.
+    Write(Write<R>),
+    /// GET of a Secret.
+    Secret(R::Secret),
+    /// A call of the driver.
+    Call(R::Calls),
+    /// An event.
+    Event(R::Event),
+}
+
+/// A write of one object.
+pub struct Write<R: Requests> {
+    /// What it is for.
+    pub purpose: R::Purpose,
+    /// The object.
+    pub object: R::Object,
+    /// If there is one, the object is written only if it has this UID: another one may have taken the name.
+    pub uid: Option<Text>,
+    /// What is sent.
+    pub body: Body,
+}
+
+/// What a write sends.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub enum Body {
+    /// PATCH.
+    Patch(Part, Patch),
+    /// POST.
+    Create(Value),
+    /// PUT of this JSON.
+    Replace(Text),
+    /// DELETE, of the object with this resource version if there is one.
+    Delete(Option<Text>),
+}
+
+impl Body {
+    /// The body of a patch; null of anything else.
+    #[must_use]
+    pub fn patch(&self) -> &Value {
+        match self {
+            Self::Patch(_, patch) => patch.body(),
+            Self::Create(_) | Self::Replace(_) | Self::Delete(_) => &Value::Null,
+        }
+    }
+}
+
+/// A request, and what came of it.
+pub enum Reply<R: Requests> {
+    /// The object was read, or why not.
+    Get(R::Object, Result<R::Found, ApiError>),
+    /// It was written, or why not.
+    Write(Write<R>, Result<R::Found, ApiError>),
+    /// The values of the Secret, or why there are none.
+    Secret(R::Secret, Result<Secrets, SecretError>),
+    /// The call ended. How long the driver worked on it, without the wait for a driver that restarts.
+    Call(<R::Calls as Calls>::Called, Duration),
+    /// The event is on its way.
+    Event(R::Event),
+}
+
+impl<R: Requests<Purpose: Clone>> Clone for Write<R> {
+    fn clone(&self) -> Self {
+        Self {
+            purpose: self.purpose.clone(),
+            object: self.object.clone(),
+            uid: self.uid.clone(),
+            body: self.body.clone(),
+        }
+    }
+}
+
+/// What the engine knows of a request.
+pub trait Ask: Send + Sync {
+    /// The request and what came of it.
+    type Reply: Send;
+
+    /// What it writes to the API server, with the name of the object: equal for equal writes. `None` for a
+    /// request that writes nothing, or reads first what it changes.
+    ///
+    /// An attempt that wants to write once more what the server [has taken](Self::is_written) has not seen the
+    /// effect, and would not see it then: the request is not sent, and answered with [`unsent`](Self::unsent).
+    fn write(&self) -> Option<impl Hash>;
+
+    /// Whether this is the reply to a write that the server has taken.
+    fn is_written(reply: &Self::Reply) -> bool;
+
+    /// The reply to a request that was not sent, for this reason: the API server refuses it, the call has not
+    /// reached the driver. The attempt should end with a failure.
+    fn unsent(self, why: String) -> Self::Reply;
+}
+
+impl<R: Requests> Ask for Request<R> {
+    type Reply = Reply<R>;
+
+    fn write(&self) -> Option<impl Hash> {
+        match self {
+            Self::Write(write) => Some((&write.object, &write.body)),
+            Self::Get(_) | Self::Secret(_) | Self::Call(_) | Self::Event(_) => None,
+        }
+    }
+
+    fn is_written(reply: &Reply<R>) -> bool {
+        matches!(reply, Reply::Write(_, Ok(_)))
+    }
+
+    fn unsent(self, why: String) -> Reply<R> {
+        self.refused(ApiError::local(why))
+    }
+}
+
+impl<R: Requests> Request<R> {
+    /// The reply to it if it comes to this; a call has not reached the driver then.
+    pub fn refused(self, error: ApiError) -> Reply<R> {
+        match self {
+            Self::Get(object) => Reply::Get(object, Err(error)),
+            Self::Write(write) => Reply::Write(write, Err(error)),
+            Self::Secret(secret) => Reply::Secret(secret, Err(SecretError::Unread(error))),
+            Self::Call(call) => {
+                let unsent = CallError::Unreachable(RpcError::unsent(error.message));
+                Reply::Call(call.failed(unsent), Duration::ZERO)
+            }
+            Self::Event(event) => Reply::Event(event),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which call a request of the protocol is for, and what answers it.
+
+use csi_proto::csi;
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::group_controller_client::GroupControllerClient;
+use tonic::{Request, Response, Status};
+
+use super::Channel;
+
+/// The request of a call that controllers make.
+pub trait Rpc: Clone + Send + Sync + 'static {
+    /// The response to it.
+    type Response: Send;
+
+    /// Sends it.
+    fn send(
+        channel: Channel,
+        request: Request<Self>,
+    ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+}
+
+macro_rules! rpcs {
+    ($($client:ident: $method:ident($request:ident) -> $response:ident;)*) => {$(
+        impl Rpc for csi::$request {
+            type Response = csi::$response;
+
+            async fn send(
+                channel: Channel,
+                request: Request<Self>,
+            ) -> Result<Response<Self::Response>, Status> {
+                $client::new(channel).$method(request).await
+            }
+        }
+    )*};
+}
+
+rpcs! {
+    ControllerClient: controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
+    ControllerClient: controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
+    ControllerClient: controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
+    ControllerClient: controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
+    ControllerClient: create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
+    ControllerClient: delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+    ControllerClient: list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
+    ControllerClient: get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
+    GroupControllerClient: create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse;
+    GroupControllerClient: delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse;
+    GroupControllerClient: get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse;
+}
