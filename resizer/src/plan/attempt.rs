@@ -162,7 +162,6 @@ impl Attempt {
     ///
     /// # Errors
     /// The attempt is over: says how.
-    #[must_use]
     pub fn look(
         &self,
         informers: &dyn Informers,
