@@ -320,8 +320,7 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn said(&self, name: &Text, reply: Reply) -> Reply {
-        let content = self.contents.store.get(name);
-        let content = content.map(|known| &**known);
+        let content = self.contents.store.get(name).map(|known| &**known);
         self.mutant.snapshotter_hears(reply, content)
     }
 
