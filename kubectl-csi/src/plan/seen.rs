@@ -139,9 +139,13 @@ macro_rules! shelves {
             }
 
             fn has_any(&self, kind: Kind, namespace: Option<&str>) -> bool {
+                // They are in the order of their namespaces.
                 fn any<T>(shelf: &Shelf<T>, namespace: Option<&str>) -> bool {
-                    let of = |name: &str| shelf.keys().any(|(namespace, _)| **namespace == *name);
-                    namespace.map_or(!shelf.is_empty(), of)
+                    let Some(namespace) = namespace else {
+                        return !shelf.is_empty();
+                    };
+                    let mut own = shelf.range((namespace.into(), "".into())..);
+                    own.next().is_some_and(|((first, _), _)| **first == *namespace)
                 }
                 match kind {
                     $(Kind::$kind => any(&self.$field, namespace),)*
