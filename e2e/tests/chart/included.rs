@@ -208,7 +208,8 @@ pub(super) fn declared_once(cluster: &Cluster) -> Result<Verdict> {
             let selector = json!({"app": "host-network"});
             let pod = pods_of(&objects, Some(&selector)).next();
             let mut spec = pod.and_then(|it| it.get("spec")).context("a pod")?.clone();
-            spec["serviceAccountName"] = json!("default");
+            let fields = spec.as_object_mut().context("fields")?;
+            fields.insert("serviceAccountName".to_owned(), json!("default"));
             let pod = json!({
                 "apiVersion": "v1", "kind": "Pod", "spec": spec,
                 "metadata": {"name": "host-network", "namespace": NAMESPACE},

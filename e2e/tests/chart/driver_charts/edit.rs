@@ -58,13 +58,11 @@ fn position(lines: &[String], from: usize, is: impl Fn(&str) -> bool) -> Option<
 /// Includes one of our templates behind a line: beside a label, or as the first items of a list.
 fn include(lines: &mut Vec<String>, line: Option<usize>, what: &str) -> Result<()> {
     let line = line.with_context(|| format!("no place for {what}"))?;
-    let item = position(lines, line, |it| it.trim_start().starts_with("- ")).unwrap_or(line);
-    let like = if lines[line].ends_with(':') {
-        item
-    } else {
-        line
-    };
-    let depth = indent(&lines[like]);
+    let mut below = lines.iter().skip(line);
+    let here = below.next().context("a line")?;
+    let item = below.find(|it| it.trim_start().starts_with("- "));
+    let like = item.filter(|_| here.ends_with(':')).unwrap_or(here);
+    let depth = indent(like);
     let ours = "(index .Subcharts \"csi-sidecars\")";
     let text = format!(
         "{:depth$}{{{{- include \"csi-sidecars.{what}\" {ours} | trim | nindent {depth} }}}}",
