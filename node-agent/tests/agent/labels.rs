@@ -187,14 +187,11 @@ async fn n_53b_inline_volumes_and_block_devices_have_none() {
     assert_eq!(stage.publish_request().volume_id, "h-c");
 }
 
-/// Security contexts of the pod and of its containers, and the label of the mount, or what the pod is
-/// told.
-fn contexts() -> Vec<(
-    &'static str,
-    Value,
-    Vec<Value>,
-    Result<Option<&'static str>, &'static str>,
-)> {
+/// The label of the mount, or what the pod is told.
+type Expected = Result<Option<&'static str>, &'static str>;
+
+/// Security contexts of the pod and of its containers, and what comes of them.
+fn contexts() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
     let user = json!({ "seLinuxOptions": {
         "user": "staff_u", "role": "sysadm_r", "type": "container_t", "level": "s0" } });
     let conflict = Err("with different SELinux labels");
