@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # upstream.sh OLD NEW [NAME]: what differs from outside between the programs in two folders, which is how a new release of
-# upstream is read. Help texts, metrics, process tests that pass, and of each scenario (of those with NAME in their name)
+# upstream is read. Help texts, metrics, and of each scenario (of those with NAME in their name)
 # requests, calls of the driver and events. What was seen stays in build/upstream-seen; `make upstream` builds what this needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,20 +10,20 @@ seen=build/upstream-seen
 compiled=${CARGO_TARGET_DIR:-target}/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}debug
 all=(--locked --workspace --all-features)
 
-# Program, its variable, what names of its scenarios begin with, and its crate.
+# Program, its variable, and what names of its scenarios begin with.
 controllers='
-csi-attacher ATTACHER attacher_ attacher
-csi-provisioner PROVISIONER provisioner_ provisioner
-csi-resizer RESIZER resizer_ resizer
-csi-snapshotter SNAPSHOTTER snapshots_ snapshotter
-snapshot-controller SNAPSHOT_CONTROLLER snapshots_ snapshot-controller'
+csi-attacher ATTACHER attacher_
+csi-provisioner PROVISIONER provisioner_
+csi-resizer RESIZER resizer_
+csi-snapshotter SNAPSHOTTER snapshots_
+snapshot-controller SNAPSHOT_CONTROLLER snapshots_'
 
 # Looks at the programs in folder $1, and writes what it sees to $2.
 look() {
-    local folder=$1 out=$2 only=$3 program variable prefix crate
+    local folder=$1 out=$2 only=$3 program variable prefix
     local -a settings=() prefixes=()
-    mkdir -p "$out/says" "$out/scenarios" "$out/tests"
-    while read -r program variable prefix crate; do
+    mkdir -p "$out/says" "$out/scenarios"
+    while read -r program variable prefix; do
         [ -x "$folder/$program" ] || continue
         settings+=("$variable=$folder/$program")
         [[ " ${prefixes[*]} " == *" $prefix "* ]] || prefixes+=("$prefix")
@@ -36,11 +36,6 @@ look() {
         # One that fails is a difference, too, unless it does with both.
         env "${settings[@]}" RECORD="$PWD/$out/scenarios" cargo test "${all[@]}" --test scenarios -- "$prefix" || true
     done
-    while read -r program variable _ crate; do
-        [ -x "$folder/$program" ] && [ -z "$only" ] || continue
-        { env "CSI_${variable}_BINARY=$folder/$program" cargo test --locked --all-features --no-fail-fast -p "$crate" --test process 2>&1 || true; } |
-            sed -nE 's/^test (\S+) \.\.\. (ok|FAILED|ignored).*/\1 \2/p' | sort >"$out/tests/$program.txt"
-    done < <(sed 1d <<<"$controllers")
 }
 
 old=$(realpath "$1") new=$(realpath "$2")

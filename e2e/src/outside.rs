@@ -2,7 +2,8 @@
 //! `RECORD` names a folder, each scenario gets a file there, which `make upstream` compares with that of other programs.
 //!
 //! Two runs of one program must have the same files. So each line stands once, however often it happened; leases are left
-//! out, and what is new in each run, uids for example, is a star.
+//! out, and so is what depends on who was first: conflicts, and what was gone already. What is new in each run, uids for
+//! example, is a star, and so are numbers at the end of names: of many claims the first events are kept, whichever those are.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -30,6 +31,9 @@ const KUBERNETES: [&str; 8] = [
     "volume_expand",
     "node-controller",
 ];
+
+/// What the API server says to a writer who was late.
+const CONFLICT: &str = "the object has been modified";
 
 /// Writes down what happens on a cluster.
 pub struct Outside<'a> {
@@ -82,11 +86,13 @@ impl<'a> Outside<'a> {
 
     fn note_requests(&mut self, lines: &mut BTreeSet<String>) -> Result<()> {
         for request in self.requests.phase()?.iter() {
-            if request.resource == "leases" || request.user.contains(":kube-system:") {
+            let (verb, path, code) = (&request.verb, request.path(), request.code);
+            let was_late = code == 409 || code == 404 && (verb == "delete" || verb == "patch");
+            let is_other = request.resource == "leases" || request.user.contains(":kube-system:");
+            if was_late || is_other {
                 continue;
             }
             let account = request.user.rsplit(':').next().unwrap_or_default();
-            let (verb, path, code) = (&request.verb, request.path(), request.code);
             lines.insert(format!("request {account} {verb} {path} {code}"));
         }
         Ok(())
@@ -115,7 +121,8 @@ impl<'a> Outside<'a> {
             let field = |pointer| text(event, pointer).unwrap_or_default();
             let is_new = self.events.insert(field("/metadata/uid").to_owned());
             let names = [field("/source/component"), field("/reportingComponent")];
-            if !is_new || names.iter().any(|name| KUBERNETES.contains(name)) {
+            let is_other = names.iter().any(|name| KUBERNETES.contains(name));
+            if !is_new || is_other || field("/message").contains(CONFLICT) {
                 continue;
             }
             let line = format!(
@@ -131,7 +138,7 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// Stars for uids, times and ports.
+/// Stars for uids, times, ports, and numbers at the end of names.
 fn without_chance(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -147,7 +154,9 @@ fn without_chance(line: &str) -> String {
             None => rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len())),
         };
         let is_number = word.chars().all(|c| c.is_ascii_digit());
-        let is_chance = word.contains('-') || is_number && (word.len() == 5 || word.len() > 9);
+        let of_name = text.ends_with('-');
+        let is_chance =
+            word.contains('-') || is_number && (word.len() == 5 || word.len() > 9 || of_name);
         text.push_str(if is_chance { "*" } else { word });
         rest = after;
     }

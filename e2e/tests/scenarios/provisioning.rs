@@ -75,6 +75,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
         run: volume::deleted_first,
     },
     Scenario {
+        name: "provisioner_released_volume_waits_for_its_detach",
+        run: volume::attached,
+    },
+    Scenario {
         name: "provisioner_volume_made_by_hand_is_taken_over",
         run: volume::made_by_hand,
     },

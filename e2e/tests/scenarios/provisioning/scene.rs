@@ -116,17 +116,17 @@ impl<'a> Scene<'a> {
         self.api.create(CLAIMS, claim).map(drop)
     }
 
-    /// Waits for an event about the claim.
+    /// Waits for an event about the claim, or the volume.
     pub(super) fn until_event(
         &self,
         provisioner: &mut Process,
-        claim: &str,
+        about: &str,
         part: &str,
     ) -> Result<()> {
-        let what = format!("an event of claim {claim} says {part:?}");
+        let what = format!("an event of {about} says {part:?}");
         let said = wait::until_true(SOON, &what, || {
             provisioner.must_run()?;
-            Ok(self.api.events("default", claim).contains(part))
+            Ok(self.api.events("default", about).contains(part))
         });
         said.with_context(|| provisioner.tail())
     }

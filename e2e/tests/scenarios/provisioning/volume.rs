@@ -127,6 +127,34 @@ pub(super) fn deleted_first(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
+/// Row N-8: an attachment keeps the volume, and nobody is alarmed. Nothing detaches it but the scenario.
+pub(super) fn attached(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(skipped) = skipped() {
+        return Ok(skipped);
+    }
+    let flags = [FLAGS.as_slice(), &["--enable-attach=true"]].concat();
+    let scene = Scene::new(cluster, "attached", Binding::Immediate, &flags)?;
+    let _driver = scene.deployment.start_controller(&[])?;
+    let mut provisioner = scene.start_provisioner(&[])?;
+    scene.claim("attached")?;
+    let volume = scene.until_bound(&mut provisioner, "attached")?;
+    let (volume, driver) = (name(&volume)?, scene.deployment.driver());
+    let attachment = object::volume_attachment("by-hand", driver, volume, "node-0");
+    let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
+    scene.api.create(attachments, &attachment)?;
+    scene.release("attached")?;
+    let detach = "VolumeDelete: persistentvolume";
+    scene.until_event(&mut provisioner, volume, detach)?;
+    nothing_deleted(&scene)?;
+    scene.api.delete(&format!("{attachments}/by-hand"))?;
+    scene.until_nothing_is_left(&mut provisioner)?;
+    let deleted = scene.calls()?.of("DeleteVolume").count();
+    ensure!(deleted == 1, "DeleteVolume: {deleted}");
+    let events = scene.api.events("default", volume);
+    ensure!(!events.contains("VolumeFailedDelete"), "{events}");
+    scene.finish()
+}
+
 pub(super) fn made_by_hand(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
