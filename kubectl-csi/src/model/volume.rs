@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::Nothing;
-use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Selector, Text, Time};
+use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Ref, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -71,6 +71,19 @@ impl Claim {
     pub fn source(&self) -> Option<&ObjectRef> {
         let spec = &self.spec;
         spec.data_source_ref.as_ref().or(spec.data_source.as_ref())
+    }
+
+    /// Whether its volume is filled from this object. A source without a namespace is in the claim's own.
+    pub fn is_filled_from(&self, object: &Ref) -> bool {
+        self.source().is_some_and(|source| {
+            let namespace = match &*source.namespace {
+                "" => &*self.metadata.namespace,
+                other => other,
+            };
+            source.kind == object.kind.name()
+                && namespace == object.namespace
+                && source.name == *object.name
+        })
     }
 
     /// The node that the scheduler chose for its volume.

@@ -125,8 +125,11 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     let known = way.get::<Driver>("", driver)?;
     match controller::check(way, depth + 1, Role::Attacher, driver)? {
         Presence::There => {}
+        // What the driver said about the detaching counts more than an attacher that is away.
         Presence::Nobody if leaving => {
-            return delete::left_behind(way, &at, &own.metadata.finalizers, driver);
+            if error.is_none() && delete::is_unattended(way, &own.metadata) {
+                return delete::left_behind(way, &at, &own.metadata.finalizers, driver);
+            }
         }
         Presence::Nobody if error.is_none() => {
             return nobody(way, &at, driver, known, has_finalizer);
@@ -256,9 +259,10 @@ pub(super) fn not_detached(
     let (driver, node, text) = (&*spec.attacher, &*spec.node_name, &*error.message);
     way.unfinished = true;
     let gone = way.get::<Node>("", node)?.is_missing();
-    // NotFound may be about the volume, too.
+    // NotFound may be about the volume, a disk, a Secret: it is about the node if the text names one.
+    let about_node = has(text, &["node", "instance", &node.to_ascii_lowercase()]);
     let not_found = has(text, &["node not found", "instance not found"])
-        || (code(text) == Some("NotFound") && !has(text, &["volume"]));
+        || (code(text) == Some("NotFound") && about_node && !has(text, &["volume"]));
     if gone || not_found {
         let words = if gone {
             format!(
@@ -276,7 +280,9 @@ pub(super) fn not_detached(
             .driver("a version that takes a machine that is gone for detached")
             .admin("if the machine is certainly gone: remove the attachment's finalizer");
         let own = names::finalizer(driver);
-        let finding = match delete::without_finalizer(&at, &attachment.metadata.finalizers, &own) {
+        // A node that exists may run with the volume: only its absence makes the command fit to paste.
+        let command = delete::without_finalizer(&at, &attachment.metadata.finalizers, &own);
+        let finding = match command.filter(|_| gone) {
             Some(command) => finding.command(command),
             None => finding,
         };

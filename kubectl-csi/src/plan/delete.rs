@@ -10,7 +10,7 @@ use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed};
 use super::{attach, controller, mount};
-use crate::model::{Claim, Kind, Node, Ref, Snapshot, Text, Volume};
+use crate::model::{Claim, Kind, Meta, Node, Ref, Snapshot, Text, Volume};
 
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -141,10 +141,8 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
         .iter()
         .filter(|one| *one.spec.source.persistent_volume_claim_name == *at.name && !one.is_ready());
     let taken = taken.map(|one| (Kind::Snapshot, &one.metadata));
-    let copied = claims.items.iter().filter(|one| {
-        let source = one.source().filter(|_| one.status.phase != "Bound");
-        source.is_some_and(|of| of.kind == "PersistentVolumeClaim" && of.name == *at.name)
-    });
+    let copied =
+        { claims.items.iter() }.filter(|one| one.status.phase != "Bound" && one.is_filled_from(at));
     let copied = copied.map(|one| (Kind::Claim, &one.metadata));
     let waits: Vec<_> = { taken.chain(copied) }
         .map(|(kind, meta)| Ref::new(kind, &at.namespace, &meta.name))
@@ -229,6 +227,7 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
         );
     }
     if has_finalizer(&own)
+        && is_unattended(way, &volume.metadata)
         && controller::check(way, depth + 1, Role::Attacher, driver)? == Presence::Nobody
     {
         return left_behind(way, at, finalizers, driver);
@@ -253,6 +252,11 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
         &[VOLUME_PROTECTION, PROVISIONER],
         false,
     )
+}
+
+/// Whether a deletion has waited for longer than it takes to replace a sidecar.
+pub(super) fn is_unattended(way: &Way<'_>, meta: &Meta) -> bool {
+    way.is_older(meta.deletion_timestamp.0, 120)
 }
 
 /// C47: the attacher's finalizer, and no attacher.
