@@ -28,7 +28,11 @@ fn w_20_w_70_each_cause_is_told_from_its_world() {
         let told = first.map(|first| format!("{} {}", first.id, first.certainty.word()));
         let expected = format!("{} {}", row.id, row.certainty);
         let words: Vec<_> = { first.iter() }
-            .flat_map(|first| { first.remedies.iter().map(|one| &*one.text) }.chain([&*first.text]))
+            .flat_map(|first| {
+                let remedies = first.remedies.iter();
+                let texts = remedies.flat_map(|one| [Some(&*one.text), one.command.as_deref()]);
+                texts.flatten().chain([&*first.text])
+            })
             .collect();
         let words = words.join(" ");
         let worded = row.says.iter().all(|text| words.contains(&**text))
@@ -255,6 +259,28 @@ fn w_42_one_finalizer_is_removed_and_no_other() {
             let command = remedy.command.clone().unwrap_or_default();
             assert!(!command.contains("null"), "{}: {command}", row.id);
         }
+    }
+}
+
+/// Other namespaces may hold a claim that is made from the snapshot just now.
+#[test]
+fn w_42_no_command_takes_a_snapshot_from_a_claim_that_may_not_be_seen() {
+    let mut world = World::healthy();
+    world.edit(r#"vs shop/snap metadata.deletionTimestamp = "2026-11-27T14:20:00Z""#);
+    world.edit(
+        r#"vs shop/snap metadata.finalizers = ["provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection"]"#,
+    );
+    for kind in [Kind::Claim, Kind::Lease] {
+        let mut less = world.clone();
+        less.forbidden.insert(kind);
+        let (verdict, _) = less.ask("vs/shop/snap", true);
+        let own = { verdict.causes.iter() }.find(|one| one.id == "C69");
+        let own = own.unwrap_or_else(|| panic!("{kind:?}: {:?}", verdict.causes));
+        assert_eq!(own.certainty, Certainty::Guessed, "{kind:?}");
+        assert!(
+            own.remedies.iter().all(|one| one.command.is_none()),
+            "{own:?}"
+        );
     }
 }
 

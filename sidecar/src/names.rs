@@ -17,6 +17,18 @@ pub fn sanitize(name: &str) -> String {
     sanitized
 }
 
+/// Whether `text` has the name of this driver in it, and not that of another one that only ends or begins with it.
+pub fn names_driver(text: &str, driver: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    text.match_indices(driver).any(|(start, _)| {
+        let before = text.get(..start).unwrap_or_default();
+        let behind = text.get(start + driver.len()..).unwrap_or_default();
+        // Sockets are called after their drivers.
+        let ends = behind.starts_with(".sock") || behind.starts_with("-reg.sock");
+        !before.ends_with(of_name) && (ends || !behind.starts_with(of_name))
+    })
+}
+
 /// The finalizer that the attacher puts on volumes and attachments of `driver`.
 pub fn finalizer(driver: &str) -> String {
     format!("external-attacher/{}", sanitize(driver))

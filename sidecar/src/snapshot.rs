@@ -136,6 +136,11 @@ pub const GROUP_SNAPSHOT_BOUND: &str =
 pub const SNAPSHOT_IN_USE: &str =
     "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 
+/// What the status of a VolumeSnapshot says whose content is gone, in upstream's words.
+pub const MISSING: &str = "VolumeSnapshotContent is missing";
+/// What it says where the content is another's by now, in upstream's words.
+pub const MISBOUND: &str = "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly";
+
 /// Value of the annotations below that stand for a fact; readers look only whether they are there.
 pub const YES: &str = "yes";
 /// Annotation on a VolumeSnapshotContent: a CreateSnapshot call may have had an effect. The

@@ -1,6 +1,7 @@
 //! Snapshots, groups of them, and what custom resources there are.
 
 use serde::Deserialize;
+use sidecar::snapshot::{MISBOUND, MISSING};
 
 use super::node::LabelSelector;
 use super::{Many, Meta, ObjectRef, Pairs, Text, Time};
@@ -34,6 +35,7 @@ pub struct SnapshotStatus {
     pub volume_group_snapshot_name: Text,
     pub ready_to_use: bool,
     pub restore_size: Text,
+    pub creation_time: Time,
     pub error: Option<SnapshotError>,
 }
 
@@ -52,6 +54,15 @@ impl Snapshot {
         let named = &*self.spec.source.volume_snapshot_content_name;
         let bound = bound.filter(|name| !name.is_empty());
         bound.or((!named.is_empty()).then_some(named))
+    }
+
+    /// Whether it was taken once and its content is gone, or another's: claims were perhaps made from it before.
+    pub fn is_lost(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| {
+            let taken = status.creation_time.0.is_some() || !status.restore_size.is_empty();
+            let error = status.error.as_ref();
+            taken && error.is_some_and(|error| [MISSING, MISBOUND].contains(&&*error.message))
+        })
     }
 
     /// Whether claims can be made from it.

@@ -16,12 +16,15 @@ struct Intent<'a> {
     text: &'a str,
 }
 
-/// The first entry that fits, in the journals of these drivers.
+/// The journals of more drivers are not looked through.
+const MOST: usize = 8;
+
+/// The first entry that fits, in the journals of these drivers, and whether all of them could be seen.
 fn find<'a>(
     way: &mut Way<'a>,
     drivers: &[String],
     fits: impl Fn(&Intent<'_>) -> bool,
-) -> Step<Option<Intent<'a>>> {
+) -> Step<(Option<Intent<'a>>, bool)> {
     // The first object of each; more are written only while hundreds of calls are under way.
     let first = |driver: &String| {
         let lease = names::lease(names::LeaseOwner::Provisioner, driver).to_ascii_lowercase();
@@ -32,8 +35,10 @@ fn find<'a>(
             .iter()
             .map(|driver| many(Kind::Lease, &first(driver))),
     )?;
+    let mut whole = true;
     for driver in drivers {
         let leases = way.list::<Lease>(&first(driver))?;
+        whole &= leases.whole;
         for lease in leases.items.iter().filter(|lease| lease.is_journal()) {
             for (name, text) in lease.metadata.annotations.iter() {
                 let Some(uid) = name.strip_prefix(INTENT) else {
@@ -42,12 +47,39 @@ fn find<'a>(
                 let lease = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
                 let intent = Intent { lease, uid, text };
                 if fits(&intent) {
-                    return Ok(Some(intent));
+                    return Ok((Some(intent), whole));
                 }
             }
         }
     }
-    Ok(None)
+    Ok((None, whole))
+}
+
+/// The same in the journals of all drivers.
+fn find_any<'a>(
+    way: &mut Way<'a>,
+    fits: impl Fn(&Intent<'_>) -> bool,
+) -> Step<(Option<Intent<'a>>, bool)> {
+    let drivers = way.all::<Driver>()?;
+    let names = drivers
+        .items
+        .iter()
+        .map(|one| one.metadata.name.to_string());
+    let names: Vec<_> = names.take(MOST).collect();
+    let (found, whole) = find(way, &names, fits)?;
+    Ok((
+        found,
+        whole && drivers.whole && names.len() == drivers.items.len(),
+    ))
+}
+
+/// The journal that has an open call for a volume made of this object, and whether all journals could be seen.
+pub(super) fn of_source(way: &mut Way<'_>, at: &Ref) -> Step<(Option<Ref>, bool)> {
+    let kind = format!("\"kind\":\"{}\"", at.kind.name());
+    let name = format!("\"name\":\"{}\"", at.name);
+    let fits = |intent: &Intent<'_>| intent.text.contains(&kind) && intent.text.contains(&name);
+    let (found, whole) = find_any(way, fits)?;
+    Ok((found.map(|intent| intent.lease), whole))
 }
 
 /// C26: a call for this claim has no answer yet.
@@ -56,7 +88,7 @@ pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, dri
         return Ok(());
     }
     let uid = &*claim.metadata.uid;
-    let Some(intent) = find(way, &[driver.to_owned()], |intent| intent.uid == uid)? else {
+    let (Some(intent), _) = find(way, &[driver.to_owned()], |intent| intent.uid == uid)? else {
         return Ok(());
     };
     way.at(depth, &intent.lease, "has an open entry for it");
@@ -66,19 +98,12 @@ pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, dri
 
 /// C94: the claim is gone, and a call for it was never settled.
 pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
-    let drivers = way.all::<Driver>()?;
-    let drivers: Vec<_> = drivers
-        .items
-        .iter()
-        .map(|one| one.metadata.name.to_string())
-        .take(8)
-        .collect();
     // An entry has name and namespace of its claim in what csi-provisioner remembers of it.
     let (name, namespace) = (
         format!("\"name\":\"{}\"", at.name),
         format!("\"namespace\":\"{}\"", at.namespace),
     );
-    let Some(intent) = find(way, &drivers, |intent| {
+    let (Some(intent), _) = find_any(way, |intent| {
         intent.text.contains(&name) && intent.text.contains(&namespace)
     })?
     else {

@@ -6,9 +6,9 @@ use super::controller::{Presence, Role};
 use super::delete::without_finalizer;
 use super::seen::Record;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{has, listed, nearest, span};
-use super::{content, controller, mount};
+use super::{content, controller, journal, mount};
 use crate::model::{Claim, Content, Kind, Ref, Snapshot, SnapshotClass, SnapshotError, Volume};
 
 /// C75: the cluster does not know snapshots.
@@ -228,40 +228,22 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
     way.unfinished = true;
     way.at(depth, at, "is being deleted");
     let has_finalizer = |name: &str| snapshot.metadata.has_finalizer(name);
-    if has_finalizer(SNAPSHOT_AS_SOURCE) || has_finalizer(SNAPSHOT_IN_USE) {
-        let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
-        let made = claims.items.iter().find(|claim| {
-            claim.status.phase != "Bound"
-                && claim.source().is_some_and(|source| {
-                    source.kind == "VolumeSnapshot" && source.name == *at.name
-                })
-        });
-        if let Some(claim) = made {
-            let object = Ref::new(Kind::Claim, &at.namespace, &claim.metadata.name);
-            way.at(depth + 1, &object, "is made from it");
-            let text = format!("The {at} is kept while the {object} is made from it.");
-            return way.tell(Finding::proved("C83", at, text).you(
-                "see why that claim does not get its volume (kubectl csi why), or delete it",
-            ));
-        }
-        if has_finalizer(SNAPSHOT_IN_USE) {
-            let text = format!(
-                "The {at} is protected as the source of a claim, and no claim is made from it: a restore that failed has left the finalizer behind."
-            );
-            let finding = Finding::proved("C69", at, text)
-                .admin("csi-provisioner of this project removes it within an hour; upstream's does not: remove the finalizer");
-            let command = without_finalizer(at, &snapshot.metadata.finalizers, SNAPSHOT_IN_USE);
-            let finding = match command {
-                Some(command) => finding.command(command),
-                None => finding,
-            };
-            let finding = finding.risk("a claim that is being made from it just then fails");
-            return if claims.whole {
-                way.tell(finding)
-            } else {
-                Ok(())
-            };
-        }
+    let in_use = has_finalizer(SNAPSHOT_IN_USE);
+    let claims = restored(way, at, in_use)?;
+    let made = claims.items.first().map(|claim| {
+        let meta = &claim.metadata;
+        Ref::new(Kind::Claim, &meta.namespace, &meta.name)
+    });
+    let restorable = in_use || snapshot.is_ready() || snapshot.is_lost();
+    if let Some(object) = made.as_ref().filter(|_| restorable) {
+        way.at(depth + 1, object, "is made from it");
+        let text = format!("The {at} is kept while the {object} is made from it.");
+        way.tell(
+            Finding::proved("C83", at, text)
+                .you("see why that claim does not get its volume (kubectl csi why), or delete it"),
+        )?;
+    } else if in_use {
+        left_behind(way, at, snapshot, claims.whole)?;
     }
     let group = snapshot
         .status
@@ -281,7 +263,65 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
     {
         content::content_leaving(way, &Ref::new(Kind::Content, "", name), depth + 1, content)?;
     }
+    if let Some(object) = made.filter(|_| !restorable && has_finalizer(SNAPSHOT_AS_SOURCE)) {
+        way.at(depth + 1, &object, "is to be made from it");
+        let text = format!(
+            "The {at} was deleted before it was ready, and the {object} is to be made from it. Upstream's snapshot-controller keeps it until it is ready; that of this project lets it go."
+        );
+        way.tell(Finding::guessed("C83", at, text).you(
+            "delete that claim: it cannot get a volume from a snapshot that is being deleted",
+        ))?;
+    }
     no_controller(way, at, depth, "takes snapshots away")
+}
+
+/// Claims that are made from a snapshot. Those of other namespaces count once a provisioner holds it for one.
+fn restored<'a>(way: &mut Way<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Claim>> {
+    let mut claims = match in_use {
+        true => way.all::<Claim>()?,
+        false => way.list::<Claim>(&Which::of(&at.namespace))?,
+    };
+    if !claims.whole && in_use {
+        // Who may not list them all may still list those of the namespace.
+        claims.items = way.list::<Claim>(&Which::of(&at.namespace))?.items;
+    }
+    let open = |claim: &&Claim| claim.status.phase != "Bound" && claim.is_filled_from(at);
+    claims.items.retain(open);
+    Ok(claims)
+}
+
+/// C69: a provisioner holds the snapshot, and no claim is made from it. `whole`: the claims of all namespaces were seen.
+fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) -> Step {
+    let (journal, all) = journal::of_source(way, at)?;
+    let sure = whole && all && journal.is_none();
+    let (text, admin) = match &journal {
+        Some(lease) => (
+            format!(
+                "The {at} is protected as the source of a claim. No claim is made from it, but {lease} has an open call for a volume of it."
+            ),
+            "csi-provisioner asks the driver again until the answer is final, then removes the finalizer: see its log",
+        ),
+        None if sure => (
+            format!(
+                "The {at} is protected as the source of a claim, and no claim is made from it: a restore that failed has left the finalizer behind."
+            ),
+            "csi-provisioner of this project removes it within an hour; upstream's does not: remove the finalizer",
+        ),
+        None => (
+            format!(
+                "The {at} is protected as the source of a claim, and none that is made from it could be seen: perhaps a restore that failed has left the finalizer behind."
+            ),
+            "look for claims of other namespaces that name it in dataSourceRef, and for open calls in csi-provisioner's journal, before anybody removes the finalizer",
+        ),
+    };
+    let finding = Finding::proved_if(sure, "C69", at, text).admin(admin);
+    let command = without_finalizer(at, &snapshot.metadata.finalizers, SNAPSHOT_IN_USE);
+    way.tell(match command.filter(|_| sure) {
+        Some(command) => finding
+            .command(command)
+            .risk("a claim that is being made from it just then fails"),
+        None => finding,
+    })
 }
 
 /// C77: no snapshot-controller.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sidecar::names::names_driver as names;
+
 use super::controller::{Presence, Role};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
@@ -36,18 +38,6 @@ fn with_role(spec: &PodSpec, role: Role) -> Option<&Container> {
         spec.containers
             .iter()
             .find(|one| role.is_of_driver() && runs(one, "csi-sidecars"))
-    })
-}
-
-/// Whether `text` has the name of this driver in it, and not that of another one that only ends or begins with it.
-fn names(text: &str, driver: &str) -> bool {
-    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-    text.match_indices(driver).any(|(start, _)| {
-        let before = text.get(..start).unwrap_or_default();
-        let behind = text.get(start + driver.len()..).unwrap_or_default();
-        // Sockets are called after their drivers.
-        let ends = behind.starts_with(".sock") || behind.starts_with("-reg.sock");
-        !before.ends_with(of_name) && (ends || !behind.starts_with(of_name))
     })
 }
 

@@ -1,13 +1,9 @@
 //! VolumeSnapshot.
 
+pub use sidecar::snapshot::{MISBOUND, MISSING};
 use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE, content_name};
 
 use super::{List, Text, key};
-
-/// What the status of a VolumeSnapshot says whose content is gone, in upstream's words.
-pub const MISSING: &str = "VolumeSnapshotContent is missing";
-/// What it says where the content is another's by now, in upstream's words.
-pub const MISBOUND: &str = "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly";
 
 /// What is read of a VolumeSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
