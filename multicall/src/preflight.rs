@@ -26,7 +26,7 @@ mod roles;
 mod tests;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use sidecar::rt::Exit;
@@ -81,8 +81,9 @@ pub(crate) async fn run(argv: Vec<OsString>) -> Result<(), Exit> {
         return Err(Exit::failure(
             1,
             format!(
-                "no sidecar was found in {} objects: give preflight the workload that runs csi-provisioner, csi-attacher and the like, or their rendered manifests",
-                input.objects.len()
+                "no sidecar was found in {} objects: give preflight the workload that runs csi-provisioner, csi-attacher and the like, or their rendered manifests{}",
+                input.objects.len(),
+                input::not_read(&input.unreadable)
             ),
         ));
     }
@@ -109,16 +110,21 @@ pub(crate) fn examine(
         unreadable: input.unreadable.clone(),
         ..Report::default()
     };
-    for workload in input.workloads() {
-        if driver.is_some_and(|driver| !around::is_of(workload, driver)) {
-            continue;
-        }
-        let all = containers(input, workload);
-        let is_ours = |one: &Container<'_>| matches!(one.identity, container::Identity::Ours);
-        if !all
-            .iter()
-            .any(|one| one.program().is_some() || is_ours(one))
-        {
+    let is_ours = |one: &Container<'_>| matches!(one.identity, container::Identity::Ours);
+    let workloads: Vec<_> = { input.workloads() }
+        .map(|workload| (workload, containers(input, workload)))
+        .filter(|(_, all)| {
+            all.iter()
+                .any(|one| one.program().is_some() || is_ours(one))
+        })
+        .collect();
+    // A controller's socket may be in an emptyDir and its driver's name nowhere: it stands beside the node plugin.
+    let places: Option<BTreeSet<&str>> = driver.map(|driver| {
+        let own = { workloads.iter() }.filter(|(one, _)| around::is_of(one, driver));
+        own.map(|(one, _)| &*one.namespace).collect()
+    });
+    for (workload, all) in workloads {
+        if { places.as_ref() }.is_some_and(|places| !places.contains(&*workload.namespace)) {
             continue;
         }
         let account = Account::of(input, workload);
@@ -138,6 +144,11 @@ pub(crate) fn examine(
         if !left.is_empty() {
             report.left.push((around::called(workload), left));
         }
+    }
+    if let Some(driver) = driver.filter(|_| !report.answers.is_empty()) {
+        report
+            .around
+            .extend(around::incomplete(driver, &report.answers));
     }
     report
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use sidecar::flags::{Kind, Values};
+use sidecar::names::names_driver;
 
 use super::container::{Container, Identity, containers, template};
 use super::flags;
 use super::input::{Input, list, text};
 use super::program::Program;
-use super::verdict::{Plan, Remark, Verdict};
+use super::verdict::{Answer, Plan, Remark, Verdict};
 
 /// A listener of a container in the network of its node.
 struct Listener {
@@ -178,16 +179,19 @@ pub(crate) fn others(all: &[Container<'_>]) -> Vec<String> {
 
 /// Whether a workload belongs to a driver: it mounts its folder, or says its name.
 pub(crate) fn is_of(workload: &super::input::Object, driver: &str) -> bool {
-    let spec = template(workload);
-    let paths = list(spec, "/volumes")
+    // A script of several lines has them as \\n in here.
+    let spec = template(workload).to_string().replace("\\n", " ");
+    names_driver(&spec, driver)
+}
+
+/// P-2: the sidecars of a driver's controller are not among the answers.
+pub(crate) fn incomplete(driver: &str, answers: &[Answer]) -> Option<Remark> {
+    let of_controller = ["csi-provisioner", "csi-attacher", crate::NAME];
+    let found = answers
         .iter()
-        .map(|volume| text(volume, "/hostPath/path"));
-    let own = paths
-        .chain(std::iter::empty())
-        .any(|path| path.split('/').any(|part| part == driver));
-    own || {
-        let of_name = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-        let spec = spec.to_string();
-        spec.split(|c| !of_name(c)).any(|word| word == driver)
-    }
+        .any(|one| of_controller.contains(&one.program));
+    (!found).then(|| {
+        Remark::new("P-2", Verdict::Unknown, format!("no csi-provisioner and no csi-attacher stands beside what names {driver}: its controller was not looked at"))
+            .way("name the controller's workload: csi-sidecars preflight deployment/CONTROLLER -n NAMESPACE")
+    })
 }

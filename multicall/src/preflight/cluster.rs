@@ -22,6 +22,9 @@ use super::roles::{Account, Question, key};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
+/// Of 500 objects each: no cluster has as many roles or workloads.
+const MOST_PAGES: usize = 1_000;
+
 /// Why an answer is none.
 enum Refusal {
     /// 403 or 404.
@@ -54,7 +57,7 @@ impl Server {
     /// A whole list; none: it may not be seen.
     async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Exit> {
         let (mut all, mut next) = (Vec::new(), String::new());
-        loop {
+        for _ in 0..MOST_PAGES {
             let page = match self.get(&format!("{path}?limit=500{next}")).await {
                 Ok(page) => page,
                 Err(Refusal::Not) => return Ok(None),
@@ -77,6 +80,10 @@ impl Server {
                 }
             }
         }
+        Err(Exit::failure(
+            1,
+            format!("{path}: the API server's list has no end after {MOST_PAGES} pages"),
+        ))
     }
 }
 

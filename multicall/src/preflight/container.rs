@@ -29,7 +29,6 @@ const OTHERS: &[&str] = &[
     "health-monitor-controller",
     "health-monitor-agent",
     "health-monitor",
-    "snapshot-metadata",
     "data-source-validator",
     "volume-data-source-validator",
     "snapshot-validation-webhook",

@@ -9,11 +9,15 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
+use sidecar::visible::visible;
 
 /// More is not rendered from a chart.
 const LARGEST: u64 = 256 << 20;
 /// No object of an API server is larger, by far.
 const LARGEST_OBJECT: usize = 8 << 20;
+
+/// Some editors put it in front of a text.
+const BOM: char = '\u{feff}';
 
 /// What is read; everything else is passed over.
 const KINDS: &[&str] = &[
@@ -44,9 +48,21 @@ pub(crate) enum InputError {
     TooLarge { name: String },
     /// It has nothing in it.
     #[error(
-        "{name}: no Deployment, DaemonSet, StatefulSet or Pod in it; give it manifests, such as the output of helm template"
+        "{name}: no Deployment, DaemonSet, StatefulSet or Pod in it; give it manifests, such as the output of helm template{}",
+        not_read(unreadable)
     )]
-    Empty { name: String },
+    Empty {
+        name: String,
+        unreadable: Vec<String>,
+    },
+}
+
+/// What could not be read, behind an error: it may be what the user means.
+pub(crate) fn not_read(unreadable: &[String]) -> String {
+    let lines = unreadable
+        .iter()
+        .map(|one| format!("\nNot read: {}", visible(one)));
+    lines.collect()
 }
 
 /// Where an object comes from.
@@ -147,7 +163,8 @@ impl Input {
         };
         let input = Self::parse(&name, text, namespace);
         if input.workloads().next().is_none() {
-            return Err(InputError::Empty { name });
+            let unreadable = input.unreadable;
+            return Err(InputError::Empty { name, unreadable });
         }
         Ok(input)
     }
@@ -155,17 +172,6 @@ impl Input {
     /// From text.
     pub(crate) fn parse(name: &str, text: String, namespace: &str) -> Self {
         let mut input = Self::default();
-        let first = text.trim_start().chars().next();
-        if first == Some('{') {
-            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-            for document in documents {
-                match document {
-                    Ok(value) => input.take(value, namespace, &Origin::default()),
-                    Err(error) => input.unreadable.push(format!("{name}: {error}")),
-                }
-            }
-            return input;
-        }
         for (line, range) in documents(&text) {
             let document = text.get(range.clone()).unwrap_or_default();
             let origin = Origin {
@@ -196,27 +202,43 @@ impl Input {
     }
 
     fn document(&mut self, document: &str, namespace: &str, origin: &Origin) {
-        let content = |line: &str| !(line.trim().is_empty() || line.starts_with('#'));
-        if !document.lines().any(content) {
+        let document = document.trim_start_matches(BOM);
+        let content = |line: &&str| {
+            let line = line.trim_start();
+            !(line.is_empty() || line.starts_with('#'))
+        };
+        let Some(first) = document.lines().find(content) else {
             return;
-        }
+        };
         match kind_of(document) {
             Some("ConfigMap") => self.maps.push(origin.clone()),
             Some(kind) if KINDS.contains(&kind) || kind.ends_with("List") => {
                 self.object(document, namespace, origin);
             }
-            Some(_) | None => self.passed_over += 1,
+            Some(_) => self.passed_over += 1,
+            // Notes of a chart, and what has no kind anywhere, are no objects.
+            None if first.starts_with("NOTES:") || !document.contains("kind") => {
+                self.passed_over += 1;
+            }
+            None => self.object(document, namespace, origin),
         }
     }
 
     fn object(&mut self, document: &str, namespace: &str, origin: &Origin) {
+        if document.trim_start().starts_with('{') && self.json(document, namespace, origin) {
+            return;
+        }
         let place = format!("{}:{}", origin.file, origin.line);
         if document.len() > LARGEST_OBJECT {
             self.unreadable
                 .push(format!("{place}: larger than any object may be"));
             return;
         }
-        match serde_saphyr::from_str::<Value>(document) {
+        // A key that stands twice counts as the API server and kubectl read it: the last one does.
+        let options = serde_saphyr::options! {
+            duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        };
+        match serde_saphyr::from_str_with_options::<Value>(document, options) {
             Ok(value) => self.take(value, namespace, origin),
             Err(error) => {
                 let line = error.location().map_or(0, |at| at.line());
@@ -226,6 +248,20 @@ impl Input {
                     .push(format!("{}:{line}: no YAML of an object", origin.file));
             }
         }
+    }
+
+    /// Objects in JSON, one behind the other. Whether there is any: what begins like JSON may be YAML.
+    fn json(&mut self, document: &str, namespace: &str, origin: &Origin) -> bool {
+        let mut any = false;
+        for value in serde_json::Deserializer::from_str(document).into_iter::<Value>() {
+            match value {
+                Ok(value) => self.take(value, namespace, origin),
+                Err(error) if any => self.unreadable.push(format!("{}: {error}", origin.file)),
+                Err(_) => return false,
+            }
+            any = true;
+        }
+        any
     }
 
     fn take(&mut self, value: Value, namespace: &str, origin: &Origin) {
@@ -240,6 +276,12 @@ impl Input {
                 }
                 self.take(item, namespace, origin);
             }
+            return;
+        }
+        if kind.is_empty() {
+            let (file, line) = (&origin.file, origin.line);
+            self.unreadable
+                .push(format!("{file}:{line}: an object without a kind"));
             return;
         }
         if !KINDS.contains(&&*kind) {
@@ -308,10 +350,16 @@ fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
     for one in text.split_inclusive('\n') {
         number += 1;
         let end = at + one.len();
-        let behind = one.strip_prefix("---");
-        if behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+        let behind = one.trim_start_matches(BOM).strip_prefix("---");
+        let behind = behind.filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if let Some(rest) = behind {
             documents.push((line, begin..at));
-            (line, begin) = (number + 1, end);
+            // A document may begin on this line; a comment is of no document.
+            let content = rest.trim_start();
+            (line, begin) = match content.is_empty() || content.starts_with('#') {
+                true => (number + 1, end),
+                false => (number, end - rest.len()),
+            };
         }
         at = end;
     }
@@ -319,11 +367,12 @@ fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
     documents
 }
 
-/// The kind of a document, read off its line.
+/// The kind of a document, read off its line. None: it has to be parsed to know.
 fn kind_of(document: &str) -> Option<&str> {
-    let line = document
-        .lines()
-        .find_map(|line| line.strip_prefix("kind:"))?;
+    let mut lines = { document.lines() }.filter_map(|line| line.strip_prefix("kind:"));
+    let line = lines.next_back()?;
     let line = line.split('#').next().unwrap_or_default();
-    Some(line.trim().trim_matches(['"', '\'']))
+    let kind = line.trim().trim_matches(['"', '\'']);
+    let plain = !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric());
+    plain.then_some(kind)
 }

@@ -63,11 +63,7 @@ pub(crate) fn hooks(case: &Case<'_>, remarks: &mut Vec<Remark>) {
             continue;
         };
         let own = first.rsplit('/').next() == Some(case.program.name);
-        if own
-            && command
-                .iter()
-                .any(|word| word.contains("mode=kubelet-registration-probe"))
-        {
+        if own && { command.join("=") }.contains("-mode=kubelet-registration-probe") {
             remarks.push(Remark::note(
                 "P-10",
                 format!("the {name} that runs {first} works"),

@@ -25,12 +25,12 @@ impl Report {
         all.max().unwrap_or_default()
     }
 
-    /// The exit code.
+    /// The exit code. What could not be read may have been what decides.
     pub(crate) fn code(&self) -> u8 {
         match self.verdict() {
-            _ if self.answers.is_empty() && !self.unreadable.is_empty() => 1,
+            _ if !self.unreadable.is_empty() => 1,
             Verdict::Swap => 0,
-            Verdict::Loss => 5,
+            Verdict::Unknown | Verdict::Loss => 5,
             Verdict::Change | Verdict::Cannot => 3,
         }
     }
@@ -121,6 +121,7 @@ pub(crate) fn human(report: &Report) -> String {
         Verdict::Loss,
         Verdict::Change,
         Verdict::Cannot,
+        Verdict::Unknown,
     ];
     let counts = all.map(|verdict| format!("{} {}", count(verdict), verdict.words()));
     text.push_str(&format!("{}\n", counts.join(", ")));

@@ -45,7 +45,8 @@ pub(crate) struct Account<'a> {
 /// The built-in role that may do everything.
 const ADMIN: &str = "cluster-admin";
 
-fn named(subject: &Value, namespace: &str, name: &str) -> bool {
+/// Whether a subject is this account; `place` is the namespace of a RoleBinding, which is that of a subject without.
+fn named(subject: &Value, place: Option<&str>, namespace: &str, name: &str) -> bool {
     let user = format!("system:serviceaccount:{namespace}:{name}");
     let groups = [
         "system:serviceaccounts".to_owned(),
@@ -54,7 +55,10 @@ fn named(subject: &Value, namespace: &str, name: &str) -> bool {
     ];
     let called = text(subject, "/name");
     match text(subject, "/kind") {
-        "ServiceAccount" => called == name && text(subject, "/namespace") == namespace,
+        "ServiceAccount" => {
+            let own = Some(text(subject, "/namespace")).filter(|own| !own.is_empty());
+            called == name && own.or(place) == Some(namespace)
+        }
         "User" => called == user,
         "Group" => groups.iter().any(|group| group == called),
         _ => false,
@@ -88,13 +92,12 @@ impl<'a> Account<'a> {
         let mut bound = false;
         for kind in ["ClusterRoleBinding", "RoleBinding"] {
             for binding in input.of_kind(kind) {
-                // A binding of a namespace may leave out that of its subjects: the API server then takes none.
+                let place = (kind == "RoleBinding").then_some(&*binding.namespace);
                 let mut subjects = list(&binding.value, "/subjects").iter();
-                if !subjects.any(|subject| named(subject, namespace, name)) {
+                if !subjects.any(|subject| named(subject, place, namespace, name)) {
                     continue;
                 }
                 bound = true;
-                let place = (kind == "RoleBinding").then_some(&*binding.namespace);
                 account.bind(input, binding, place);
             }
         }
@@ -339,6 +342,21 @@ roleRef: {kind: ClusterRole, name: r}
             (bind("ClusterRoleBinding", own, role), "", Grant::Yes),
             (bind("ClusterRoleBinding", own, role), "other", Grant::Yes),
             (bind("RoleBinding", own, role), "csi", Grant::Yes),
+            // A RoleBinding's subject is in its namespace, a ClusterRoleBinding's nowhere.
+            (
+                bind("RoleBinding", "{kind: ServiceAccount, name: a}", role),
+                "csi",
+                Grant::Yes,
+            ),
+            (
+                bind(
+                    "ClusterRoleBinding",
+                    "{kind: ServiceAccount, name: a}",
+                    role,
+                ),
+                "csi",
+                Grant::Unknown,
+            ),
             (bind("RoleBinding", own, role), "other", Grant::No),
             (bind("RoleBinding", own, role), "", Grant::No),
             (

@@ -10,6 +10,8 @@ pub(crate) enum Verdict {
     /// Another image, and nothing else.
     #[default]
     Swap,
+    /// Something that it depends on could not be seen.
+    Unknown,
     /// Something is less than before.
     Loss,
     /// Something has to be changed first.
@@ -23,6 +25,7 @@ impl Verdict {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Swap => "swap",
+            Self::Unknown => "unknown",
             Self::Loss => "swap with loss",
             Self::Change => "change first",
             Self::Cannot => "cannot",
