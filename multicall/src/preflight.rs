@@ -9,13 +9,14 @@
 //! | `container` | what a container runs, with which arguments |
 //! | `roles` | what an account may do |
 //! | `verdict` | what is said |
-//! | `flags`, `pod`, `around` | the checks |
+//! | `flags`, `pod`, `election`, `around` | the checks |
 //! | `report` | how it is printed |
 
 mod args;
 mod around;
 mod cluster;
 mod container;
+mod election;
 mod flags;
 mod input;
 mod pod;
@@ -48,7 +49,7 @@ static CHECKS: &[Check] = &[
     flags::variables,
     pod::hooks,
     pod::permissions,
-    pod::election,
+    election::check,
     pod::environment,
     pod::resources,
     pod::platform,

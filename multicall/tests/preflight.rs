@@ -55,11 +55,26 @@ fn deployment() -> Value {
     })
 }
 
+/// A workload, all that its variables name, and an account that may do everything.
+fn manifests(workload: &Value) -> String {
+    json!({"kind": "List", "items": [
+        workload,
+        {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "csi"}, "data": {"timeout": "90s"}},
+        {
+            "kind": "ClusterRoleBinding", "metadata": {"name": "admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "controller", "namespace": "csi"}],
+            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"},
+        },
+    ]})
+    .to_string()
+}
+
 #[test]
 fn p_4_standard_input_files_and_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.yaml");
-    let manifest = deployment().to_string();
+    let manifest = manifests(&deployment());
+    let alone = deployment().to_string();
     std::fs::write(&file, &manifest).unwrap();
     let file = file.display().to_string();
     for (arguments, input, code, said) in [
@@ -78,6 +93,26 @@ fn p_4_standard_input_files_and_exit_codes() {
             "cannot",
         ),
         (&["-"], &manifest.replace("$(T)", "soon"), 3, "change first"),
+        // Neither its variable nor its roles are known.
+        (&["-"], &alone, 5, "not checked"),
+        (
+            &["-"],
+            &alone.replace("$(T)", "9s"),
+            5,
+            "some permissions are unknown",
+        ),
+        (
+            &["-"],
+            &format!("{manifest}\n---\nkind: Role\n: {{["),
+            1,
+            "Not read: standard input:4",
+        ),
+        (
+            &["-"],
+            "kind: Deployment\n: {[",
+            1,
+            "Not read: standard input:2",
+        ),
         (&["-"], "", 1, "standard input: no Deployment"),
         (
             &["-"],
@@ -135,7 +170,7 @@ fn p_3_the_verdict_is_what_starting_the_program_says() {
         let container = &mut object["spec"]["template"]["spec"]["containers"][0];
         container["image"] = format!("r/{program}:v1").into();
         container["args"] = json!(arguments);
-        let said = preflight(&["-"], &object.to_string());
+        let said = preflight(&["-"], &manifests(&object));
         assert_eq!(
             said.status.code(),
             Some(if refused { 3 } else { 0 }),
@@ -304,7 +339,7 @@ async fn p_13_where_roles_may_not_be_listed_the_api_server_is_asked() {
     for (may_ask, granted, code, words) in [
         (true, true, 0, "csi-resizer (csi-resizer): swap\n"),
         (true, false, 3, "change first"),
-        (false, false, 0, "unknown"),
+        (false, false, 5, "unknown"),
     ] {
         let api = served();
         let more = may_ask.then(|| reviews.clone());

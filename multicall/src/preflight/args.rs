@@ -51,8 +51,9 @@ const EXAMPLES: &str = "Examples:
   csi-sidecars preflight deployment/csi-controller daemonset/csi-node -n NAMESPACE
   csi-sidecars preflight --driver my.csi.example.com
 
-Exit codes: 0 change the images and nothing else, 5 something is less than before, 3 something has to be changed
-first or the image cannot be changed, 1 nothing could be read, 2 command line. docs/swap.md has the whole change.";
+Exit codes: 0 change the images and nothing else, 5 something is less than before, or unknown, 3 something has to be
+changed first or the image cannot be changed, 1 not everything could be read, 2 command line. docs/swap.md has the
+whole change.";
 
 fn command() -> Command {
     let value = |name: &'static str, called: &'static str, help: &'static str| {

@@ -179,7 +179,7 @@ pub(crate) fn others(all: &[Container<'_>]) -> Vec<String> {
 
 /// Whether a workload belongs to a driver: it mounts its folder, or says its name.
 pub(crate) fn is_of(workload: &super::input::Object, driver: &str) -> bool {
-    // A script of several lines has them as \\n in here.
+    // In JSON the end of a script's line is a letter behind a backslash.
     let spec = template(workload).to_string().replace("\\n", " ");
     names_driver(&spec, driver)
 }

@@ -16,9 +16,10 @@ use sidecar::rt::Exit;
 use super::Reviews;
 use super::args::{What, minor};
 use super::container::{containers, template};
+use super::election;
 use super::flags;
-use super::input::{Input, configured, list, text};
-use super::roles::{Account, Question, key};
+use super::input::{Input, Roles, configured, list, text};
+use super::roles::{Account, Named, Question, key};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -165,9 +166,10 @@ pub(crate) async fn look(
         }
     }
     variables(&server, &mut input).await?;
-    let reviews = match roles(&server, &mut input).await? {
-        true => Reviews::new(),
-        false => review(&server, &input).await?,
+    input.roles = roles(&server, &mut input).await?;
+    let reviews = match input.roles {
+        Roles::Whole => Reviews::new(),
+        Roles::Given | Roles::Partial => review(&server, &input).await?,
     };
     let version = match server.get("/version").await {
         Ok(version) => minor(text(&version, "/gitVersion")),
@@ -197,7 +199,7 @@ async fn variables(server: &Server, input: &mut Input) -> Result<(), Exit> {
 }
 
 /// Roles and bindings, and whether all could be seen.
-async fn roles(server: &Server, input: &mut Input) -> Result<bool, Exit> {
+async fn roles(server: &Server, input: &mut Input) -> Result<Roles, Exit> {
     for resource in [
         "clusterroles",
         "clusterrolebindings",
@@ -206,10 +208,10 @@ async fn roles(server: &Server, input: &mut Input) -> Result<bool, Exit> {
     ] {
         match server.list(&format!("{RBAC}/{resource}")).await? {
             Some(all) => all.into_iter().for_each(|object| input.add(object)),
-            None => return Ok(false),
+            None => return Ok(Roles::Partial),
         }
     }
-    Ok(true)
+    Ok(Roles::Whole)
 }
 
 /// Asks about every verb of every rule.
@@ -218,8 +220,11 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
     for workload in input.workloads() {
         let (namespace, name) = Account::name_of(workload);
         let mut answers = BTreeMap::new();
-        for rule in needed(input, workload) {
+        for (rule, named) in needed(input, workload) {
             for verb in rule.verbs {
+                let named = named.as_ref().filter(|_| *verb != "create");
+                let object = named.filter(|named| named.whole);
+                let object = object.map(|named| &*named.begins).unwrap_or_default();
                 let place = rule.namespace.as_deref().unwrap_or_default();
                 let (resource, below) =
                     rule.resource.split_once('/').unwrap_or((rule.resource, ""));
@@ -228,7 +233,7 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
                     resource: rule.resource,
                     verb,
                     namespace: place,
-                    named: false,
+                    named,
                 };
                 let body = json!({
                     "apiVersion": "authorization.k8s.io/v1",
@@ -237,7 +242,7 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
                         "user": format!("system:serviceaccount:{namespace}:{name}"),
                         "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated"],
                         "resourceAttributes": {
-                            "verb": verb, "group": rule.group, "resource": resource, "subresource": below, "namespace": place,
+                            "verb": verb, "group": rule.group, "resource": resource, "subresource": below, "namespace": place, "name": object,
                         },
                     },
                 });
@@ -246,7 +251,11 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
                 match server.send(request, body.to_string().into_bytes()).await {
                     Ok(answer) => {
                         let allowed = answer.pointer("/status/allowed").and_then(Value::as_bool);
-                        answers.insert(key(question), allowed == Some(true));
+                        let allowed = allowed == Some(true);
+                        // Without the driver's name nobody can ask about its Lease: it may be all that is granted.
+                        if allowed || named.is_none_or(|named| named.whole) {
+                            answers.insert(key(question), allowed);
+                        }
                     }
                     // Who may not ask gets no answer: it is unknown then.
                     Err(Refusal::Not) => return Ok(Reviews::new()),
@@ -260,7 +269,7 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
 }
 
 /// The rules that a workload's sidecars need.
-fn needed(input: &Input, workload: &super::input::Object) -> Vec<Rule> {
+fn needed(input: &Input, workload: &super::input::Object) -> Vec<(Rule, Option<Named>)> {
     let mut needed = Vec::new();
     for container in containers(input, workload) {
         let Some(program) = container.program() else {
@@ -275,9 +284,11 @@ fn needed(input: &Input, workload: &super::input::Object) -> Vec<Rule> {
                 .always
                 .into_iter()
                 .chain(rules.sometimes)
-                .chain(rules.journal),
+                .chain(rules.journal)
+                .map(|rule| (rule, None)),
         );
-        needed.extend(super::pod::election_rule(&values, workload));
+        let election = election::rule(&values, workload);
+        needed.extend(election.map(|rule| (rule, Some(election::lease(program.name)))));
     }
     needed
 }

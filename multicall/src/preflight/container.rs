@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sidecar::flags::Kind;
 
 use super::input::{Input, Object, list, text, texts};
 use super::program::{PROGRAMS, Program, named};
@@ -38,6 +39,9 @@ const OTHERS: &[&str] = &[
 
 /// Ours that have no predecessor.
 const OURS: &[&str] = &["csi-sidecars", "csi-node-sidecars"];
+
+/// Behind a prefix: all variables that begin so may have values that are not in the input. No name has it.
+const ANY: char = '*';
 
 /// What a container is.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +88,17 @@ impl Container<'_> {
             }
             Identity::Ours | Identity::Other | Identity::Foreign => None,
         }
+    }
+
+    /// Takes away a flag whose value is the next argument, so that no other argument becomes its value.
+    fn awaiting(&mut self) -> Option<String> {
+        let flag = self.arguments.last()?;
+        let name = flag.strip_prefix('-')?.trim_start_matches('-');
+        let spec = self.program()?.spec;
+        let takes = !matches!(spec.find(name)?.kind, Kind::Bool | Kind::BoolFunc);
+        let flag = takes.then(|| format!("{flag} "))?;
+        self.arguments.pop();
+        Some(flag)
     }
 }
 
@@ -209,7 +224,8 @@ fn container<'a>(input: &'a Input, workload: &'a Object, value: &'a Value) -> Co
                 container.arguments.push(text);
             }
             Filled::Hidden(what) => {
-                container.unknown.push(format!("{argument} ({what})"));
+                let flag = container.awaiting().unwrap_or_default();
+                container.unknown.push(format!("{flag}{argument} ({what})"));
             }
         }
     }
@@ -248,7 +264,13 @@ fn filled(
             rest = behind.get(1..).unwrap_or_default();
             continue;
         };
-        match (environment.get(name), hidden.get(name)) {
+        let any = || {
+            let mut all = hidden.iter();
+            let fits =
+                |one: &str| { one.strip_suffix(ANY) }.is_some_and(|one| name.starts_with(one));
+            all.find_map(|(one, what)| fits(one).then_some(what))
+        };
+        match (environment.get(name), hidden.get(name).or_else(any)) {
             (Some(value), _) => text.push_str(value),
             (None, Some(what)) => return Filled::Hidden(what.clone()),
             (None, None) => {
@@ -283,11 +305,18 @@ fn environment(input: &Input, workload: &Object, value: &Value) -> (Variables, V
     let (mut known, mut hidden) = (Variables::new(), Variables::new());
     for source in list(value, "/envFrom") {
         let prefix = text(source, "/prefix");
-        let map = text(source, "/configMapRef/name");
-        let map = input.find("ConfigMap", &workload.namespace, map);
-        let data = map
-            .and_then(|map| map.value.get("data"))
-            .and_then(Value::as_object);
+        let called = text(source, "/configMapRef/name");
+        let Some(map) = input.find("ConfigMap", &workload.namespace, called) else {
+            let what = match called {
+                "" => format!("Secret {}", text(source, "/secretRef/name")),
+                called => format!("ConfigMap {called}"),
+            };
+            // It may have any of them, and then counts more than what is named before it.
+            known.retain(|name, _| !name.starts_with(prefix));
+            hidden.insert(format!("{prefix}{ANY}"), what);
+            continue;
+        };
+        let data = map.value.get("data").and_then(Value::as_object);
         for (name, value) in data.into_iter().flatten() {
             let value = value.as_str().unwrap_or_default();
             known.insert(format!("{prefix}{name}"), value.to_owned());

@@ -65,7 +65,7 @@ pub(crate) fn refused(case: &Case<'_>, exit: &Exit) -> Remark {
         return Remark::new(
             "P-6",
             Verdict::Cannot,
-            format!("{name} ends with code {}: {text}. No release of upstream's {name} had that flag: the image is another program, which was made of it", exit.code),
+            format!("{name} ends with code {}: {text}. No release of upstream's {name} had that flag, so the image is a fork with flags of its own", exit.code),
         )
         .way("keep this image")
         .at(place);
@@ -120,10 +120,11 @@ pub(crate) fn variables(case: &Case<'_>, remarks: &mut Vec<Remark>) {
         remarks.push(Remark::note("P-8", text).at(case.place(&format!("$({name})"))));
     }
     for what in &case.container.unknown {
-        remarks.push(Remark::note(
-            "P-8",
-            format!("not checked, since its value is not in the input: {what}"),
-        ));
+        let text = format!("not checked, since its value is not in the input: {what}");
+        remarks.push(
+            Remark::new("P-8", Verdict::Unknown, text)
+                .way("put the ConfigMap into the input, or look at the value yourself"),
+        );
     }
 }
 

@@ -84,6 +84,18 @@ pub(crate) struct Object {
     pub(crate) origin: Origin,
 }
 
+/// Which roles and bindings there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Roles {
+    /// Those that somebody put into manifests.
+    #[default]
+    Given,
+    /// Some of a cluster's could not be listed.
+    Partial,
+    /// All of a cluster.
+    Whole,
+}
+
 /// All that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
@@ -92,6 +104,7 @@ pub(crate) struct Input {
     pub(crate) passed_over: usize,
     /// Documents that are none, or too large, by the line that they begin in.
     pub(crate) unreadable: Vec<String>,
+    pub(crate) roles: Roles,
     /// ConfigMaps that were not read yet.
     maps: Vec<Origin>,
     text: String,

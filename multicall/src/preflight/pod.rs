@@ -1,11 +1,10 @@
 //! Checks of what is around a command line: images, hooks, probes, permissions, resources.
 
 use serde_json::Value;
-use sidecar::flags::Values;
 use sidecar::kube::access::{Missing, Need, Rule};
 
 use super::container::{Container, Identity, template};
-use super::input::{Object, list, text, texts};
+use super::input::{list, text, texts};
 use super::verdict::{Case, Remark, Verdict};
 
 /// P-1, P-9, P-24: how the program is packed.
@@ -85,7 +84,7 @@ pub(crate) fn hooks(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-fn pasted(rule: &Rule, verbs: Vec<&'static str>) -> String {
+pub(crate) fn pasted(rule: &Rule, verbs: Vec<&'static str>) -> String {
     Missing {
         rule: rule.clone(),
         verbs,
@@ -99,9 +98,9 @@ pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
         return;
     };
     let account = case.account;
-    let mut unknown = false;
+    let (mut unknown, mut required) = (false, false);
     if let Some(rule) = &read.rules.journal {
-        let (verbs, elsewhere) = account.lacks(rule, false);
+        let (verbs, elsewhere) = account.lacks(rule, None);
         unknown |= elsewhere;
         if !verbs.is_empty() {
             remarks.push(
@@ -111,8 +110,9 @@ pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
         }
     }
     for rule in &read.rules.always {
-        let (verbs, elsewhere) = account.lacks(rule, false);
+        let (verbs, elsewhere) = account.lacks(rule, None);
         unknown |= elsewhere;
+        required |= elsewhere && rule.need == Need::Required;
         if verbs.is_empty() {
             continue;
         }
@@ -135,7 +135,7 @@ pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
         remarks.push(remark.way(pasted(rule, verbs)));
     }
     for rule in &read.rules.sometimes {
-        let (verbs, elsewhere) = account.lacks(rule, false);
+        let (verbs, elsewhere) = account.lacks(rule, None);
         unknown |= elsewhere;
         if !verbs.is_empty() {
             let what = format!("{} of {}", verbs.join(", "), rule.resource);
@@ -143,64 +143,16 @@ pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
                 Need::Optional(without) => format!(": {without}"),
                 Need::Required => String::new(),
             };
-            remarks.push(Remark::note("P-12", format!("the account lacks {what}, which matters only if the driver can do what it is for, as with upstream's{without}")).way(pasted(rule, verbs)));
+            remarks.push(Remark::note("P-12", format!("the account lacks {what}, which only some drivers need; upstream's lacks it as well{without}")).way(pasted(rule, verbs)));
         }
     }
     if unknown {
-        remarks.push(Remark::note("P-13", "roles or bindings of the account are not in the input, so some permissions are unknown").way("give preflight the whole output of helm template, or let it look at the cluster"));
+        let verdict = match required {
+            true => Verdict::Unknown,
+            false => Verdict::Swap,
+        };
+        remarks.push(Remark::new("P-13", verdict, "roles or bindings of the account are not in the input, so some permissions are unknown").way("give preflight the whole output of helm template, or let it look at the cluster"));
     }
-}
-
-/// P-14: several replicas, and who elects one.
-pub(crate) fn election(case: &Case<'_>, remarks: &mut Vec<Remark>) {
-    let Some((values, _)) = &case.read else {
-        return;
-    };
-    if !values.has("leader-election") {
-        return;
-    }
-    let workload = case.container.workload;
-    let replicas = workload
-        .value
-        .pointer("/spec/replicas")
-        .and_then(Value::as_u64)
-        .unwrap_or(1);
-    if !values.bool("leader-election") {
-        if replicas > 1 && workload.kind != "DaemonSet" {
-            remarks.push(
-                Remark::new("P-14", Verdict::Change, format!("{replicas} replicas without --leader-election are all at work; the same with upstream's"))
-                    .way("add --leader-election, or leave one replica")
-                    .at(case.place("replicas")),
-            );
-        }
-        return;
-    }
-    let Some(rule) = election_rule(values, workload) else {
-        return;
-    };
-    let namespace = rule.namespace.clone().unwrap_or_default();
-    let (verbs, _) = case.account.lacks(&rule, true);
-    if !verbs.is_empty() {
-        remarks.push(
-            Remark::new("P-14", Verdict::Change, format!("no replica can lead: the account lacks {} of leases in {namespace}; the same with upstream's", verbs.join(", ")))
-                .way(pasted(&rule, verbs)),
-        );
-    }
-}
-
-/// What the election of a leader needs, where there is one.
-pub(crate) fn election_rule(values: &Values, workload: &Object) -> Option<Rule> {
-    const VERBS: &[&str] = &["get", "create", "update"];
-    if !values.has("leader-election") || !values.bool("leader-election") {
-        return None;
-    }
-    let given = values.string("leader-election-namespace");
-    let namespace = if given.is_empty() {
-        &*workload.namespace
-    } else {
-        given
-    };
-    Some(Rule::required("coordination.k8s.io", "leases", VERBS).within(namespace))
 }
 
 /// P-16: variables of Go's runtime, and of the connection.

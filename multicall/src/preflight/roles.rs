@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sidecar::kube::access::Rule;
 
-use super::input::{Input, Object, list, text, texts};
+use super::input::{Input, Object, Roles, list, text, texts};
 
 /// Whether something is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,25 @@ pub(crate) struct Question<'a> {
     pub(crate) verb: &'a str,
     /// Empty: in all of them.
     pub(crate) namespace: &'a str,
-    /// It is about one object, whose name a rule that lists names is taken to list.
-    pub(crate) named: bool,
+    /// It is about one object; none: about all of them.
+    pub(crate) named: Option<&'a Named>,
+}
+
+/// The name of an object, as far as manifests say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) begins: String,
+    /// That is the whole name; otherwise a driver's name follows.
+    pub(crate) whole: bool,
+}
+
+impl Named {
+    fn is(&self, name: &str) -> bool {
+        match self.whole {
+            true => name == self.begins,
+            false => name.starts_with(&*self.begins),
+        }
+    }
 }
 
 /// An account, and what is bound to it.
@@ -38,6 +55,8 @@ pub(crate) struct Account<'a> {
     rules: Vec<(Option<&'a str>, &'a Value)>,
     /// Some of its roles, or all of its bindings, are elsewhere.
     partial: bool,
+    /// Whether roles of namespaces are known: all were listed, or one that is bound to it was seen.
+    within: bool,
     /// Answers of an API server, by what was asked, where there are any.
     reviewed: BTreeMap<String, bool>,
 }
@@ -86,7 +105,8 @@ impl<'a> Account<'a> {
     pub(crate) fn called(input: &'a Input, namespace: &str, name: &str) -> Self {
         let mut account = Self {
             rules: Vec::new(),
-            partial: false,
+            partial: input.roles == Roles::Partial,
+            within: input.roles == Roles::Whole,
             reviewed: BTreeMap::new(),
         };
         let mut bound = false;
@@ -98,10 +118,11 @@ impl<'a> Account<'a> {
                     continue;
                 }
                 bound = true;
+                account.within |= place.is_some();
                 account.bind(input, binding, place);
             }
         }
-        account.partial |= !bound;
+        account.partial |= !bound && input.roles != Roles::Whole;
         account
     }
 
@@ -116,7 +137,7 @@ impl<'a> Account<'a> {
         let Some(role) = role else {
             match name {
                 ADMIN => self.rules.push((place, everything())),
-                _ => self.partial = true,
+                _ => self.partial |= input.roles != Roles::Whole,
             }
             return;
         };
@@ -138,7 +159,9 @@ impl<'a> Account<'a> {
         let granted = self.rules.iter().any(|(place, rule)| {
             place.is_none_or(|place| place == question.namespace) && grants(rule, question)
         });
-        match (granted, self.partial) {
+        // Charts often leave a namespace's roles to somebody else.
+        let elsewhere = !question.namespace.is_empty() && !self.within;
+        match (granted, self.partial || elsewhere) {
             (true, _) => Grant::Yes,
             (false, true) => Grant::Unknown,
             (false, false) => Grant::No,
@@ -146,7 +169,7 @@ impl<'a> Account<'a> {
     }
 
     /// The verbs of a rule that are not granted, and whether of some nobody knows. `named`: the rule is for one object.
-    pub(crate) fn lacks(&self, rule: &Rule, named: bool) -> (Vec<&'static str>, bool) {
+    pub(crate) fn lacks(&self, rule: &Rule, named: Option<&Named>) -> (Vec<&'static str>, bool) {
         let (mut missing, mut unknown) = (Vec::new(), false);
         for verb in rule.verbs {
             let question = Question {
@@ -173,9 +196,11 @@ pub(crate) fn key(question: Question<'_>) -> String {
         resource,
         verb,
         namespace,
-        named: _,
+        named,
     } = question;
-    format!("{verb} {group}/{resource} {namespace}")
+    let named = named.filter(|_| verb != "create");
+    let named = named.map(|named| &*named.begins).unwrap_or_default();
+    format!("{verb} {group}/{resource} {namespace} {named}")
 }
 
 /// The rule of [`ADMIN`].
@@ -237,12 +262,127 @@ fn grants(rule: &Value, question: Question<'_>) -> bool {
     has("/verbs", question.verb)
         && has("/apiGroups", question.group)
         && named
-        && (question.named || list(rule, "/resourceNames").is_empty())
+        && is_for(&texts(rule, "/resourceNames"), question)
+}
+
+/// Whether a rule for objects of these names is for what is asked. Who creates an object names it in its content alone.
+fn is_for(names: &[&str], question: Question<'_>) -> bool {
+    let Some(named) = question.named.filter(|_| question.verb != "create") else {
+        return names.is_empty();
+    };
+    names.is_empty() || names.iter().any(|name| named.is(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p_13_rules_for_certain_names() {
+        let (whole, begins) = (true, "snapshot-controller-leader");
+        let lease = Named {
+            begins: begins.to_owned(),
+            whole,
+        };
+        let of_driver = Named {
+            begins: "external-attacher-leader-".to_owned(),
+            whole: false,
+        };
+        for (names, verb, named, expected) in [
+            ("[]", "get", None, Grant::Yes),
+            ("[]", "create", Some(&lease), Grant::Yes),
+            ("[x]", "get", None, Grant::No),
+            ("[x]", "get", Some(&lease), Grant::No),
+            (
+                "[snapshot-controller-leader]",
+                "get",
+                Some(&lease),
+                Grant::Yes,
+            ),
+            (
+                "[snapshot-controller-leader]",
+                "create",
+                Some(&lease),
+                Grant::No,
+            ),
+            (
+                "[external-attacher-leader-d]",
+                "update",
+                Some(&of_driver),
+                Grant::Yes,
+            ),
+            (
+                "[external-resizer-d]",
+                "update",
+                Some(&of_driver),
+                Grant::No,
+            ),
+        ] {
+            let input = input(&format!(
+                "{BOUND}kind: ClusterRole\nmetadata: {{name: r}}\nrules: [{{apiGroups: [c], resources: [leases], verbs: [\"*\"], resourceNames: {names}}}]\n"
+            ));
+            let question = Question {
+                group: "c",
+                resource: "leases",
+                verb,
+                namespace: "",
+                named,
+            };
+            let granted = Account::called(&input, "csi", "a").may(question);
+            assert_eq!(granted, expected, "{names} {verb} {named:?}");
+        }
+    }
+
+    /// What is no role of the cluster as far as anybody could look may still be one of a namespace.
+    #[test]
+    fn p_13_roles_of_namespaces_that_were_not_seen_are_unknown() {
+        let role = "kind: ClusterRole\nmetadata: {name: r}\nrules: []\n";
+        let within = "---\nkind: RoleBinding\nmetadata: {name: w, namespace: csi}\nsubjects: [{kind: ServiceAccount, name: a}]\nroleRef: {kind: ClusterRole, name: r}\n";
+        let elsewhere = "---\nkind: RoleBinding\nmetadata: {name: w, namespace: csi}\nsubjects: [{kind: ServiceAccount, name: b}]\nroleRef: {kind: ClusterRole, name: r}\n";
+        let both = format!("{BOUND}{role}");
+        for (text, roles, cluster, namespaced) in [
+            (both.clone(), Roles::Given, Grant::No, Grant::Unknown),
+            (
+                format!("{both}{elsewhere}"),
+                Roles::Given,
+                Grant::No,
+                Grant::Unknown,
+            ),
+            (
+                format!("{both}{within}"),
+                Roles::Given,
+                Grant::No,
+                Grant::No,
+            ),
+            (both.clone(), Roles::Partial, Grant::Unknown, Grant::Unknown),
+            (both.clone(), Roles::Whole, Grant::No, Grant::No),
+            (role.to_owned(), Roles::Whole, Grant::No, Grant::No),
+            (
+                role.to_owned(),
+                Roles::Given,
+                Grant::Unknown,
+                Grant::Unknown,
+            ),
+        ] {
+            let mut input = input(&text);
+            input.roles = roles;
+            let account = Account::called(&input, "csi", "a");
+            let ask = |namespace| {
+                account.may(Question {
+                    group: "",
+                    resource: "pods",
+                    verb: "list",
+                    namespace,
+                    named: None,
+                })
+            };
+            assert_eq!(
+                (ask(""), ask("csi")),
+                (cluster, namespaced),
+                "{roles:?} {text}"
+            );
+        }
+    }
 
     fn input(text: &str) -> Input {
         Input::parse("roles.yaml", text.to_owned(), "csi")
@@ -267,7 +407,7 @@ roleRef: {kind: ClusterRole, name: r}
                 resource,
                 verb,
                 namespace: "",
-                named: false,
+                named: None,
             })
         };
         let own =
@@ -328,7 +468,7 @@ roleRef: {kind: ClusterRole, name: r}
                 resource: "pods",
                 verb: "list",
                 namespace,
-                named: false,
+                named: None,
             })
         };
         let bind = |kind: &str, subject: &str, role: &str| {

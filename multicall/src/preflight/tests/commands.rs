@@ -2,7 +2,7 @@
 
 use super::super::container::Identity;
 use super::super::report::human;
-use super::super::verdict::Verdict::{Cannot, Change, Swap};
+use super::super::verdict::Verdict::{Cannot, Change, Swap, Unknown};
 use super::*;
 
 const TODAY: &str = include_str!("../../../tests/testdata/command-lines.tsv");
@@ -386,7 +386,7 @@ fn p_8_variables_are_put_in_and_what_is_not_known_is_said() {
         (
             of(&from_map("t"), "--timeout=$(T)"),
             "P-8",
-            Swap,
+            Unknown,
             "not checked",
         ),
         (
@@ -395,7 +395,7 @@ fn p_8_variables_are_put_in_and_what_is_not_known_is_said() {
                 "--timeout=$(T)",
             ),
             "P-8",
-            Swap,
+            Unknown,
             "not checked",
         ),
         (
@@ -406,6 +406,44 @@ fn p_8_variables_are_put_in_and_what_is_not_known_is_said() {
             "P-20",
             Swap,
             "",
+        ),
+        // The flag goes with the value that is not known, and no other flag takes its place.
+        (
+            of(&from_map("t"), "--timeout, $(T), --leader-election, --v=3"),
+            "P-8",
+            Unknown,
+            "--timeout $(T)",
+        ),
+        (
+            of(&from_map("t"), "--leader-election, $(T)"),
+            "P-8",
+            Unknown,
+            "input: $(T)",
+        ),
+        // All of a map that is not in the input may be variables.
+        (
+            of("", "--timeout=$(P_T)").replace(
+                "env: []",
+                "envFrom: [{prefix: P_, configMapRef: {name: elsewhere}}]",
+            ),
+            "P-8",
+            Unknown,
+            "ConfigMap elsewhere",
+        ),
+        (
+            of("", "--timeout=$(P_T)").replace("env: []", "envFrom: [{secretRef: {name: hidden}}]"),
+            "P-8",
+            Unknown,
+            "Secret hidden",
+        ),
+        (
+            of("", "--default-fstype=$(X)").replace(
+                "env: []",
+                "envFrom: [{prefix: P_, configMapRef: {name: elsewhere}}]",
+            ),
+            "P-8",
+            Swap,
+            "no variable X",
         ),
         (
             of("", "--default-fstype=$(X)"),
