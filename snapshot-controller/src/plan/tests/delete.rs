@@ -175,12 +175,13 @@ fn c_72_the_first_of_many_claims_are_named() {
 /// No provisioner restores it, and it would hold the claim that it was to be taken of as well.
 #[test]
 fn c_102_a_claim_does_not_hold_a_snapshot_that_was_never_ready() {
+    type Change = fn(&mut Value);
     let here = json!({
         "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1",
     });
     let warning =
         "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: ns/r1";
-    let changes: [(&str, fn(&mut Value), &[&str]); 3] = [
+    let changes: [(&str, Change, &[&str]); 3] = [
         ("C-102 never ready", |_| {}, &[MARKED, DELETED, LEFT]),
         (
             "C-102 held by the provisioner",
