@@ -297,7 +297,7 @@ demo: demo-needs ## The whole life of volumes, step by step (SIDECARS=separate, 
 test: ## Every check and test
 	@.ci/stages 'nice go-programs &' checks test-programs programs driver wait cluster \
 	    'units +' 'nice simulations + lint &' 'outside-controllers + &' 'outside-others +' 'wait outside-controllers' \
-	    'nice chart smoke sanity model &' 'nice real-node + conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
+	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e-1 + &' 'e2e-2 +' wait
 
 .PHONY: go-programs
 go-programs: cluster helm snapshot-crds storage-suite translator promql iterator
