@@ -6,7 +6,7 @@ use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use sidecar::kube::connect::{
-    ConnectError, Given, NamedBy, Options, ProxyEnvironment, Source, read_files, resolve,
+    ConnectError, NamedBy, Options, ProxyEnvironment, Source, in_cluster, read_files,
 };
 use sidecar::kube::rate::Rate;
 
@@ -67,17 +67,7 @@ pub async fn connect(access: &Access) -> Result<kube::Client, ConnectError> {
             server: None,
         },
         None if !access.server.is_empty() => Source::Server(access.server.clone()),
-        None => {
-            let (host, port) = (
-                read("KUBERNETES_SERVICE_HOST"),
-                read("KUBERNETES_SERVICE_PORT"),
-            );
-            resolve(Given {
-                host: host.as_deref(),
-                port: port.as_deref(),
-                ..Given::default()
-            })?
-        }
+        None => in_cluster(read)?,
     };
     let mut options = Options::new(source, Rate::Unlimited, "kubectl-csi", VERSION);
     options.proxies = ProxyEnvironment::read(read);

@@ -9,7 +9,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use sidecar::error::Chain;
 use sidecar::kube::access::Rule;
-use sidecar::kube::connect::{Given, NamedBy, Options, ProxyEnvironment, Source, connect, resolve};
+use sidecar::kube::connect::{NamedBy, Options, ProxyEnvironment, Source, connect, in_cluster};
 use sidecar::kube::rate::Rate;
 use sidecar::rt::Exit;
 
@@ -107,17 +107,7 @@ async fn server(kubeconfig: &str) -> Result<Server, Exit> {
             named_by,
             server: None,
         },
-        None => {
-            let (host, port) = (
-                read("KUBERNETES_SERVICE_HOST"),
-                read("KUBERNETES_SERVICE_PORT"),
-            );
-            resolve(Given {
-                host: host.as_deref(),
-                port: port.as_deref(),
-                ..Given::default()
-            })?
-        }
+        None => in_cluster(read)?,
     };
     let mut options = Options::new(source, Rate::Unlimited, crate::NAME, crate::VERSION);
     options.proxies = ProxyEnvironment::read(read);

@@ -44,7 +44,7 @@ pub use api_server::{ApiServer, Budget, user_agent};
 pub(crate) use certificate::problem as certificate_problem;
 pub use files::read_files;
 pub use proxy::Environment as ProxyEnvironment;
-pub use source::{Given, NamedBy, Nowhere, Source, resolve};
+pub use source::{Given, NamedBy, Nowhere, Source, in_cluster, resolve};
 
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
 /// request after a minute, and say so.

@@ -119,6 +119,22 @@ pub fn resolve(given: Given<'_>) -> Result<Source, Nowhere> {
     })
 }
 
+/// The API server of the pod that this process runs in. `read` gives a variable of the environment.
+///
+/// # Errors
+/// This is not a pod, or the variables are those of another Service.
+pub fn in_cluster(read: impl Fn(&str) -> Option<String>) -> Result<Source, Nowhere> {
+    let (host, port) = (
+        read("KUBERNETES_SERVICE_HOST"),
+        read("KUBERNETES_SERVICE_PORT"),
+    );
+    resolve(Given {
+        host: host.as_deref(),
+        port: port.as_deref(),
+        ..Given::default()
+    })
+}
+
 /// A URL as client-go reads it: without a scheme it is https if there is a certificate authority to
 /// check it with, else http.
 pub(super) fn with_scheme(server: &str, has_authority: bool) -> String {
