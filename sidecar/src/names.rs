@@ -239,4 +239,23 @@ mod tests {
         let expected = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         assert_eq!(hostname().unwrap(), expected.trim());
     }
+
+    #[test]
+    fn a_driver_is_named_only_by_its_whole_name() {
+        let driver = "csi.example.com";
+        for (text, named) in [
+            ("--name=csi.example.com", true),
+            ("/var/lib/kubelet/plugins/csi.example.com/csi.sock", true),
+            ("registry/csi.example.com:v1", true),
+            ("/csi/csi.example.com.sock", true),
+            ("csi.example.com-reg.sock", true),
+            ("--name=rook.csi.example.com", false),
+            ("csi.example.com.v2", false),
+            ("csi.example.comet", false),
+            ("rook.csi.example.com csi.example.com", true),
+            ("", false),
+        ] {
+            assert_eq!(names_driver(text, driver), named, "{text}");
+        }
+    }
 }
