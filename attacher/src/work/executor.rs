@@ -1,4 +1,4 @@
-//! What the controller's requests are carried out with, and what the log says.
+//! Executes the controller's requests and writes its log lines.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::plan::{self, Attacher, fairness};
 /// The attacher, driven.
 pub type Engine = engine::Engine<Attacher, Executor>;
 
-/// What requests are carried out with.
+/// Executes requests.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,

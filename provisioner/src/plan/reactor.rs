@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ask` | what the engine knows of a step |
+//! | `ask` | steps as requests of the engine |
 //! | `event` | what events make due |
 //! | `claim` | attempts for claims |
 //! | `ownership` | node deployment: claims that nobody has taken yet |

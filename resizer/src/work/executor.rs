@@ -1,4 +1,4 @@
-//! What the controller's requests are carried out with, and what the log says.
+//! Executes the controller's requests and writes its log lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::plan::{self, Resizer, Task, fairness};
 /// The resizer, driven.
 pub type Engine = engine::Engine<Resizer, Executor>;
 
-/// What requests are carried out with.
+/// Executes requests.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,

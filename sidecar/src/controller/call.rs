@@ -26,7 +26,7 @@ pub enum CallError {
 pub struct Call<M, T = ()> {
     message: Box<M>,
     migrated: Migrated,
-    /// What whoever calls wants to know of it in the end.
+    /// Data of the caller, returned with the result.
     pub about: T,
 }
 
@@ -83,7 +83,7 @@ pub trait Calls: Send + Sync {
         timeout: Duration,
     ) -> impl Future<Output = (Self::Called, Duration)> + Send;
 
-    /// It came to this.
+    /// The call ended with this error.
     fn failed(self, error: CallError) -> Self::Called;
 }
 

@@ -1,4 +1,4 @@
-//! Carries requests out.
+//! Executes requests.
 //!
 //! No write can pass by the cache of its object: whatever the answer is, nobody sees an older object than what
 //! this process has written.
@@ -15,7 +15,7 @@ use crate::kube::cache::OwnWrites;
 use crate::kube::key::Key;
 use crate::kube::reflect::Resource;
 
-/// What the requests of a controller are carried out with.
+/// The clients and caches with which the requests of a controller are executed.
 pub trait Executor<R: Requests>: Sync {
     /// The API server.
     fn api(&self) -> &Api;
@@ -23,7 +23,7 @@ pub trait Executor<R: Requests>: Sync {
     /// The kind of an object, and the cache that keeps such objects, if there is one.
     fn kind(&self, object: &R::Object) -> (&Resource, Option<&dyn OwnWrites>);
 
-    /// What an attempt gets to see of an object that was read or written, beside the caches.
+    /// The part of a read or written object that an attempt sees in addition to the caches.
     ///
     /// # Errors
     /// The JSON is no such object.
@@ -35,11 +35,11 @@ pub trait Executor<R: Requests>: Sync {
         call: R::Calls,
     ) -> impl Future<Output = (<R::Calls as Calls>::Called, Duration)> + Send;
 
-    /// Tells users.
+    /// Records an event for users.
     fn record(&self, event: &R::Event);
 }
 
-/// Carries `request` out.
+/// Executes `request`.
 pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) -> Reply<R> {
     match request {
         Request::Get(object) => {

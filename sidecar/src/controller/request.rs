@@ -1,4 +1,4 @@
-//! What controllers ask of the API server and of the driver, and what comes of it.
+//! Requests to the API server and to the driver, and the replies to them.
 //!
 //! A [`Request`] is complete in every detail; carrying it out makes no choice. Its [`Reply`] has the request in
 //! it, so that a result can only be read together with what it is the result of.
@@ -24,19 +24,19 @@ pub use crate::refusal::ApiError;
 /// Values of a Secret, by key. Has no `Debug`, so that it cannot be logged by accident.
 pub type Secrets = BTreeMap<String, String>;
 
-/// What one controller asks for. It is its [`Reactor`](super::reactor::Reactor) that says so.
+/// The types of one controller's requests. Its [`Reactor`](super::reactor::Reactor) implements this.
 pub trait Requests: Sized + Send + 'static {
     /// An object of the API server, by kind and key.
     type Object: Object;
-    /// What of an object that was read or written an attempt gets to see beside the caches.
+    /// The part of a read or written object that an attempt sees in addition to the caches.
     type Found: Send;
-    /// What a write is for.
+    /// Why an object is written.
     type Purpose: Send + Sync;
     /// A Secret, and whatever else is to come back with its values.
     type Secret: AsRef<SecretRef> + Send + Sync;
     /// The calls of the driver.
     type Calls: Calls;
-    /// What users are told.
+    /// An event for users.
     type Event: Send + Sync;
 }
 
@@ -128,7 +128,7 @@ impl<R: Requests<Purpose: Clone>> Clone for Write<R> {
     }
 }
 
-/// What the engine knows of a request.
+/// A request as the engine sees it.
 pub trait Ask: Send + Sync {
     /// The request and what came of it.
     type Reply: Send;

@@ -1,4 +1,4 @@
-//! Which call a request of the protocol is for, and what answers it.
+//! The method and the response of each CSI request.
 
 use csi_proto::csi;
 use csi_proto::csi::controller_client::ControllerClient;

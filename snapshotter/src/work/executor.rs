@@ -1,4 +1,4 @@
-//! What the controller's requests are carried out with, and what the log says.
+//! Executes the controller's requests and writes its log lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::plan::{self, Settings, Snapshotter};
 /// The snapshotter, driven.
 pub type Engine = engine::Engine<Snapshotter, Executor>;
 
-/// What requests are carried out with.
+/// Executes requests.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,

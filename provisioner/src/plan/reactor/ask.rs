@@ -1,4 +1,4 @@
-//! What the engine knows of a step, and of what comes of it.
+//! Steps as requests of the engine: which of them write, and how one that is not sent is answered.
 
 use std::hash::Hash;
 

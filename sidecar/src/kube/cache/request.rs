@@ -1,4 +1,4 @@
-//! What the executor of requests needs of a cache, whatever is in it.
+//! The interface between the executor of requests and a cache of any record.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::error::Chain;
 use crate::kube::api::ApiError;
 use crate::kube::key::Key;
 
-/// A cache of whatever, which takes in what this process writes and reads.
+/// A cache that takes in the objects that this process reads and writes.
 pub trait OwnWrites: Sync {
     /// A request about this object is about to be sent. As [`Cache::begin_write`].
     fn begin(&self, key: &Key) -> Box<dyn OpenWrite>;

@@ -50,7 +50,6 @@ fn snapshot(w: &mut World) {
     }];
 }
 
-/// The claim is made of the claim `src`.
 /// Somebody deletes the claim that is cloned, so long after its clone was created.
 fn delete_source(w: &mut World, seconds: i64) {
     let second = |at| Timestamp::from_second(at).ok();
@@ -59,6 +58,7 @@ fn delete_source(w: &mut World, seconds: i64) {
     w.claims[0].deleted = second(1_000 + seconds);
 }
 
+/// The claim is made of the claim `src`.
 fn clone(w: &mut World) {
     echo(w);
     w.driver.abilities.clone = true;
