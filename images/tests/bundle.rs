@@ -12,7 +12,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -21,17 +20,8 @@ use oci_archive::{Archive, Image, Layer, sha256};
 const REGISTRY: &str = "mirror.example.com/storage";
 const NAMES: [&str; 2] = ["csi-attacher", "livenessprobe"];
 const CHART: &str = "chart.tgz";
-
 /// As helm renders: `image:` of each name of the chart, with its digest where the values have one.
-const HELM: &str = r#"#!/bin/sh
-set -eu
-[ "$1 $2 $4" = "template check --values" ] || exit 9
-while read -r name; do
-    [ "$name" != damaged ] || { echo "not a chart" >&2; exit 1; }
-    digest=$(sed -n "s/^    $name: //p" "$5")
-    printf '        image: "mirror.example.com/storage/%s:1.2.3%s"\n' "$name" "${digest:+@$digest}"
-done <"$3"
-"#;
+const HELM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-ins/helm");
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -58,9 +48,6 @@ impl Stage {
             NAMES.map(|it| format!("{it}\n")).concat(),
         )
         .unwrap();
-        std::fs::write(stage.path("helm"), HELM).unwrap();
-        let may_run = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(stage.path("helm"), may_run).unwrap();
         stage
     }
 
@@ -93,7 +80,7 @@ impl Stage {
     fn bundle(&self, folder: &str) -> Output {
         let mut command = Command::new(root().join("images/bundle.sh"));
         command.env("SOURCE_DATE_EPOCH", "1700000000");
-        command.arg(self.path("helm")).arg(self.path("images"));
+        command.arg(HELM).arg(self.path("images"));
         command.arg(self.path(CHART)).arg("amd64");
         command.arg(self.path(folder)).output().unwrap()
     }

@@ -255,9 +255,11 @@ fn w_17_nothing_planted_is_shown() {
 #[test]
 fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
     // Beside the program itself there may be one that was built.
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = folder.path().join("kubectl-csi");
-    std::fs::copy(PROGRAM, &program).unwrap();
+    // A file that a test has just written cannot be run while a process that another test has started meanwhile holds
+    // it open: a link is never open.
+    std::fs::hard_link(PROGRAM, &program).unwrap();
     let run = |path: &str| {
         let mut command = Command::new(&program);
         command
@@ -271,13 +273,7 @@ fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
     for part in ["neither beside kubectl-csi nor in PATH", "preflight -"] {
         assert!(error.contains(part), "{error}");
     }
-    let elsewhere = folder.path().join("bin");
-    std::fs::create_dir(&elsewhere).unwrap();
-    let stand_in = elsewhere.join("csi-sidecars");
-    std::fs::write(&stand_in, "#!/bin/sh\necho \"$@\"\nexit 5\n").unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&stand_in, mode).unwrap();
-    let output = run(&elsewhere.display().to_string());
+    let output = run(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-ins"));
     let said = out(&output);
     assert_eq!(
         (output.status.code(), &*said),
