@@ -35,8 +35,8 @@ pub use sidecar::secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Content, Snapshot, SnapshotRef};
 pub use volume::{
-    ClaimRef, Csi, Due, FinalizerAction, InTree, Owner, Reclaim, Source, Volume, VolumeDetail,
-    VolumePhase,
+    ClaimRef, Csi, Due, FinalizerAction, FinalizerDue, InTree, Owner, Reclaim, Source, Volume,
+    VolumeDetail, VolumePhase,
 };
 
 /// How a volume is offered to a pod.

@@ -18,7 +18,7 @@ pub enum Volume {
     /// Calls for nothing; that it exists is all there is to know.
     NameOnly,
     /// The finalizer is to be added or removed, if the volume is of our driver.
-    Finalizer(FinalizerAction, Owner),
+    Finalizer(Arc<FinalizerDue>),
     /// Released or being deleted, and the volume in the storage system is to go with it.
     Deletable(Arc<VolumeDetail>),
 }
@@ -34,10 +34,22 @@ impl Volume {
     }
 }
 
+/// A volume whose finalizer is to be added or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FinalizerDue {
+    /// Which of both.
+    pub action: FinalizerAction,
+    /// Whose volume it is.
+    pub owner: Owner,
+    /// `metadata.uid`: another object of the name is other work, even if it looks the same.
+    pub uid: Text,
+}
+
 /// What is due for [`VOLUME_FINALIZER`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinalizerAction {
     /// Bound, to be deleted with its claim, and without it.
+    #[default]
     Add,
     /// Never to be deleted, and with it.
     Remove,
@@ -171,7 +183,11 @@ impl VolumeDetail {
         let protected = self.is_protected();
         match Due::of(self.reclaim, self.phase, self.deleting, protected) {
             Due::Nothing => Volume::NameOnly,
-            Due::FinalizerAction(upkeep) => Volume::Finalizer(upkeep, self.owner),
+            Due::FinalizerAction(action) => Volume::Finalizer(Arc::new(FinalizerDue {
+                action,
+                owner: self.owner,
+                uid: self.uid,
+            })),
             Due::End => Volume::Deletable(Arc::new(self)),
         }
     }
@@ -318,8 +334,15 @@ mod tests {
         use Reclaim::{Delete, Other, Recycle, Retain};
         use VolumePhase::{Available, Bound, Failed, Released};
         let quiet = Volume::NameOnly;
-        let add = Volume::Finalizer(FinalizerAction::Add, Owner::default());
-        let remove = Volume::Finalizer(FinalizerAction::Remove, Owner::default());
+        let due = |action| {
+            Volume::Finalizer(Arc::new(FinalizerDue {
+                action,
+                uid: "u".into(),
+                ..FinalizerDue::default()
+            }))
+        };
+        let add = due(FinalizerAction::Add);
+        let remove = due(FinalizerAction::Remove);
         let rows = [
             ("210", Bound, Delete, false, &add),
             ("bound and protected", Bound, Delete, true, &quiet),
@@ -341,6 +364,7 @@ mod tests {
             } else {
                 Arc::from([])
             },
+            uid: "u".into(),
             ..VolumeDetail::default()
         };
         for (row, phase, reclaim, protected, kept) in rows {

@@ -131,7 +131,7 @@ impl Attempt {
     #[must_use]
     pub fn new(volume: &Volume) -> Self {
         Self {
-            uid: detail(volume).map(|detail| detail.uid.clone()),
+            uid: uid(volume).cloned(),
             upkeep: upkeep(volume),
             secrets: None,
             reached: Reached::Start,
@@ -170,13 +170,12 @@ impl Attempt {
                 Refresh::Gone
             };
         };
+        if let (Some(begun), Some(cached)) = (&self.uid, uid(cached))
+            && begun != cached
+        {
+            return Refresh::Gone;
+        }
         match (detail(current), detail(cached)) {
-            // One that began with the finalizer of a volume in use takes it as it found it.
-            (Some(current), Some(cached))
-                if cached.uid != *self.uid.as_ref().unwrap_or(&current.uid) =>
-            {
-                Refresh::Gone
-            }
             (Some(current), Some(cached)) if cached.version <= current.version => Refresh::Keep,
             (Some(_), None) if self.has_deleted() => Refresh::Keep,
             (Some(_) | None, _) => Refresh::Take,
@@ -191,8 +190,8 @@ impl Attempt {
         }
         match view.volume {
             Volume::NameOnly => Step::Done,
-            Volume::Finalizer(upkeep, owner) if is_ours(owner, view.driver) => {
-                Step::FinalizerAction(match upkeep {
+            Volume::Finalizer(due) if is_ours(&due.owner, view.driver) => {
+                Step::FinalizerAction(match due.action {
                     FinalizerAction::Add => adding(),
                     FinalizerAction::Remove => removing(),
                 })
@@ -314,6 +313,16 @@ impl Attempt {
     }
 }
 
+/// The object's UID, if anything is due for it.
+#[must_use]
+pub fn uid(volume: &Volume) -> Option<&Text> {
+    match volume {
+        Volume::Deletable(detail) => Some(&detail.uid),
+        Volume::Finalizer(due) => Some(&due.uid),
+        Volume::NameOnly => None,
+    }
+}
+
 fn detail(volume: &Volume) -> Option<&VolumeDetail> {
     match volume {
         Volume::Deletable(detail) => Some(detail),
@@ -329,7 +338,7 @@ pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
 
 fn upkeep(volume: &Volume) -> Option<FinalizerAction> {
     match volume {
-        Volume::Finalizer(upkeep, _) => Some(*upkeep),
+        Volume::Finalizer(due) => Some(due.action),
         Volume::NameOnly | Volume::Deletable(_) => None,
     }
 }

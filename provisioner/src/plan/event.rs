@@ -34,7 +34,7 @@ pub fn may_be_ours(claim: &Claim, driver: &Driver) -> bool {
 pub fn is_work_for_volume(before: Option<&Volume>, after: &Volume, driver: &Driver) -> bool {
     let due = match after {
         Volume::NameOnly => false,
-        Volume::Finalizer(_, owner) => delete::is_ours(owner, driver),
+        Volume::Finalizer(held) => delete::is_ours(&held.owner, driver),
         Volume::Deletable(volume) => {
             let waits = volume.phase != VolumePhase::Released && !is_upkeep(volume);
             !waits && delete::concerns(&volume.owner, driver)
@@ -74,10 +74,11 @@ fn seen(volume: &Volume) -> Volume {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
 
     use super::*;
     use crate::keys::STORAGE_PROVISIONER;
-    use crate::model::{ClaimPhase, FinalizerAction, Owner, Reclaim, Text};
+    use crate::model::{ClaimPhase, FinalizerAction, FinalizerDue, Owner, Reclaim, Text};
     use crate::testing::driver;
 
     fn claim(provisioner: &str) -> Claim {
@@ -171,7 +172,14 @@ mod tests {
             owner: owner("other"),
             ..detail(Released, Delete, &[F])
         });
-        let add = |driver| Volume::Finalizer(FinalizerAction::Add, owner(driver));
+        let add_of = |uid: &str, owner| {
+            Volume::Finalizer(Arc::new(FinalizerDue {
+                action: FinalizerAction::Add,
+                owner,
+                uid: uid.into(),
+            }))
+        };
+        let add = |driver| add_of("u1", owner(driver));
         let in_tree = |moved: bool| Owner {
             provisioned_by: Some("plugin".into()),
             migrated_to: moved.then(|| "test-driver".into()),
@@ -186,8 +194,8 @@ mod tests {
             owner: in_tree(true),
             ..detail(Released, Delete, &[F])
         });
-        let add_unmoved = Volume::Finalizer(FinalizerAction::Add, in_tree(false));
-        let add_moved = Volume::Finalizer(FinalizerAction::Add, in_tree(true));
+        let add_unmoved = add_of("u1", in_tree(false));
+        let add_moved = add_of("u1", in_tree(true));
         let rows = [
             ("203", None, &released, true),
             ("204", None, &foreign, false),
@@ -196,6 +204,18 @@ mod tests {
             ("209", None, &kept, true),
             ("210", None, &add("test-driver"), true),
             ("210 another's", None, &add("other"), false),
+            (
+                "210 unchanged",
+                Some(&add("test-driver")),
+                &add("test-driver"),
+                false,
+            ),
+            (
+                "210 another object",
+                Some(&add("test-driver")),
+                &add_of("u2", owner("test-driver")),
+                true,
+            ),
             ("quiet", None, &Volume::NameOnly, false),
             ("M-74", None, &unmoved, false),
             ("M-74 moved now", Some(&unmoved), &moved, true),

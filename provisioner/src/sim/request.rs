@@ -6,10 +6,12 @@
     reason = "a model that meets anything else has failed"
 )]
 
+use super::driver::is_same;
 use super::mutant::Mutant;
 use super::process::Written;
 use super::run::World;
 use super::server::refusal;
+use super::volume::handle;
 use crate::model::{Content, SnapshotRef, Volume, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
@@ -103,7 +105,12 @@ impl World {
 
     fn save(&mut self, unsaved: &Unsaved) -> Result<Written, ApiError> {
         let saved = self.server.create_volume(&unsaved.object)?;
-        self.excused.remove(&*unsaved.name);
+        // A driver whose names are local may have another one under the name, which stays given up.
+        let name = &*unsaved.name;
+        let other = |id: &String| handle(&saved.1).is_none_or(|held| !is_same(held, id));
+        if !(self.drivers()).any(|driver| driver.makes(name) || driver.named(name).any(other)) {
+            self.excused.remove(name);
+        }
         Ok(Written::Volume(saved))
     }
 

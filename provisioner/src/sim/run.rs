@@ -178,8 +178,8 @@ impl World {
         if self.dice.one_in(2) {
             self.turn();
         }
+        self.server.seconds += i64::from(self.dice.one_in(3));
         if self.case.scene == Scene::Sources {
-            self.server.seconds += i64::from(self.dice.one_in(3));
             if self.dice.one_in(8) {
                 self.others_remove();
             }

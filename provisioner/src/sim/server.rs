@@ -310,16 +310,20 @@ impl Server {
         Ok(self.put_volume(volume))
     }
 
-    /// Strategic merge patch of a volume's finalizers.
+    /// Strategic merge patch of a volume's finalizers; `uid` is its precondition.
     pub(super) fn patch_volume(
         &mut self,
         name: &Text,
+        uid: Option<&Text>,
         patch: &Value,
     ) -> Result<Versioned<VolumeDetail>, ApiError> {
         let (version, before) = self
             .volumes
             .get(name)
             .ok_or_else(|| refusal(Refusal::NotFound))?;
+        if uid.is_some_and(|uid| *uid != before.uid) {
+            return Err(refusal(Refusal::Conflict));
+        }
         let listed = |field: &str| texts(&patch["metadata"][field]);
         let removed = listed("$deleteFromPrimitiveList/finalizers");
         let kept = before

@@ -155,8 +155,8 @@ impl World {
                 let (selection, written) = self.server.select(&key, uid, node, force);
                 (Answer::Taken(Ok(selection)), written.map(Written::Claim))
             }
-            Step::Volume { step, name, .. } => {
-                let (answer, written) = self.apply_volume(name, step);
+            Step::Volume { step, name, uid } => {
+                let (answer, written) = self.apply_volume(name, uid.as_ref(), step);
                 (Answer::Volume(answer, None), written.map(Written::Volume))
             }
             Step::Release(edit) => {

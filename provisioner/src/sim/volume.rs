@@ -84,10 +84,13 @@ impl World {
     pub(super) fn apply_volume(
         &mut self,
         name: &Text,
+        uid: Option<&Text>,
         step: &Step,
     ) -> (Answer, Option<Versioned<VolumeDetail>>) {
         let written = match step {
-            Step::FinalizerAction(patch) | Step::Release(patch) => self.patch_volume(name, patch),
+            Step::FinalizerAction(patch) | Step::Release(patch) => {
+                self.patch_volume(name, uid, patch)
+            }
             Step::Remove { uid } => self.remove_volume(name, uid),
             Step::Done | Step::Ignored | Step::LoadSecret(_) | Step::Delete(..) | Step::Fail(_) => {
                 unreachable!("no request")
@@ -102,6 +105,7 @@ impl World {
     fn patch_volume(
         &mut self,
         name: &Text,
+        uid: Option<&Text>,
         patch: &Value,
     ) -> Result<Versioned<VolumeDetail>, ApiError> {
         let before = self
@@ -109,7 +113,7 @@ impl World {
             .volumes
             .get(name)
             .map(|(_, volume)| volume.clone());
-        let result = self.server.patch_volume(name, patch);
+        let result = self.server.patch_volume(name, uid, patch);
         if let (Some(before), Ok((_, after))) = (before, &result)
             && before.is_protected()
             && !after.is_protected()

@@ -49,7 +49,8 @@ impl Events {
     pub fn volume_stays(&self, name: &Text, volume: &Volume, failure: &Failure) {
         let (uid, version) = match volume {
             Volume::Deletable(detail) => (detail.uid.to_string(), detail.version.to_string()),
-            Volume::NameOnly | Volume::Finalizer(..) => (String::new(), String::new()),
+            Volume::Finalizer(due) => (due.uid.to_string(), String::new()),
+            Volume::NameOnly => (String::new(), String::new()),
         };
         let about = Reference {
             api_version: "v1".into(),

@@ -6,7 +6,7 @@ use sidecar::node_selector::Term;
 use tonic::Code;
 
 use super::*;
-use crate::model::{ClaimRef, Csi, InTree};
+use crate::model::{ClaimRef, Csi, FinalizerDue, InTree};
 use crate::plan::outcome::Refusal;
 use crate::testing::driver;
 
@@ -636,7 +636,10 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
 #[test]
 fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
     let released = released().keep();
-    let mut attempt = Attempt::new(&Volume::Finalizer(FinalizerAction::Add, Owner::default()));
+    let mut attempt = Attempt::new(&Volume::Finalizer(Arc::new(FinalizerDue {
+        uid: "uid-pv1".into(),
+        ..FinalizerDue::default()
+    })));
     let step = decide(&released, &attempt);
     assert_eq!(step, call(&[]));
     assert!(attempt.fold(&step, Answer::Deleted).is_ok());

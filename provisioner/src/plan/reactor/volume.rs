@@ -7,7 +7,7 @@ use sidecar::controller::reactor::Verdict;
 
 use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Text, Volume};
-use crate::plan::delete::{self, Attempt, Failure, Refresh, View};
+use crate::plan::delete::{self, Attempt, Failure, Refresh, View, uid};
 
 /// An attempt on a PersistentVolume.
 pub struct Run {
@@ -170,13 +170,6 @@ impl Run {
         if let Err(failure) = open.attempt.fold(step, answer) {
             open.over = Some(Err(failure));
         }
-    }
-}
-
-fn uid(volume: &Volume) -> Option<&Text> {
-    match volume {
-        Volume::Deletable(detail) => Some(&detail.uid),
-        Volume::NameOnly | Volume::Finalizer(..) => None,
     }
 }
 

@@ -94,7 +94,11 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
         csi_driver: Some("test-driver".into()),
         in_tree: false,
     };
-    let due = Volume::Finalizer(FinalizerAction::Add, owner);
+    let due = Volume::Finalizer(std::sync::Arc::new(FinalizerDue {
+        owner,
+        uid: "u".into(),
+        ..FinalizerDue::default()
+    }));
     assert_eq!(read(&volume("Bound", json!(null))), Some(due));
     let Some(Volume::Deletable(detail)) = read(&volume("Released", ours)) else {
         panic!("a released volume is kept in full");
