@@ -135,8 +135,12 @@ impl World {
         if kept {
             self.complain(format!("a deletion of what is retained: {content:?}"));
         }
-        let handle = content.handle().map(|handle| &**handle).or(wished);
-        if handle != Some(asked) && !self.repeats_deletion(name, asked) {
+        // The driver may spell it otherwise in a status that the process has not seen yet.
+        let known = self.known(name);
+        let unseen = known.is_none_or(|known| known.handle().is_none());
+        let handle = { content.handle() }.map(|handle| &**handle);
+        let named = handle.or(wished) == Some(asked) || unseen && wished == Some(asked);
+        if !named && !self.repeats_deletion(name, asked) {
             self.complain(format!("a deletion of {asked}: {content:?}"));
         }
     }
