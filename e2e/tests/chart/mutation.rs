@@ -4,7 +4,10 @@
 //! exactly what it asks for. What was noticed, and how, is the table in
 //! `docs/rbac-mutations.md`; `UPDATE=1` writes it.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +16,7 @@ use e2e::suite::{self, Verdict};
 use e2e::{program, wait};
 
 use super::grant::Grant;
-use super::setup::{SETUPS, Setup};
+use super::setup::SETUPS;
 use super::stage::Stage;
 
 /// Beyond this something hangs.
@@ -21,6 +24,9 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// In which a complaint would have come, with everything cached already.
 const CALM: Duration = Duration::from_secs(2);
+
+/// So many setups are tried at the same time.
+const AT_ONCE: usize = 4;
 
 const HEADER: &str = "\
 # What happens when a permission is missing
@@ -38,13 +44,8 @@ did not permit, in the program's log; *ends* is a program that names the permiss
 ";
 
 pub(super) fn table(cluster: &Cluster) -> Result<Verdict> {
-    let mut page = HEADER.to_owned();
-    let mut number = 0;
-    for setup in SETUPS {
-        let rows = rows(cluster, setup).with_context(|| setup.title)?;
-        number += rows.len();
-        page.extend(rows);
-    }
+    let rows = all_rows(cluster)?;
+    let (page, number) = (HEADER.to_owned() + &rows.concat(), rows.len());
     let file = program::root().join("docs").join("rbac-mutations.md");
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&file, &page)?;
@@ -66,8 +67,38 @@ pub(super) fn table(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn rows(cluster: &Cluster, setup: &'static Setup) -> Result<Vec<String>> {
-    let stage = Stage::new(cluster, setup)?;
+/// The rows of all setups. They mostly wait, and each has a driver, a namespace and roles of its own: so some are tried at
+/// the same time.
+fn all_rows(cluster: &Cluster) -> Result<Vec<String>> {
+    let stages = SETUPS.iter().map(|setup| Stage::new(cluster, setup));
+    // From behind: the last ones have the most permissions.
+    let left = Mutex::new(stages.enumerate().collect::<Vec<_>>());
+    let found = Mutex::new(BTreeMap::new());
+    let next = || left.lock().ok()?.pop();
+    let try_some = || {
+        while let Some((place, stage)) = next() {
+            let rows = stage.and_then(|stage| rows(&stage));
+            if let Ok(mut found) = found.lock() {
+                found.insert(place, rows);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(try_some);
+        }
+    });
+    let found = found.into_inner()?;
+    ensure!(
+        found.len() == SETUPS.len(),
+        "a thread ended before its rows"
+    );
+    let rows =
+        { SETUPS.iter().zip(found.into_values()) }.map(|(setup, rows)| rows.context(setup.title));
+    Ok(rows.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn rows(stage: &Stage<'_>) -> Result<Vec<String>> {
     {
         let mut complete = stage.start()?;
         complete.logs(SOON, "Starting")?;
@@ -80,10 +111,9 @@ fn rows(cluster: &Cluster, setup: &'static Setup) -> Result<Vec<String>> {
     }
     let mut rows = Vec::new();
     for grant in stage.grants() {
-        let answer = noticed(&stage, &grant).with_context(|| format!("without {grant}"))?;
-        let namespace = setup.driver.replace('.', "-");
-        let shown = grant.to_string().replace(&namespace, "NAMESPACE");
-        rows.push(format!("| {} | {shown} | {answer} |\n", setup.title));
+        let answer = noticed(stage, &grant).with_context(|| format!("without {grant}"))?;
+        let shown = grant.to_string().replace(&stage.namespace(), "NAMESPACE");
+        rows.push(format!("| {} | {shown} | {answer} |\n", stage.title()));
     }
     Ok(rows)
 }

@@ -62,6 +62,15 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
+    /// What the table calls its setup.
+    pub(super) fn title(&self) -> &'static str {
+        self.setup.title
+    }
+
+    pub(super) fn namespace(&self) -> String {
+        self.setup.driver.replace('.', "-")
+    }
+
     pub(super) fn grants(&self) -> Vec<Grant> {
         grants(&self.roles).into_iter().collect()
     }
@@ -128,7 +137,7 @@ impl<'a> Stage<'a> {
 
     /// Removes the Lease, so that it has to be created.
     pub(super) fn forget_leases(&self) -> Result<()> {
-        let namespace = self.setup.driver.replace('.', "-");
+        let namespace = self.namespace();
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         let list = self.api.get(&leases)?;
         for lease in items(&list, "/items").filter_map(|it| text(it, "/metadata/name")) {
