@@ -45,7 +45,7 @@ CARGO_HOME ?= $(HOME)/.cargo
 STATIC += --remap-path-prefix=$(CARGO_HOME)=/cargo
 # FIPS=1: TLS from the module AWS-LC FIPS (docs/platforms.md); needs CMake, Go, Perl and a C compiler.
 STATIC += $(if $(filter 1,$(FIPS)),--cfg fips)
-release = CSI_SIDECARS_VERSION='$(VERSION)' RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
+release = CSI_SIDECARS_VERSION='$(VERSION)' CSI_SIDECARS_REVISION="$(REVISION)" RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
 # What is not shipped is built from one selection of packages and features, so that no dependency
 # is compiled twice: `.ci/guards dependencies` compares the features with and without those of tests.

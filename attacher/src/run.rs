@@ -80,7 +80,7 @@ impl Controller for Attacher {
 
     const PROGRAM: Program = Program {
         name: "csi-attacher",
-        version: option_env!("CSI_SIDECARS_VERSION"),
+        replaces: "csi-attacher v4.13.0",
         crates: &["attacher", "csi_attacher"],
         owner: LeaseOwner::Attacher,
         kubeconfig: Variable::Ignored,

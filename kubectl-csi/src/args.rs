@@ -20,7 +20,6 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sidecar::rt::Exit;
 
-use crate::VERSION;
 use crate::model::{Kind, Ref, SUBJECTS};
 use crate::show::Format;
 use crate::work::Access;
@@ -183,7 +182,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
                 arguments.into_iter().flatten().cloned().collect(),
             ))
         }
-        Some(("version", _)) => Err(Exit::version("kubectl-csi", VERSION)),
+        Some(("version", _)) => Err(Exit::version("kubectl-csi")),
         Some((_, matches)) => asked(matches, "kubectl csi why"),
         // clap asks for one, except where it is one.
         None => asked(&matches, ALONE),

@@ -8,9 +8,3 @@ pub mod plan;
 pub mod run;
 pub mod show;
 pub mod work;
-
-/// As released.
-const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
-    Some(version) => version,
-    None => "unknown",
-};

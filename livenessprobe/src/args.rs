@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sidecar::csi::connection::{Address, AddressError, OnLoss};
-use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, METRICS};
+use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, METRICS, VERSION};
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values, retired};
 
 /// Where `/healthz` listens if nothing is said.
@@ -38,7 +38,7 @@ static FLAGS: &[Flag] = &[
 /// All flags, with the rules of Go's `flag` package.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
-    tables: &[CSI_ADDRESS, FLAGS, METRICS, AUTOMAXPROCS, LOGGING],
+    tables: &[CSI_ADDRESS, FLAGS, METRICS, VERSION, AUTOMAXPROCS, LOGGING],
     retired: &retired::LIVENESSPROBE,
 };
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use sidecar::build;
 use sidecar::flags::{self, Exit};
 use sidecar::log;
 use sidecar::metrics::{Process, Registry};
@@ -11,11 +12,10 @@ use crate::args::{self, Config};
 pub use crate::prober::bind;
 use crate::prober::{Listeners, Prober};
 
-/// Set by the build.
-const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
-    Some(version) => version,
-    None => "unknown",
-};
+const NAME: &str = "livenessprobe";
+
+/// The upstream program that it behaves as.
+pub const REPLACES: &str = "livenessprobe v2.19.0-31-ge60f18af";
 
 /// Runs livenessprobe.
 ///
@@ -24,10 +24,12 @@ const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;
+    if values.bool("version") {
+        return Err(Exit::version(values.program()));
+    }
     let config = args::decide(&values)?;
     log::init(&log, &["livenessprobe"]);
-    // There is no --version.
-    tracing::info!(version = VERSION, "Starting");
+    build::announce(NAME);
     // Every signal kills, but for process 1, which the kernel spares.
     let _signals = Shutdown::listen(&[])?;
     serve(config).await
@@ -35,6 +37,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 
 async fn serve(config: Config) -> Result<(), Exit> {
     let registry = Registry::with_process(Process::StartTime);
+    build::register(&registry, NAME, REPLACES)?;
     let prober = Prober::new(&config, &registry)?;
     let listeners = Listeners::new(&config, &prober, &registry)?;
     // No listener yet: until the driver has answered, a health request finds nobody.

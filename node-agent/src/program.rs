@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use registrar::kubelet::program::{VERSION, rules, stand_in};
+use registrar::kubelet::program::{rules, stand_in};
+use sidecar::build;
 use sidecar::flags::{self, Exit};
 use sidecar::kube::access::Rule;
 use sidecar::log;
@@ -21,12 +22,13 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let log = log::Config::from_flags(&values)?;
     let variable = std::env::var("NODE_NAME").ok();
     let (config, http) = match args::decide(&values, variable.as_deref())? {
-        Command::Version => return Err(Exit::version(values.program(), VERSION)),
+        Command::Version => return Err(Exit::version(values.program())),
         Command::Run { config, http } => (config, http),
     };
     log::init(&log, &["registrar", "node_agent"]);
+    build::announce("csi-node-agent");
     let node = config.registration.node.as_str();
-    info!(version = VERSION, node, "Starting");
+    info!(node, "Starting");
     let rules = needs(&config);
     Box::pin(stand_in(
         &values,

@@ -100,7 +100,7 @@ impl Controller for Provisioner {
 
     const PROGRAM: Program = Program {
         name: "csi-provisioner",
-        version: option_env!("CSI_SIDECARS_VERSION"),
+        replaces: "csi-provisioner v6.4.0",
         crates: &["provisioner", "csi_provisioner"],
         owner: LeaseOwner::Provisioner,
         kubeconfig: Variable::Overrides,

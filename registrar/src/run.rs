@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use sidecar::build;
 use sidecar::flags::{self, Exit};
 use sidecar::log;
 use sidecar::shutdown::{Shutdown, Signal};
@@ -9,11 +10,8 @@ use sidecar::shutdown::{Shutdown, Signal};
 use crate::args::{self, Command, Config};
 use crate::registrar::Registrar;
 
-/// Set by the build.
-const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
-    Some(version) => version,
-    None => "unknown",
-};
+/// The upstream program that it behaves as.
+pub const REPLACES: &str = "csi-node-driver-registrar v2.17.0-40-g3482d444";
 
 /// Runs csi-node-driver-registrar.
 ///
@@ -23,11 +21,12 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;
     match args::decide(&values)? {
-        Command::Version => Err(Exit::version(values.program(), VERSION)),
+        Command::Version => Err(Exit::version(values.program())),
         Command::Probe => Ok(()),
         Command::Register(config) => {
             log::init(&log, &["registrar", "csi_node_driver_registrar"]);
-            tracing::info!(version = VERSION, mode = config.mode, "Starting");
+            build::announce("csi-node-driver-registrar");
+            tracing::info!(mode = config.mode, "Starting");
             register(config).await
         }
     }

@@ -83,7 +83,7 @@ impl Controller for Resizer {
 
     const PROGRAM: Program = Program {
         name: "csi-resizer",
-        version: option_env!("CSI_SIDECARS_VERSION"),
+        replaces: "csi-resizer v2.3.0",
         crates: &["resizer", "csi_resizer"],
         owner: LeaseOwner::Resizer,
         kubeconfig: Variable::Ignored,

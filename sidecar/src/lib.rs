@@ -8,7 +8,7 @@
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
 //! Shell modules, which act:
-//! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
+//! [`build`] (which build it is), [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
 //! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
 //! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
 //!
@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 pub mod alike;
+pub mod build;
 pub mod clock;
 #[cfg(feature = "kube")]
 pub mod controller;

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::build::VERSION;
 use crate::error::Chain;
 
 use wakeups::WakeUps;
@@ -50,9 +51,9 @@ impl Exit {
     }
 
     /// Answers `--version`: program name as started, and version, on stdout.
-    pub fn version(program: &str, version: &str) -> Self {
+    pub fn version(program: &str) -> Self {
         Self {
-            stdout: format!("{program} {version}\n"),
+            stdout: format!("{program} {VERSION}\n"),
             ..Self::with_code(0)
         }
     }
@@ -166,10 +167,10 @@ mod tests {
 
     #[test]
     fn version_goes_to_stdout() {
-        let exit = Exit::version("/x/csi-attacher", "v1");
+        let exit = Exit::version("/x/csi-attacher");
         assert_eq!(
             (exit.code, exit.stdout.as_str()),
-            (0, "/x/csi-attacher v1\n")
+            (0, format!("/x/csi-attacher {VERSION}\n").as_str())
         );
     }
 

@@ -14,7 +14,7 @@ use crate::work::metrics::Metrics;
 
 const PROGRAM: Program = Program {
     name: "snapshot-controller",
-    version: option_env!("CSI_SIDECARS_VERSION"),
+    replaces: "snapshot-controller v8.7.0",
     crates: &["snapshot_controller"],
     owner: LeaseOwner::SnapshotController,
     kubeconfig: Variable::Ignored,

@@ -28,7 +28,7 @@ use crate::work::tls::Certificates;
 
 const PROGRAM: Program = Program {
     name: "csi-snapshot-metadata",
-    version: option_env!("CSI_SIDECARS_VERSION"),
+    replaces: "csi-snapshot-metadata 739e81f1, after v1.1.0",
     crates: &["snapshot_metadata", "csi_snapshot_metadata"],
     owner: LeaseOwner::Nobody,
     kubeconfig: Variable::Ignored,

@@ -83,7 +83,7 @@ impl Controller for Snapshotter {
 
     const PROGRAM: Program = Program {
         name: "csi-snapshotter",
-        version: option_env!("CSI_SIDECARS_VERSION"),
+        replaces: "csi-snapshotter v8.7.0",
         crates: &["snapshotter", "csi_snapshotter"],
         owner: LeaseOwner::Snapshotter,
         kubeconfig: Variable::Ignored,

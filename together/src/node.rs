@@ -9,6 +9,7 @@ mod routes;
 
 use std::ffi::OsString;
 
+use sidecar::build;
 use sidecar::flags::Exit;
 use sidecar::log;
 
@@ -19,13 +20,7 @@ use args::Command;
 pub(crate) use args::prefixed;
 
 /// The file that holds this process alone.
-const FILE: &str = "csi-node-sidecars";
-
-/// Set by the build.
-const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
-    Some(version) => version,
-    None => "unknown",
-};
+pub(super) const FILE: &str = "csi-node-sidecars";
 
 /// Crates whose lines are a controller's.
 static CONTROLLERS: &[(&str, &str)] = &[
@@ -65,7 +60,7 @@ pub async fn run_as(file: &str, argv: impl IntoIterator<Item = OsString>) -> Res
         ..Exit::with_code(2)
     })?;
     let parts = match split_as(file, words.iter().map(String::as_str), NODE)? {
-        Line::Version => return Err(Exit::version(file, VERSION)),
+        Line::Version => return Err(Exit::version(file)),
         Line::Help(text) => {
             return Err(Exit {
                 stdout: text,
@@ -79,7 +74,8 @@ pub async fn run_as(file: &str, argv: impl IntoIterator<Item = OsString>) -> Res
         Command::Run(config) => {
             let own = &["together", "csi_node_sidecars"];
             log::init_with_controllers(&config.log, own, CONTROLLERS);
-            tracing::info!(version = VERSION, "Starting");
+            build::announce(file);
+            tracing::info!("Starting");
             Box::pin(process::work(*config)).await
         }
     }

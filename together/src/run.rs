@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use sidecar::build;
 use sidecar::controller::link::{Calls, Identity, Questions, Settings};
 use sidecar::controller::{
     AnyController, ControllerLimits, DriverHandshake, Link, Process, Program, Seat, Tenure,
@@ -65,7 +66,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     }
     let arguments = texts(argv.into_iter().skip(1))?;
     let parts = match split(arguments.iter().map(String::as_str), programs::ALL)? {
-        Line::Version => return Err(Exit::version(NAME, version())),
+        Line::Version => return Err(Exit::version(NAME)),
         Line::Help(text) => {
             return Err(Exit {
                 stdout: text,
@@ -80,6 +81,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     };
     let config = log::Config::from_flags(&first.values)?;
     log::init_with_controllers(&config, CRATES, CONTROLLERS);
+    build::announce(NAME);
     let selection = chosen::decide(&read)?;
     let Some(head) = selection.chosen.first() else {
         return Err(Exit::failure(
@@ -88,12 +90,11 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         ));
     };
     let program = program(&selection.chosen);
-    let process = Process::of_several(head.values, program).await?;
+    let replaces: Vec<_> = { selection.chosen.iter() }
+        .map(|one| one.decided.program().replaces)
+        .collect();
+    let process = Process::of_several(head.values, program, &replaces.join(", ")).await?;
     Box::pin(start(process, program, selection)).await
-}
-
-fn version() -> &'static str {
-    option_env!("CSI_SIDECARS_VERSION").unwrap_or("unknown")
 }
 
 /// A command line in UTF-8: Go's flags are text, too.
@@ -114,9 +115,9 @@ fn program(chosen: &[Chosen<'_>]) -> Program {
     let overrides = ways.any(|way| way == Variable::Overrides);
     Program {
         name: NAME,
-        version: option_env!("CSI_SIDECARS_VERSION"),
         crates: CRATES,
         // Not used: each controller has its own.
+        replaces: "",
         owner: LeaseOwner::Provisioner,
         kubeconfig: if overrides {
             Variable::Overrides

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 fn configure(argv: Vec<OsString>) -> Result<Config, Exit> {
     let values = sidecar::flags::parse(&SPEC, argv)?;
     if values.bool("version") {
-        return Err(Exit::version(values.program(), env!("CARGO_PKG_VERSION")));
+        return Err(Exit::version(values.program()));
     }
     let log = sidecar::log::Config::from_flags(&values)?;
     let config = Config::from_flags(&values)?;

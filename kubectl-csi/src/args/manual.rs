@@ -1,7 +1,7 @@
 //! The manual page, made of the table of flags.
 
 use super::{FLAGS, Takes};
-use crate::VERSION;
+use sidecar::build::VERSION;
 
 /// Text as troff takes it.
 fn plain(text: &str) -> String {

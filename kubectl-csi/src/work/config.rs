@@ -10,8 +10,6 @@ use sidecar::kube::connect::{
 };
 use sidecar::kube::rate::Rate;
 
-use crate::VERSION;
-
 /// What the command line says of it; empty is not given.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -69,7 +67,12 @@ pub async fn connect(access: &Access) -> Result<kube::Client, ConnectError> {
         None if !access.server.is_empty() => Source::Server(access.server.clone()),
         None => in_cluster(read)?,
     };
-    let mut options = Options::new(source, Rate::Unlimited, "kubectl-csi", VERSION);
+    let mut options = Options::new(
+        source,
+        Rate::Unlimited,
+        "kubectl-csi",
+        sidecar::build::VERSION,
+    );
     options.proxies = ProxyEnvironment::read(read);
     options.timeout = access.timeout.unwrap_or(options.timeout);
     if !paths.is_empty() {

@@ -179,7 +179,7 @@ async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     process.read(stderr);
     process.says("failure 19").await;
     let log = process.log();
-    for text in ["\"Starting\"", "HTTP server is listening", "failure 0\""] {
+    for text in ["\"Version\"", "HTTP server is listening", "failure 0\""] {
         assert!(log.contains(text), "no {text}: {log}");
     }
 }

@@ -60,6 +60,13 @@ async fn l_21_l_22_l_23_what_is_shown() {
         .lines()
         .filter(|line| line.starts_with('#'))
         .collect();
+    let build = [
+        "# HELP csi_sidecar_build_info [ALPHA] The build of this program, and the upstream program that it \
+         behaves as.",
+        "# TYPE csi_sidecar_build_info gauge",
+    ];
+    // Upstream's has no such family.
+    let build = build.into_iter().filter(|_| !process::is_foreign());
     let expected = [
         "# HELP csi_sidecar_operations_seconds [ALPHA] Container Storage Interface operation \
          duration with gRPC error code status total",
@@ -68,7 +75,13 @@ async fn l_21_l_22_l_23_what_is_shown() {
          seconds.",
         "# TYPE process_start_time_seconds gauge",
     ];
-    assert_eq!(comments, expected, "L-22");
+    let expected: Vec<_> = build.chain(expected).collect();
+    assert_eq!(comments, expected, "L-22, O-65");
+    // csi-node-sidecars stands for the registrar, too.
+    let mut lines = answer.body.lines();
+    let info = lines.find(|line| line.starts_with("csi_sidecar_build_info{"));
+    let replaces = info.map(|info| info.contains("livenessprobe v2.19."));
+    assert_eq!(replaces, (!process::is_foreign()).then_some(true), "O-65");
 
     let buckets: Vec<_> = answer
         .body

@@ -109,7 +109,12 @@ async fn server(kubeconfig: &str) -> Result<Server, Exit> {
         },
         None => in_cluster(read)?,
     };
-    let mut options = Options::new(source, Rate::Unlimited, crate::NAME, crate::VERSION);
+    let mut options = Options::new(
+        source,
+        Rate::Unlimited,
+        crate::NAME,
+        sidecar::build::VERSION,
+    );
     options.proxies = ProxyEnvironment::read(read);
     Ok(Server {
         client: connect(&options, None).await?,

@@ -8,7 +8,7 @@ use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault, Gate};
 use tokio::time::Instant;
 
-use super::stage::{ALL, Stage, free_address, get, is_together, settle};
+use super::stage::{ALL, Stage, free_address, get, is_together, settle, until_metrics};
 
 /// How many TCP connections a process has.
 fn connections(process: u32) -> usize {
@@ -222,6 +222,33 @@ async fn a_31_what_one_is_refused_does_not_slow_the_others() {
     stage.api.clear_faults();
     stage.until_done_by(0, &ALL).await;
     running.terminated().await.well();
+}
+
+/// The changelog says which upstream programs it stands for.
+#[tokio::test]
+async fn o_67_one_build_for_all_controllers() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let _running = stage.start(&[
+        "--controllers=provisioner,resizer",
+        &format!("--http-endpoint={address}"),
+    ]);
+    let metrics = until_metrics(&address, "csi_sidecar_controller_up").await;
+    let infos = metrics.lines();
+    let infos = infos.filter(|line| line.starts_with("csi_sidecar_build_info{"));
+    let infos: Vec<&str> = infos.collect();
+    let [info] = *infos else {
+        panic!("O-67: one series, not {infos:?}");
+    };
+    assert!(info.contains(r#"program="csi-sidecars""#), "O-67: {info}");
+    let changelog = include_str!("../../../CHANGELOG.md");
+    for program in ["csi-provisioner", "csi-resizer"] {
+        let row = format!("| {program} | ");
+        let row = { changelog.lines() }.find_map(|line| line.strip_prefix(&row));
+        let version = row.and_then(|row| row.strip_suffix(" |")).unwrap();
+        let replaced = format!("{program} {version}");
+        assert!(info.contains(&replaced), "O-67: {info}, without {replaced}");
+    }
 }
 
 #[tokio::test]

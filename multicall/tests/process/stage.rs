@@ -9,7 +9,9 @@ use sidecar_testkit::controller::{self, Dialect, ELECTION, Effect, Program, Work
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::Process;
 
-pub(crate) use sidecar_testkit::controller::{Running, free_address, get, settle, until_answer};
+pub(crate) use sidecar_testkit::controller::{
+    Running, free_address, get, settle, until_answer, until_metrics,
+};
 
 pub(crate) const DRIVER: &str = "test.csi.driver";
 pub(crate) const THREE: &str = "--controllers=provisioner,attacher,resizer";

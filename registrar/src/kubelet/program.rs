@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use kube::Client;
+use sidecar::build;
 use sidecar::error::Chain;
 use sidecar::flags::{self, Exit, Values};
 use sidecar::http::{Reply, RouteError, Routes, Server};
@@ -22,12 +23,6 @@ use tracing::{info, warn};
 use super::args::{self, Command};
 use super::run::{Config, Kubelet};
 
-/// Set by the build.
-pub const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
-    Some(version) => version,
-    None => "unknown",
-};
-
 /// Between two attempts to ask the API server about permissions.
 const ACCESS_RETRY: Duration = Duration::from_secs(5);
 
@@ -40,11 +35,12 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let log = log::Config::from_flags(&values)?;
     let variable = std::env::var("NODE_NAME").ok();
     let (config, http) = match args::decide(&values, variable.as_deref())? {
-        Command::Version => return Err(Exit::version(values.program(), VERSION)),
+        Command::Version => return Err(Exit::version(values.program())),
         Command::Run { config, http } => (config, http),
     };
     log::init(&log, &["registrar", "csi_plugin_manager"]);
-    info!(version = VERSION, node = config.node, "Starting");
+    build::announce("csi-plugin-manager");
+    info!(node = config.node, "Starting");
     let rules = rules(&config);
     Box::pin(stand_in(
         &values,
@@ -70,10 +66,11 @@ pub async fn stand_in<W: Future<Output = Result<(), Exit>>>(
     rules: &[Rule],
     make: impl FnOnce(Client, &Registry) -> Result<(watch::Receiver<bool>, W), Exit>,
 ) -> Result<(), Exit> {
-    let options = Options::from_flags(values, Variable::Ignored, name, VERSION)?;
+    let options = Options::from_flags(values, Variable::Ignored, name, build::VERSION)?;
     let client = connect(&options, None).await?;
     let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
     let registry = Registry::new();
+    build::register(&registry, name, "")?;
     let (initialized, working) = make(client.clone(), &registry)?;
     let routes = routes(initialized, &registry)?;
     let server = async {

@@ -8,6 +8,7 @@ use ::kube::Client;
 
 use super::flags::Http;
 use super::serve::{self, Hindrances, LeaderHealth, serve};
+use crate::build;
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
@@ -28,8 +29,8 @@ use crate::shutdown::{Shutdown, Signal};
 pub struct Program {
     /// Its name, as the API server sees it.
     pub name: &'static str,
-    /// Its version, as the API server sees it; `None` is shown as `unknown`.
-    pub version: Option<&'static str>,
+    /// The upstream program and version that it behaves as, such as `csi-provisioner v6.4.0`.
+    pub replaces: &'static str,
     /// The crates whose info messages appear in the log.
     pub crates: &'static [&'static str],
     /// Whose lease it takes.
@@ -41,11 +42,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// What `--version` says.
-    pub fn version(&self) -> &'static str {
-        self.version.unwrap_or("unknown")
-    }
-
     pub(super) fn fatal(&self, error: &(dyn std::error::Error + 'static)) -> Exit {
         Exit::failure(self.fatal, Chain(error))
     }
@@ -123,32 +119,35 @@ impl Process {
     /// # Errors
     /// The flags, or the files they name, do not say how to reach an API server.
     pub async fn new(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
-        Self::counting(values, program, RateMetrics::new).await
+        Self::counting(values, program, program.replaces, RateMetrics::new).await
     }
 
     /// The same for several controllers, whose requests are counted apart from one another and from what
-    /// is asked on no controller's account.
+    /// is asked on no controller's account. `replaces` names all upstream programs that it stands for.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub async fn of_several(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
-        Self::counting(values, program, |registry| {
-            RateMetrics::of(program.name, registry)
-        })
-        .await
+    pub async fn of_several(
+        values: &Values,
+        program: Program,
+        replaces: &str,
+    ) -> Result<Arc<Self>, Exit> {
+        let rates = |registry: &Registry| RateMetrics::of(program.name, registry);
+        Self::counting(values, program, replaces, rates).await
     }
 
     async fn counting(
         values: &Values,
         program: Program,
+        replaces: &str,
         rates: impl FnOnce(&Registry) -> Result<RateMetrics, RegisterError>,
     ) -> Result<Arc<Self>, Exit> {
-        let (name, version) = (program.name, program.version());
-        tracing::info!(version, "Version");
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
-        let mut options = connect::Options::from_flags(values, program.kubeconfig, name, version)
-            .map_err(|error| program.fatal(&error))?;
+        let mut options =
+            connect::Options::from_flags(values, program.kubeconfig, program.name, build::VERSION)
+                .map_err(|error| program.fatal(&error))?;
         let registry = Registry::new();
+        build::register(&registry, program.name, replaces)?;
         options.requests = Some(RequestMetrics::new(&registry)?);
         let rates = rates(&registry)?;
         let server = Outage::default();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use super::process::{Process, Program};
 use super::seat::Seat;
+use crate::build;
 use crate::flags::{self, Exit, Spec, Values};
 use crate::log;
 
@@ -33,11 +34,14 @@ pub async fn run<C>(
     let config = log::Config::from_flags(&values)?;
     log::init(&config, program.crates);
     let (command, warnings) = decide(&values)?;
+    if matches!(command, Command::Run(_)) {
+        build::announce(program.name);
+    }
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     let config = match command {
-        Command::Version => return Err(Exit::version(values.program(), program.version())),
+        Command::Version => return Err(Exit::version(values.program())),
         Command::Run(config) => *config,
     };
     let process = Process::new(&values, program).await?;

@@ -14,6 +14,7 @@ use super::link::{self, Calls, DriverHandshake, Identity};
 use super::process::{Process, Program, Tenure};
 use super::view::Followed;
 use super::watch::{self, Watch};
+use crate::build;
 use crate::election::Fence;
 use crate::flags::Exit;
 use crate::kube::access::{self, Rule};
@@ -87,7 +88,7 @@ impl Seat {
     ) -> Self {
         let budget = Budget {
             rate: limits.rate,
-            user_agent: user_agent(program.name, program.version()),
+            user_agent: user_agent(program.name, build::VERSION),
             metrics: Some(limits.metrics.clone()),
             fence: fence.clone(),
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use livenessprobe::prober::{Listeners, Prober};
+use sidecar::build;
 use sidecar::error::Chain;
 use sidecar::flags::Exit;
 use sidecar::http::{Routes, Server};
@@ -11,6 +12,7 @@ use sidecar::metrics::{Process, Registry};
 use sidecar::shutdown::{Shutdown, Signal};
 use tokio::time::sleep;
 
+use super::FILE;
 use super::args::{Config, Http};
 use super::routes::{self, Node};
 use crate::registration::Registering;
@@ -26,6 +28,8 @@ pub(super) async fn work(config: Config) -> Result<(), Exit> {
     // Signals are as in the programs: they kill until there is a socket to be removed.
     let early = Shutdown::listen(&[])?;
     let registry = Registry::with_process(Process::StartTime);
+    let replaces = [registrar::run::REPLACES, livenessprobe::run::REPLACES].join(", ");
+    build::register(&registry, FILE, &replaces)?;
     let probe = config.livenessprobe.as_ref();
     let prober = match probe {
         Some(probe) => Some(Prober::new(&probe.config, &registry)?),

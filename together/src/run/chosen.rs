@@ -92,7 +92,7 @@ fn config<C>(decided: Result<(Command<C>, Vec<String>), Exit>) -> Result<Box<C>,
     match command {
         Command::Run(config) => Ok(config),
         // Was looked for before the line was cut.
-        Command::Version => Err(Exit::version(super::NAME, super::version())),
+        Command::Version => Err(Exit::version(super::NAME)),
     }
 }
 

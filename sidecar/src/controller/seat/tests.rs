@@ -16,7 +16,7 @@ use crate::names::LeaseOwner;
 
 const PROGRAM: Program = Program {
     name: "snapshot-controller",
-    version: None,
+    replaces: "",
     crates: &[],
     owner: LeaseOwner::SnapshotController,
     kubeconfig: Variable::Ignored,

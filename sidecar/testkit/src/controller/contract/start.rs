@@ -24,6 +24,11 @@ macro_rules! contract_of_starts {
         }
 
         #[tokio::test]
+        async fn o_65_o_68_o_69_which_build_it_is() {
+            $crate::controller::contract::start::build(&$program).await;
+        }
+
+        #[tokio::test]
         async fn a_port_in_use_ends_the_process() {
             $crate::controller::contract::start::port_in_use(&$program).await;
         }
@@ -74,6 +79,47 @@ pub async fn few_streams(program: &'static Program) {
     // Whoever waits for a watch to end waits for minutes.
     let took = running.elapsed();
     assert!(took < Duration::from_secs(45), "{took:?} {}", running.log());
+}
+
+/// The version is everywhere the same, and the first thing that is said.
+pub async fn build(program: &'static Program) {
+    let said = program.run(&["--version"]).await;
+    said.well();
+    let said = said.stdout.trim_end().rsplit_once(' ');
+    let (_, version) = said.expect("a name and a version");
+    let stage = Stage::prepared(program, 0).await;
+    let address = free_address();
+    let running = stage
+        .started(&[&format!("--http-endpoint={address}")])
+        .await;
+    let log = running.log();
+    let first = log.lines().next().unwrap_or_default();
+    let name = program.path();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let told = format!("\"Version\" program={name:?} version={version:?} revision=");
+    assert!(first.contains(&told), "O-69: {first}, not {told}");
+    let (_, text) = get(&address, "/metrics").await;
+    let infos = text.lines();
+    let mut infos = infos.filter(|line| line.starts_with("csi_sidecar_build_info{"));
+    let info = infos.next().unwrap_or_default();
+    let labels = [
+        format!("program={name:?}"),
+        format!("version={version:?}"),
+        "revision=\"".to_owned(),
+        "target=\"".to_owned(),
+        "rustc=\"1.".to_owned(),
+        "replaces=\"".to_owned(),
+    ];
+    for label in labels {
+        assert!(info.contains(&label), "O-65: {info}, without {label}");
+    }
+    assert!(info.ends_with("} 1"), "O-65: {info}");
+    assert_eq!(infos.next(), None, "O-65: one series");
+    let agent = format!("{name}/{version} ");
+    for request in stage.api.requests() {
+        let had = request.user_agent;
+        assert!(had.starts_with(&agent), "O-68: {had:?}, not {agent:?}");
+    }
 }
 
 /// Somebody else listens already.
