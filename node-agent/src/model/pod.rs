@@ -44,8 +44,9 @@ pub struct PodVolume {
     pub mounted: bool,
     /// Some container has it as a device.
     pub device: bool,
-    /// SELinux labels of what the containers that mount it may touch, as far as they have one.
-    pub se_linux: BTreeSet<String>,
+    /// SELinux labels of what the containers that mount it may touch, as far as they have options; `None`
+    /// for options without a level.
+    pub se_linux: BTreeSet<Option<String>>,
 }
 
 /// What is kept of a pod.
@@ -209,7 +210,9 @@ fn used(
     let labels = labels.filter_map(|container| {
         let own = container.security_context.as_ref();
         let options = own.and_then(|own| own.se_linux_options.as_ref());
-        options.or(context.se_linux_options.as_ref())?.label()
+        options
+            .or(context.se_linux_options.as_ref())
+            .map(SeLinux::label)
     });
     let se_linux = labels.collect();
     let mounted = containers.iter().any(|it| has(&it.volume_mounts));

@@ -143,13 +143,21 @@ pub fn inline(pod: &Pod, wanted: &PodVolume, object: Option<&CsiDriver>) -> Opti
 
 /// The label that all containers need.
 fn label(wanted: &PodVolume) -> Result<Option<String>, String> {
+    let named = |label: &Option<String>| {
+        { label.as_ref() }.map_or_else(
+            || "one whose level the container runtime selects".to_owned(),
+            |label| format!("{label:?}"),
+        )
+    };
     let mut labels = wanted.se_linux.iter();
     match (labels.next(), labels.next()) {
         (Some(one), Some(other)) => Err(format!(
-            "the pod's containers mount it with different SELinux labels, {one:?} and {other:?}; \
-             give them one label, or the pod seLinuxChangePolicy: Recursive"
+            "the pod's containers mount it with different SELinux labels, {} and {}; give them one \
+             label, or the pod seLinuxChangePolicy: Recursive",
+            named(one),
+            named(other)
         )),
-        (label, _) => Ok(label.cloned()),
+        (label, _) => Ok(label.cloned().flatten()),
     }
 }
 

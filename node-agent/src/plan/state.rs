@@ -58,6 +58,8 @@ pub struct State {
     pub staged: Option<Places>,
     /// The SELinux label that it is mounted with, or will be: that of the pod that came first.
     pub se_linux: Option<String>,
+    /// An earlier process or a kubelet mounted it without a label, for pods that would have one now.
+    pub unlabelled: bool,
     /// By uid of the pod.
     pub wanted: BTreeMap<String, Wanted>,
     /// By uid of the pod.
@@ -227,8 +229,12 @@ impl State {
     pub(super) fn want(&mut self, pod: &str, places: Places, mut wanted: Wanted) {
         // What a pod has of an earlier process or a kubelet keeps the label that it was mounted with.
         if self.is_there() || self.is_wanted_by_others(pod) {
+            let is_found = self.have.get(pod).is_some_and(|it| it.from_disk);
+            self.unlabelled |=
+                is_found && self.se_linux.is_none() && wanted.usage.se_linux.is_some();
             wanted.usage.se_linux.clone_from(&self.se_linux);
         } else {
+            self.unlabelled = false;
             self.se_linux.clone_from(&wanted.usage.se_linux);
         }
         self.name.clone_from(&wanted.volume.spec_name);

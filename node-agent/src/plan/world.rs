@@ -74,9 +74,9 @@ pub enum NotWanted {
     },
     /// Other pods have it, or will, with another SELinux label, and a mount has one for all.
     #[error(
-        "conflicting SELinux labels of volume {volume:?}: {} of pods that came before, {} of this \
-         one, which gets the volume when it has left the node",
-        label(.theirs.as_ref()),
+        "conflicting SELinux labels of volume {volume:?}: {}, {} of this one, which gets the volume \
+         when it has left the node",
+        before(.theirs.as_ref(), *.unlabelled),
         label(.own.as_ref())
     )]
     Label {
@@ -84,6 +84,8 @@ pub enum NotWanted {
         volume: String,
         /// That of the other pods, if any.
         theirs: Option<String>,
+        /// They would have one, if an earlier process had not mounted it without.
+        unlabelled: bool,
         /// That of the pod, if any.
         own: Option<String>,
     },
@@ -91,6 +93,13 @@ pub enum NotWanted {
 
 fn label(label: Option<&String>) -> String {
     label.map_or_else(|| "none".to_owned(), |label| format!("{label:?}"))
+}
+
+fn before(theirs: Option<&String>, unlabelled: bool) -> String {
+    if unlabelled {
+        return "mounted without a label by an earlier process".to_owned();
+    }
+    format!("{} of pods that came before", label(theirs))
 }
 
 impl NotWanted {
@@ -185,6 +194,7 @@ impl World {
                 result = Err(NotWanted::Label {
                     volume: clip(&wanted.volume.spec_name).to_owned(),
                     theirs: state.se_linux.clone(),
+                    unlabelled: state.unlabelled,
                     own: wanted.usage.se_linux,
                 });
                 continue;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csi_proto::csi::VolumeCapability;
 use csi_proto::csi::volume_capability::AccessType;
+use node_agent::plan::layout::{Layout, VolumeName};
 use serde_json::{Value, json};
 use sidecar_testkit::build::{Object, csidriver};
 use sidecar_testkit::driver::NodeRpc;
@@ -172,6 +173,13 @@ async fn n_53b_inline_volumes_and_block_devices_have_none() {
     });
     stage.until_running("p").await;
     assert!(flags(stage.publish_request().volume_capability).is_empty());
+    let volume = VolumeName {
+        driver: D,
+        handle: "",
+        spec_name: "scratch",
+        block: false,
+    };
+    no_label_on_disk(&stage.layout(), &volume, "p");
     stage
         .driver
         .configure(|model| model.node = vec![NodeRpc::StageUnstageVolume]);
@@ -185,6 +193,21 @@ async fn n_53b_inline_volumes_and_block_devices_have_none() {
     });
     stage.until_running("q").await;
     assert_eq!(stage.publish_request().volume_id, "h-c");
+    let volume = VolumeName {
+        spec_name: "pv-c",
+        block: true,
+        ..volume
+    };
+    no_label_on_disk(&stage.layout(), &volume, "q");
+}
+
+/// The file beside the volume's path has no label.
+fn no_label_on_disk(layout: &Layout, volume: &VolumeName<'_>, pod: &str) {
+    let file = layout.places(volume, &uid(pod)).unwrap().target_metadata;
+    let text = std::fs::read_to_string(&file).unwrap();
+    let data: Value = serde_json::from_str(&text).unwrap();
+    assert!(data["driverName"].is_string(), "{file:?}: {data}");
+    assert_eq!(data.get("seLinuxMountContext"), None, "{file:?}: {data}");
 }
 
 /// The label of the mount, or what the pod is told.
@@ -195,6 +218,8 @@ fn contexts() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
     let user = json!({ "seLinuxOptions": {
         "user": "staff_u", "role": "sysadm_r", "type": "container_t", "level": "s0" } });
     let conflict = Err("with different SELinux labels");
+    let without_level = json!({ "seLinuxOptions": { "type": "container_init_t" } });
+    let no_level = Err("one whose level the container runtime selects");
     vec![
         ("of the pod", level(LEVEL_A), vec![json!({})], Ok(Some(A))),
         (
@@ -239,6 +264,36 @@ fn contexts() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
             level(LEVEL_B),
             vec![level(LEVEL_A), json!({})],
             conflict,
+        ),
+        (
+            "one has options without a level",
+            json!({}),
+            vec![level(LEVEL_A), without_level.clone()],
+            no_level,
+        ),
+        (
+            "one has options without a level, beside the pod's",
+            level(LEVEL_A),
+            vec![without_level.clone(), json!({})],
+            no_level,
+        ),
+        (
+            "one has the pod's options without a level",
+            without_level.clone(),
+            vec![level(LEVEL_A), json!({})],
+            no_level,
+        ),
+        (
+            "one has empty options",
+            level(LEVEL_A),
+            vec![json!({ "seLinuxOptions": {} }), json!({})],
+            no_level,
+        ),
+        (
+            "all have options without a level",
+            without_level,
+            vec![json!({}), json!({})],
+            Ok(None),
         ),
         (
             "different ones, Recursive",
@@ -417,8 +472,10 @@ async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
         stage.until_told("q", "FailedMount", CONFLICT).await;
         stage.until_running("q").await;
         let mut calls = stage.calls();
-        calls.retain(|method| *method != "NodeUnstageVolume");
-        assert_eq!(calls, ["NodeStageVolume", "NodePublishVolume"]);
+        // The driver refuses at first.
+        calls.dedup();
+        let expected = ["NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume"];
+        assert_eq!(calls, expected, "restarts: {restarts}");
         stage.must_have("q", "c", Some(B), "the successor");
         stage.delete_pod("q");
         stage.until_gone("q").await;
@@ -429,10 +486,12 @@ async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
 /// A kubelet or an agent without `--selinux` mounted it without a label.
 #[tokio::test(start_paused = true)]
 async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
-    for (before, after, label) in [
-        (false, true, None),
-        (true, false, Some(A)),
-        (true, true, Some(A)),
+    let unlabelled = "mounted without a label by an earlier process, \"system_u";
+    let labelled = format!("{A:?} of pods that came before, none of this one");
+    for (before, after, label, told) in [
+        (false, true, None, Some(unlabelled)),
+        (true, false, Some(A), Some(&*labelled)),
+        (true, true, Some(A), None),
     ] {
         let mut stage = labelling().await;
         stage.stop();
@@ -454,14 +513,46 @@ async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
             "{row}"
         );
         stage.must_have("p", "c", label, &row);
-        stage.delete_pod("p");
-        stage.until_gone("p").await;
-        stage.until_clean().await;
         stage.driver.clear_calls();
         pod(&stage, "q", &["c"], &level(LEVEL_A));
+        if let Some(told) = told {
+            stage.until_told("q", "FailedMount", told).await;
+            pass(100.0).await;
+            assert_eq!(stage.phase("q"), "Pending", "{row}");
+            assert!(stage.calls().is_empty(), "{row}: {:?}", stage.calls());
+            stage.delete_pod("p");
+        }
         stage.until_running("q").await;
-        stage.must_have("q", "c", after.then_some(A), &row);
+        let expected = [
+            "NodeUnpublishVolume",
+            "NodeUnstageVolume",
+            "NodeStageVolume",
+        ];
+        let expected = { expected.iter().filter(|_| told.is_some()) }.chain(&["NodePublishVolume"]);
+        assert!(
+            stage.calls().iter().eq(expected),
+            "{row}: {:?}",
+            stage.calls()
+        );
+        let published = flags(stage.publish_request().volume_capability);
+        assert_eq!(published, context(after.then_some(A)), "{row}");
     }
+}
+
+/// A label that the pods themselves do not want is none of an earlier process.
+#[tokio::test(start_paused = true)]
+async fn n_53g_pods_that_want_no_label_are_the_reason() {
+    let mut stage = labelling().await;
+    stage.claim("c", "RWO");
+    pod(&stage, "p", &["c"], &recursive(LEVEL_A));
+    stage.until_running("p").await;
+    stage.stop();
+    stage.driver.clear_calls();
+    stage.start().await;
+    stage.until_called("NodePublishVolume", 1).await;
+    pod(&stage, "q", &["c"], &level(LEVEL_A));
+    let told = "none of pods that came before, \"system_u";
+    stage.until_told("q", "FailedMount", told).await;
 }
 
 #[tokio::test(start_paused = true)]
