@@ -76,7 +76,9 @@ fn collection(object: &Value) -> Result<String> {
 
 fn plural(kind: &str) -> String {
     let kind = kind.to_lowercase();
-    if kind.ends_with('s') {
+    if let Some(stem) = kind.strip_suffix('y') {
+        format!("{stem}ies")
+    } else if kind.ends_with('s') {
         format!("{kind}es")
     } else {
         format!("{kind}s")

@@ -50,6 +50,20 @@ static FLAGS: &[Flag] = &[
          the paths say so.",
     ),
     Flag::new(
+        "remove-taint",
+        Kind::Strings,
+        "",
+        "KEY[=VALUE][:EFFECT] of a start-up taint that is removed from the Node once kubelet has \
+         confirmed the registration and CSINode lists the driver. Can be given several times. \
+         csi-node-sidecars removes taints; this program has no client of the API server.",
+    ),
+    Flag::new(
+        "node-name",
+        Kind::String,
+        "",
+        "Name of the Node for --remove-taint. Empty: $NODE_NAME, $KUBE_NODE_NAME or $CSI_NODE_NAME.",
+    ),
+    Flag::new(
         "connection-timeout",
         Kind::Duration,
         "0",
@@ -103,6 +117,10 @@ pub struct Config {
     pub mode: String,
     /// The HTTP server, if there is to be one.
     pub http: Option<Http>,
+    /// `--remove-taint`, as they were given.
+    pub remove_taint: Vec<String>,
+    /// `--node-name`
+    pub node_name: String,
     /// `--connection-timeout` was given a value.
     pub connection_timeout: bool,
 }
@@ -144,6 +162,8 @@ pub fn decide(values: &Values) -> Result<Command, Exit> {
         timeout: values.duration("timeout").to_timeout(),
         mode: values.string("mode").to_owned(),
         http: http(values)?,
+        remove_taint: values.strings("remove-taint"),
+        node_name: values.string("node-name").to_owned(),
         connection_timeout: values.duration("connection-timeout") != Default::default(),
     }))
 }

@@ -17,11 +17,13 @@ use sidecar::error::Chain;
 use sidecar::http::{Reply, RouteError, Routes};
 use sidecar::rpc_code;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use crate::registration::Plugin;
+use crate::registration_status::RegistrationProgress;
 
 /// Where to look how far the registration has come; clones look at the same.
 #[derive(Clone, Debug)]
@@ -58,6 +60,18 @@ impl RegistrationHealth {
     #[must_use]
     pub fn registration(&self) -> Reply {
         registration(&self.plugin, Instant::now())
+    }
+
+    /// The driver's name.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        self.plugin.name()
+    }
+
+    /// Tells when kubelet comes further.
+    #[must_use]
+    pub fn follow(&self) -> watch::Receiver<RegistrationProgress> {
+        self.plugin.follow()
     }
 
     /// Why kubelet has not registered the driver, unless it has.

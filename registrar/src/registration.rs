@@ -2,7 +2,7 @@
 //!
 //! kubelet's refusal ends the process, but not here: it becomes a value that `run` waits for.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
@@ -24,7 +24,7 @@ const VERSIONS: [&str; 1] = ["1.0.0"];
 #[derive(Debug)]
 pub struct Plugin {
     info: PluginInfo,
-    progress: Mutex<RegistrationProgress>,
+    progress: watch::Sender<RegistrationProgress>,
     refusal: watch::Sender<Option<String>>,
     starts: watch::Sender<()>,
 }
@@ -41,7 +41,7 @@ impl Plugin {
         let (refusal, _) = watch::channel(None);
         Self {
             info,
-            progress: Mutex::default(),
+            progress: watch::Sender::default(),
             refusal,
             starts: watch::Sender::new(()),
         }
@@ -54,27 +54,23 @@ impl Plugin {
 
     /// How far kubelet has come.
     pub fn progress(&self) -> RegistrationProgress {
-        self.progress
-            .lock()
-            .map_or_else(|poisoned| *poisoned.into_inner(), |progress| *progress)
+        *self.progress.borrow()
+    }
+
+    /// Tells when kubelet comes further.
+    pub fn follow(&self) -> watch::Receiver<RegistrationProgress> {
+        self.progress.subscribe()
     }
 
     /// The socket is a new one: kubelet starts over.
     pub fn start_over(&self) {
-        self.update(|progress| *progress = RegistrationProgress::default());
+        self.progress.send_replace(RegistrationProgress::default());
         self.starts.send_replace(());
     }
 
     /// Tells when kubelet starts over.
     pub fn starts(&self) -> watch::Receiver<()> {
         self.starts.subscribe()
-    }
-
-    fn update(&self, change: impl FnOnce(&mut RegistrationProgress)) {
-        match self.progress.lock() {
-            Ok(mut progress) => change(&mut progress),
-            Err(poisoned) => change(&mut poisoned.into_inner()),
-        }
     }
 
     /// Resolves to kubelet's reason when it has refused to register the driver.
@@ -106,7 +102,8 @@ impl Registration for Peer {
         if self.is_kubelet {
             verbose!(4, "Received GetInfo call");
             let now = Instant::now();
-            self.plugin.update(|progress| progress.asked = Some(now));
+            let asked = |progress: &mut RegistrationProgress| progress.asked = Some(now);
+            self.plugin.progress.send_modify(asked);
         }
         Ok(Response::new(self.plugin.info.clone()))
     }
@@ -126,8 +123,8 @@ impl Registration for Peer {
             "kubelet has registered the driver"
         );
         let now = Instant::now();
-        self.plugin
-            .update(|progress| progress.confirmed = Some(now));
+        let confirmed = |progress: &mut RegistrationProgress| progress.confirmed = Some(now);
+        self.plugin.progress.send_modify(confirmed);
         Ok(Response::new(RegistrationStatusResponse {}))
     }
 }

@@ -13,6 +13,9 @@ use crate::registrar::Registrar;
 /// The upstream program that it behaves as.
 pub const REPLACES: &str = "csi-node-driver-registrar v2.17.0-40-g3482d444";
 
+const NO_CLIENT: &str = "--remove-taint: csi-node-driver-registrar has no client of the API server: run \
+                         csi-node-sidecars --controllers=node-driver-registrar with the same flags instead";
+
 /// Runs csi-node-driver-registrar.
 ///
 /// # Errors
@@ -23,6 +26,9 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     match args::decide(&values)? {
         Command::Version => Err(Exit::version(values.program())),
         Command::Probe => Ok(()),
+        Command::Register(config) if !config.remove_taint.is_empty() => {
+            Err(Exit::failure(1, NO_CLIENT))
+        }
         Command::Register(config) => {
             log::init(&log, &["registrar", "csi_node_driver_registrar"]);
             build::announce("csi-node-driver-registrar");

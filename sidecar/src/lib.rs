@@ -12,6 +12,9 @@
 //! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
 //! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
 //!
+//! Behind the feature `in-cluster`: `in_cluster` (whether it is the API server that was meant, and a client of it for
+//! programs that are too small for Kubernetes' library).
+//!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
 //! around its work), `snapshot` (words that the two programs for snapshots share).
 //!
@@ -30,6 +33,8 @@ pub mod error;
 pub mod flags;
 pub mod gates;
 pub mod http;
+#[cfg(feature = "in-cluster")]
+pub mod in_cluster;
 pub mod keyed_guard;
 #[cfg(feature = "kube")]
 pub mod kube;

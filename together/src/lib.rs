@@ -6,6 +6,7 @@
 //! | [`programs`] | what can be in a process, with the flags and gates of each |
 //! | [`run`] | carries out: one process, one link, the leases in their order |
 //! | [`node`] | the process of livenessprobe and registrar, which has no Kubernetes client |
+//! | `registration`, `startup_taint` | keeping the driver registered, and removing the Node's taint once it is |
 //!
 //! Without the feature `controllers` there are those two alone, and nothing of Kubernetes is linked.
 
@@ -15,6 +16,7 @@ pub mod programs;
 mod registration;
 #[cfg(feature = "controllers")]
 pub mod run;
+mod startup_taint;
 
 #[cfg(feature = "controllers")]
 #[cfg(test)]

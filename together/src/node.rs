@@ -1,6 +1,7 @@
 //! The process of livenessprobe and registrar, beside a driver on a node.
 //!
-//! It links no Kubernetes client: both talk to the driver and to kubelet alone. What they do is theirs; this is
+//! It links no Kubernetes client: both talk to the driver and to kubelet alone, and for `--remove-taint` to the API server
+//! with a client of three requests (`sidecar::in_cluster`). What they do is theirs; this is
 //! the process around them, with one command line and one HTTP server of its own.
 
 mod args;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 
 use sidecar::build;
 use sidecar::flags::Exit;
+use sidecar::in_cluster::{InCluster, user_agent};
 use sidecar::log;
 
 use crate::plan::split::{Line, list_of, split_as};
@@ -76,7 +78,8 @@ pub async fn run_as(file: &str, argv: impl IntoIterator<Item = OsString>) -> Res
             log::init_with_controllers(&config.log, own, CONTROLLERS);
             build::announce(file);
             tracing::info!("Starting");
-            Box::pin(process::work(*config)).await
+            let api = InCluster::new(&user_agent(file, build::VERSION));
+            Box::pin(process::work(*config, api)).await
         }
     }
 }

@@ -5,3 +5,4 @@ pub mod holder;
 pub mod order;
 pub mod paths;
 pub mod split;
+pub mod startup_taint;

@@ -10,11 +10,14 @@ use registrar::health::RegistrationHealth;
 use registrar::registrar::{Ended, Registrar};
 use sidecar::flags::Exit;
 use sidecar::http::{Reply, RouteError, Routes};
+use sidecar::in_cluster::InCluster;
+use sidecar::metrics::Registry;
 use sidecar::shutdown::Requested;
 use tokio::time::{Instant, sleep};
 
 use crate::plan::ends::Life;
 use crate::plan::paths;
+use crate::startup_taint::StartupTaint;
 
 /// Before there is a registration socket.
 const NO_NAME: &str = "not registered: the driver's name is not known yet";
@@ -43,15 +46,24 @@ pub(crate) struct Registering {
     /// Nobody else is in this process: it ends as the program does.
     is_alone: bool,
     registration: Registration,
+    startup_taint: Option<StartupTaint>,
 }
 
 impl Registering {
-    pub(crate) fn new(config: Config, is_alone: bool) -> Self {
-        Self {
+    /// # Errors
+    /// The start-up taint that is to be removed cannot be.
+    pub(crate) fn new(
+        config: Config,
+        is_alone: bool,
+        (api, registry): (InCluster, &Registry),
+    ) -> Result<Self, Exit> {
+        let variable = |name: &str| std::env::var(name).ok();
+        Ok(Self {
+            startup_taint: StartupTaint::new(&config, variable, api, registry)?,
             config,
             is_alone,
             registration: Registration::default(),
-        }
+        })
     }
 
     /// How far it has come.
@@ -94,7 +106,7 @@ impl Registering {
         let mut life = Life::default();
         loop {
             life.begin(Instant::now().into_std());
-            let exit = match registrar.run(ending).await {
+            let exit = match self.run(registrar, ending).await {
                 Ok(()) => return Ok(()),
                 Err(Ended::ForNow(exit)) if !self.is_alone => exit,
                 Err(ended) => return Err(ended.into()),
@@ -112,6 +124,21 @@ impl Registering {
                 () = ending.requested() => return Ok(()),
                 met = again => met?,
             };
+        }
+    }
+}
+
+impl Registering {
+    async fn run(&self, registrar: Registrar, ending: &Requested) -> Result<(), Ended> {
+        let health = registrar.health();
+        let running = registrar.run(ending);
+        let Some(taint) = &self.startup_taint else {
+            return running.await;
+        };
+        tokio::select! {
+            biased;
+            ended = running => ended,
+            never = taint.remove(health.driver(), health.follow()) => match never {},
         }
     }
 }

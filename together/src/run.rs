@@ -21,6 +21,7 @@ use sidecar::controller::{
     AnyController, ControllerLimits, DriverHandshake, Link, Process, Program, Seat, Tenure,
 };
 use sidecar::flags::{Exit, Values};
+use sidecar::in_cluster::{InCluster, user_agent};
 use sidecar::kube::connect::Variable;
 use sidecar::kube::rate::{Rate, RateMetrics};
 use sidecar::log;
@@ -151,7 +152,10 @@ async fn start(
         });
     }
     let http = { made.first() }.and_then(|head| head.controller.http().cloned());
-    let registering = { selection.registrar }.map(|config| Registering::new(config, false));
+    let api = InCluster::new(&user_agent(NAME, build::VERSION));
+    let registering = { selection.registrar }
+        .map(|config| Registering::new(config, false, (api, &process.registry)))
+        .transpose()?;
     let liveness = { selection.liveness }.map(|wanted| Liveness::new(wanted, &process.registry));
     let liveness = liveness.transpose()?;
     let registration = { registering.as_ref() }.map(Registering::registration);

@@ -196,12 +196,19 @@ name: {{ include "csi-sidecars.named" (list . "registration-dir") }}
 mountPath: /registration
 {{- end -}}
 
+{{- define "csi-sidecars.registrar.env" -}}
+{{- include "csi-sidecars.fieldEnv" (ternary (dict "NODE_NAME" "spec.nodeName") dict (not (empty (include "csi-sidecars.startupTaint" .)))) -}}
+{{- end -}}
+
 {{- define "csi-sidecars.registrar.container" -}}
 {{- include "csi-sidecars.single" (list . "registrar") -}}
 {{- $it := .Values.registrar -}}
-{{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "program" "csi-node-driver-registrar" "flags" "csi-sidecars.flags.registrar" "portName" "registrar" "place" "node"
+{{- $taint := not (empty (include "csi-sidecars.startupTaint" .)) -}}
+{{- /* Who removes a taint is a client of the API server, which csi-node-driver-registrar is not. */}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "name" "csi-node-driver-registrar" "program" (ternary "csi-node-sidecars" "csi-node-driver-registrar" $taint)
+  "flags" (ternary "csi-sidecars.flags.registrarTogether" "csi-sidecars.flags.registrar" $taint) "portName" "registrar" "place" "node" "api" $taint
   "probe" (ternary "/healthz" "" (not (empty $it.port))) "ready" (ternary "/registration" "" (and $it.readiness (not (empty $it.port))))
-  "mounts" (list (include "csi-sidecars.registrar.mount" . | fromYaml))) -}}
+  "env" (include "csi-sidecars.registrar.env" . | fromYamlArray) "mounts" (list (include "csi-sidecars.registrar.mount" . | fromYaml))) -}}
 {{- end -}}
 
 {{/* dict root, place: a pod of the controller has the controller's user, and each place its own patience. */}}

@@ -192,7 +192,14 @@
 {{- include "csi-sidecars.flags" (list
   (list "kubelet-registration-path" (printf "%s/%s" (include "csi-sidecars.node.socketDirectory" .) .Values.socket.file))
   (list "timeout" $it.timeout)
+  (list "remove-taint" (include "csi-sidecars.startupTaint" .))
 ) }}
+{{- end -}}
+
+{{/* The same for the program that has more than the registrar. */}}
+{{- define "csi-sidecars.flags.registrarTogether" -}}
+{{- include "csi-sidecars.flags" (list (list "controllers" "node-driver-registrar")) }}
+{{- include "csi-sidecars.flags.registrar" . }}
 {{- end -}}
 
 {{- define "csi-sidecars.flags.livenessprobe" -}}

@@ -59,6 +59,23 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end -}}
 
+{{/* The key of the start-up taint that is removed from nodes, or nothing; of the scope of a kind of pod. */}}
+{{- define "csi-sidecars.startupTaint" -}}
+{{- if and .Values.node.startupTaint.enabled .Values.registrar.enabled -}}
+{{- default (printf "%s/agent-not-ready" .Values.driver.name) .Values.node.startupTaint.key -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Those of all pools, as a JSON list. */}}
+{{- define "csi-sidecars.startupTaints" -}}
+{{- $keys := list -}}
+{{- range $pool := default (list dict) .Values.node.pools -}}
+{{- $key := include "csi-sidecars.startupTaint" (include "csi-sidecars.pool" (list $ $pool) | fromJson) -}}
+{{- if $key -}}{{- $keys = append $keys $key | uniq -}}{{- end -}}
+{{- end -}}
+{{- toJson $keys -}}
+{{- end -}}
+
 {{/* A name within a pod, which two drivers of one pod must not share: list root, name. */}}
 {{- define "csi-sidecars.named" -}}
 {{- index . 1 }}{{ with (index . 0).Values.nameSuffix }}-{{ . }}{{ end -}}

@@ -58,7 +58,7 @@ readOnly: true
 {{- define "csi-sidecars.node.volumes" -}}
 {{ include "csi-sidecars.node.directories" . }}
 {{- $clients := or .Values.provisioner.enabled .Values.snapshotter.enabled }}
-{{- if or (and $clients .Values.features.nodeDeployment) .Values.node.tokenFor }}
+{{- if or (and $clients .Values.features.nodeDeployment) .Values.node.tokenFor (include "csi-sidecars.startupTaint" .) }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- end }}
 {{- end -}}

@@ -69,6 +69,9 @@ csi-sidecars/pool: {{ . | quote }}
 {{/* Of the scope of a pool. */}}
 {{- define "csi-sidecars.node.daemonSet" -}}
 {{- $it := .Values.node -}}
+{{- with include "csi-sidecars.startupTaint" . -}}
+{{- $it = set (deepCopy $it) "tolerations" (append (default list $it.tolerations) (dict "key" . "operator" "Exists")) -}}
+{{- end -}}
 {{- $containers := include "csi-sidecars.node.containers" . | trim -}}
 {{- if $containers }}
 ---

@@ -195,6 +195,16 @@
 {{- include "csi-sidecars.rules.secrets" . }}
 {{- end -}}
 
+{{/* RBAC cannot limit it to the pod's own Node, nor to a taint; the policy in startup-taint.yaml does. */}}
+{{- define "csi-sidecars.rules.startupTaint" -}}
+- apiGroups: [""]
+  resources: ["nodes"]
+  verbs: ["get", "patch"]
+- apiGroups: ["storage.k8s.io"]
+  resources: ["csinodes"]
+  verbs: ["get"]
+{{- end -}}
+
 {{- define "csi-sidecars.rules.snapshotMetadata" -}}
 - apiGroups: ["authentication.k8s.io"]
   resources: ["tokenreviews"]

@@ -126,14 +126,15 @@
 {{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
 {{- $api = or $api (has $name $chosen) -}}
 {{- end -}}
-{{- /* The program of nodes has no client of the API server in it; the image of all programs serves there too. */}}
+{{- $taint := and (has "registrar" $chosen) (not (empty (include "csi-sidecars.startupTaint" $root))) -}}
+{{- /* The program of nodes has no client for controllers in it; the image of all programs serves there too. */}}
 {{- $name := ternary "csi-sidecars" "csi-node-sidecars" $api -}}
 {{- $section := ternary $values.together $values.togetherOnNodes $api -}}
 {{- $sidecar := set (deepCopy $section) "port" $values.livenessprobe.port -}}
 {{- $program := ternary "csi-sidecars" $name (and $values.image.multiCall (not (include "csi-sidecars.image.own" $sidecar))) -}}
 {{- $join := dict "root" $root "chosen" $chosen -}}
 {{- $env := list -}}
-{{- range $name := list "provisioner" "snapshotter" -}}
+{{- range $name := list "provisioner" "snapshotter" "registrar" -}}
 {{- if has $name $chosen -}}
 {{- $env = concat $env (include (printf "csi-sidecars.%s.env" $name) $root | fromYamlArray) | uniq -}}
 {{- end -}}
@@ -149,6 +150,6 @@
 {{- end -}}
 {{- $probes := not (empty $sidecar.port) -}}
 {{- include "csi-sidecars.container" (dict "root" $root "sidecar" $sidecar "name" $name "program" $program "flags" "csi-sidecars.flags.together" "portName" "sidecars"
-  "place" .place "api" $api "probe" (ternary "/livez" "" $probes) "ready" (ternary "/readyz" "" $probes)) -}}
+  "place" .place "api" (or $api $taint) "probe" (ternary "/livez" "" $probes) "ready" (ternary "/readyz" "" $probes)) -}}
 {{- end -}}
 {{- end -}}

@@ -144,6 +144,8 @@ const ROWS: &[Row] = &[
     row(&["features.topology=yes"], &["'/features/topology'", "got string, want boolean"]),
     row(&["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], &["csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests"]),
     row(&["csiDriver.preventPodSchedulingIfMissing=maybe"], &["'/csiDriver/preventPodSchedulingIfMissing'", "got string, want null or boolean"]),
+    row(&["node.startupTaint.key=no key"], &["'/node/startupTaint/key'", "does not match pattern"]),
+    row(&["node.startupTaint.effect=NoSchedule"], &["'/node/startupTaint'", "'effect' not allowed"]),
     row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
 ];

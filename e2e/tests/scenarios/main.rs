@@ -11,6 +11,7 @@ mod plugin_manager;
 mod provisioning;
 mod registration;
 mod snapshots;
+mod startup_taint;
 mod together;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ fn scenarios() -> Result<ExitCode> {
     ));
     let groups = [
         registration::SCENARIOS,
+        startup_taint::SCENARIOS,
         ephemeral::SCENARIOS,
         plugin_manager::SCENARIOS,
         node_agent::SCENARIOS,

@@ -29,6 +29,8 @@ fn defaults_are_upstreams() {
         timeout: Duration::from_secs(1),
         mode: String::new(),
         http: None,
+        remove_taint: Vec::new(),
+        node_name: String::new(),
         connection_timeout: false,
     };
     assert_eq!(config(&[]), expected);

@@ -55,6 +55,15 @@ async fn r_6_two_http_addresses() {
 }
 
 #[tokio::test]
+async fn o_114_who_has_no_client_of_the_api_server_names_the_program_that_has() {
+    for taint in ["a.example.com/b:NoSchedule", "no taint"] {
+        let end = run(&[PATH, &format!("--remove-taint={taint}"), "--node-name=n1"]).await;
+        end.failed_naming(&["--remove-taint", "csi-node-sidecars"]);
+        assert!(end.took < Duration::from_secs(5), "did it try to connect?");
+    }
+}
+
+#[tokio::test]
 async fn r_7_a_negative_port_is_none() {
     let seat = Seat::new();
     let (_driver, _process, address) = http::running(&seat, &["--health-port=-5"]).await;

@@ -1,11 +1,7 @@
 //! A client of the API server from flags, files and the environment.
 
 mod api_server;
-mod authority;
 mod bearer;
-mod certificate;
-#[cfg(not(fips))]
-mod curves;
 mod empty;
 mod fenced;
 mod files;
@@ -13,7 +9,6 @@ mod identity;
 mod pool;
 mod proxy;
 mod settings;
-mod source;
 mod stack;
 mod transport;
 mod tunnel;
@@ -33,6 +28,7 @@ use super::rate::{Rate, RateError, RateMetrics, RequestMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
+use crate::in_cluster::{SERVICE_ACCOUNT, authority, source};
 use crate::outage::Outage;
 
 use authority::{Authority, Named};
@@ -40,8 +36,8 @@ use bearer::Bearer;
 use files::{current_cluster, override_server};
 use transport::Transport;
 
-pub use api_server::{ApiServer, Budget, user_agent};
-pub(crate) use certificate::problem as certificate_problem;
+pub use crate::in_cluster::user_agent;
+pub use api_server::{ApiServer, Budget};
 pub use files::read_files;
 pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, Nowhere, Source, in_cluster, resolve};
@@ -49,9 +45,6 @@ pub use source::{Given, NamedBy, Nowhere, Source, in_cluster, resolve};
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
 /// request after a minute, and say so.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-
-/// Where a pod finds its credentials.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// There can be no client.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +210,7 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
     let (named, authority) = match cluster {
         Some(cluster) => (
             cluster.proxy_url.take(),
-            Named::take(cluster).map_err(refused)?,
+            named_authority(cluster).map_err(refused)?,
         ),
         None => (None, None),
     };
@@ -244,6 +237,28 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
         options.error(problem)
     })?;
     Ok((transport, namespace))
+}
+
+/// Takes the certificate authority out of `cluster`: the library refuses a bundle for one certificate that it
+/// cannot read, and servers whose certificate is in the bundle.
+///
+/// # Errors
+/// The data is no base64, or servers are not to be checked and there is something to check them with.
+fn named_authority(cluster: &mut Cluster) -> Result<Option<Named>, String> {
+    let data = cluster.certificate_authority_data.take();
+    let file = cluster.certificate_authority.take();
+    let named = match (data, file) {
+        (Some(data), _) => Some(Named::decode(&data)?),
+        (None, file) => file.map(|path| Named::File(path.into())),
+    };
+    if named.is_some() && cluster.insecure_skip_tls_verify == Some(true) {
+        return Err(
+            "specifying a root certificates file with the insecure flag is not allowed: remove the \
+             certificate authority or insecure-skip-tls-verify from the cluster"
+                .to_owned(),
+        );
+    }
+    Ok(named)
 }
 
 /// Makes of `named` what servers are compared with, and shows it to a plugin that asked to be told.

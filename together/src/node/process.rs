@@ -8,6 +8,7 @@ use sidecar::build;
 use sidecar::error::Chain;
 use sidecar::flags::Exit;
 use sidecar::http::{Routes, Server};
+use sidecar::in_cluster::InCluster;
 use sidecar::metrics::{Process, Registry};
 use sidecar::shutdown::{Shutdown, Signal};
 use tokio::time::sleep;
@@ -24,7 +25,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// How the process ends.
-pub(super) async fn work(config: Config) -> Result<(), Exit> {
+pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
     // Signals are as in the programs: they kill until there is a socket to be removed.
     let early = Shutdown::listen(&[])?;
     let registry = Registry::with_process(Process::StartTime);
@@ -40,7 +41,9 @@ pub(super) async fn work(config: Config) -> Result<(), Exit> {
         listeners = Some(Listeners::new(&probe.config, prober, &registry)?);
     }
     let is_alone = prober.is_none();
-    let registering = { config.registrar.clone() }.map(|config| Registering::new(config, is_alone));
+    let registering = { config.registrar.clone() }
+        .map(|config| Registering::new(config, is_alone, (api, &registry)))
+        .transpose()?;
     let registration = registering.as_ref().map(Registering::registration);
     let node = Arc::new(Node::new(prober.clone(), registration));
     let routes = routes::of(&node, &config, &registry)?;

@@ -9,6 +9,7 @@
 
 #[path = "../../../registrar/tests/registrar/kubelet.rs"]
 mod kubelet;
+mod startup_taint;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,6 +22,10 @@ use sidecar_testkit::{CallFault, FakeDriver};
 const NAME: &str = "d.example.com";
 const ENDPOINT: &str = "/p/csi.sock";
 
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_csi-node-sidecars")
+}
+
 /// A driver, and the process beside it.
 struct Node {
     driver: FakeDriver,
@@ -32,8 +37,17 @@ struct Node {
 
 impl Node {
     async fn start(driver: FakeDriver, controllers: &str, flags: &[String]) -> Self {
+        Self::start_as(Command::new(program()), driver, controllers, flags).await
+    }
+
+    /// `command` runs the program with what is added to it.
+    async fn start_as(
+        mut command: Command,
+        driver: FakeDriver,
+        controllers: &str,
+        flags: &[String],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-node-sidecars"));
         command.arg(format!("--controllers={controllers}"));
         command.arg(format!("--csi-address={}", driver.socket().display()));
         command.arg(format!(
@@ -66,7 +80,11 @@ impl Node {
     }
 
     fn socket(&self) -> PathBuf {
-        self.directory.path().join(format!("{NAME}-reg.sock"))
+        self.socket_of(NAME)
+    }
+
+    fn socket_of(&self, driver: &str) -> PathBuf {
+        self.directory.path().join(format!("{driver}-reg.sock"))
     }
 
     #[track_caller]

@@ -35,6 +35,23 @@ const NAMED_AND_RESIZED: &[&str] = &[
     "secrets.names[0].namespace=storage",
     "resizer.enabled=true",
 ];
+/// A start-up taint.
+const TAINT: &[&str] = &["node.startupTaint.enabled=true"];
+const TAINT_KEY: &[&str] = &[
+    "node.startupTaint.enabled=true",
+    "node.startupTaint.key=startup",
+    "node.tolerations=null",
+    "sidecars=together",
+];
+const TAINT_UNGUARDED: &[&str] = &[
+    "node.startupTaint.enabled=true",
+    "node.startupTaint.policy=false",
+];
+const TAINT_UNREGISTERED: &[&str] = &["node.startupTaint.enabled=true", "registrar.enabled=false"];
+const TAINT_OF_A_POOL: &[&str] = &[
+    "node.pools[1].startupTaint.enabled=true",
+    "node.pools[1].startupTaint.key=fast",
+];
 /// A pod that asks the others.
 const TESTED: &[&str] = &["test.image=busybox:1", "networkPolicy.enabled=true"];
 const TESTED_TOGETHER: &[&str] = &["test.image=busybox:1", "sidecars=together"];
@@ -461,6 +478,32 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], "ClusterRole/storage:test-csi-sidecars-controller-driver", "", Absent),
     // Classes.
     row(MINIMAL, &["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true", "csiDriver.tokenRequests[0].audience=a"], "CSIDriver/minimal.example.com", "/spec/serviceAccountTokenInSecrets", Is("true")),
+    // O-118, O-119
+    row(MINIMAL, &[], NODE, "/spec/template/spec/tolerations", Is(r#"[{"operator":"Exists"}]"#)),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/args", Lacks("--remove-taint")),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/env", Absent),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/volumes/[api-token]", Absent),
+    row(MINIMAL, &[], "ClusterRole/storage:test-csi-sidecars-startup-taint", "", Absent),
+    row(MINIMAL, &[], "ValidatingAdmissionPolicy/storage-test-csi-sidecars-startup-taint", "", Absent),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/args", Has("--remove-taint=minimal.example.com/agent-not-ready")),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/args", Has("--controllers=node-driver-registrar")),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/image", Is(r#""registry.example.com/storage/csi-node-sidecars:0.1.0""#)),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/env/[NODE_NAME]/valueFrom/fieldRef/fieldPath", Is(r#""spec.nodeName""#)),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[csi-node-driver-registrar]/volumeMounts/[api-token]/mountPath", Is(r#""/var/run/secrets/kubernetes.io/serviceaccount""#)),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/volumes/[api-token]/projected/sources/0/serviceAccountToken/path", Is(r#""token""#)),
+    row(MINIMAL, TAINT, NODE, "/spec/template/spec/containers/[livenessprobe]/volumeMounts/[api-token]", Absent),
+    row(MINIMAL, TAINT_KEY, NODE, "/spec/template/spec/tolerations", Is(r#"[{"key":"startup","operator":"Exists"}]"#)),
+    row(MINIMAL, TAINT_KEY, NODE, "/spec/template/spec/containers/[csi-node-sidecars]/args", Has("--node-driver-registrar-remove-taint=startup")),
+    row(MINIMAL, TAINT_KEY, NODE, "/spec/template/spec/containers/[csi-node-sidecars]/env/[NODE_NAME]/valueFrom/fieldRef/fieldPath", Is(r#""spec.nodeName""#)),
+    row(MINIMAL, TAINT_KEY, NODE, "/spec/template/spec/containers/[csi-node-sidecars]/volumeMounts/[api-token]/readOnly", Is("true")),
+    row(MINIMAL, TAINT, "ClusterRole/storage:test-csi-sidecars-startup-taint", "/rules", Is(r#"[{"apiGroups":[""],"resources":["nodes"],"verbs":["get","patch"]},{"apiGroups":["storage.k8s.io"],"resources":["csinodes"],"verbs":["get"]}]"#)),
+    row(MINIMAL, TAINT, "ClusterRoleBinding/storage:test-csi-sidecars-startup-taint", "/subjects/0/name", Is(r#""test-csi-sidecars-node""#)),
+    row(MINIMAL, TAINT, "ValidatingAdmissionPolicyBinding/storage-test-csi-sidecars-startup-taint", "/spec/policyName", Is(r#""storage-test-csi-sidecars-startup-taint""#)),
+    row(MINIMAL, TAINT_UNGUARDED, "ValidatingAdmissionPolicy/storage-test-csi-sidecars-startup-taint", "", Absent),
+    row(MINIMAL, TAINT_UNREGISTERED, "ClusterRole/storage:test-csi-sidecars-startup-taint", "", Absent),
+    row(POOLS, TAINT_OF_A_POOL, GENERAL, "/spec/template/spec/containers/[csi-node-driver-registrar]/env", Absent),
+    row(POOLS, TAINT_OF_A_POOL, FAST, "/spec/template/spec/containers/[csi-node-driver-registrar]/args", Has("--remove-taint=fast")),
+    row(POOLS, TAINT_OF_A_POOL, "ClusterRole/storage:test-csi-sidecars-startup-taint", "/rules/1/verbs", Is(r#"["get"]"#)),
     row(MINIMAL, &["csiDriver.create=true", "csiDriver.preventPodSchedulingIfMissing=true"], "CSIDriver/minimal.example.com", "/spec/preventPodSchedulingIfMissing", Is("true")),
     row(MINIMAL, &["csiDriver.create=true", "csiDriver.nodeAllocatableUpdatePeriodSeconds=2592000"], "CSIDriver/minimal.example.com", "/spec/nodeAllocatableUpdatePeriodSeconds", Is("2592000")),
     row(MINIMAL, &["csiDriver.create=true"], "CSIDriver/minimal.example.com", "/spec", Is(r#"{"attachRequired": true, "storageCapacity": false}"#)),

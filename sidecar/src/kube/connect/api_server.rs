@@ -86,19 +86,3 @@ impl ApiServer {
         ClientBuilder::new(service, self.namespace.clone()).build()
     }
 }
-
-/// How a program introduces itself, as client-go does.
-#[must_use]
-pub fn user_agent(program: &str, version: &str) -> String {
-    let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
-    format!("{program}/{version} ({os}/{processor})")
-}
-
-/// Go's name, so that user agents of a mixed fleet sort together.
-fn architecture(rust: &str) -> &str {
-    match rust {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}

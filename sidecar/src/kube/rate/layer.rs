@@ -19,7 +19,7 @@ use super::adaptive::{Object, Verdict};
 use super::lane::{Lane, lane};
 use super::requests::Running;
 use crate::error::Chain;
-use crate::kube::connect::certificate_problem;
+use crate::in_cluster::certificate;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -145,7 +145,7 @@ impl Limiter {
 
     fn unanswered(&self, error: &(dyn std::error::Error + 'static)) {
         self.server.unanswered(&Chain(error).to_string());
-        if let Some(problem) = certificate_problem(error)
+        if let Some(problem) = certificate::problem(error)
             && self.server.needs_mending(&problem)
         {
             tracing::error!(problem, "Cannot talk to the API server until this is fixed");

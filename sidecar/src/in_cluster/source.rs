@@ -137,7 +137,11 @@ pub fn in_cluster(read: impl Fn(&str) -> Option<String>) -> Result<Source, Nowhe
 
 /// A URL as client-go reads it: without a scheme it is https if there is a certificate authority to
 /// check it with, else http.
-pub(super) fn with_scheme(server: &str, has_authority: bool) -> String {
+#[cfg_attr(
+    not(feature = "kube"),
+    expect(dead_code, reason = "servers of pods have one")
+)]
+pub(crate) fn with_scheme(server: &str, has_authority: bool) -> String {
     if server.contains("://") {
         return server.to_owned();
     }

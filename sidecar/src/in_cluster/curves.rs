@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
 /// What ring checks, and what is checked here.
-pub(super) fn algorithms() -> WebPkiSupportedAlgorithms {
+pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
     *ALL
 }
 

@@ -12,7 +12,7 @@ use sidecar_testkit::build::{Object as _, node};
 
 use super::*;
 use crate::error::Chain;
-use crate::kube::connect::certificate;
+use crate::in_cluster::certificate;
 use crate::kube::connect::{NamedBy, Options, Source, connect};
 use crate::kube::rate::Rate;
 

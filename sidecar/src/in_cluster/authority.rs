@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::kube::config::Cluster;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -33,7 +32,7 @@ const READ_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
 /// The certificates that a kubeconfig or a pod's service account names.
 #[derive(Clone)]
-pub(super) enum Named {
+pub(crate) enum Named {
     /// A file, which may be replaced.
     File(PathBuf),
     /// What `certificate-authority-data` is, decoded.
@@ -41,29 +40,11 @@ pub(super) enum Named {
 }
 
 impl Named {
-    /// Takes the certificate authority out of `cluster`: the library refuses a bundle for one certificate that it
-    /// cannot read, and servers whose certificate is in the bundle.
+    /// Of `certificate-authority-data`.
     ///
     /// # Errors
-    /// The data is no base64, or servers are not to be checked and there is something to check them with.
-    pub(super) fn take(cluster: &mut Cluster) -> Result<Option<Self>, String> {
-        let data = cluster.certificate_authority_data.take();
-        let file = cluster.certificate_authority.take();
-        let named = match (data, file) {
-            (Some(data), _) => Some(Self::decode(&data)?),
-            (None, file) => file.map(|path| Self::File(path.into())),
-        };
-        if named.is_some() && cluster.insecure_skip_tls_verify == Some(true) {
-            return Err(
-                "specifying a root certificates file with the insecure flag is not allowed: remove the \
-                 certificate authority or insecure-skip-tls-verify from the cluster"
-                    .to_owned(),
-            );
-        }
-        Ok(named)
-    }
-
-    fn decode(data: &str) -> Result<Self, String> {
+    /// It is no base64.
+    pub(crate) fn decode(data: &str) -> Result<Self, String> {
         let data: String = data.split_ascii_whitespace().collect();
         let pem = STANDARD.decode(data).map_err(|error| {
             format!("certificate authority: certificate-authority-data is no base64: {error}")
@@ -75,7 +56,7 @@ impl Named {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn read(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn read(&self) -> Result<Vec<u8>, String> {
         match self {
             Self::File(path) => {
                 let path_and =
@@ -97,7 +78,7 @@ impl fmt::Display for Named {
 }
 
 /// Decides whether a server is the one that was meant.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     named: Named,
     algorithms: WebPkiSupportedAlgorithms,
     held: Mutex<(Arc<Trusted>, Instant)>,
@@ -114,7 +95,7 @@ impl Authority {
     ///
     /// # Errors
     /// There is no certificate.
-    pub(super) fn new(named: Named) -> Result<Self, String> {
+    pub(crate) fn new(named: Named) -> Result<Self, String> {
         let trusted = Arc::new(Trusted::read(&named)?);
         Ok(Self {
             named,

@@ -1,0 +1,366 @@
+//! The start-up taint of a node: real kubelet code registers the driver, csi-node-sidecars removes the taint with the permissions
+//! of the chart. O-101, O-119.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::api::{Api, text};
+use e2e::chart::Release;
+use e2e::cluster::Cluster;
+use e2e::node::Seat;
+use e2e::process::Process;
+use e2e::suite::{Scenario, Verdict};
+use e2e::{manifest, program, wait};
+use kube::config::Kubeconfig;
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+
+pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
+    Scenario {
+        name: "o_101_the_start_up_taint_goes_when_csinode_has_the_driver",
+        run: goes,
+    },
+    Scenario {
+        name: "o_119_nothing_but_the_taint_of_the_own_node_may_be_changed",
+        run: guarded,
+    },
+];
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A pod of the chart on a node of its own.
+struct Pod<'a> {
+    cluster: &'a Cluster,
+    api: Api,
+    seat: Seat<'a>,
+    namespace: String,
+    account: String,
+    objects: Vec<Value>,
+}
+
+impl<'a> Pod<'a> {
+    fn new(cluster: &'a Cluster, name: &str) -> Result<Self> {
+        let api = cluster.api()?;
+        let dir = cluster.add_node(name)?;
+        let driver = format!("{name}.example.com");
+        let seat = Seat::on(cluster, name, dir, &driver)?;
+        let driver = format!("driver.name={driver}");
+        let release = Release {
+            chart: "csi-sidecars",
+            namespace: name,
+            file: "",
+            set: &[
+                &driver,
+                "image.registry=registry.example.com",
+                "controller.create=false",
+                "node.create=false",
+                "node.startupTaint.enabled=true",
+            ],
+        };
+        let mut objects = release.objects()?;
+        let component = "/metadata/labels/app.kubernetes.io~1component";
+        objects.retain(|object| {
+            let is_account = text(object, "/kind") == Some("ServiceAccount");
+            match text(object, component) {
+                Some("startup-taint") => true,
+                Some("node") => is_account,
+                _ => false,
+            }
+        });
+        ensure!(objects.len() == 5, "{objects:?}");
+        let account = objects
+            .iter()
+            .find(|it| text(it, "/kind") == Some("ServiceAccount"));
+        let account = account.and_then(|it| text(it, "/metadata/name"));
+        let account = account.context("no account")?.to_owned();
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        manifest::create(&api, &namespace)?;
+        for object in &objects {
+            manifest::create(&api, object)?;
+        }
+        Ok(Self {
+            cluster,
+            api,
+            seat,
+            namespace: name.to_owned(),
+            account,
+            objects,
+        })
+    }
+
+    fn node(&self) -> String {
+        format!("/api/v1/nodes/{}", self.seat.node)
+    }
+
+    fn key(&self) -> String {
+        format!("{}/agent-not-ready", self.seat.driver)
+    }
+
+    fn taints(&self) -> Result<Vec<Value>> {
+        let node = self.api.get(&self.node())?;
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+        Ok(taints.cloned().unwrap_or_default())
+    }
+
+    fn set_taints(&self, keys: &[&str]) -> Result<()> {
+        let taint = |key: &&str| json!({"key": key, "effect": "NoSchedule"});
+        let taints: Vec<_> = keys.iter().map(taint).collect();
+        self.api
+            .merge(&self.node(), &json!({"spec": {"taints": taints}}))?;
+        Ok(())
+    }
+
+    fn keys(&self) -> Result<Vec<String>> {
+        let taints = self.taints()?;
+        let keys = taints.iter().filter_map(|taint| text(taint, "/key"));
+        // Those of Kubernetes' own come and go.
+        Ok(keys
+            .filter(|key| !key.contains("kubernetes.io"))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// A token that is bound to a pod on the node, as kubelet asks for it.
+    fn token(&self) -> Result<String> {
+        let (namespace, node) = (&self.namespace, &self.seat.node);
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "node", "namespace": namespace},
+            "spec": {
+                "nodeName": node, "serviceAccountName": self.account, "tolerations": [{"operator": "Exists"}],
+                "automountServiceAccountToken": false,
+                "containers": [{"name": "sidecars", "image": "csi-node-sidecars"}],
+            },
+        });
+        let pod = manifest::create(&self.api, &pod)?;
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600, "boundObjectRef": {
+                "apiVersion": "v1", "kind": "Pod", "name": "node", "uid": text(&pod, "/metadata/uid"),
+            }},
+        });
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/serviceaccounts/{}/token",
+            self.account
+        );
+        let answer = self.api.create(&path, &request)?;
+        let token = text(&answer, "/status/token").context("no token")?;
+        Ok(token.to_owned())
+    }
+
+    fn kubeconfig(&self) -> Result<Value> {
+        let read = Kubeconfig::read_from(self.cluster.kubeconfig()?)?;
+        Ok(serde_json::to_value(read)?)
+    }
+
+    /// The API server as the pod.
+    fn as_pod(&self, token: &str) -> Result<Api> {
+        let mut file = self.kubeconfig()?;
+        let user = file.pointer_mut("/users/0/user").context("no user")?;
+        *user = json!({"token": token});
+        let path = self.seat.dir.join("as-pod.kubeconfig");
+        fs::write(&path, file.to_string())?;
+        Api::from_kubeconfig(&path)
+    }
+
+    /// What kubelet would mount.
+    fn credentials(&self, token: &str) -> Result<PathBuf> {
+        let dir = self.seat.dir.join("serviceaccount");
+        fs::create_dir_all(&dir)?;
+        let path = format!(
+            "/api/v1/namespaces/{}/configmaps/kube-root-ca.crt",
+            self.namespace
+        );
+        let published = wait::until(SOON, "the certificate authority is published", || {
+            self.api.find(&path)
+        })?;
+        let authority = text(&published, "/data/ca.crt").context("no ca.crt")?;
+        fs::write(dir.join("ca.crt"), authority)?;
+        fs::write(dir.join("token"), token)?;
+        Ok(dir)
+    }
+
+    /// csi-node-sidecars, with files and variables as in a pod of the chart.
+    fn start(&self, token: &str) -> Result<Process> {
+        const SCRIPT: &str = "run=$(readlink -f /var/run) && mount -t tmpfs none $run && \
+            mkdir -p $run/secrets/kubernetes.io && ln -s \"$0\" $run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
+        let config = self.kubeconfig()?;
+        let server = text(&config, "/clusters/0/cluster/server").context("no server")?;
+        let server = server.trim_start_matches("https://");
+        let (host, port) = server.rsplit_once(':').context("no port")?;
+        let mut command: Command = self.seat.command("/usr/bin/env");
+        command.args(["unshare", "--mount", "/bin/sh", "-c", SCRIPT]);
+        command
+            .arg(self.credentials(token)?)
+            .arg(program::node_sidecars()?);
+        command
+            .arg("--controllers=node-driver-registrar")
+            .arg(format!("--csi-address={}", self.seat.socket().display()))
+            .arg(format!(
+                "--kubelet-registration-path={}",
+                self.seat.socket().display()
+            ))
+            .arg(format!(
+                "--plugin-registration-path={}",
+                self.seat.registry().display()
+            ))
+            .arg(format!("--remove-taint={}", self.key()))
+            .env("KUBERNETES_SERVICE_HOST", host)
+            .env("KUBERNETES_SERVICE_PORT", port)
+            .env("NODE_NAME", &self.seat.node);
+        Process::start("node-sidecars", command, &self.seat.dir)
+    }
+
+    fn remove(self) -> Result<()> {
+        for object in &self.objects {
+            manifest::delete(&self.api, object)?;
+        }
+        let pod = format!("/api/v1/namespaces/{}/pods/node", self.namespace);
+        self.api
+            .delete_with(&pod, &json!({"gracePeriodSeconds": 0}))?;
+        self.cluster.remove_node(&self.seat.node)
+    }
+}
+
+/// Nobody but root can mount what a pod would have.
+fn is_shown() -> bool {
+    geteuid().is_root()
+}
+
+fn goes(cluster: &Cluster) -> Result<Verdict> {
+    if !is_shown() {
+        return Ok(Verdict::Skipped(
+            "needs root, to mount a service account's files".to_owned(),
+        ));
+    }
+    let pod = Pod::new(cluster, "tainted")?;
+    let key = pod.key();
+    pod.set_taints(&["a.example.com/a", &key, "b.example.com/b"])?;
+    let token = pod.token()?;
+    let mut sidecars = pod.start(&token)?;
+    // Waits for a driver.
+    wait::stays(Duration::from_secs(2), "the taint stays", || {
+        Ok(pod.keys()?.contains(&key))
+    })?;
+    ensure!(
+        pod.seat.csinode_entry(&pod.api)?.is_none(),
+        "already registered"
+    );
+    let _driver = pod.seat.start_driver(&[])?;
+    // As long as CSINode does not have the driver, the taint is there: read in this order.
+    let registered = wait::until(SOON, "CSINode has the driver", || {
+        sidecars.must_run()?;
+        let is_gone = !pod.keys()?.contains(&key);
+        if pod.seat.csinode_entry(&pod.api)?.is_some() {
+            return Ok(Some(Instant::now()));
+        }
+        if is_gone {
+            bail!(
+                "the taint went before CSINode had the driver\n{}",
+                sidecars.tail()
+            );
+        }
+        Ok(None)
+    })?;
+    wait::until_true(Duration::from_secs(5), "the taint is gone", || {
+        Ok(!pod.keys()?.contains(&key))
+    })
+    .with_context(|| sidecars.tail())?;
+    e2e::suite::say(&format!(
+        "          gone {:.2} s after CSINode had the driver",
+        registered.elapsed().as_secs_f64()
+    ));
+    ensure!(
+        pod.keys()? == ["a.example.com/a", "b.example.com/b"],
+        "{:?}",
+        pod.taints()?
+    );
+    sidecars.logs(SOON, "Removed the start-up taint")?;
+    drop(sidecars);
+    pod.remove()?;
+    Ok(Verdict::Passed)
+}
+
+fn guarded(cluster: &Cluster) -> Result<Verdict> {
+    let pod = Pod::new(cluster, "guarded")?;
+    let key = pod.key();
+    pod.set_taints(&["a.example.com/a", &key])?;
+    let me = pod.as_pod(&pod.token()?)?;
+    let own = pod.node();
+    let other = format!("/api/v1/nodes/{}", cluster.node(0)?.0);
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    let a = taint("a.example.com/a", "NoSchedule");
+    let ours = taint(&key, "NoSchedule");
+    let of = |taints: &[&Value]| json!({"spec": {"taints": taints}});
+    let label = json!({"metadata": {"labels": {"mine": "now"}}});
+    // Kubernetes' own come and go; with them the lists here would be other ones.
+    let quiet = || Ok(pod.taints()?.len() == 2);
+    wait::until_true(SOON, "the node is ready", quiet)?;
+    let refusal = |path: &str, patch: &Value| -> Result<Option<String>> {
+        match me.merge(path, patch) {
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(format!("{error:#}"))),
+        }
+    };
+    // A policy counts some moments after it was made.
+    wait::until_true(SOON, "the policy counts", || {
+        let refused = refusal(&other, &label)?;
+        Ok(refused.is_some_and(|text| text.contains("the Node of its own pod alone")))
+    })?;
+    let added = taint("c.example.com/c", "NoExecute");
+    let changed = taint(&key, "PreferNoSchedule");
+    let rows = [
+        (
+            "another Node",
+            &other,
+            of(&[]),
+            "the Node of its own pod alone",
+        ),
+        (
+            "a taint more",
+            &own,
+            of(&[&a, &ours, &added]),
+            "add or change none",
+        ),
+        (
+            "another effect",
+            &own,
+            of(&[&a, &changed]),
+            "add or change none",
+        ),
+        ("another taint away", &own, of(&[&ours]), "and no other"),
+        ("all taints away", &own, of(&[]), "and no other"),
+        ("a label", &own, label.clone(), "change nothing else"),
+        (
+            "cordoned",
+            &own,
+            json!({"spec": {"unschedulable": true}}),
+            "change nothing else",
+        ),
+        (
+            "its status",
+            &format!("{own}/status"),
+            label,
+            "cannot patch resource \"nodes/status\"",
+        ),
+    ];
+    for (row, path, patch, words) in rows {
+        let refused = refusal(path, &patch)?;
+        let refused = refused.with_context(|| format!("{row}: nobody refused"))?;
+        ensure!(refused.contains(words), "{row}: {refused}");
+    }
+    ensure!(
+        pod.keys()? == ["a.example.com/a", &key],
+        "{:?}",
+        pod.taints()?
+    );
+    let allowed = refusal(&own, &of(&[&a]))?;
+    ensure!(allowed.is_none(), "the taint itself: {allowed:?}");
+    ensure!(pod.keys()? == ["a.example.com/a"], "{:?}", pod.taints()?);
+    pod.remove()?;
+    Ok(Verdict::Passed)
+}

@@ -1,0 +1,313 @@
+//! The API server of the cluster that the pod runs in.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `source` | where the API server is: flags and environment |
+//! | `authority`, `curves` | whether it is the one that was meant |
+//! | `certificate` | what helps if it is not |
+//! | here | a client that has no more than requests for objects |
+//!
+//! The client is for programs that ask a few times in their life and that Kubernetes' library would make twice as
+//! large. It keeps nothing: certificate authority and token are read for each connection.
+
+pub(crate) mod authority;
+pub(crate) mod certificate;
+#[cfg(not(fips))]
+mod curves;
+pub(crate) mod source;
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::error::Chain;
+use crate::refusal::{ApiError, Refusal};
+use authority::{Authority, Named};
+use source::{Given, Source, resolve};
+
+/// Where a pod finds its credentials.
+pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// For a connection, and for each request with its answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Of an answer, in bytes. A Node has some kilobytes; etcd keeps no object above 1.5 MiB by default.
+const LARGEST: usize = 4 << 20;
+
+/// Why there is no answer that helps.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Nobody answers there.
+    #[error("the API server does not answer: {0}")]
+    Away(String),
+    /// This pod cannot be known to the API server, or the API server not to this pod.
+    #[error("{0}")]
+    Unusable(String),
+    /// It answers something else.
+    #[error("{error}")]
+    Refused {
+        /// HTTP's code.
+        status: u16,
+        /// What it says.
+        error: ApiError,
+    },
+}
+
+/// How the API server of the pod is found; clones are the same.
+#[derive(Clone, Debug)]
+pub struct InCluster {
+    /// `$KUBERNETES_SERVICE_HOST`
+    pub host: Option<String>,
+    /// `$KUBERNETES_SERVICE_PORT`
+    pub port: Option<String>,
+    /// Directory with the pod's credentials.
+    pub service_account: PathBuf,
+    /// How the program introduces itself.
+    pub user_agent: String,
+}
+
+impl InCluster {
+    /// As kubelet sets it up for each pod.
+    #[must_use]
+    pub fn new(user_agent: &str) -> Self {
+        Self {
+            host: std::env::var("KUBERNETES_SERVICE_HOST").ok(),
+            port: std::env::var("KUBERNETES_SERVICE_PORT").ok(),
+            service_account: SERVICE_ACCOUNT.into(),
+            user_agent: user_agent.to_owned(),
+        }
+    }
+
+    /// Connects, with what the files say now.
+    ///
+    /// # Errors
+    /// This is no pod with a service account's token, or nobody is there who is known by its certificate authority.
+    pub async fn connect(&self) -> Result<Connection, Failure> {
+        let given = Given {
+            host: self.host.as_deref(),
+            port: self.port.as_deref(),
+            ..Given::default()
+        };
+        let server = match resolve(given) {
+            Ok(Source::Cluster { server }) => server,
+            Ok(other) => return Err(Failure::Unusable(format!("no API server: {other:?}"))),
+            Err(error) => return Err(Failure::Unusable(error.to_string())),
+        };
+        let unusable = |error: &dyn std::fmt::Display| {
+            let text = format!("in-cluster configuration: {server}: {error}");
+            Failure::Unusable(text)
+        };
+        let uri: Uri = server.parse().map_err(|error| unusable(&error))?;
+        let host = uri.host().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned()).map_err(|error| unusable(&error))?;
+        let port = uri.port_u16().unwrap_or(443);
+        let token = self.token()?;
+        let tls = self.tls()?;
+        let connecting = async {
+            let tcp = TcpStream::connect((bare, port)).await?;
+            tcp.set_nodelay(true)?;
+            TlsConnector::from(Arc::new(tls)).connect(name, tcp).await
+        };
+        let stream = within(connecting).await?.map_err(|error| broken(&error))?;
+        let handshake = within(http1::handshake(TokioIo::new(stream))).await?;
+        let (sender, driving) = handshake.map_err(|error| broken(&error))?;
+        let driving = tokio::spawn(async move {
+            // Whoever waits for an answer is told.
+            let _ended = driving.await;
+        });
+        let authority = uri.authority().map_or(bare, |authority| authority.as_str());
+        Ok(Connection {
+            sender,
+            driving,
+            host: HeaderValue::from_str(authority).map_err(|error| unusable(&error))?,
+            token,
+            user_agent: HeaderValue::from_str(&self.user_agent)
+                .map_err(|error| unusable(&error))?,
+        })
+    }
+
+    fn token(&self) -> Result<HeaderValue, Failure> {
+        let path = self.service_account.join("token");
+        let unusable = |problem: String| {
+            let path = path.display();
+            Failure::Unusable(format!("in-cluster configuration: {path}: {problem}"))
+        };
+        let token = std::fs::read_to_string(&path).map_err(|error| {
+            unusable(format!(
+                "{error}; is automountServiceAccountToken switched off?"
+            ))
+        })?;
+        if token.trim().is_empty() {
+            return Err(unusable("the file is empty".to_owned()));
+        }
+        let mut header = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
+            .map_err(|_| unusable("not a token: it has control characters".to_owned()))?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+
+    fn tls(&self) -> Result<ClientConfig, Failure> {
+        let unusable =
+            |problem: String| Failure::Unusable(format!("in-cluster configuration: {problem}"));
+        let named = Named::File(self.service_account.join("ca.crt"));
+        let authority = Authority::new(named).map_err(unusable)?;
+        #[cfg(not(fips))]
+        let provider = rustls::crypto::ring::default_provider();
+        #[cfg(fips)]
+        let provider = rustls::crypto::default_fips_provider();
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(authority))
+            .with_no_client_auth();
+        Ok(config)
+    }
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(TIMEOUT, work)
+        .await
+        .map_err(|_| Failure::Away(format!("no answer within {TIMEOUT:?}")))
+}
+
+/// What a broken connection says of the API server.
+fn broken(error: &(dyn std::error::Error + 'static)) -> Failure {
+    match certificate::problem(error) {
+        Some(problem) => Failure::Unusable(problem),
+        None => Failure::Away(Chain(error).to_string()),
+    }
+}
+
+/// One connection, for requests after each other.
+#[derive(Debug)]
+pub struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driving: JoinHandle<()>,
+    host: HeaderValue,
+    token: HeaderValue,
+    user_agent: HeaderValue,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driving.abort();
+    }
+}
+
+impl Connection {
+    /// The object at this path.
+    ///
+    /// # Errors
+    /// There is none, or no answer.
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Failure> {
+        let answer = self.send(Method::GET, path, None).await?;
+        serde_json::from_slice(&answer).map_err(|error| Failure::Refused {
+            status: 200,
+            error: ApiError::unreadable(&error),
+        })
+    }
+
+    /// Applies the operations of a JSON patch: all of them or none.
+    ///
+    /// # Errors
+    /// They were not applied, or nobody knows.
+    pub async fn json_patch(&mut self, path: &str, operations: &Value) -> Result<(), Failure> {
+        self.send(Method::PATCH, path, Some(operations)).await?;
+        Ok(())
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Bytes, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, self.host.clone())
+            .header(AUTHORIZATION, self.token.clone())
+            .header(USER_AGENT, self.user_agent.clone())
+            .header(ACCEPT, "application/json");
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json-patch+json");
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = request
+            .body(Full::from(body))
+            .map_err(|error| Failure::Unusable(error.to_string()))?;
+        let answering = async {
+            let answer = self.sender.send_request(request).await;
+            let (head, body) = answer.map_err(|error| broken(&error))?.into_parts();
+            let body = Limited::new(body, LARGEST).collect().await;
+            let body =
+                body.map_err(|error| Failure::Away(Chain(&io::Error::other(error)).to_string()))?;
+            Ok::<_, Failure>((head.status, body.to_bytes()))
+        };
+        let (status, body) = within(answering).await??;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(refused(status, &body))
+    }
+}
+
+fn refused(status: StatusCode, body: &[u8]) -> Failure {
+    /// Kubernetes' `Status`.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Said {
+        message: String,
+        reason: String,
+    }
+    let said: Said = serde_json::from_slice(body).unwrap_or_default();
+    let message = match said.message.is_empty() {
+        true => format!("the API server answers {status}"),
+        false => said.message,
+    };
+    let status = status.as_u16();
+    let refusal = Refusal::of(status, &said.reason);
+    Failure::Refused {
+        status,
+        error: ApiError { message, refusal },
+    }
+}
+
+/// How a program introduces itself, as client-go does.
+#[must_use]
+pub fn user_agent(program: &str, version: &str) -> String {
+    let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
+    format!("{program}/{version} ({os}/{processor})")
+}
+
+/// Go's name, so that user agents of a mixed fleet sort together.
+fn architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! The start-up taint of a node: which one it is, whether it may go, and when that is looked at.
+//!
+//! Whoever creates nodes gives them a taint that keeps pods away until the driver is there. It may go when kubelet has
+//! confirmed the registration and CSINode, which the scheduler and kube-controller-manager read, lists the driver.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sidecar::names::{is_label_key, is_label_value};
+use sidecar::retry::RetryPolicy;
+
+/// The effects that a taint can have.
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Which taints are removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    key: String,
+    /// `None`: any.
+    value: Option<String>,
+    /// `None`: all.
+    effect: Option<String>,
+}
+
+impl Wanted {
+    /// Reads `KEY[=VALUE][:EFFECT]`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (rest, effect) = match text.rsplit_once(':') {
+            Some((rest, effect)) => (rest, Some(effect)),
+            None => (text, None),
+        };
+        let (key, value) = match rest.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (rest, None),
+        };
+        if let Some(effect) = effect.filter(|effect| !EFFECTS.contains(effect)) {
+            let effects = EFFECTS.join(", ");
+            return Err(format!(
+                "{effect:?} is no effect of a taint, which are {effects}"
+            ));
+        }
+        if !is_label_key(key) {
+            return Err(format!(
+                "{key:?} is no key of a taint; KEY[=VALUE][:EFFECT] is expected, as in \
+                 d.example.com/agent-not-ready:NoSchedule"
+            ));
+        }
+        if let Some(value) = value.filter(|value| !is_label_value(value)) {
+            return Err(format!("{value:?} is no value of a taint"));
+        }
+        Ok(Self {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+            effect: effect.map(str::to_owned),
+        })
+    }
+
+    fn is(&self, taint: &Taint) -> bool {
+        self.key == taint.key
+            && self
+                .value
+                .as_ref()
+                .is_none_or(|value| *value == taint.value)
+            && self
+                .effect
+                .as_ref()
+                .is_none_or(|effect| *effect == taint.effect)
+    }
+}
+
+/// A taint of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, effect } = self;
+        match value.is_empty() {
+            true => write!(f, "{key}:{effect}"),
+            false => write!(f, "{key}={value}:{effect}"),
+        }
+    }
+}
+
+/// What is read of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    metadata: NodeMetadata,
+    spec: NodeSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeMetadata {
+    uid: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    taints: Option<Vec<Taint>>,
+}
+
+/// What is read of a CSINode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct CsiNode {
+    metadata: CsiNodeMetadata,
+    spec: CsiNodeSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CsiNodeMetadata {
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Owner {
+    kind: String,
+    uid: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct CsiNodeSpec {
+    drivers: Option<Vec<Driver>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Driver {
+    name: String,
+}
+
+/// What comes next in one look.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// GET of the CSINode; one that does not exist is empty.
+    ReadCsiNode,
+    /// GET of the Node.
+    ReadNode,
+    /// PATCH of the Node.
+    Remove(Removal),
+    /// Nothing is to be removed.
+    Nothing,
+    /// The taint has to stay.
+    Keep(Hindrance),
+}
+
+/// Why a taint has to stay although kubelet has confirmed the registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Hindrance {
+    /// Somebody removed the driver from CSINode, or the registration of another one did.
+    #[error("the CSINode does not list the driver")]
+    NotListed,
+    /// A node of that name was there before, and kubelet has not replaced its CSINode yet.
+    #[error("the CSINode belongs to another Node of the same name")]
+    OtherNode,
+}
+
+/// Taints to be removed from one Node as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removal {
+    /// The JSON patch: each taint is still where it was, or nothing is changed.
+    pub operations: Value,
+    /// What is removed.
+    pub taints: Vec<Taint>,
+    /// Place of the first of them in the list.
+    pub place: usize,
+}
+
+/// What comes next, after what was read.
+#[must_use]
+pub fn next(
+    driver: &str,
+    wanted: &[Wanted],
+    csi_node: Option<&CsiNode>,
+    node: Option<&Node>,
+) -> Step {
+    let Some(csi_node) = csi_node else {
+        return Step::ReadCsiNode;
+    };
+    let mut drivers = csi_node.spec.drivers.iter().flatten();
+    if !drivers.any(|it| it.name == driver) {
+        return Step::Keep(Hindrance::NotListed);
+    }
+    let Some(node) = node else {
+        return Step::ReadNode;
+    };
+    let mut owners = csi_node.metadata.owner_references.iter().flatten();
+    let uid = &node.metadata.uid;
+    if !owners.any(|owner| owner.kind == "Node" && owner.uid == *uid) {
+        return Step::Keep(Hindrance::OtherNode);
+    }
+    removal(wanted, node).map_or(Step::Nothing, Step::Remove)
+}
+
+fn removal(wanted: &[Wanted], node: &Node) -> Option<Removal> {
+    let taints = node.spec.taints.iter().flatten().enumerate();
+    let found: Vec<_> = taints
+        .filter(|(_, taint)| wanted.iter().any(|wanted| wanted.is(taint)))
+        .collect();
+    let place = found.first()?.0;
+    let mut operations =
+        vec![json!({"op": "test", "path": "/metadata/uid", "value": node.metadata.uid})];
+    // From the end, so that no removal moves what is removed after it.
+    for (index, taint) in found.iter().rev() {
+        let path = format!("/spec/taints/{index}");
+        let field = |name: &str, value: &str| json!({"op": "test", "path": format!("{path}/{name}"), "value": value});
+        operations.push(field("key", &taint.key));
+        operations.push(field("effect", &taint.effect));
+        let has_value = |wanted: &Wanted| wanted.is(taint) && wanted.value.is_some();
+        if wanted.iter().any(has_value) && !taint.value.is_empty() {
+            operations.push(field("value", &taint.value));
+        }
+        operations.push(json!({"op": "remove", "path": path}));
+    }
+    Some(Removal {
+        operations: operations.into(),
+        taints: found.into_iter().map(|(_, taint)| taint.clone()).collect(),
+        place,
+    })
+}
+
+/// How a look went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It is known what is there, and what could be removed is gone.
+    Settled,
+    /// The list of taints has changed meanwhile; the first of ours was at this place.
+    Conflict(usize),
+    /// Nobody answered.
+    Away,
+    /// The API server refused, or this process cannot be known to it.
+    Failed,
+}
+
+/// Looks after the confirmation: kubelet and cloud providers put the taint on late, or put back an old list.
+const LOOKS: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+/// Between those after them, at most.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// For how long.
+const WATCHED: Duration = Duration::from_secs(600);
+
+/// What others remove in front of ours moves it, so whoever stands further back waits longer: drivers that read the
+/// same list take their turns.
+const TURN: Duration = Duration::from_millis(200);
+/// More conflicts in a row are a failure.
+const MOST_CONFLICTS: u32 = 5;
+
+const RETRY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), INTERVAL);
+/// While nobody answers, which costs nobody anything: it is noticed soon that somebody does again.
+const RETRY_AWAY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(4));
+/// Between attempts once there has been time to mend it.
+const RETRY_LATE: Duration = Duration::from_secs(300);
+
+/// When to look after one confirmation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    failures: u32,
+    conflicts: u32,
+}
+
+impl Course {
+    /// The pause before the next look, at `since` after the confirmation; `None` if that was the last one.
+    /// `unit_random` is in `[0, 1)`.
+    #[must_use]
+    pub fn pause(&mut self, since: Duration, look: Look, unit_random: f64) -> Option<Duration> {
+        let jittered = |delay: Duration| delay.mul_f64(1.0 - 0.2 * unit_random);
+        match look {
+            Look::Settled => {
+                *self = Self::default();
+                let early = LOOKS.into_iter().find(|look| *look > since);
+                let later = || (since < WATCHED).then(|| jittered(INTERVAL));
+                early.map(|look| look.saturating_sub(since)).or_else(later)
+            }
+            Look::Conflict(place) if self.conflicts < MOST_CONFLICTS => {
+                self.conflicts += 1;
+                // More taints than that, and turns coincide.
+                let turns = u32::try_from(place.clamp(1, 20)).unwrap_or(1);
+                Some(TURN * turns + TURN.mul_f64(0.2 * unit_random))
+            }
+            Look::Away => {
+                self.failures = self.failures.saturating_add(1);
+                Some(jittered(RETRY_AWAY.delay(self.failures, 0.0)))
+            }
+            Look::Conflict(_) | Look::Failed => {
+                self.conflicts = 0;
+                self.failures = self.failures.saturating_add(1);
+                let delay = match since < WATCHED {
+                    true => RETRY.delay(self.failures, 0.0),
+                    false => RETRY_LATE,
+                };
+                Some(jittered(delay))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

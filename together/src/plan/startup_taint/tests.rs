@@ -1,0 +1,435 @@
+//! Rows O-103 to O-114 as far as they are decisions.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const DRIVER: &str = "d.example.com";
+const KEY: &str = "d.example.com/agent-not-ready";
+
+fn wanted(texts: &[&str]) -> Vec<Wanted> {
+    texts
+        .iter()
+        .map(|text| Wanted::parse(text).unwrap())
+        .collect()
+}
+
+fn csi_node(drivers: &[&str], owner: &str) -> CsiNode {
+    let drivers: Vec<_> = { drivers.iter() }
+        .map(|name| json!({"name": name, "nodeID": "n1", "topologyKeys": null}))
+        .collect();
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": owner});
+    let object = json!({"metadata": {"name": "n1", "ownerReferences": [owner]}, "spec": {"drivers": drivers}});
+    serde_json::from_value(object).unwrap()
+}
+
+fn taint(text: &str) -> Value {
+    let (rest, effect) = text.rsplit_once(':').unwrap();
+    match rest.split_once('=') {
+        Some((key, value)) => json!({"key": key, "value": value, "effect": effect}),
+        None => json!({"key": rest, "effect": effect}),
+    }
+}
+
+fn node(taints: &[Value]) -> Node {
+    let object =
+        json!({"metadata": {"name": "n1", "uid": "u1", "labels": {}}, "spec": {"taints": taints}});
+    serde_json::from_value(object).unwrap()
+}
+
+fn decided(flags: &[&str], taints: &[Value]) -> Step {
+    let (csi_node, node) = (csi_node(&[DRIVER], "u1"), node(taints));
+    next(DRIVER, &wanted(flags), Some(&csi_node), Some(&node))
+}
+
+/// What a Node has left.
+fn left(flags: &[&str], taints: &[&str]) -> Vec<String> {
+    let taints: Vec<_> = taints.iter().map(|text| taint(text)).collect();
+    let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": taints}});
+    match decided(flags, &taints) {
+        Step::Remove(removal) => apply(&removal.operations, &mut object).unwrap(),
+        Step::Nothing => {}
+        other => panic!("{other:?}"),
+    }
+    let node: Node = serde_json::from_value(object).unwrap();
+    node.spec
+        .taints
+        .unwrap()
+        .iter()
+        .map(Taint::to_string)
+        .collect()
+}
+
+/// What an API server makes of the patch: all of it or nothing.
+fn apply(operations: &Value, object: &mut Value) -> Result<(), String> {
+    let mut patched = object.clone();
+    for operation in operations.as_array().unwrap() {
+        let path = operation["path"].as_str().unwrap();
+        if operation["op"] == "test" {
+            if patched.pointer(path) != Some(&operation["value"]) {
+                return Err(path.to_owned());
+            }
+            continue;
+        }
+        assert_eq!(operation["op"], "remove");
+        let index: usize = path.strip_prefix("/spec/taints/").unwrap().parse().unwrap();
+        patched["spec"]["taints"]
+            .as_array_mut()
+            .unwrap()
+            .remove(index);
+    }
+    *object = patched;
+    Ok(())
+}
+
+#[test]
+fn o_101_csinode_is_read_before_the_node_and_the_node_before_it_is_patched() {
+    let (flags, csi_node) = (wanted(&[KEY]), csi_node(&[DRIVER], "u1"));
+    assert_eq!(next(DRIVER, &flags, None, None), Step::ReadCsiNode);
+    assert_eq!(next(DRIVER, &flags, Some(&csi_node), None), Step::ReadNode);
+    let step = decided(&[KEY], &[taint(&format!("{KEY}:NoSchedule"))]);
+    assert!(matches!(step, Step::Remove(_)), "{step:?}");
+}
+
+#[test]
+fn o_103_o_104_a_csinode_without_the_driver_or_of_another_node_keeps_the_taint() {
+    let node = node(&[taint(&format!("{KEY}:NoSchedule"))]);
+    let flags = wanted(&[KEY]);
+    for (row, csi_node, hindrance) in [
+        (
+            "O-103: none at all",
+            CsiNode::default(),
+            Hindrance::NotListed,
+        ),
+        (
+            "O-103: no driver",
+            csi_node(&[], "u1"),
+            Hindrance::NotListed,
+        ),
+        (
+            "O-103: others",
+            csi_node(&["d", "d.example.com.x"], "u1"),
+            Hindrance::NotListed,
+        ),
+        (
+            "O-104",
+            csi_node(&["d", DRIVER], "u0"),
+            Hindrance::OtherNode,
+        ),
+        (
+            "O-104: no UID",
+            csi_node(&[DRIVER], ""),
+            Hindrance::OtherNode,
+        ),
+    ] {
+        let step = next(DRIVER, &flags, Some(&csi_node), Some(&node));
+        assert_eq!(step, Step::Keep(hindrance), "{row}");
+    }
+    let mut orphan = csi_node(&[DRIVER], "u1");
+    orphan.metadata.owner_references = None;
+    let step = next(DRIVER, &flags, Some(&orphan), Some(&node));
+    assert_eq!(step, Step::Keep(Hindrance::OtherNode), "O-104: no owner");
+}
+
+#[test]
+fn o_105_the_patch_tests_one_element_and_removes_it() {
+    let mut last = taint("b.example.com/b:NoExecute");
+    last["timeAdded"] = "2026-11-28T00:00:00Z".into();
+    let taints = [
+        taint("a=1:NoSchedule"),
+        taint(&format!("{KEY}=true:NoExecute")),
+        last,
+    ];
+    let Step::Remove(removal) = decided(&[KEY], &taints) else {
+        panic!("nothing is removed");
+    };
+    let test = |path: &str, value: &str| json!({"op": "test", "path": path, "value": value});
+    let expected = json!([
+        test("/metadata/uid", "u1"),
+        test("/spec/taints/1/key", KEY),
+        test("/spec/taints/1/effect", "NoExecute"),
+        {"op": "remove", "path": "/spec/taints/1"},
+    ]);
+    assert_eq!(removal.operations, expected);
+    let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": taints}});
+    apply(&removal.operations, &mut object).unwrap();
+    assert_eq!(object["spec"]["taints"], json!([taints[0], taints[2]]));
+    object["metadata"]["uid"] = "u2".into();
+    let refused = apply(&removal.operations, &mut object);
+    assert_eq!(
+        refused,
+        Err("/metadata/uid".to_owned()),
+        "another Node of the name"
+    );
+}
+
+#[test]
+fn o_109_key_value_and_effect() {
+    let a = "a:NoSchedule";
+    let (schedule, execute) = (
+        &*format!("{KEY}:NoSchedule"),
+        &*format!("{KEY}=v:NoExecute"),
+    );
+    let (value, other) = (&*format!("{KEY}=v"), &*format!("{KEY}=w:NoSchedule"));
+    for (flags, taints, expected) in [
+        (
+            &[schedule][..],
+            &[schedule, a, execute][..],
+            &[a, execute][..],
+        ),
+        (&[KEY], &[schedule, a, execute], &[a]),
+        (&[KEY], &[a, execute, schedule], &[a]),
+        (&[value], &[schedule, a, execute], &[schedule, a]),
+        (&[value], &[other, a], &[other, a]),
+        (&[&*format!("{KEY}=")], &[schedule, execute], &[execute]),
+        (&[execute, a], &[schedule, a, execute], &[schedule]),
+        (&["b", KEY], &[a, execute], &[a]),
+        // O-110
+        (&[KEY], &[a], &[a]),
+        (&[KEY], &[], &[]),
+        (
+            &[KEY],
+            &["d.example.com/agent-not-ready2:NoSchedule"],
+            &["d.example.com/agent-not-ready2:NoSchedule"],
+        ),
+    ] {
+        assert_eq!(left(flags, taints), *expected, "{flags:?} of {taints:?}");
+    }
+}
+
+#[test]
+fn o_110_no_such_taint() {
+    let csi_node = csi_node(&[DRIVER], "u1");
+    let nothing: Node =
+        serde_json::from_value(json!({"metadata": {"uid": "u1"}, "spec": {}})).unwrap();
+    for node in [nothing, node(&[]), node(&[taint("a:NoSchedule")])] {
+        let step = next(DRIVER, &wanted(&[KEY]), Some(&csi_node), Some(&node));
+        assert_eq!(step, Step::Nothing);
+    }
+}
+
+#[test]
+fn o_114_what_is_no_taint() {
+    for (text, words) in [
+        (":NoSchedule", "is no key of a taint"),
+        ("=v", "is no key of a taint"),
+        ("a b", "is no key of a taint"),
+        ("a/b/c", "is no key of a taint"),
+        ("-a", "is no key of a taint"),
+        (&"a".repeat(64), "is no key of a taint"),
+        ("a:b", "NoSchedule, PreferNoSchedule, NoExecute"),
+        ("a:noschedule", "\"noschedule\" is no effect"),
+        ("a:", "is no effect"),
+        ("a=b c:NoExecute", "is no value of a taint"),
+    ] {
+        let problem = Wanted::parse(text).unwrap_err();
+        assert!(problem.contains(words), "{text}: {problem}");
+    }
+}
+
+/// When one confirmation is followed by looks, all of which find everything in order.
+fn looks(unit_random: f64) -> Vec<Duration> {
+    let (mut course, mut at) = (Course::default(), Duration::ZERO);
+    let mut all = vec![at];
+    while let Some(pause) = course.pause(at, Look::Settled, unit_random) {
+        at += pause;
+        all.push(at);
+    }
+    all
+}
+
+#[test]
+fn o_107_looks_go_on_for_ten_minutes() {
+    for unit_random in [0.0, 0.5, 0.999] {
+        let all = looks(unit_random);
+        assert_eq!(all[..4], [0, 1, 5, 15].map(Duration::from_secs));
+        for pair in all.windows(2) {
+            let longest = if pair[0] < Duration::from_secs(15) {
+                10
+            } else {
+                30
+            };
+            assert!(
+                pair[1] - pair[0] <= Duration::from_secs(longest),
+                "{pair:?}"
+            );
+        }
+        let last = *all.last().unwrap();
+        assert!(last >= WATCHED && last <= WATCHED + INTERVAL, "{last:?}");
+        // 8 s after the confirmation.
+        let gone = all
+            .iter()
+            .find(|at| **at >= Duration::from_secs(8))
+            .unwrap();
+        assert!(*gone <= Duration::from_secs(18));
+    }
+}
+
+/// Looks that all go the same way.
+fn pauses(look: Look, unit_random: f64, since: u64) -> Vec<f64> {
+    let mut course = Course::default();
+    let since = Duration::from_secs(since);
+    let mut pause = || {
+        course
+            .pause(since, look, unit_random)
+            .unwrap()
+            .as_secs_f64()
+    };
+    (0..8).map(|_| pause()).collect()
+}
+
+#[test]
+fn o_112_failures_back_off_and_an_api_server_that_returns_is_noticed() {
+    assert_eq!(
+        pauses(Look::Failed, 0.0, 3),
+        [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    );
+    assert_eq!(
+        pauses(Look::Away, 0.0, 3),
+        [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
+    );
+    // However late it is: the taint may still be there.
+    assert!(
+        pauses(Look::Away, 0.5, 3600)
+            .iter()
+            .all(|pause| *pause <= 4.0)
+    );
+    assert!(
+        pauses(Look::Failed, 0.0, 3600)
+            .iter()
+            .all(|pause| *pause == 300.0)
+    );
+    for pause in pauses(Look::Failed, 0.999, 3) {
+        assert!(pause >= 0.8, "{pause}");
+    }
+    let mut course = Course::default();
+    let at = Duration::from_secs(2);
+    for _ in 0..4 {
+        assert!(course.pause(at, Look::Failed, 0.0).is_some());
+    }
+    assert_eq!(
+        course.pause(at, Look::Settled, 0.0),
+        Some(Duration::from_secs(3))
+    );
+    assert_eq!(
+        course.pause(at, Look::Failed, 0.0),
+        Some(Duration::from_secs(1))
+    );
+}
+
+#[test]
+fn o_106_conflicts_are_tried_again_at_once_and_not_for_ever() {
+    let at = Duration::from_secs(2);
+    let mut course = Course::default();
+    for _ in 0..5 {
+        let pause = course.pause(at, Look::Conflict(0), 0.0);
+        assert_eq!(pause, Some(Duration::from_millis(200)));
+    }
+    assert_eq!(
+        course.pause(at, Look::Conflict(0), 0.0),
+        Some(Duration::from_secs(1))
+    );
+    assert_eq!(
+        course.pause(at, Look::Conflict(9), 0.0),
+        Some(Duration::from_millis(1800))
+    );
+}
+
+/// O-108: ten drivers read one list at once; each sees what those before it have done.
+#[test]
+fn o_108_ten_drivers_take_turns() {
+    for (step, unit_random) in [(0, 0.0), (1, 0.5), (3, 0.999)] {
+        let keys: Vec<_> = (0..10)
+            .map(|it| format!("d{it}.example.com/agent-not-ready"))
+            .collect();
+        let taints: Vec<_> = keys
+            .iter()
+            .map(|key| taint(&format!("{key}:NoSchedule")))
+            .collect();
+        let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": taints}});
+        let csi_node = csi_node(&[DRIVER], "u1");
+        let read = |object: &Value, key: &str| {
+            let node: Node = serde_json::from_value(object.clone()).unwrap();
+            next(DRIVER, &wanted(&[key]), Some(&csi_node), Some(&node))
+        };
+        // All have read before one writes; in an order that begins elsewhere each time.
+        let mut waiting = Vec::new();
+        let removals: Vec<_> = keys.iter().map(|key| read(&object, key)).collect();
+        for it in 0..10 {
+            let it = (it + step) % 10;
+            let Step::Remove(removal) = &removals[it] else {
+                panic!()
+            };
+            if apply(&removal.operations, &mut object).is_err() {
+                let mut course = Course::default();
+                let look = Look::Conflict(removal.place);
+                let pause = course.pause(Duration::ZERO, look, unit_random);
+                waiting.push((pause.unwrap(), it));
+            }
+        }
+        waiting.sort();
+        for pair in waiting.windows(2) {
+            // Longer than a look takes.
+            assert!(
+                pair[1].0 - pair[0].0 >= Duration::from_millis(150),
+                "{waiting:?}"
+            );
+        }
+        for (pause, it) in waiting {
+            assert!(pause < Duration::from_secs(5));
+            let Step::Remove(removal) = read(&object, &keys[it]) else {
+                panic!()
+            };
+            // Three requests more than needed.
+            apply(&removal.operations, &mut object).unwrap();
+        }
+        assert_eq!(object["spec"]["taints"], json!([]));
+    }
+}
+
+proptest! {
+    /// O-106: whatever another writer makes of the list between GET and PATCH, no taint of others goes, and
+    /// reading anew removes ours.
+    #[test]
+    fn o_106_no_other_taint_is_ever_removed(
+        before in proptest::collection::vec((0_usize..5, 0_usize..3, 0_usize..3), 0..7),
+        after in proptest::collection::vec((0_usize..5, 0_usize..3, 0_usize..3), 0..7),
+        flag in 0_usize..4,
+    ) {
+        let flags = [KEY, &format!("{KEY}=v"), &format!("{KEY}:NoExecute"), &format!("{KEY}=v:NoSchedule")];
+        let flags = [flags[flag]];
+        let list = |list: &[(usize, usize, usize)]| -> Vec<Value> {
+            let mut seen = std::collections::BTreeSet::new();
+            { list.iter() }
+                // Key and effect are there once.
+                .filter(|(key, _, effect)| seen.insert((*key, *effect)))
+                .map(|(key, value, effect)| {
+                    let key = ["a", "b", KEY, "c", KEY][*key];
+                    taint(&format!("{key}={}:{}", ["v", "w", ""][*value], EFFECTS[*effect]))
+                })
+                .collect()
+        };
+        let others = |object: &Value| -> Vec<Value> {
+            let is_ours = |taint: &Value| {
+                let taint: Taint = serde_json::from_value(taint.clone()).unwrap();
+                wanted(&flags)[0].is(&taint)
+            };
+            let taints = object["spec"]["taints"].as_array().unwrap().iter();
+            taints.filter(|taint| !is_ours(taint)).cloned().collect()
+        };
+        let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": list(&after)}});
+        let untouched = others(&object);
+        if let Step::Remove(removal) = decided(&flags, &list(&before)) {
+            let before = object.clone();
+            if apply(&removal.operations, &mut object).is_err() {
+                prop_assert_eq!(&object, &before);
+            }
+            prop_assert_eq!(others(&object), untouched.clone());
+        }
+        let now = object["spec"]["taints"].as_array().unwrap().clone();
+        if let Step::Remove(removal) = decided(&flags, &now) {
+            apply(&removal.operations, &mut object).unwrap();
+        }
+        prop_assert_eq!(object["spec"]["taints"].as_array().unwrap(), &untouched);
+    }
+}
