@@ -99,7 +99,7 @@ pub enum Command {
     /// Nothing, successfully: the exec probe of old manifests.
     Probe,
     /// Register the driver.
-    Register(Config),
+    Register(Box<Config>),
 }
 
 /// How to register the driver.
@@ -155,7 +155,7 @@ pub fn decide(values: &Values) -> Result<Command, Exit> {
     if values.string("mode") == PROBE_MODE {
         return Ok(Command::Probe);
     }
-    Ok(Command::Register(Config {
+    Ok(Command::Register(Box::new(Config {
         csi_address: values.string("csi-address").to_owned(),
         endpoint: endpoint.to_owned(),
         directory: values.string("plugin-registration-path").to_owned(),
@@ -165,7 +165,7 @@ pub fn decide(values: &Values) -> Result<Command, Exit> {
         remove_taint: values.strings("remove-taint"),
         node_name: values.string("node-name").to_owned(),
         connection_timeout: values.duration("connection-timeout") != Default::default(),
-    }))
+    })))
 }
 
 fn http(values: &Values) -> Result<Option<Http>, Exit> {

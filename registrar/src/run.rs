@@ -33,7 +33,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
             log::init(&log, &["registrar", "csi_node_driver_registrar"]);
             build::announce("csi-node-driver-registrar");
             tracing::info!(mode = config.mode, "Starting");
-            register(config).await
+            register(*config).await
         }
     }
 }

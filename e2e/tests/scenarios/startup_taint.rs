@@ -285,6 +285,64 @@ fn goes(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
+fn taint(key: &str, effect: &str) -> Value {
+    json!({"key": key, "effect": effect})
+}
+
+fn of(taints: &[&Value]) -> Value {
+    json!({"spec": {"taints": taints}})
+}
+
+/// What the nodes' account must not do.
+struct Refused<'a> {
+    own: &'a str,
+    other: &'a str,
+    ours: &'a Value,
+    a: &'a Value,
+    label: &'a Value,
+}
+
+impl Refused<'_> {
+    /// Row, path, patch, and why it is refused.
+    fn rows(&self) -> Vec<(&'static str, String, Value, &'static str)> {
+        let Self { ours, a, label, .. } = *self;
+        let own = || self.own.to_owned();
+        let added = taint("c.example.com/c", "NoExecute");
+        let changed = taint(text(ours, "/key").unwrap_or_default(), "PreferNoSchedule");
+        let cordoned = json!({"spec": {"unschedulable": true}});
+        vec![
+            (
+                "another Node",
+                self.other.to_owned(),
+                of(&[]),
+                "the Node of its own pod alone",
+            ),
+            (
+                "a taint more",
+                own(),
+                of(&[a, ours, &added]),
+                "add or change none",
+            ),
+            (
+                "another effect",
+                own(),
+                of(&[a, &changed]),
+                "add or change none",
+            ),
+            ("another taint away", own(), of(&[ours]), "and no other"),
+            ("all taints away", own(), of(&[]), "and no other"),
+            ("a label", own(), label.clone(), "change nothing else"),
+            ("cordoned", own(), cordoned, "change nothing else"),
+            (
+                "its status",
+                format!("{}/status", self.own),
+                label.clone(),
+                "cannot patch resource \"nodes/status\"",
+            ),
+        ]
+    }
+}
+
 fn guarded(cluster: &Cluster) -> Result<Verdict> {
     let pod = Pod::new(cluster, "guarded")?;
     let key = pod.key();
@@ -292,10 +350,8 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
     let me = pod.as_pod(&pod.token()?)?;
     let own = pod.node();
     let other = format!("/api/v1/nodes/{}", cluster.node(0)?.0);
-    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
     let a = taint("a.example.com/a", "NoSchedule");
     let ours = taint(&key, "NoSchedule");
-    let of = |taints: &[&Value]| json!({"spec": {"taints": taints}});
     let label = json!({"metadata": {"labels": {"mine": "now"}}});
     // Kubernetes' own come and go; with them the lists here would be other ones.
     let quiet = || Ok(pod.taints()?.len() == 2);
@@ -311,45 +367,15 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
         let refused = refusal(&other, &label)?;
         Ok(refused.is_some_and(|text| text.contains("the Node of its own pod alone")))
     })?;
-    let added = taint("c.example.com/c", "NoExecute");
-    let changed = taint(&key, "PreferNoSchedule");
-    let rows = [
-        (
-            "another Node",
-            &other,
-            of(&[]),
-            "the Node of its own pod alone",
-        ),
-        (
-            "a taint more",
-            &own,
-            of(&[&a, &ours, &added]),
-            "add or change none",
-        ),
-        (
-            "another effect",
-            &own,
-            of(&[&a, &changed]),
-            "add or change none",
-        ),
-        ("another taint away", &own, of(&[&ours]), "and no other"),
-        ("all taints away", &own, of(&[]), "and no other"),
-        ("a label", &own, label.clone(), "change nothing else"),
-        (
-            "cordoned",
-            &own,
-            json!({"spec": {"unschedulable": true}}),
-            "change nothing else",
-        ),
-        (
-            "its status",
-            &format!("{own}/status"),
-            label,
-            "cannot patch resource \"nodes/status\"",
-        ),
-    ];
-    for (row, path, patch, words) in rows {
-        let refused = refusal(path, &patch)?;
+    let of_policy = Refused {
+        own: &own,
+        other: &other,
+        ours: &ours,
+        a: &a,
+        label: &label,
+    };
+    for (row, path, patch, words) in of_policy.rows() {
+        let refused = refusal(&path, &patch)?;
         let refused = refused.with_context(|| format!("{row}: nobody refused"))?;
         ensure!(refused.contains(words), "{row}: {refused}");
     }

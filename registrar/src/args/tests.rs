@@ -9,7 +9,7 @@ fn decide_on(args: &[&str]) -> Result<Command, Exit> {
 
 fn config(args: &[&str]) -> Config {
     match decide_on(&[&["--kubelet-registration-path=/p"], args].concat()) {
-        Ok(Command::Register(config)) => config,
+        Ok(Command::Register(config)) => *config,
         other => panic!("{args:?}: {other:?}"),
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn decide(file: &str, parts: Vec<Part>) -> Result<Command, Exit> {
                 config.pprof = values.bool("enable-pprof");
                 match registrar::args::decide(&values)? {
                     registrar::args::Command::Register(register) => {
-                        config.registrar = Some(prefixed(register));
+                        config.registrar = Some(prefixed(*register));
                     }
                     registrar::args::Command::Version | registrar::args::Command::Probe => {
                         return Ok(Command::Probe);

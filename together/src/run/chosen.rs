@@ -65,7 +65,7 @@ pub(super) fn decide(read: &[Read]) -> Result<Selection<'_>, Exit> {
             }
             _ => match registrar::args::decide(values)? {
                 registrar::args::Command::Register(config) => {
-                    selection.registrar = Some(node::prefixed(config));
+                    selection.registrar = Some(node::prefixed(*config));
                     continue;
                 }
                 // As the program: nothing is to be run, successfully.

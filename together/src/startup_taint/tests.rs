@@ -7,8 +7,10 @@ fn config(flags: &[&str]) -> Config {
     let argv = argv.iter().chain(flags).map(|word| (*word).to_owned());
     let values = sidecar::flags::parse(&registrar::args::SPEC, argv).unwrap();
     match registrar::args::decide(&values).unwrap() {
-        registrar::args::Command::Register(config) => config,
-        other => panic!("{other:?}"),
+        registrar::args::Command::Register(config) => *config,
+        other @ (registrar::args::Command::Version | registrar::args::Command::Probe) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -131,6 +131,12 @@ impl Cluster {
     }
 }
 
+/// Row, what is different in the CSINode, and what is said of it.
+type Kept = (&'static str, fn(&mut Value), &'static str);
+
+/// What happens to the API server, or to what a pod knows of it.
+type Trouble = fn(&Cluster);
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// In which something would have happened.
@@ -244,7 +250,7 @@ async fn o_102_who_is_not_confirmed_removes_nothing() {
 
 #[tokio::test]
 async fn o_103_o_104_csinode_must_list_the_driver_and_belong_to_the_node() {
-    let rows: [(&str, fn(&mut Value), &str); 3] = [
+    let rows: [Kept; 3] = [
         (
             "O-103",
             |it| it["spec"]["drivers"] = json!([]),
@@ -447,7 +453,7 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
 
 #[tokio::test]
 async fn o_112_an_api_server_that_does_not_answer_is_asked_again() {
-    let rows: [(&str, fn(&Cluster)); 6] = [
+    let rows: [(&str, Trouble); 6] = [
         ("away", |it| it.api.set_down(true)),
         ("429", |it| {
             drop(it.api.fault(Fault::on("*", "*").too_many(1)))

@@ -49,7 +49,7 @@ fn left(flags: &[&str], taints: &[&str]) -> Vec<String> {
     match decided(flags, &taints) {
         Step::Remove(removal) => apply(&removal.operations, &mut object).unwrap(),
         Step::Nothing => {}
-        other => panic!("{other:?}"),
+        other @ (Step::ReadCsiNode | Step::ReadNode | Step::Keep(_)) => panic!("{other:?}"),
     }
     let node: Node = serde_json::from_value(object).unwrap();
     node.spec
