@@ -5,7 +5,7 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `step` | what can be asked of the API server, and what it can answer |
+//! | `request` | what the controller asks of the API server |
 //! | `complaint` | what a failure tells users, and what ends it |
 //! | `view` | what a decision looks at |
 //! | `snapshot` | the next step for a VolumeSnapshot |
@@ -31,12 +31,12 @@ pub mod in_flight;
 pub mod informers;
 pub mod operation;
 pub mod reactor;
+pub mod request;
 pub mod secret;
 pub mod settled;
 pub mod silent;
 pub mod snapshot;
 pub mod status;
-pub mod step;
 pub mod view;
 
 pub use informers::Informers;

@@ -5,7 +5,7 @@
 //! | `record` | reads objects of the API server |
 //! | `api` | names the kinds of objects |
 //! | `informers` | holds the caches, and tells the controller what changes |
-//! | `executor` | carries out steps, tells users, logs |
+//! | `executor` | executes requests, records events, logs |
 //! | `metrics` | counts how long things take |
 //! | `kinds` | waits for the kinds of the snapshot API at the start |
 

@@ -13,6 +13,7 @@ use super::request::{Body, Object as _, Reply, Request, Requests, Write};
 use crate::kube::api::{Api, ApiError, key};
 use crate::kube::cache::OwnWrites;
 use crate::kube::key::Key;
+use crate::kube::patch::collection;
 use crate::kube::reflect::Resource;
 
 /// The clients and caches with which the requests of a controller are executed.
@@ -43,7 +44,10 @@ pub trait Executor<R: Requests>: Sync {
 pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) -> Reply<R> {
     match request {
         Request::Get(object) => {
-            let found = about(with, &object, None).await;
+            let found = match object.query() {
+                Some(query) => list(with, &object, &query).await,
+                None => about(with, &object, None).await,
+            };
             Reply::Get(object, found)
         }
         Request::Write(write) => {
@@ -63,6 +67,17 @@ pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) 
             Reply::Event(event)
         }
     }
+}
+
+/// Reads a list.
+async fn list<R: Requests>(
+    with: &impl Executor<R>,
+    of: &R::Object,
+    query: &str,
+) -> Result<R::Found, ApiError> {
+    let path = collection(with.kind(of).0, Some(of.key()));
+    let json = with.api().read(&format!("{path}?{query}")).await?;
+    with.found(of, &json)
 }
 
 /// Reads or writes one object.

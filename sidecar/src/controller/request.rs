@@ -7,6 +7,7 @@
 //! simulations do the same with servers of their own.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -40,10 +41,15 @@ pub trait Requests: Sized + Send + 'static {
     type Event: Send + Sync;
 }
 
-/// An object of the API server.
+/// An object of the API server, or a list of objects that is read with one request.
 pub trait Object: Clone + Hash + Send + Sync {
-    /// `name`, or `namespace/name`.
+    /// `name`, or `namespace/name`; of a list, the namespace.
     fn key(&self) -> &str;
+
+    /// The query of a list, such as `labelSelector=a%3Db`; `None` for a single object.
+    fn query(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Of a controller that asks for one kind of objects: the key itself.
@@ -53,9 +59,16 @@ impl Object for Text {
     }
 }
 
+/// Of a controller without Secrets.
+impl AsRef<SecretRef> for Infallible {
+    fn as_ref(&self) -> &SecretRef {
+        match *self {}
+    }
+}
+
 /// One request.
 pub enum Request<R: Requests> {
-    /// GET of an object, which its cache takes in.
+    /// GET of an object, which its cache takes in, or of a list, which no cache takes in.
     Get(R::Object),
     /// A write of one object; its cache takes in the answer before the watch brings it.
     Write(Write<R>),

@@ -6,8 +6,8 @@
 use serde_json::Value;
 use sidecar::snapshot::CLAIM_AS_SOURCE;
 
-use super::step::{Object, Step};
-use super::view::{Learnt, Next, Purpose, View, read};
+use super::request::{Object, read, replace};
+use super::view::{Learnt, Next, Purpose, View};
 use crate::model::Text;
 
 /// The next step until the claim is protected; `None` if it is. The claim is known to be there.
@@ -33,10 +33,7 @@ pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
     let Some(json) = known else {
         return Some(read(object));
     };
-    Some(Next::Ask(
-        Step::UpdateClaim(key.clone(), json),
-        Purpose::Protect(key.clone()),
-    ))
+    Some(replace(Purpose::Protect, key, json))
 }
 
 /// The next step until the claim is free; `None` if it is, or somebody needs it. `but` is a
@@ -55,10 +52,7 @@ pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> 
         return Some(Next::Wait(key.clone()));
     }
     let json = without_finalizer(json)?;
-    Some(Next::Ask(
-        Step::UpdateClaim(key.clone(), json),
-        Purpose::Release(key.clone()),
-    ))
+    Some(replace(Purpose::Release, key, json))
 }
 
 /// The object with our finalizer; `None` if it has it already, or is no object.

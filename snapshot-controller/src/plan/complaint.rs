@@ -1,6 +1,6 @@
 //! What a failure tells users, and what ends it.
 
-use super::step::Object;
+use super::request::Object;
 use crate::model::Text;
 
 /// What a failed attempt waits for. Whatever it is, its arrival brings the attempt back at once.

@@ -9,8 +9,8 @@ use sidecar::snapshot::CONTENT_BOUND;
 
 use super::complaint::Complaint;
 use super::group::members::Names;
+use super::request::{delete, patch};
 use super::snapshot::finalizers;
-use super::step::Step;
 use super::view::{Next, Purpose, View};
 use crate::model::{Content, ContentSource, GroupContent};
 
@@ -31,9 +31,8 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
     }
     if !content.deleting && !content.is_protected() {
         let held = content.finalizers.iter().map(|held| &**held);
-        let patch = finalizers(&content.version, held.chain([CONTENT_BOUND]));
-        let step = Step::Patch(content.object(), patch);
-        return Next::Ask(step, Purpose::ContentFinalizer);
+        let body = finalizers(&content.version, held.chain([CONTENT_BOUND]));
+        return patch(Purpose::ContentFinalizer, content.object(), body);
     }
     if content.deleting && !content.being_deleted && content.is_protected() {
         return orphaned(view, content).unwrap_or_else(|first| first);
@@ -60,8 +59,13 @@ fn left_over(view: &View<'_>, content: &Content) -> Result<Next, Next> {
             return Ok(Next::Done);
         }
     }
-    let step = Step::Delete(content.object(), content.exactly());
-    Ok(Next::Ask(step, Purpose::Member))
+    let object = content.object();
+    Ok(delete(
+        Purpose::Member,
+        object,
+        &content.uid,
+        &content.version,
+    ))
 }
 
 /// Whether the content is a member's of this group: names of two groups' members differ.

@@ -28,10 +28,10 @@ use std::sync::Arc;
 use sidecar::snapshot::{GROUP_SNAPSHOT_BOUND, group_content_name};
 
 use super::complaint::Complaint;
+use super::request::{Object, patch, patch_status, read};
 use super::snapshot::finalizers;
-use super::status::{Shown, Wanted, change, patch};
-use super::step::{Object, Step};
-use super::view::{Next, Purpose, View, read};
+use super::status::{self, Shown, Wanted, change};
+use super::view::{Next, Purpose, View};
 use crate::model::{ContentSource, Group, GroupContent, GroupContentStatus, GroupSource, Text};
 
 /// The next step for `group`, the newest that is known of it.
@@ -123,9 +123,8 @@ fn protect(group: &Group) -> Decision<()> {
         return Ok(());
     }
     let held = group.finalizers.iter().map(|held| &**held);
-    let patch = finalizers(&group.version, held.chain([GROUP_SNAPSHOT_BOUND]));
-    let step = Step::Patch(group.object(), patch);
-    Err(Next::Ask(step, Purpose::Finalizers))
+    let body = finalizers(&group.version, held.chain([GROUP_SNAPSHOT_BOUND]));
+    Err(patch(Purpose::Finalizers, group.object(), body))
 }
 
 impl Group {
@@ -157,8 +156,8 @@ fn follow(group: &Group, content: &GroupContent) -> Next {
     if change.is_empty() {
         return Next::Done;
     }
-    let step = Step::PatchStatus(group.object(), patch(&group.version, change));
-    Next::Ask(step, Purpose::Status(progress))
+    let body = status::patch(&group.version, change);
+    patch_status(Purpose::Status(progress), group.object(), body)
 }
 
 fn missing(name: &Text) -> Next {

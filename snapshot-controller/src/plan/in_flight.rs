@@ -9,8 +9,8 @@ use std::hash::Hash;
 use sidecar::waits::Waits;
 
 use super::complaint::RequeueTrigger;
+use super::request::Object;
 use super::silent::Silent;
-use super::step::Object;
 use crate::model::{Claim, Content, GroupContent, Snapshot, Text};
 
 /// What there is to work on, by its key in the API.

@@ -9,19 +9,17 @@ mod heard;
 mod observe;
 mod outcome;
 
-use std::hash::Hash;
 use std::time::Duration;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
-use sidecar::controller::request::Ask;
 use sidecar::queue::Place;
 
 use super::complaint::RequeueTrigger;
 use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
 use super::operation::{Operations, State};
+use super::request::{Object, Reply, Request};
 use super::settled::{content_is_settled, is_settled};
-use super::step::{Answer, ApiError, Object, Step};
 
 use observe::wake_named;
 
@@ -49,28 +47,12 @@ pub struct Controller {
     operations: Operations,
 }
 
-impl Ask for Step {
-    type Reply = (Self, Answer);
-
-    fn write(&self) -> Option<impl Hash> {
-        (!matches!(self, Self::Read(_))).then_some(self)
-    }
-
-    fn is_written((_, answer): &(Step, Answer)) -> bool {
-        *answer == Answer::Done
-    }
-
-    fn unsent(self, why: String) -> (Self, Answer) {
-        (self, Answer::Refused(ApiError::local(why)))
-    }
-}
-
 impl Reactor for Controller {
     type Key = Key;
     type Informers = dyn Informers;
     type Change<'a> = Change<'a>;
     type Attempt = Attempt;
-    type Request = Step;
+    type Request = Request;
     type Notice = Notice;
     type Failure = Failed;
 
@@ -121,20 +103,20 @@ impl Reactor for Controller {
         Attempt::new(key)
     }
 
-    fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
+    fn decide(
+        &mut self,
+        attempt: &mut Attempt,
+        informers: Informed<'_>,
+        now: Now,
+    ) -> Option<Request> {
         // What is deleted during an attempt may be gone before the next one.
         self.measure(&attempt.key, informers, now, |state| state.deleting);
         self.next(attempt, informers, now.timestamp)
     }
 
-    fn answered(
-        &mut self,
-        attempt: &mut Attempt,
-        (step, answer): (Step, Answer),
-        informers: Informed<'_>,
-    ) -> News {
+    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> News {
         let mut due = News::default();
-        self.heard(attempt, &step, answer, informers, &mut due);
+        self.heard(attempt, reply, informers, &mut due);
         due
     }
 

@@ -25,8 +25,8 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, content_name};
 
 use super::claim;
 use super::complaint::Complaint;
-use super::step::{Object, Step};
-use super::view::{Next, Purpose, View, read};
+use super::request::{Object, patch, patch_status, read};
+use super::view::{Next, Purpose, View};
 use crate::model::{Content, ContentSource, MISBOUND, MISSING, Policy, Snapshot, Source, Text};
 
 pub use class::{Chosen, only_default};
@@ -154,9 +154,8 @@ fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> 
         return Ok(());
     }
     let held = snapshot.finalizers.iter().map(|held| &**held);
-    let patch = finalizers(&snapshot.version, held.chain(missing));
-    let step = Step::Patch(snapshot.object(), patch);
-    Err(Next::Ask(step, Purpose::Finalizers))
+    let body = finalizers(&snapshot.version, held.chain(missing));
+    Err(patch(Purpose::Finalizers, snapshot.object(), body))
 }
 
 /// The status of an unready one follows its content.
@@ -165,10 +164,7 @@ fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
     let group = group.as_deref().map(|group| &group.name);
     match status::follow(snapshot, content, group) {
         None => Next::Done,
-        Some((patch, progress)) => {
-            let step = Step::PatchStatus(snapshot.object(), patch);
-            Next::Ask(step, Purpose::Status(progress))
-        }
+        Some((body, progress)) => patch_status(Purpose::Status(progress), snapshot.object(), body),
     }
 }
 

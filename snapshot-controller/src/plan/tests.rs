@@ -14,7 +14,7 @@ mod others;
 mod refusals;
 mod silent;
 
-use crate::plan::step::{ApiError, Refusal};
+use crate::plan::request::{ApiError, Refusal};
 use crate::testing::server::error;
 
 /// Every line as it is expected; one that ends in … says how it begins.

@@ -8,16 +8,15 @@ use sidecar::snapshot::SNAPSHOT_IN_USE;
 use super::Informers;
 use super::complaint::{Complaint, RequeueTrigger};
 use super::in_flight::{GroupHandle, InFlightState};
-use super::step::{ApiError, Object, Step};
+use super::request::{ApiError, Object, Request, read};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 
 /// What an attempt wants next.
-#[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// Nothing is left to do.
     Done,
-    /// This, for that purpose.
-    Ask(Step, Purpose),
+    /// This.
+    Ask(Box<Request>),
     /// Nothing, before whoever writes to the claim has come to an end.
     Wait(Text),
     /// Nothing, before this comes: there is nothing to tell of.
@@ -26,19 +25,17 @@ pub enum Next {
     Fail(Box<Complaint>),
 }
 
-/// What a step is for: what its failure means, and what its success tells.
+/// What a write is for: what its failure means, and what its success tells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
-    /// To know more.
-    Read(Object),
     /// A VolumeSnapshot's finalizers are added.
     Finalizers,
     /// A VolumeSnapshot gets its driver's default class.
     DefaultClass,
-    /// The claim of this key gets our finalizer.
-    Protect(Text),
-    /// The claim of this key loses our finalizer.
-    Release(Text),
+    /// A claim gets our finalizer.
+    Protect,
+    /// A claim loses our finalizer.
+    Release,
     /// A content comes into being.
     Create {
         /// Whether there is no node that its volume can be reached from.
@@ -212,10 +209,4 @@ impl View<'_> {
             (Some(Learnt::Read(_)) | None, known) => Ok(known),
         }
     }
-}
-
-/// A GET of `object`.
-#[must_use]
-pub fn read(object: Object) -> Next {
-    Next::Ask(Step::Read(object.clone()), Purpose::Read(object))
 }

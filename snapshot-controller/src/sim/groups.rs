@@ -1,6 +1,7 @@
 //! The sidecar of groups, and what is held of them.
 
 use serde_json::{Value, json};
+use sidecar::controller::request::{Body, Part};
 use sidecar::snapshot::{
     GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND,
     SNAPSHOT_IN_GROUP,
@@ -9,7 +10,7 @@ use sidecar::snapshot::{
 use super::world::World;
 use crate::model::Text;
 use crate::plan::group::members::Names;
-use crate::plan::step::{Exactly, Object, Step};
+use crate::plan::request::{Object, Write};
 use crate::testing::server::{Kind, finalizers};
 
 /// Whether a deletion has begun.
@@ -158,11 +159,11 @@ impl World {
     }
 
     /// What must be true of a request about a group or a member, if it is applied.
-    pub(super) fn hold_group(&self, step: &Step, before: Option<&Value>) -> Option<String> {
-        match (step, before) {
-            (Step::Create(Object::GroupContent(_), body), None) => self.may_not_group(body),
-            (Step::Delete(Object::GroupContent(name), exactly), Some(before)) => {
-                if !is(before, exactly) {
+    pub(super) fn hold_group(&self, write: &Write, before: Option<&Value>) -> Option<String> {
+        match (&write.object, &write.body, before) {
+            (Object::GroupContent(_), Body::Create(body), None) => self.may_not_group(body),
+            (Object::GroupContent(name), Body::Delete(version), Some(before)) => {
+                if !is(before, version.as_ref()) {
                     return None;
                 }
                 if before["spec"]["deletionPolicy"] == "Retain" {
@@ -172,19 +173,21 @@ impl World {
                 let lives = group.is_none_or(|group| !goes(group));
                 lives.then(|| format!("{name} is deleted without its VolumeGroupSnapshot"))
             }
-            (Step::Delete(Object::Snapshot(key), exactly), Some(before)) => {
+            (Object::Snapshot(key), Body::Delete(version), Some(before)) => {
                 let owner = &before["metadata"]["ownerReferences"][0]["uid"];
                 let lives = self.group(owner).is_none_or(|group| !goes(group));
-                (is(before, exactly) && lives)
+                (is(before, version.as_ref()) && lives)
                     .then(|| format!("{key} is deleted without its group"))
             }
-            (Step::PatchStatus(Object::Content(name), patch), Some(before)) => {
-                let same =
-                    patch["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"];
+            (Object::Content(name), Body::Patch(Part::Status, patch), Some(before)) => {
+                let version = &patch.body()["metadata"]["resourceVersion"];
+                let same = *version == before["metadata"]["resourceVersion"];
                 let taken = before["status"]["snapshotHandle"].is_string();
                 (same && taken).then(|| format!("{name} is reset to what its group said first"))
             }
-            (Step::Patch(Object::Group(_), patch), Some(before)) => self.group_goes(before, patch),
+            (Object::Group(_), Body::Patch(Part::Main, patch), Some(before)) => {
+                self.group_goes(before, patch.body())
+            }
             _ => None,
         }
     }
@@ -292,6 +295,7 @@ impl World {
     }
 }
 
-fn is(before: &Value, exactly: &Exactly) -> bool {
-    before["metadata"]["resourceVersion"] == *exactly.version
+/// Whether a DELETE of what is at this version, if that is said, is applied.
+pub(super) fn is(before: &Value, version: Option<&Text>) -> bool {
+    version.is_none_or(|version| before["metadata"]["resourceVersion"] == **version)
 }

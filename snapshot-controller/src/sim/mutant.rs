@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::{CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_USE};
 
 use super::world::Faults;
@@ -17,7 +18,7 @@ use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Source
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
-use crate::plan::step::{Answer, Object, Refusal, Step};
+use crate::plan::request::{Object, Refusal, Reply, Request};
 use crate::testing::server::error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,26 +231,29 @@ impl Mutant {
     }
 
     /// What the controller wants.
-    pub(super) fn wants(self, step: Step) -> Step {
-        match (self, step) {
-            (Self::PostsWithoutFinalizer, Step::Create(of, mut body)) => {
+    pub(super) fn wants(self, mut request: Request) -> Request {
+        let Request::Write(write) = &mut request else {
+            return request;
+        };
+        match (self, &write.object, &mut write.body) {
+            (Self::PostsWithoutFinalizer, _, Body::Create(body)) => {
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("finalizers");
                 }
-                Step::Create(of, body)
             }
-            (Self::PatchesAnything, Step::Patch(of @ Object::Snapshot(_), mut patch)) => {
-                if let Some(metadata) = patch["metadata"].as_object_mut() {
+            (
+                Self::PatchesAnything,
+                Object::Snapshot(_),
+                Body::Patch(Part::Main, Patch::Merge(body)),
+            ) => {
+                if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
-                Step::Patch(of, patch)
             }
-            (_, step) => step,
+            (Self::DeletesAnything, _, Body::Delete(version)) => *version = None,
+            _ => {}
         }
-    }
-
-    pub(super) fn deletes_anything(self) -> bool {
-        self == Self::DeletesAnything
+        request
     }
 
     /// After something was heard of a VolumeSnapshot.
@@ -264,18 +268,18 @@ impl Mutant {
     }
 
     /// What a request is answered with.
-    pub(super) fn told(self, step: &Step, answer: Answer) -> Answer {
-        match (self, step, answer) {
-            (Self::TrustsTheCache, Step::Read(Object::Content(_)), _) => {
-                Answer::Refused(error(Refusal::NotFound, "not found"))
+    pub(super) fn told(self, reply: Reply) -> Reply {
+        match (self, reply) {
+            (Self::TrustsTheCache, Reply::Get(of @ Object::Content(_), _)) => {
+                Reply::Get(of, Err(error(Refusal::NotFound, "not found")))
             }
-            (Self::TellsOfConflicts, _, Answer::Refused(mut error))
-                if error.refusal == Refusal::Conflict =>
+            (Self::TellsOfConflicts, Reply::Write(write, Err(mut error)))
+                if error.is_conflict() =>
             {
                 error.refusal = Refusal::Other;
-                Answer::Refused(error)
+                Reply::Write(write, Err(error))
             }
-            (_, _, answer) => answer,
+            (_, reply) => reply,
         }
     }
 

@@ -13,7 +13,7 @@ use super::mutant::Mutant;
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller, Notice};
-use crate::plan::step::{Answer, Object, Step};
+use crate::plan::request::{Object, Reply, Request};
 use crate::testing::request::kind_and_key;
 use crate::testing::server::{Kind, Server};
 
@@ -191,14 +191,18 @@ impl Process {
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
-    pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
+    pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         let (mutant, attempts) = (self.known.mutant, &mut self.attempts);
-        let step = attempts.decide(index, &self.known);
+        let request = attempts.decide(index, &self.known);
         mutant.decided(&attempts.running[index].key, &mut attempts.reactor);
-        if let Some(step) = step {
-            let step = mutant.wants(step);
-            self.announce(&step);
-            return Some(step);
+        if let Some(request) = request {
+            let request = mutant.wants(request);
+            match &request {
+                Request::Get(object) => self.announce(object),
+                Request::Write(write) => self.announce(&write.object),
+                Request::Secret(_) | Request::Call(_) | Request::Event(_) => {}
+            }
+            return Some(request);
         }
         let (key, verdict, due) = attempts.end(index, &self.known);
         self.take(due);
@@ -210,107 +214,85 @@ impl Process {
         None
     }
 
-    fn announce(&mut self, step: &Step) {
-        if matches!(step, Step::Read(Object::Claims(..))) {
+    fn announce(&mut self, object: &Object) {
+        let Some((kind, key)) = cached(object) else {
             return;
-        }
-        let (kind, key) = about(step);
+        };
         let known = &mut self.known;
         match kind {
-            Kind::Snapshot => known.snapshots.begin_write(&key),
-            Kind::Content => known.contents.begin_write(&key),
-            Kind::Claim => known.claims.begin_write(&key),
-            Kind::Volume => known.volumes.begin_write(&key),
-            Kind::Group => known.groups.begin_write(&key),
-            Kind::GroupContent => known.group_contents.begin_write(&key),
+            Kind::Snapshot => known.snapshots.begin_write(key),
+            Kind::Content => known.contents.begin_write(key),
+            Kind::Claim => known.claims.begin_write(key),
+            Kind::Volume => known.volumes.begin_write(key),
+            Kind::Group => known.groups.begin_write(key),
+            Kind::GroupContent => known.group_contents.begin_write(key),
             Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
     }
 
     /// The answer arrives: first in the cache, then in the attempt.
-    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer, json: Option<&str>) {
-        let (kind, key) = match &step {
-            // No cache takes that in.
-            Step::Read(Object::Claims(namespace, _)) => (Kind::Node, namespace.clone()),
-            step @ (Step::Read(_)
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Create(..)
-            | Step::Delete(..)
-            | Step::UpdateClaim(..)) => about(step),
+    pub(super) fn answer(&mut self, index: usize, reply: Reply, json: Option<&str>) {
+        match &reply {
+            Reply::Get(object, _) => self.take_in(object, json),
+            Reply::Write(write, _) => self.take_in(&write.object, json),
+            Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => {}
+        }
+        let reply = self.known.mutant.told(reply);
+        let due = self.attempts.answer(index, reply, &self.known);
+        self.take(due);
+    }
+
+    fn take_in(&mut self, object: &Object, json: Option<&str>) {
+        let Some((kind, key)) = cached(object) else {
+            return;
         };
         let known = &mut self.known;
         match kind {
             Kind::Snapshot => {
-                let change = known.snapshots.end_write(&key, json);
+                let change = known.snapshots.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.snapshot_changed(&change));
             }
             Kind::Content => {
-                let change = known.contents.end_write(&key, json);
+                let change = known.contents.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.content_changed(&change));
             }
             Kind::Claim => {
-                let change = known.claims.end_write(&key, json);
+                let change = known.claims.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.claim_changed(&change));
             }
             Kind::Volume => {
-                let change = known.volumes.end_write(&key, json);
+                let change = known.volumes.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.volume_changed(&change));
             }
             Kind::Group => {
-                let change = known.groups.end_write(&key, json);
+                let change = known.groups.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.group_changed(&change));
             }
             Kind::GroupContent => {
-                let change = known.group_contents.end_write(&key, json);
+                let change = known.group_contents.end_write(key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.group_content_changed(&change));
             }
             Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
-        let answer = self.known.mutant.told(&step, answer);
-        let due = { &mut self.attempts }.answer(index, (step, answer), &self.known);
-        self.take(due);
     }
 }
 
-/// What a request is about.
-pub(super) fn about(step: &Step) -> (Kind, Text) {
-    match step {
-        Step::Read(of)
-        | Step::Patch(of, _)
-        | Step::PatchStatus(of, _)
-        | Step::Create(of, _)
-        | Step::Delete(of, _) => {
-            let (kind, key) = kind_and_key(of);
-            (kind, key.clone())
-        }
-        Step::UpdateClaim(key, _) => (Kind::Claim, key.clone()),
-    }
-}
-
-/// What a request that was applied is answered with.
-pub(super) fn answer_of(step: &Step, json: &Text) -> Answer {
-    match step {
-        Step::Read(Object::Claim(_) | Object::Claims(..)) => Answer::Read(Some(json.clone())),
-        Step::Read(_) => Answer::Read(None),
-        Step::Patch(..)
-        | Step::PatchStatus(..)
-        | Step::Create(..)
-        | Step::Delete(..)
-        | Step::UpdateClaim(..) => Answer::Done,
-    }
+/// The kind and key of an object that a cache keeps.
+fn cached(object: &Object) -> Option<(Kind, &Text)> {
+    let is_list = matches!(object, Object::Claims(..));
+    (!is_list).then(|| kind_and_key(object))
 }
 
 fn key_of<R>(change: &store::Change<R>) -> Text {

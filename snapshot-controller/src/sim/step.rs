@@ -1,41 +1,43 @@
 //! Attempts advance: requests reach the server, answers come back, and every change is held against
 //! the invariants.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "few requests are of interest"
+)]
+
 use serde_json::Value;
+use sidecar::controller::request::{Body, Part};
 use sidecar::snapshot::{CLAIM_AS_SOURCE, GROUP_HANDLE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
 use sidecar_testkit::sim::fate::Fate;
 
-use super::process::{State, about, answer_of};
+use super::groups::is;
+use super::process::State;
 use super::world::{Faults, World};
 use crate::model::Text;
-use crate::plan::step::{Answer, ApiError, Object, Refusal, Step};
-use crate::testing::request::{apply, kind_and_key};
+use crate::plan::request::{ApiError, Object, Refusal, Request, Write};
+use crate::testing::request::{answered, apply, kind_and_key};
 use crate::testing::server::{Kind, error, finalizers, refused};
 
 /// Whether a request arrives before its process sends the next one about the same, and before its
 /// successor lists: see the module.
-pub(super) fn comes_in_order(step: &Step) -> bool {
-    match step {
-        Step::Create(..) | Step::UpdateClaim(..) => true,
-        Step::Patch(Object::Content(_), patch) => !patch["spec"].is_null(),
-        Step::Read(_) | Step::Patch(..) | Step::PatchStatus(..) | Step::Delete(..) => false,
+pub(super) fn comes_in_order(write: &Write) -> bool {
+    match (&write.object, &write.body) {
+        (_, Body::Create(_) | Body::Replace(_)) => true,
+        (Object::Content(_), Body::Patch(Part::Main, patch)) => !patch.body()["spec"].is_null(),
+        (_, Body::Patch(..) | Body::Delete(_)) => false,
     }
 }
 
 /// Whether a request is about a group, or one that only groups make.
-fn is_of_group(step: &Step) -> bool {
-    match step {
-        Step::Create(Object::GroupContent(_) | Object::Snapshot(_), _)
-        | Step::Delete(Object::GroupContent(_) | Object::Snapshot(_), _)
-        | Step::PatchStatus(Object::Content(_), _) => true,
-        Step::Create(_, body) => body["metadata"]["annotations"][GROUP_HANDLE].is_string(),
-        Step::Patch(Object::Group(_), _) => true,
-        Step::Read(_)
-        | Step::Patch(..)
-        | Step::PatchStatus(..)
-        | Step::Delete(..)
-        | Step::UpdateClaim(..) => false,
+fn is_of_group(write: &Write) -> bool {
+    match (&write.object, &write.body) {
+        (Object::GroupContent(_) | Object::Snapshot(_), Body::Create(_) | Body::Delete(_))
+        | (Object::Content(_), Body::Patch(Part::Status, _))
+        | (Object::Group(_), Body::Patch(Part::Main, _)) => true,
+        (_, Body::Create(body)) => body["metadata"]["annotations"][GROUP_HANDLE].is_string(),
+        (_, Body::Patch(..) | Body::Delete(_) | Body::Replace(_)) => false,
     }
 }
 
@@ -43,29 +45,32 @@ impl World {
     pub(super) fn advance(&mut self, index: usize) {
         match self.process.attempts.leave(index) {
             State::Deciding => {
-                if let Some(step) = self.process.decide(index) {
+                if let Some(request) = self.process.decide(index) {
                     self.spin();
-                    self.hold_decision(&step);
-                    self.process.attempts.enter(index, State::Sent(step));
+                    self.hold_decision(&request);
+                    self.process.attempts.enter(index, State::Sent(request));
                 }
             }
-            State::Sent(step) => {
-                let (answer, json) = self.send(&step);
-                self.process
-                    .attempts
-                    .enter(index, State::Answered((step, answer), json));
+            State::Sent(request) => {
+                let came = self.send(&request);
+                let json = came.as_ref().ok().cloned();
+                let state = State::Answered(answered(request, came), json);
+                self.process.attempts.enter(index, state);
             }
-            State::Answered((step, answer), json) => {
-                self.process.answer(index, step, answer, json.as_deref());
-            }
+            State::Answered(reply, json) => self.process.answer(index, reply, json.as_deref()),
             State::Calling(..) | State::Fenced => unreachable!("no driver, and no lease that ends"),
         }
         self.hear_warnings();
     }
 
     /// What must be true of a request at the moment at which it is decided on.
-    fn hold_decision(&mut self, step: &Step) {
-        let Step::Delete(Object::Content(name), _) = step else {
+    fn hold_decision(&mut self, request: &Request) {
+        let Request::Write(Write {
+            object: Object::Content(name),
+            body: Body::Delete(_),
+            ..
+        }) = request
+        else {
             return;
         };
         let known = &self.process.known;
@@ -82,85 +87,73 @@ impl World {
         }
     }
 
-    fn fate(&mut self, step: &Step) -> Fate {
+    fn fate(&mut self, request: &Request) -> Fate {
         if !self.is_faulty() {
             return Fate::Applied;
         }
         let fate = Fate::draw(&mut self.dice, 6, &Fate::FAULTS);
-        if comes_in_order(step) {
+        if matches!(request, Request::Write(write) if comes_in_order(write)) {
             fate.in_order()
         } else {
             fate
         }
     }
 
-    fn send(&mut self, step: &Step) -> (Answer, Option<Text>) {
-        let unknown = || Answer::Refused(error(Refusal::Unknown, "nobody knows"));
-        match self.fate(step) {
-            Fate::Applied => match self.apply(step) {
-                Ok(json) => (answer_of(step, &json), Some(json)),
-                Err(error) => (Answer::Refused(error), None),
-            },
-            Fate::Unheard => {
-                let _ = self.apply(step);
-                (unknown(), None)
-            }
-            Fate::Lost => (unknown(), None),
+    fn send(&mut self, request: &Request) -> Result<Text, ApiError> {
+        match self.fate(request) {
+            Fate::Applied => return self.apply(request),
+            Fate::Unheard => drop(self.apply(request)),
+            Fate::Lost => {}
             Fate::Late => {
-                if !matches!(step, Step::Read(_)) {
-                    self.late.push(step.clone());
+                if let Request::Write(write) = request {
+                    self.late.push(write.clone());
                 }
-                (unknown(), None)
             }
-            Fate::Refused => (Answer::Refused(error(Refusal::Other, "refused")), None),
+            Fate::Refused => return Err(error(Refusal::Other, "refused")),
+        }
+        Err(error(Refusal::Unknown, "nobody knows"))
+    }
+
+    fn apply(&mut self, request: &Request) -> Result<Text, ApiError> {
+        match request {
+            Request::Write(write) => self.write(write),
+            _ => apply(&mut self.server, request),
         }
     }
 
-    fn apply(&mut self, step: &Step) -> Result<Text, ApiError> {
-        self.hold(step);
-        let json = self.requests(step)?;
-        self.held(step);
+    /// A write arrives.
+    pub(super) fn write(&mut self, write: &Write) -> Result<Text, ApiError> {
+        self.hold(write);
+        let (kind, key) = kind_and_key(&write.object);
+        let json = { &mut self.server }.write(kind, key, write.uid.as_deref(), &write.body);
+        let json = json.map_err(refused)?;
+        self.held(write);
         // The answer to a DELETE that leaves nothing is no object.
-        let (kind, key) = about(step);
-        let deletes = matches!(step, Step::Delete(..));
-        if deletes && self.server.get(kind, &key).is_none() {
-            Err(error(Refusal::NotFound, "it is gone"))
-        } else {
-            Ok(json)
+        if matches!(write.body, Body::Delete(_)) && self.server.get(kind, key).is_none() {
+            return Err(ApiError::gone());
         }
+        Ok(json)
     }
 
-    pub(super) fn requests(&mut self, step: &Step) -> Result<Text, ApiError> {
-        if let Step::Delete(of, _) = step
-            && self.deletes_anything()
-        {
-            let (kind, key) = kind_and_key(of);
-            return self.server.delete(kind, key, None).map_err(refused);
-        }
-        apply(&mut self.server, step)
-    }
-
-    /// What must be true of a request at the moment at which it arrives, if it is applied.
-    pub(super) fn hold(&mut self, step: &Step) {
-        let (kind, key) = about(step);
-        let before = self.server.get(kind, &key).cloned();
-        let violation = match step {
-            _ if is_of_group(step) => self.hold_group(step, before.as_ref()),
-            Step::Read(_) | Step::PatchStatus(..) => None,
-            Step::Create(Object::Content(_), body) if before.is_none() => self.may_not_create(body),
-            Step::Create(..) => None,
-            Step::Delete(_, exactly) => before
-                .filter(|before| {
-                    let version = &before["metadata"]["resourceVersion"];
-                    self.deletes_anything() || *version == *exactly.version
-                })
+    /// What must be true of a write at the moment at which it arrives, if it is applied.
+    fn hold(&mut self, write: &Write) {
+        let (kind, key) = kind_and_key(&write.object);
+        let before = self.server.get(kind, key).cloned();
+        let violation = match &write.body {
+            _ if is_of_group(write) => self.hold_group(write, before.as_ref()),
+            Body::Create(body) if kind == Kind::Content && before.is_none() => {
+                self.may_not_create(body)
+            }
+            Body::Create(_) | Body::Patch(Part::Status, _) => None,
+            Body::Delete(version) => before
+                .filter(|before| is(before, version.as_ref()))
                 .and_then(|before| self.may_not_delete(&before)),
-            Step::Patch(_, patch) => before.and_then(|before| {
-                { self.adopts(&before, patch) }.or_else(|| self.loses(&before, patch))
+            Body::Patch(Part::Main, patch) => before.and_then(|before| {
+                { self.adopts(&before, patch.body()) }.or_else(|| self.loses(&before, patch.body()))
             }),
-            Step::UpdateClaim(_, json) => {
+            Body::Replace(json) => {
                 let after: Value = serde_json::from_str(json).unwrap();
-                before.and_then(|before| self.may_not_free(&key, &before, &after))
+                before.and_then(|before| self.may_not_free(key, &before, &after))
             }
         };
         if let Some(violation) = violation {
@@ -266,18 +259,13 @@ impl World {
     }
 
     /// What was made is counted.
-    pub(super) fn held(&mut self, step: &Step) {
-        let reference = match step {
-            Step::Create(Object::Content(_), body) => &body["spec"]["volumeSnapshotRef"]["uid"],
-            Step::Create(Object::GroupContent(_), body) => {
+    fn held(&mut self, write: &Write) {
+        let reference = match (&write.object, &write.body) {
+            (Object::Content(_), Body::Create(body)) => &body["spec"]["volumeSnapshotRef"]["uid"],
+            (Object::GroupContent(_), Body::Create(body)) => {
                 &body["spec"]["volumeGroupSnapshotRef"]["uid"]
             }
-            Step::Read(_)
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Create(..)
-            | Step::Delete(..)
-            | Step::UpdateClaim(..) => return,
+            _ => return,
         };
         // A member's content has none yet.
         let Some(uid) = reference.as_str().map(str::to_owned) else {
@@ -319,10 +307,5 @@ impl World {
         let all = self.server.all(Kind::Content);
         let of = all.filter(|(_, content)| content["spec"]["volumeSnapshotRef"]["uid"] == uid);
         of.map(|(_, content)| content).collect()
-    }
-
-    /// Whether a mutant's DELETE does not say which version it is for.
-    fn deletes_anything(&self) -> bool {
-        self.process.known.mutant.deletes_anything()
     }
 }

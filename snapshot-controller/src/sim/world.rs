@@ -7,7 +7,7 @@ use super::mutant::Mutant;
 use super::process::{Process, State, WATCHED};
 use super::sidecar::Sidecar;
 use super::step::comes_in_order;
-use crate::plan::step::Step;
+use crate::plan::request::{Request, Write};
 use crate::testing::objects::{class, group_class, labelled};
 use crate::testing::server::{Kind, Server};
 
@@ -35,9 +35,9 @@ pub(super) struct World {
     pub(super) process: Process,
     pub(super) sidecar: Sidecar,
     /// What a process that is gone, or one that does not wait any longer, has sent.
-    pub(super) late: Vec<Step>,
+    pub(super) late: Vec<Write>,
     /// The same, of what arrives before the next process has listed.
-    soon: Vec<Step>,
+    soon: Vec<Write>,
     /// Whether faults have ended.
     pub(super) settling: bool,
     /// Contents made, by UID of their VolumeSnapshot.
@@ -151,9 +151,9 @@ impl World {
     /// One kind is listed, or its next event arrives.
     pub(super) fn deliver(&mut self) {
         // Whatever a process before has sent that must not come later.
-        for step in std::mem::take(&mut self.soon) {
+        for write in std::mem::take(&mut self.soon) {
             if self.dice.one_in(2) {
-                self.applies(&step);
+                self.applies(&write);
             }
         }
         let kind = *self.dice.of(&WATCHED);
@@ -170,9 +170,9 @@ impl World {
         }
         if !self.late.is_empty() {
             let index = self.dice.below(self.late.len());
-            let step = self.late.swap_remove(index);
+            let write = self.late.swap_remove(index);
             if self.dice.one_in(2) {
-                self.applies(&step);
+                self.applies(&write);
             }
         }
         if self.faults != Faults::None && self.dice.one_in(4) {
@@ -193,24 +193,21 @@ impl World {
         let mutant = self.process.known.mutant;
         let died = std::mem::replace(&mut self.process, Process::start(mutant, groups));
         for running in died.attempts.running {
-            let State::Sent(step) = running.state else {
+            let State::Sent(Request::Write(write)) = running.state else {
                 continue;
             };
-            match (self.dice.below(3), comes_in_order(&step)) {
+            match (self.dice.below(3), comes_in_order(&write)) {
                 (0, _) => {}
-                (1, _) => self.applies(&step),
-                (_, true) => self.soon.push(step),
-                (_, false) => self.late.push(step),
+                (1, _) => self.applies(&write),
+                (_, true) => self.soon.push(write),
+                (_, false) => self.late.push(write),
             }
         }
     }
 
     /// A request that nobody waits for is applied.
-    fn applies(&mut self, step: &Step) {
-        self.hold(step);
-        if self.requests(step).is_ok() {
-            self.held(step);
-        }
+    fn applies(&mut self, write: &Write) {
+        drop(self.write(write));
     }
 
     /// A request is sent: not again and again while no time goes on.

@@ -11,14 +11,14 @@ use sidecar::snapshot as words;
 
 use super::known::Known;
 use super::objects;
-use super::request::{apply, line, now};
+use super::request::{answered, apply, line, now};
 use super::server::{Kind, Server, finalizers};
 use crate::model::Text;
 use crate::plan::Settings;
 use crate::plan::in_flight::Key;
 use crate::plan::operation::Sample;
 use crate::plan::reactor::{Change, Controller, Notice};
-use crate::plan::step::{Answer, ApiError, Object, Step};
+use crate::plan::request::{ApiError, Reply, Request};
 
 /// Reads an object as a cache does.
 pub(crate) fn record<R: Record>(json: &str) -> Option<R> {
@@ -174,19 +174,17 @@ impl Bench {
         let mut left = writes;
         while let Some(key) = self.ready.pop_first() {
             let mut attempt = self.controller.begin(&key, &self.known, now());
-            while let Some(step) = self.controller.decide(&mut attempt, &self.known, now()) {
-                if !matches!(step, Step::Read(_)) {
+            while let Some(request) = self.controller.decide(&mut attempt, &self.known, now()) {
+                if matches!(request, Request::Write(_)) {
                     if left == 0 {
                         self.lines.clear();
                         return true;
                     }
                     left -= 1;
                 }
-                let answer = self.execute(&step);
+                let reply = self.execute(request);
                 self.hear(true);
-                let due = self
-                    .controller
-                    .answered(&mut attempt, (step, answer), &self.known);
+                let due = self.controller.answered(&mut attempt, reply, &self.known);
                 self.take(due);
             }
             let (_, due) = self.controller.end(attempt, &self.known, now());
@@ -227,12 +225,10 @@ impl Bench {
     fn attempt(&mut self, key: &Key) {
         self.later.remove(key);
         let mut attempt = self.controller.begin(key, &self.known, now());
-        while let Some(step) = self.controller.decide(&mut attempt, &self.known, now()) {
-            let answer = self.execute(&step);
+        while let Some(request) = self.controller.decide(&mut attempt, &self.known, now()) {
+            let reply = self.execute(request);
             self.hear(true);
-            let due = self
-                .controller
-                .answered(&mut attempt, (step, answer), &self.known);
+            let due = self.controller.answered(&mut attempt, reply, &self.known);
             self.take(due);
         }
         let (verdict, due) = self.controller.end(attempt, &self.known, now());
@@ -242,9 +238,9 @@ impl Bench {
         }
     }
 
-    fn execute(&mut self, step: &Step) -> Answer {
-        let line = line(step);
-        if self.shows_reads || !matches!(step, Step::Read(_)) {
+    fn execute(&mut self, request: Request) -> Reply {
+        let line = line(&request);
+        if self.shows_reads || matches!(request, Request::Write(_)) {
             self.lines.push(line.clone());
         }
         if let Some((_, change)) = self.meanwhile.take_if(|(like, _)| line.starts_with(*like)) {
@@ -256,20 +252,10 @@ impl Bench {
             .find(|(like, _, times)| *times > 0 && line.starts_with(like));
         if let Some((_, error, times)) = refusal {
             *times -= 1;
-            return Answer::Refused(error.clone());
+            return request.refused(error.clone());
         }
-        match apply(&mut self.server, step) {
-            Ok(json) => match step {
-                Step::Read(Object::Claim(_) | Object::Claims(..)) => Answer::Read(Some(json)),
-                Step::Read(_) => Answer::Read(None),
-                Step::Patch(..)
-                | Step::PatchStatus(..)
-                | Step::Create(..)
-                | Step::Delete(..)
-                | Step::UpdateClaim(..) => Answer::Done,
-            },
-            Err(error) => Answer::Refused(error),
-        }
+        let came = apply(&mut self.server, &request);
+        answered(request, came)
     }
 
     /// Watches, or answers to own writes, tell what has happened.

@@ -5,11 +5,12 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde_json::Value;
 use sidecar::controller::reactor::Now;
+use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot as words;
 
-use super::server::{Kind, Part, Server, claims, finalizers, refused};
+use super::server::{Kind, Server, finalizers, refused};
 use crate::model::Text;
-use crate::plan::step::{ApiError, Object, Step};
+use crate::plan::request::{ApiError, Object, Reply, Request, Write};
 
 /// The first moment of the tests, as everything here takes no time.
 pub(crate) fn now() -> Now {
@@ -20,29 +21,34 @@ pub(crate) fn now() -> Now {
 }
 
 /// What a request does.
-pub(crate) fn apply(server: &mut Server, step: &Step) -> Result<Text, ApiError> {
-    let result = match step {
-        Step::Read(Object::Claims(namespace, selector)) => Ok(claims(server, namespace, selector)),
-        Step::Read(object) => {
+pub(crate) fn apply(server: &mut Server, request: &Request) -> Result<Text, ApiError> {
+    let result = match request {
+        Request::Get(Object::Claims(namespace, selector)) => {
+            Ok(server.select(Kind::Claim, namespace, selector))
+        }
+        Request::Get(object) => {
             let (kind, key) = kind_and_key(object);
             server.read(kind, key)
         }
-        Step::Patch(of, patch) => {
-            let (kind, key) = kind_and_key(of);
-            server.patch(kind, key, Part::Main, patch)
+        Request::Write(write) => {
+            let (kind, key) = kind_and_key(&write.object);
+            server.write(kind, key, write.uid.as_deref(), &write.body)
         }
-        Step::PatchStatus(of, patch) => {
-            let (kind, key) = kind_and_key(of);
-            server.patch(kind, key, Part::Status, patch)
-        }
-        Step::Create(of, body) => server.create(kind_and_key(of).0, body.clone()),
-        Step::Delete(of, exactly) => {
-            let (kind, key) = kind_and_key(of);
-            server.delete(kind, key, Some((&exactly.uid, &exactly.version)))
-        }
-        Step::UpdateClaim(key, json) => server.put(Kind::Claim, key, json),
+        Request::Secret(_) | Request::Call(_) | Request::Event(_) => unreachable!("there is none"),
     };
     result.map_err(refused)
+}
+
+/// What a request comes back as.
+pub(crate) fn answered(request: Request, came: Result<Text, ApiError>) -> Reply {
+    match (request, came) {
+        (Request::Get(of @ (Object::Claim(_) | Object::Claims(..))), Ok(json)) => {
+            Reply::Get(of, Ok(Some(json)))
+        }
+        (Request::Get(of), Ok(_)) => Reply::Get(of, Ok(None)),
+        (Request::Write(write), Ok(_)) => Reply::Write(write, Ok(None)),
+        (request, Err(error)) => request.refused(error),
+    }
 }
 
 pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {
@@ -58,36 +64,33 @@ pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {
 }
 
 /// A request as a row shows it: versions left out, long words short.
-pub(crate) fn line(step: &Step) -> String {
+pub(crate) fn line(request: &Request) -> String {
     let what = |of: &Object| {
         let (kind, key) = kind_and_key(of);
-        (format!("{kind:?}").to_lowercase(), key.clone())
+        format!("{} {key}", format!("{kind:?}").to_lowercase())
     };
-    let patch = |(what, key): (String, Text), part: &str, patch: &Value| {
-        let mut patch = patch.clone();
-        if let Some(metadata) = patch["metadata"].as_object_mut() {
-            metadata.remove("resourceVersion");
-            metadata.remove("uid");
-            if metadata.is_empty() {
-                patch.as_object_mut().unwrap().remove("metadata");
-            }
-        }
-        format!("PATCH {what}{part} {key} {patch}")
-    };
-    let line = match step {
-        Step::Read(Object::Claims(namespace, selector)) => {
+    let line = match request {
+        Request::Get(Object::Claims(namespace, selector)) => {
             format!("LIST claim {namespace} {selector}")
         }
-        Step::Read(of) => format!("GET {} {}", what(of).0, what(of).1),
-        Step::Patch(of, body) => patch(what(of), "", body),
-        Step::PatchStatus(of, body) => patch(what(of), "/status", body),
-        Step::Create(of, body) => format!("POST {} {} {body}", what(of).0, what(of).1),
-        Step::Delete(of, _) => format!("DELETE {} {}", what(of).0, what(of).1),
-        Step::UpdateClaim(key, json) => {
-            let claim: Value = serde_json::from_str(json).unwrap();
-            let held = finalizers(&claim).join(" ");
-            format!("PUT claim {key} [{held}]")
+        Request::Get(of) => format!("GET {}", what(of)),
+        Request::Write(Write { object, body, .. }) => {
+            let what = what(object);
+            match body {
+                Body::Patch(Part::Main, body) => format!("PATCH {what} {}", shown(body)),
+                Body::Patch(Part::Status, body) => {
+                    let what = what.replacen(' ', "/status ", 1);
+                    format!("PATCH {what} {}", shown(body))
+                }
+                Body::Create(body) => format!("POST {what} {body}"),
+                Body::Delete(_) => format!("DELETE {what}"),
+                Body::Replace(json) => {
+                    let claim: Value = serde_json::from_str(json).unwrap();
+                    format!("PUT {what} [{}]", finalizers(&claim).join(" "))
+                }
+            }
         }
+        Request::Secret(_) | Request::Call(_) | Request::Event(_) => unreachable!("there is none"),
     };
     let short = [
         (words::SNAPSHOT_IN_USE, "F-use"),
@@ -109,4 +112,17 @@ pub(crate) fn line(step: &Step) -> String {
     ];
     let short = short.into_iter();
     short.fold(line, |line, (long, short)| line.replace(long, short))
+}
+
+/// A patch without the object's version and UID.
+fn shown(patch: &Patch) -> Value {
+    let mut patch = patch.body().clone();
+    if let Some(metadata) = patch["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("uid");
+        if metadata.is_empty() {
+            patch.as_object_mut().unwrap().remove("metadata");
+        }
+    }
+    patch
 }

@@ -1,12 +1,10 @@
 //! The model API server of the tests: which kinds it has, and how its refusals read here.
 
-use serde_json::Value;
 use sidecar_testkit::sim::server as model;
 
-use crate::model::Text;
-use crate::plan::step::{ApiError, Refusal};
+use crate::plan::request::{ApiError, Refusal};
 
-pub(crate) use model::{Part, finalizers};
+pub(crate) use model::finalizers;
 
 pub(crate) type Server = model::Server<Kind>;
 
@@ -55,19 +53,4 @@ pub(crate) fn refused(refusal: model::Refused) -> ApiError {
         model::Why::Invalid => Refusal::Other,
     };
     error(kind, refusal.message)
-}
-
-/// Names of the claims of a namespace that have all these labels, one a line.
-pub(crate) fn claims(server: &Server, namespace: &str, selector: &str) -> Text {
-    let fits = |claim: &Value| {
-        let labels = &claim["metadata"]["labels"];
-        let mut terms = selector
-            .split(',')
-            .map(|term| term.split_once('=').unwrap());
-        claim["metadata"]["namespace"] == namespace
-            && terms.all(|(key, value)| labels[key] == value)
-    };
-    let all = server.all(Kind::Claim).filter(|(_, claim)| fits(claim));
-    let names = all.map(|(_, claim)| claim["metadata"]["name"].as_str().unwrap().to_owned());
-    names.collect::<Vec<_>>().join("\n").into()
 }

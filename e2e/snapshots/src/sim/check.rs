@@ -2,6 +2,7 @@
 
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 use serde_json::Value;
+use sidecar::controller::request::Body;
 use sidecar::snapshot::{
     BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND, GROUP_CONTENT_BOUND,
 };
@@ -13,7 +14,7 @@ use snapshotter::model::Policy;
 use super::effect::{handle, is_marked, is_of_group, is_told, new_handle};
 use super::groups::{is_member, owner_of};
 use super::kind::Kind;
-use super::request::Request;
+use super::request::{Request, Write};
 use super::world::World;
 
 pub(super) fn is_deleting(object: &Value) -> bool {
@@ -262,14 +263,18 @@ impl World {
 
     /// What must be true of a change of the API, now that it is made.
     pub(super) fn hold_applied(&mut self, request: &Request, before: Option<&Value>) {
-        let Some((kind, key)) = request.about() else {
+        let Request::Write(Write {
+            kind, key, body, ..
+        }) = request
+        else {
             return;
         };
-        let wrong = match (request, before) {
-            (Request::Create(kind, _, body), _) if *kind != Kind::Content || is_member(body) => {
-                self.may_not_group(*kind, body)
+        let kind = *kind;
+        let wrong = match (body, before) {
+            (Body::Create(body), _) if kind != Kind::Content || is_member(body) => {
+                self.may_not_group(kind, body)
             }
-            (Request::Create(_, _, body), _) => {
+            (Body::Create(body), _) => {
                 let made = self.seen.made.entry(uid_of(body).into()).or_default();
                 *made += 1;
                 if *made > 1 {
@@ -278,17 +283,17 @@ impl World {
                     self.may_not_create(body)
                 }
             }
-            (_, None) | (Request::Read(..) | Request::Select(..), _) => None,
-            (Request::Delete(..), Some(before)) if kind != Kind::Content || is_half(before) => {
+            (_, None) => None,
+            (Body::Delete(_), Some(before)) if kind != Kind::Content || is_half(before) => {
                 self.may_not_ungroup(kind, before)
             }
-            (Request::Delete(..), Some(before)) => self.may_not_delete(before),
-            (Request::Put(_, _, json), Some(before)) => {
+            (Body::Delete(_), Some(before)) => self.may_not_delete(before),
+            (Body::Replace(json), Some(before)) => {
                 let after: Value = serde_json::from_str(json).unwrap();
                 self.may_not_free(key, before, &after)
             }
-            (Request::Patch(_, _, _, patch), Some(before)) => {
-                self.may_not_change(kind, before, patch)
+            (Body::Patch(_, patch), Some(before)) => {
+                self.may_not_change(kind, before, patch.body())
             }
         };
         if let Some(wrong) = wrong {

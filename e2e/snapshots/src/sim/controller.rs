@@ -1,22 +1,22 @@
-//! `snapshot-controller`: its caches, and the words of its steps.
+//! `snapshot-controller`: its caches, and its requests.
 
 mod informers;
 
 use std::convert::Infallible;
 
 use sidecar::controller::reactor::Reactor;
+use sidecar::controller::request::Body;
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
-use sidecar_testkit::sim::server::Part;
 use snapshot_controller::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
 };
 use snapshot_controller::plan::Informers;
 use snapshot_controller::plan::in_flight::Key;
 use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
-use snapshot_controller::plan::step::{Answer, Exactly, Object, Step};
+use snapshot_controller::plan::request::{Object, Reply, Request as Decided, Write};
 use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
@@ -269,7 +269,7 @@ impl Program for Controller {
         .unwrap_or_default()
     }
 
-    fn decided(&self, _key: &Key, step: Step) -> Step {
+    fn decided(&self, _key: &Key, request: Decided) -> Decided {
         let deleting = |key: &str| {
             let known = self.snapshots.store.get(key);
             known.is_some_and(|snapshot| snapshot.deleting)
@@ -279,103 +279,97 @@ impl Program for Controller {
             all.next().map(|(_, snapshot)| snapshot.uid.clone())
         };
         let other = (self.mutant == Mutant::BindsWrongly).then(other).flatten();
-        self.mutant.controller_wants(step, deleting, other)
+        self.mutant.controller_wants(request, deleting, other)
     }
 
     fn retries(&self) -> bool {
         self.mutant != Mutant::ControllerForgetsRetries
     }
 
-    fn act(step: &Step) -> Act {
-        let patch = |of, part, body: &serde_json::Value| {
-            let (kind, key) = object(of);
-            Act::Api(Request::Patch(kind, key, part, body.clone()))
-        };
-        match step {
-            Step::Read(Object::Claims(namespace, selector)) => {
-                Act::Api(Request::Select(namespace.clone(), selector.clone()))
+    fn act(request: &Decided) -> Act {
+        Act::Api(match request {
+            Decided::Get(Object::Claims(namespace, selector)) => {
+                Request::Select(namespace.clone(), selector.clone())
             }
-            Step::Read(of) => {
+            Decided::Get(of) => {
                 let (kind, key) = object(of);
-                Act::Api(Request::Read(kind, key))
+                Request::Read(kind, key)
             }
-            Step::Patch(of, body) => patch(of, Part::Main, body),
-            Step::PatchStatus(of, body) => patch(of, Part::Status, body),
-            Step::Create(of, body) => {
-                let (kind, key) = object(of);
-                Act::Api(Request::Create(kind, key, body.clone()))
+            Decided::Write(write) => {
+                let (kind, key) = object(&write.object);
+                Request::write(kind, key, write)
             }
-            Step::Delete(of, Exactly { uid, version }) => {
-                let (kind, key) = object(of);
-                // What a mutant makes of it.
-                let exactly = (!version.is_empty()).then(|| (uid.clone(), version.clone()));
-                Act::Api(Request::Delete(kind, key, exactly))
+            Decided::Secret(_) | Decided::Call(_) | Decided::Event(_) => {
+                unreachable!("there is none")
             }
-            Step::UpdateClaim(key, json) => {
-                Act::Api(Request::Put(Kind::Claim, key.clone(), json.clone()))
-            }
+        })
+    }
+
+    fn about(reply: &Reply) -> Option<(Kind, Text)> {
+        match reply {
+            Reply::Get(Object::Claims(..), _) => None,
+            Reply::Get(of, _) => Some(object(of)),
+            Reply::Write(write, _) => Some(object(&write.object)),
+            Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => None,
         }
     }
 
-    fn about((step, _): &(Step, Answer)) -> Option<(Kind, Text)> {
-        let Act::Api(request) = Self::act(step) else {
-            return None;
-        };
-        request.about().map(|(kind, key)| (kind, key.clone()))
-    }
-
-    fn answered(step: Step, came: Result<Text, Failure>) -> (Step, Answer) {
-        let answer = match (&step, came) {
-            (Step::Read(Object::Claim(_) | Object::Claims(..)), Ok(json)) => {
-                Answer::Read(Some(json))
+    fn answered(request: Decided, came: Result<Text, Failure>) -> Reply {
+        match (request, came) {
+            (Decided::Get(of @ (Object::Claim(_) | Object::Claims(..))), Ok(json)) => {
+                Reply::Get(of, Ok(Some(json)))
             }
-            (Step::Read(_), Ok(_)) => Answer::Read(None),
-            (_, Ok(_)) => Answer::Done,
-            (_, Err(failure)) => Answer::Refused(failure.into()),
-        };
-        (step, answer)
+            (Decided::Get(of), Ok(_)) => Reply::Get(of, Ok(None)),
+            (Decided::Write(write), Ok(_)) => Reply::Write(write, Ok(None)),
+            (request, Err(failure)) => request.refused(failure.into()),
+        }
     }
 
-    fn said(&self, _key: &Key, (step, answer): (Step, Answer)) -> (Step, Answer) {
-        let answer = self.mutant.controller_hears(&step, answer);
-        (step, answer)
+    fn said(&self, _key: &Key, reply: Reply) -> Reply {
+        self.mutant.controller_hears(reply)
     }
 
     fn of(world: &mut World) -> &mut Process<Self> {
         &mut world.controller
     }
 
-    fn hold(world: &mut World, _key: &Key, step: &Step) {
-        let restored = match step {
-            Step::Delete(Object::Content(name), _) => world.controller.known.is_restored(name),
-            Step::Delete(Object::GroupContent(name), _) => {
-                world.controller.known.is_group_restored(name)
-            }
-            Step::Read(_)
-            | Step::Patch(..)
-            | Step::PatchStatus(..)
-            | Step::Create(..)
-            | Step::Delete(..)
-            | Step::UpdateClaim(..) => false,
+    fn hold(world: &mut World, _key: &Key, request: &Decided) {
+        let Decided::Write(Write {
+            object,
+            body: Body::Delete(_),
+            ..
+        }) = request
+        else {
+            return;
+        };
+        let known = &world.controller.known;
+        let restored = match object {
+            Object::Content(name) => known.is_restored(name),
+            Object::GroupContent(name) => known.is_group_restored(name),
+            Object::Snapshot(_)
+            | Object::Claim(_)
+            | Object::Volume(_)
+            | Object::Group(_)
+            | Object::Claims(..) => false,
         };
         if restored {
-            world.complain(format!("{step:?} of what is being restored"));
+            world.complain(format!("{object:?} is deleted and is being restored"));
         }
     }
 
-    fn call(_world: &mut World, _key: &Key, _call: (Step, u64)) -> (Step, Answer) {
+    fn call(_world: &mut World, _key: &Key, _call: (Decided, u64)) -> Reply {
         unreachable!("it knows no driver")
     }
 
-    fn refuse(_step: Step, _code: Code) -> (Step, Answer) {
+    fn refuse(_request: Decided, _code: Code) -> Reply {
         unreachable!("it knows no driver")
     }
 
-    fn away(_step: Step) -> (Step, Answer) {
+    fn away(_request: Decided) -> Reply {
         unreachable!("it knows no driver")
     }
 
-    fn list(_world: &mut World, _step: Step) -> (Step, Answer) {
+    fn list(_world: &mut World, _request: Decided) -> Reply {
         unreachable!("it knows no driver")
     }
 }

@@ -1,12 +1,12 @@
 //! What a request brings about: the crash windows lie between two of these.
 
 use serde_json::Value;
+use sidecar::controller::request::{Body, Part};
 use sidecar::snapshot::{
     ACCESSIBLE_TOPOLOGY, BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND,
     GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND,
     SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND,
 };
-use sidecar_testkit::sim::server::Part;
 
 use super::check::holds;
 use super::groups::is_member;
@@ -64,18 +64,20 @@ impl Request {
     pub(super) fn effect(&self, before: Option<&Value>) -> Option<Effect> {
         let nothing = Value::Null;
         let before = before.unwrap_or(&nothing);
-        Some(match self {
-            Self::Read(..) | Self::Select(..) => return None,
-            Self::Create(Kind::Snapshot, ..) => Effect::MakesMember,
-            Self::Create(_, _, body) if is_member(body) => Effect::MakesMemberContent,
-            Self::Create(..) => Effect::MakesContent,
-            Self::Delete(Kind::Snapshot, ..) => Effect::DeletesMember,
-            Self::Delete(..) => Effect::DeletesContent,
-            Self::Put(..) if holds(before, CLAIM_AS_SOURCE) => Effect::FreesClaim,
-            Self::Put(..) => Effect::ProtectsClaim,
-            Self::Patch(Kind::Snapshot, _, part, patch) => of_snapshot(*part, patch, before),
-            Self::Patch(Kind::Group, _, part, patch) => of_group(*part, patch, before),
-            Self::Patch(_, _, part, patch) => of_content(*part, patch, before),
+        let Self::Write(write) = self else {
+            return None;
+        };
+        Some(match (&write.body, write.kind) {
+            (Body::Create(_), Kind::Snapshot) => Effect::MakesMember,
+            (Body::Create(body), _) if is_member(body) => Effect::MakesMemberContent,
+            (Body::Create(_), _) => Effect::MakesContent,
+            (Body::Delete(_), Kind::Snapshot) => Effect::DeletesMember,
+            (Body::Delete(_), _) => Effect::DeletesContent,
+            (Body::Replace(_), _) if holds(before, CLAIM_AS_SOURCE) => Effect::FreesClaim,
+            (Body::Replace(_), _) => Effect::ProtectsClaim,
+            (Body::Patch(part, patch), Kind::Snapshot) => of_snapshot(*part, patch.body(), before),
+            (Body::Patch(part, patch), Kind::Group) => of_group(*part, patch.body(), before),
+            (Body::Patch(part, patch), _) => of_content(*part, patch.body(), before),
         })
     }
 }

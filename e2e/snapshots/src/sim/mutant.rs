@@ -17,7 +17,7 @@ use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::CONTENT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
-use snapshot_controller::plan::step as asked;
+use snapshot_controller::plan::request as asked;
 use snapshotter::model::{Content, Kind, Policy};
 use snapshotter::plan::patch;
 use snapshotter::plan::request::{
@@ -203,39 +203,41 @@ impl Mutant {
 
     pub(super) fn controller_wants(
         self,
-        step: asked::Step,
+        mut request: asked::Request,
         deleting: impl Fn(&str) -> bool,
         other: Option<Text>,
-    ) -> asked::Step {
-        match (self, step) {
-            (Self::DeletesAnything, asked::Step::Delete(of, mut exactly)) => {
-                exactly.version = "".into();
-                asked::Step::Delete(of, exactly)
+    ) -> asked::Request {
+        let asked::Request::Write(write) = &mut request else {
+            return request;
+        };
+        match (self, &write.object, &mut write.body) {
+            (Self::DeletesAnything, _, Body::Delete(version)) => *version = None,
+            (
+                Self::FreesForOthers,
+                asked::Object::Snapshot(key),
+                Body::Patch(Part::Main, Patch::Merge(patch)),
+            ) if deleting(key) => {
+                patch["metadata"]["finalizers"] = serde_json::Value::Null;
             }
-            (Self::FreesForOthers, asked::Step::Patch(of, mut patch)) => {
-                if matches!(&of, asked::Object::Snapshot(key) if deleting(key)) {
-                    patch["metadata"]["finalizers"] = serde_json::Value::Null;
-                }
-                asked::Step::Patch(of, patch)
-            }
-            (_, step) => self.wants_of_member(step, other),
+            _ => self.wants_of_member(write, other),
         }
+        request
     }
 
-    pub(super) fn controller_hears(
-        self,
-        step: &asked::Step,
-        answer: asked::Answer,
-    ) -> asked::Answer {
-        match (self, step) {
-            (Self::TrustsTheCache, asked::Step::Read(asked::Object::Content(_)))
-            | (Self::TrustsTheCacheOfGroups, asked::Step::Read(asked::Object::GroupContent(_))) => {
-                asked::Answer::Refused(asked::ApiError {
+    pub(super) fn controller_hears(self, reply: asked::Reply) -> asked::Reply {
+        match (self, reply) {
+            (Self::TrustsTheCache, asked::Reply::Get(of @ asked::Object::Content(_), _))
+            | (
+                Self::TrustsTheCacheOfGroups,
+                asked::Reply::Get(of @ asked::Object::GroupContent(_), _),
+            ) => asked::Reply::Get(
+                of,
+                Err(asked::ApiError {
                     message: "not found".to_owned(),
                     refusal: asked::Refusal::NotFound,
-                })
-            }
-            _ => answer,
+                }),
+            ),
+            (_, reply) => reply,
         }
     }
 

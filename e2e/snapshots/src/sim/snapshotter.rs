@@ -18,13 +18,12 @@ use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::rest::remembered;
-use sidecar_testkit::sim::server::Part;
 use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::{Class, Content};
 use snapshotter::plan::driver::Abilities;
 use snapshotter::plan::outcome::RpcError;
 use snapshotter::plan::reactor::Change;
-use snapshotter::plan::request::{Call, Called, Purpose, Reply, Request as Decided};
+use snapshotter::plan::request::{Call, Called, Reply, Request as Decided};
 use snapshotter::plan::settings::Name;
 use snapshotter::plan::{Driver, Informers, Settings, Snapshotter as Shipped};
 use tonic::Code;
@@ -275,12 +274,7 @@ impl<S: Sort> Program for Snapshotter<S> {
         match request {
             Decided::Get(name) => Act::Api(Request::Read(S::CONTENT, name.clone())),
             Decided::Write(write) => {
-                let part = match write.purpose {
-                    Purpose::Content(_) => Part::Main,
-                    Purpose::Status(_) => Part::Status,
-                };
-                let body = write.body.patch().clone();
-                Act::Api(Request::Patch(S::CONTENT, write.object.clone(), part, body))
+                Act::Api(Request::write(S::CONTENT, write.object.clone(), write))
             }
             Decided::Event(_) => Act::Tell,
             Decided::Secret(wanted) => {

@@ -117,8 +117,7 @@ impl World {
         note.last = effect.or(note.last);
         // The answer to a DELETE that leaves nothing is no object.
         let there = |(kind, key): (Kind, &Text)| self.server.get(kind, key).is_some();
-        let deletes = matches!(request, Request::Delete(..));
-        let gone = deletes && !request.about().is_some_and(there);
+        let gone = request.is_delete() && !request.about().is_some_and(there);
         let json = came.as_ref().ok().filter(|_| !gone).cloned();
         let came = if gone && came.is_ok() {
             Err(Failure::Refused(Refused {

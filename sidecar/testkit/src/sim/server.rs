@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sidecar::controller::request::Body;
+
+pub use sidecar::controller::request::Part;
 
 type Text = Arc<str>;
 
@@ -25,15 +28,6 @@ pub struct Event<K> {
     pub key: Text,
     /// The object from then on.
     pub json: Option<Text>,
-}
-
-/// What a patch is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All but the status.
-    Main,
-    /// The status alone.
-    Status,
 }
 
 /// See the module.
@@ -118,6 +112,44 @@ impl<K: Kind> Server<K> {
         object
             .map(|object| object.to_string().into())
             .ok_or_else(missing)
+    }
+
+    /// The names of the objects of a namespace that a label selector, `key=value` or `key`, selects; one a line.
+    #[must_use]
+    pub fn select(&self, kind: K, namespace: &str, selector: &str) -> Text {
+        let fits = |labels: &Value| {
+            let mut terms = selector.split(',');
+            terms.all(|term| match term.split_once('=') {
+                Some((key, value)) => labels[key] == value,
+                None => labels[term].is_string(),
+            })
+        };
+        let metadata = self.all(kind).map(|(_, object)| &object["metadata"]);
+        let of = metadata.filter(|of| of["namespace"] == namespace && fits(&of["labels"]));
+        let names: Vec<&str> = of.filter_map(|of| of["name"].as_str()).collect();
+        names.join("\n").into()
+    }
+
+    /// Writes an object as a controller wants it. Patches are merge patches.
+    ///
+    /// # Errors
+    /// As the real one has it.
+    pub fn write(
+        &mut self,
+        kind: K,
+        key: &str,
+        uid: Option<&str>,
+        body: &Body,
+    ) -> Result<Text, Refused> {
+        match body {
+            Body::Patch(part, patch) => match uid {
+                Some(uid) => self.patch(kind, key, *part, patch.clone().only_for(uid).body()),
+                None => self.patch(kind, key, *part, patch.body()),
+            },
+            Body::Create(object) => self.create(kind, object.clone()),
+            Body::Replace(json) => self.put(kind, key, json),
+            Body::Delete(version) => self.delete(kind, key, uid.zip(version.as_deref())),
+        }
     }
 
     /// Creates what is not there; an object may bring its UID along.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Decision, class, fail, follow, misbound, missing, protect};
 use crate::model::{ContentSource, Group, GroupContent, Text};
 use crate::plan::complaint::Complaint;
-use crate::plan::step::Step;
+use crate::plan::request::patch;
 use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until the VolumeGroupSnapshot shows what the content of this name does.
@@ -51,9 +51,9 @@ fn bind(group: &Group, content: &GroupContent) -> Next {
     if let (Some(class), Some(spec)) = (&group.class, spec.as_object_mut()) {
         spec.insert("volumeGroupSnapshotClassName".to_owned(), (&**class).into());
     }
-    let patch = json!({
+    let body = json!({
         "metadata": {"resourceVersion": &*content.version},
         "spec": spec,
     });
-    Next::Ask(Step::Patch(content.object(), patch), Purpose::Bind)
+    patch(Purpose::Bind, content.object(), body)
 }

@@ -8,9 +8,9 @@ use sidecar::log::quote;
 use super::{Decision, selector};
 use crate::model::{Group, Text, key};
 use crate::plan::complaint::RequeueTrigger;
+use crate::plan::request::{Object, read};
 use crate::plan::snapshot::Origin;
-use crate::plan::step::Object;
-use crate::plan::view::{Learnt, View, read};
+use crate::plan::view::{Learnt, View};
 
 /// Why there is nothing to take a snapshot of.
 #[derive(Debug)]

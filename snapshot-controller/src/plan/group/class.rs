@@ -8,9 +8,9 @@ use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Class, Group, Text};
 use crate::plan::complaint::{Complaint, RequeueTrigger};
+use crate::plan::request::patch;
 use crate::plan::snapshot::{Chosen, only_default};
-use crate::plan::step::Step;
-use crate::plan::view::{Next, Purpose, View};
+use crate::plan::view::{Purpose, View};
 
 /// The class that the VolumeGroupSnapshot names.
 pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
@@ -60,10 +60,9 @@ fn default(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
     let defaults = view.informers.default_group_classes(&csi.driver);
     let name = only_default(&defaults, "group snapshot class");
     let name = name.map_err(|error| refuse(error, vec![RequeueTrigger::AnyGroupClass]))?;
-    let patch = json!({
+    let body = json!({
         "metadata": {"resourceVersion": &*group.version},
         "spec": {"volumeGroupSnapshotClassName": &*name},
     });
-    let step = Step::Patch(group.object(), patch);
-    Ok(Next::Ask(step, Purpose::DefaultClass))
+    Ok(patch(Purpose::DefaultClass, group.object(), body))
 }

@@ -6,8 +6,8 @@ use sidecar::snapshot::{GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
 use super::{Decision, fail};
 use crate::model::{ContentSource, GroupContent};
 use crate::plan::complaint::Complaint;
+use crate::plan::request::patch;
 use crate::plan::snapshot::finalizers;
-use crate::plan::step::Step;
 use crate::plan::view::{Next, Purpose, View};
 
 /// Reason of the event about a group's content that nothing will ever delete.
@@ -32,11 +32,8 @@ pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
         return Next::Done;
     }
     let held = content.finalizers.iter().map(|held| &**held);
-    let patch = finalizers(&content.version, held.chain([GROUP_CONTENT_BOUND]));
-    Next::Ask(
-        Step::Patch(content.object(), patch),
-        Purpose::ContentFinalizer,
-    )
+    let body = finalizers(&content.version, held.chain([GROUP_CONTENT_BOUND]));
+    patch(Purpose::ContentFinalizer, content.object(), body)
 }
 
 /// It waits for the deletion of a VolumeGroupSnapshot, which may be none: that is said, once.

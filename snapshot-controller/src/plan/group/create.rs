@@ -15,10 +15,10 @@ use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Group, Text};
 use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
+use crate::plan::request::{self, Object};
 use crate::plan::secret;
 use crate::plan::snapshot::{Chosen, Origin};
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View};
+use crate::plan::view::{Purpose, View};
 
 /// The next step until there is a content.
 pub(super) fn decide(
@@ -43,10 +43,7 @@ pub(super) fn decide(
     let handles: Vec<Text> = handles.collect::<Decision<_>>()?;
     let body = body(group, class, &name, &handles, secret);
     let purpose = Purpose::Create { nowhere: false };
-    Ok(Next::Ask(
-        Step::Create(Object::GroupContent(name), body),
-        purpose,
-    ))
+    Ok(request::create(purpose, Object::GroupContent(name), body))
 }
 
 /// What the driver of the class calls a volume.

@@ -12,9 +12,9 @@ use super::members::Names;
 use super::{Decision, fail};
 use crate::model::{Group, GroupContent, GroupSource, Policy, Snapshot, Text, key};
 use crate::plan::complaint::Complaint;
+use crate::plan::request::{Object, delete, patch, read};
 use crate::plan::snapshot::finalizers;
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View, read};
+use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until nothing of ours holds the VolumeGroupSnapshot.
 pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
@@ -25,20 +25,19 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
     unless_restoring(view, group)?;
     let deletes = |content: &GroupContent| content.policy == Policy::Delete;
     if let Some(content) = &content {
-        if let Some(patch) = mark(content) {
-            let step = Step::Patch(content.object(), patch);
-            return Ok(Next::Ask(step, Purpose::Announce));
+        if let Some(body) = mark(content) {
+            return Ok(patch(Purpose::Announce, content.object(), body));
         }
         if let Some(half) = half(view, group, content) {
             return Ok(half);
         }
         if deletes(content) && !content.deleting {
-            let step = Step::Delete(content.object(), content.exactly());
-            return Ok(Next::Ask(step, Purpose::Delete));
+            let (uid, version) = (&content.uid, &content.version);
+            return Ok(delete(Purpose::Delete, content.object(), uid, version));
         }
     }
     if let Some(member) = members(view, group).find(|member| !member.deleting) {
-        return Ok(delete(&member));
+        return Ok(delete_member(&member));
     }
     // The content's end brings this back.
     if content.as_deref().is_some_and(deletes) {
@@ -46,11 +45,8 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
     }
     let held = group.finalizers.iter().map(|held| &**held);
     let left = held.filter(|held| *held != GROUP_SNAPSHOT_BOUND);
-    let patch = finalizers(&group.version, left);
-    Ok(Next::Ask(
-        Step::Patch(group.object(), patch),
-        Purpose::Unprotect,
-    ))
+    let body = finalizers(&group.version, left);
+    Ok(patch(Purpose::Unprotect, group.object(), body))
 }
 
 /// The VolumeSnapshots of the group.
@@ -71,8 +67,13 @@ fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
         let is = ours && there && content.is_half();
         is.then_some(content)
     })?;
-    let step = Step::Delete(content.object(), content.exactly());
-    Some(Next::Ask(step, Purpose::Member))
+    let object = content.object();
+    Some(delete(
+        Purpose::Member,
+        object,
+        &content.uid,
+        &content.version,
+    ))
 }
 
 /// The patch after which a content is told, and held if it is to be deleted.
@@ -121,7 +122,7 @@ fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
             return Err(if member.is_restorable() {
                 fail(complaint)
             } else {
-                delete(&member)
+                delete_member(&member)
             });
         }
     }
@@ -129,7 +130,7 @@ fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
 }
 
 /// A member goes with its group.
-fn delete(member: &Snapshot) -> Next {
-    let step = Step::Delete(member.object(), member.exactly());
-    Next::Ask(step, Purpose::Member)
+fn delete_member(member: &Snapshot) -> Next {
+    let object = member.object();
+    delete(Purpose::Member, object, &member.uid, &member.version)
 }

@@ -3,6 +3,7 @@
 
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
+use sidecar::controller::request::Object as _;
 use sidecar::snapshot::{
     API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
     GROUP_API_VERSION, GROUP_HANDLE, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_IN_GROUP,
@@ -11,9 +12,9 @@ use sidecar::snapshot::{
 use super::fail;
 use crate::model::{Content, Group, GroupContent, Member, Snapshot, Text, key};
 use crate::plan::complaint::{Complaint, RequeueTrigger};
+use crate::plan::request::{Object, create, patch, patch_status, read};
 use crate::plan::status::patch as status;
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View, read};
+use crate::plan::view::{Next, Purpose, View};
 
 /// Names of a member and of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +57,13 @@ pub(super) fn decide(view: &View<'_>, group: &Group, content: &GroupContent) -> 
 
 fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Option<Next> {
     let names = Names::new(&group.uid, &member.volume);
-    let ask = |step| Some(Next::Ask(step, Purpose::Member));
     let Some(content) = view.informers.content(&names.content) else {
         let body = content_body(view, group, of, member, &names);
-        return ask(Step::Create(Object::Content(names.content), body));
+        return Some(create(
+            Purpose::Member,
+            Object::Content(names.content),
+            body,
+        ));
     };
     let key = key(&group.namespace, &names.snapshot);
     if content.snapshot_key() != key {
@@ -67,7 +71,7 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
     }
     let Some(snapshot) = view.informers.snapshot(&key) else {
         let body = snapshot_body(view, group, of, member, &names);
-        return ask(Step::Create(Object::Snapshot(key), body));
+        return Some(create(Purpose::Member, Object::Snapshot(key), body));
     };
     // One that somebody has cut loose has its content still, and is not taken back.
     let ours = match snapshot.owner() {
@@ -87,14 +91,15 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         if bound && view.learnt(&snapshot.object()).is_none() {
             return Some(read(snapshot.object()));
         }
-        return ask(Step::Patch(content.object(), bind(&content, &snapshot)));
+        let body = bind(&content, &snapshot);
+        return Some(patch(Purpose::Member, content.object(), body));
     }
     if snapshot.bound().is_none() {
         let mut change = Map::new();
         let name = (&*content.name).into();
         change.insert("boundVolumeSnapshotContentName".to_owned(), name);
-        let patch = status(&snapshot.version, change);
-        return ask(Step::PatchStatus(snapshot.object(), patch));
+        let body = status(&snapshot.version, change);
+        return Some(patch_status(Purpose::Member, snapshot.object(), body));
     }
     // Once: later answers of the driver are known to the sidecar alone.
     if content
@@ -102,8 +107,8 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         .as_deref()
         .is_none_or(|status| !status.is_taken)
     {
-        let patch = status(&content.version, taken(of, member));
-        return ask(Step::PatchStatus(content.object(), patch));
+        let body = status(&content.version, taken(of, member));
+        return Some(patch_status(Purpose::Member, content.object(), body));
     }
     None
 }

@@ -11,9 +11,9 @@ use super::{Controller, Failed, Informed, Notice, outcome};
 use crate::model::{Content, Group, GroupContent, GroupSource, Snapshot, Text};
 use crate::plan::complaint::{Complaint, Record};
 use crate::plan::in_flight::Key;
+use crate::plan::request::{self, Object, Request, Write, read};
 use crate::plan::silent::Silence;
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Learnt, Next, Purpose, View, read};
+use crate::plan::view::{Learnt, Next, Purpose, View};
 use crate::plan::{claim, content as contents, group, snapshot, status};
 
 /// More requests than an attempt needs, on a group with as many members as anybody has.
@@ -34,7 +34,6 @@ pub struct Attempt {
     /// The newest that is known of the object, so that events can tell of one that is gone.
     pub(super) subject: Option<Subject>,
     pub(super) learnt: Vec<(Object, Learnt)>,
-    pub(super) asked: Option<Purpose>,
     /// What has to be read before anything else: it has changed since it was read.
     pub(super) reread: Option<Object>,
     /// What a request that failed means, which users are not told yet.
@@ -65,7 +64,6 @@ impl Attempt {
             key: key.clone(),
             subject: None,
             learnt: Vec::new(),
-            asked: None,
             reread: None,
             untold: None,
             conflicts: 0,
@@ -128,11 +126,6 @@ impl Attempt {
         }
         same
     }
-
-    fn ask(&mut self, step: Step, purpose: Purpose) -> Step {
-        self.asked = Some(purpose);
-        step
-    }
 }
 
 impl Controller {
@@ -141,7 +134,7 @@ impl Controller {
         attempt: &mut Attempt,
         informers: Informed<'_>,
         now: Timestamp,
-    ) -> Option<Step> {
+    ) -> Option<Request> {
         if let Some(complaint) = attempt.untold.take() {
             return self.fail(attempt, *complaint, now);
         }
@@ -164,11 +157,15 @@ impl Controller {
                 attempt.done()
             }
             Next::Fail(complaint) => self.fail(attempt, *complaint, now),
-            Next::Ask(step, purpose) => {
-                if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
+            Next::Ask(request) => {
+                if let Request::Write(Write {
+                    object: Object::Claim(claim),
+                    ..
+                }) = &*request
+                {
                     self.in_flight.claims.begin(claim);
                 }
-                Some(attempt.ask(step, purpose))
+                Some(*request)
             }
         }
     }
@@ -225,7 +222,7 @@ impl Controller {
         attempt: &mut Attempt,
         complaint: Complaint,
         now: Timestamp,
-    ) -> Option<Step> {
+    ) -> Option<Request> {
         self.in_flight.failed(&attempt.key, &complaint.triggers);
         match &attempt.subject {
             Some(subject)
@@ -238,8 +235,8 @@ impl Controller {
             }
             Some(subject) => {
                 if let Some((of, patch)) = subject.failing(&complaint, now) {
-                    let step = Step::PatchStatus(of, patch);
-                    return Some(attempt.ask(step, Purpose::Complain(Box::new(complaint))));
+                    let purpose = Purpose::Complain(Box::new(complaint));
+                    return Some(Request::Write(request::status(purpose, of, patch)));
                 }
                 // What the status says already was told when it was written.
                 match (complaint.record, subject) {

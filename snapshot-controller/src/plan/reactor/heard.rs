@@ -1,48 +1,43 @@
-//! What answers to requests mean for an attempt.
+//! What replies mean for an attempt.
+
+use sidecar::controller::request::Body;
 
 use super::attempt::{Attempt, CONFLICTS, Over, Subject, driver, driver_of_group};
 use super::{Controller, Informed, News, outcome, wake};
 use crate::plan::in_flight::Key;
-use crate::plan::step::{Answer, ApiError, Object, Refusal, Step};
+use crate::plan::request::{ApiError, Object, Refusal, Reply, Write};
 use crate::plan::view::{Learnt, Purpose};
 
 impl Controller {
     pub(super) fn heard(
         &mut self,
         attempt: &mut Attempt,
-        step: &Step,
-        answer: Answer,
+        reply: Reply,
         informers: Informed<'_>,
         due: &mut News,
     ) {
-        let Some(purpose) = attempt.asked.take() else {
-            return;
-        };
-        if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
-            let unknown = matches!(&answer, Answer::Refused(error) if error.is_unknown());
-            let waiting = self.in_flight.claims.end(claim, unknown);
-            due.wakes.extend(waiting.into_iter().map(wake));
-        }
-        match (answer, purpose) {
-            (Answer::Read(json), Purpose::Read(object)) => {
+        match reply {
+            Reply::Get(object, Ok(found)) => {
                 due.wakes
                     .extend(concerned(&object, attempt, informers).map(wake));
-                self.learns(attempt, object, Learnt::Read(json));
+                self.learns(attempt, object, Learnt::Read(found));
             }
-            (Answer::Refused(error), Purpose::Read(object)) => {
-                self.unread(attempt, object, error, informers);
-            }
-            (Answer::Done | Answer::Read(_), purpose) => {
-                attempt.forgets_what_it_wrote(step);
-                self.succeeded(attempt, purpose, informers);
-            }
-            (Answer::Refused(error), purpose) => {
-                if error.is_unknown() {
-                    // It may have been applied. An attempt that goes on, because its VolumeSnapshot was
-                    // deleted meanwhile, would let that go before the content that this has bound.
-                    attempt.forgets_what_it_wrote(step);
+            Reply::Get(object, Err(error)) => self.unread(attempt, object, error, informers),
+            Reply::Write(write, result) => {
+                let unknown = result.as_ref().is_err_and(ApiError::is_unknown);
+                if let Object::Claim(claim) = &write.object {
+                    let waiting = self.in_flight.claims.end(claim, unknown);
+                    due.wakes.extend(waiting.into_iter().map(wake));
                 }
-                refused(attempt, step, purpose, error);
+                // A request of unknown outcome may have been applied. An attempt that goes on, because its
+                // VolumeSnapshot was deleted meanwhile, would let that go before the content that this has bound.
+                if result.is_ok() || unknown {
+                    attempt.learnt.retain(|(of, _)| *of != write.object);
+                }
+                match result {
+                    Ok(_) => self.succeeded(attempt, write.purpose, informers),
+                    Err(error) => refused(attempt, write, error),
+                }
             }
         }
         due.notices.append(&mut attempt.notices);
@@ -100,14 +95,6 @@ impl Controller {
     }
 }
 
-impl Attempt {
-    /// What was read before a write is not so any more.
-    fn forgets_what_it_wrote(&mut self, step: &Step) {
-        let written = written(step);
-        self.learnt.retain(|(of, _)| Some(of) != written.as_ref());
-    }
-}
-
 /// Whose attempt has to look at what another one's has read: no watch will tell of it any more.
 fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<Key> {
     let key = match object {
@@ -127,51 +114,39 @@ fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<K
 }
 
 /// Somebody else was first, or the request failed.
-fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
-    let stale = match (error.refusal, step) {
-        (Refusal::NotFound, Step::Patch(of, _) | Step::PatchStatus(of, _))
-            if attempt.key.object() == *of =>
+fn refused(attempt: &mut Attempt, write: Write, error: ApiError) {
+    let stale = match error.refusal {
+        Refusal::NotFound
+            if matches!(write.body, Body::Patch(..)) && attempt.key.object() == write.object =>
         {
             // Its deletion is on its way as an event.
             attempt.over = Some(Over::Done);
             return;
         }
         // It has changed, is gone, or is there already, and no watch has told of that yet.
-        (Refusal::Conflict | Refusal::NotFound | Refusal::AlreadyExists, step) => written(step),
-        (Refusal::Unknown | Refusal::Forbidden | Refusal::Other, _) => None,
+        Refusal::Conflict | Refusal::NotFound | Refusal::AlreadyExists => true,
+        Refusal::Unknown | Refusal::Forbidden | Refusal::Other => false,
     };
-    if let Some(object) = stale {
+    if stale {
         attempt.conflicts += 1;
         if attempt.conflicts <= CONFLICTS {
-            attempt.reread = Some(object)
+            attempt.reread = Some(write.object)
         } else {
             attempt.fail("writing", error.message)
         }
         return;
     }
-    if let Purpose::Complain(complaint) = purpose {
+    if let Purpose::Complain(complaint) = write.purpose {
         // The event tells, even if the status does not.
         return attempt.complain(*complaint);
     }
     let complaint = match &attempt.subject {
-        Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
-        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, step, &error),
+        Some(Subject::Snapshot(of)) => outcome::refusal(of, &write, &error),
+        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &write, &error),
         Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
     };
     match complaint {
         Some(complaint) => attempt.untold = Some(Box::new(complaint)),
         None => attempt.fail("writing", error.message),
-    }
-}
-
-/// The object that a step writes.
-pub(super) fn written(step: &Step) -> Option<Object> {
-    match step {
-        Step::Patch(of, _)
-        | Step::PatchStatus(of, _)
-        | Step::Create(of, _)
-        | Step::Delete(of, _) => Some(of.clone()),
-        Step::UpdateClaim(key, _) => Some(Object::Claim(key.clone())),
-        Step::Read(_) => None,
     }
 }

@@ -8,8 +8,8 @@ use super::{Controller, Informed, News, Notice, wake};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::{GroupHandle, Key};
+use crate::plan::request::Object;
 use crate::plan::settled::{content_is_settled, is_settled};
-use crate::plan::step::Object;
 
 impl Controller {
     pub(super) fn snapshot_changed(

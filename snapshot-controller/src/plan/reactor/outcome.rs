@@ -1,14 +1,14 @@
-//! What steps that have come to their end tell users.
+//! What users are told when a request succeeds or fails.
 
+use sidecar::controller::request::Object as _;
 use sidecar::snapshot::{CONTENT, GROUP_CONTENT, GROUP_SNAPSHOT, SNAPSHOT};
 
 use super::attempt::Subject;
-use super::heard::written;
 use super::{About, Event, Notice};
 use crate::model::{Group, Snapshot, Text};
 use crate::plan::complaint::{Complaint, unwritten};
 use crate::plan::operation::{Operation, Operations};
-use crate::plan::step::{ApiError, Step};
+use crate::plan::request::{ApiError, Write};
 use crate::plan::view::{Progress, Purpose};
 
 impl Subject {
@@ -89,11 +89,10 @@ pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
             });
             created.into_iter().chain(ready).collect()
         }
-        Purpose::Read(_)
-        | Purpose::Finalizers
+        Purpose::Finalizers
         | Purpose::DefaultClass
-        | Purpose::Protect(_)
-        | Purpose::Release(_)
+        | Purpose::Protect
+        | Purpose::Release
         | Purpose::Bind
         | Purpose::Announce
         | Purpose::Delete
@@ -144,23 +143,19 @@ pub(super) fn samples(
 }
 
 /// What users are told if a request failed for good; `None` where that is for the log alone.
-pub(super) fn refusal(
-    snapshot: &Snapshot,
-    purpose: &Purpose,
-    error: &ApiError,
-) -> Option<Complaint> {
+pub(super) fn refusal(snapshot: &Snapshot, write: &Write, error: &ApiError) -> Option<Complaint> {
     let key = snapshot.key();
     let wrapped = unwritten(&key, error);
-    Some(match purpose {
+    Some(match &write.purpose {
         Purpose::Finalizers => Complaint::event(
             "SnapshotFinalizerError",
             format!("Failed to check and update snapshot: {wrapped}"),
         ),
-        Purpose::Protect(claim) => {
-            let (_, name) = claim.split_once('/').unwrap_or_default();
+        Purpose::Protect => {
+            let (_, name) = write.object.key().split_once('/').unwrap_or_default();
             Complaint::uncreated(unwritten(name, error))
         }
-        Purpose::Release(_) => Complaint::event(
+        Purpose::Release => Complaint::event(
             "ErrorPVCFinalizer",
             "Error check and remove PVC Finalizer for VolumeSnapshot",
         ),
@@ -188,7 +183,6 @@ pub(super) fn refusal(
         Purpose::DefaultClass
         | Purpose::Announce
         | Purpose::Unprotect
-        | Purpose::Read(_)
         | Purpose::Complain(_)
         | Purpose::Member
         | Purpose::ContentFinalizer => return None,
@@ -198,13 +192,12 @@ pub(super) fn refusal(
 /// The same about a group.
 pub(super) fn refusal_of_group(
     group: &Group,
-    purpose: &Purpose,
-    step: &Step,
+    write: &Write,
     error: &ApiError,
 ) -> Option<Complaint> {
     let key = group.key();
     let wrapped = unwritten(&key, error);
-    Some(match purpose {
+    Some(match &write.purpose {
         Purpose::Finalizers => Complaint::event(
             "GroupSnapshotFinalizerError",
             format!("Failed to check and update group snapshot: {wrapped}"),
@@ -228,7 +221,7 @@ pub(super) fn refusal_of_group(
             "Failed to delete group snapshot content API object",
         ),
         Purpose::Member if group.deleting => {
-            let member = written(step).map(|of| of.key().clone()).unwrap_or_default();
+            let member = write.object.key();
             let message = format!(
                 "failed to delete snapshot API object {member} part of group snapshot {key}: {error}"
             );
@@ -239,11 +232,10 @@ pub(super) fn refusal_of_group(
             format!("GroupSnapshot status update failed, {wrapped}"),
         ),
         Purpose::DefaultClass
-        | Purpose::Protect(_)
-        | Purpose::Release(_)
+        | Purpose::Protect
+        | Purpose::Release
         | Purpose::Announce
         | Purpose::Unprotect
-        | Purpose::Read(_)
         | Purpose::Complain(_)
         | Purpose::ContentFinalizer => return None,
     })

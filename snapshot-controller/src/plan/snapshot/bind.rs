@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Decision, class, fail, follow, misbound, missing, protect};
 use crate::model::{Content, ContentSource, Snapshot, Text};
 use crate::plan::complaint::Complaint;
-use crate::plan::step::{Object, Step};
+use crate::plan::request::{Object, patch};
 use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until the VolumeSnapshot shows what the content of this name does.
@@ -50,9 +50,9 @@ fn bind(snapshot: &Snapshot, content: &Content) -> Next {
     if let (Some(class), Some(spec)) = (&snapshot.class, spec.as_object_mut()) {
         spec.insert("volumeSnapshotClassName".to_owned(), (&**class).into());
     }
-    let patch = json!({
+    let body = json!({
         "metadata": {"resourceVersion": &*content.version},
         "spec": spec,
     });
-    Next::Ask(Step::Patch(content.object(), patch), Purpose::Bind)
+    patch(Purpose::Bind, content.object(), body)
 }

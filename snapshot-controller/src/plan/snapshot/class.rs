@@ -9,8 +9,8 @@ use sidecar::log::quote;
 use super::{Decision, fail};
 use crate::model::{Class, Snapshot, Text};
 use crate::plan::complaint::{Complaint, RequeueTrigger};
+use crate::plan::request::{Object, patch};
 use crate::plan::snapshot::create::Origin;
-use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
 
 /// A class and its name.
@@ -75,12 +75,11 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let defaults = view.informers.default_classes(&csi.driver);
     let name = only_default(&defaults, "snapshot class");
     let name = name.map_err(|error| refuse(error, RequeueTrigger::AnyClass))?;
-    let patch = json!({
+    let body = json!({
         "metadata": {"resourceVersion": &*snapshot.version},
         "spec": {"volumeSnapshotClassName": &*name},
     });
-    let step = Step::Patch(snapshot.object(), patch);
-    Ok(Next::Ask(step, Purpose::DefaultClass))
+    Ok(patch(Purpose::DefaultClass, snapshot.object(), body))
 }
 
 /// The class that is the only default of its driver.

@@ -12,7 +12,7 @@ use super::class::Chosen;
 use super::{Decision, body, fail};
 use crate::model::{Claim, Csi, Phase, Snapshot, Text, Uid, Volume, key};
 use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
-use crate::plan::step::{Object, Step};
+use crate::plan::request::{self, Object};
 use crate::plan::view::{Next, Purpose, View};
 use crate::plan::{claim, secret};
 
@@ -159,10 +159,7 @@ pub(super) fn decide(
     };
     let (name, content) = body::content(parts);
     let purpose = Purpose::Create { nowhere };
-    Ok(Next::Ask(
-        Step::Create(Object::Content(name), content),
-        purpose,
-    ))
+    Ok(request::create(purpose, Object::Content(name), content))
 }
 
 /// What the driver of the class knows the volume by.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sidecar::controller::request::Object as _;
 use sidecar::snapshot::{
     BEING_DELETED, CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, YES,
 };
@@ -13,8 +14,8 @@ use super::{Decision, fail, finalizers};
 use crate::model::{Content, Policy, Snapshot};
 use crate::plan::claim;
 use crate::plan::complaint::{Complaint, RequeueTrigger};
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View, read};
+use crate::plan::request::{Object, delete, patch, read};
+use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until nothing of ours holds the VolumeSnapshot.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
@@ -45,13 +46,12 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let deletes = |content: &Arc<Content>| content.policy == Policy::Delete;
     if let Some(content) = &content {
         unless_restoring(view, snapshot)?;
-        if let Some(patch) = mark(content) {
-            let step = Step::Patch(content.object(), patch);
-            return Ok(Next::Ask(step, Purpose::Announce));
+        if let Some(body) = mark(content) {
+            return Ok(patch(Purpose::Announce, content.object(), body));
         }
         if deletes(content) && !content.deleting {
-            let step = Step::Delete(content.object(), content.exactly());
-            return Ok(Next::Ask(step, Purpose::Delete));
+            let (uid, version) = (&content.uid, &content.version);
+            return Ok(delete(Purpose::Delete, content.object(), uid, version));
         }
     }
     if let Some(claim) = snapshot
@@ -73,9 +73,8 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     if left.clone().count() == snapshot.finalizers.len() {
         return Ok(Next::Done);
     }
-    let patch = finalizers(&snapshot.version, left);
-    let step = Step::Patch(snapshot.object(), patch);
-    Ok(Next::Ask(step, Purpose::Unprotect))
+    let body = finalizers(&snapshot.version, left);
+    Ok(patch(Purpose::Unprotect, snapshot.object(), body))
 }
 
 /// The patch after which a content is told, and held if it is to be deleted: one that nothing holds,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::status;
 use crate::model::{Content, Group, Snapshot, Source, key};
 use crate::plan::group::members::owner;
-use crate::plan::step::{Object, Step};
+use crate::plan::request::{Object, patch, patch_status};
 use crate::plan::view::{Learnt, Next, Progress, Purpose, View};
 
 /// The group snapshot that `content` leads to, if there is one by now.
@@ -43,12 +43,12 @@ pub(super) fn names(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> 
 pub(super) fn join(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Next> {
     let group = of(view, snapshot, content).filter(|_| !is_named(snapshot))?;
     if is_to_own(&group, snapshot) {
-        let step = Step::Patch(snapshot.object(), owned(snapshot, &group)?);
-        return Some(Next::Ask(step, Purpose::Member));
+        let body = owned(snapshot, &group)?;
+        return Some(patch(Purpose::Member, snapshot.object(), body));
     }
-    let (patch, _) = status::follow(snapshot, content, Some(&group.name))?;
-    let step = Step::PatchStatus(snapshot.object(), patch);
-    Some(Next::Ask(step, Purpose::Status(Progress::default())))
+    let (body, _) = status::follow(snapshot, content, Some(&group.name))?;
+    let purpose = Purpose::Status(Progress::default());
+    Some(patch_status(purpose, snapshot.object(), body))
 }
 
 /// The patch after which the group owns the VolumeSnapshot, beside who does already.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
 use sidecar::controller::CallError;
-use sidecar::controller::request::{Body, Patch};
+use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
-use snapshot_controller::plan::step as asked;
+use snapshot_controller::plan::request as asked;
 use snapshotter::model::{Content, Kind, Policy, Source, Status};
 use snapshotter::plan::request::{Call, Called, Purpose, Request, StatusWrite};
 
@@ -110,24 +110,25 @@ impl Mutant {
     }
 
     /// What a controller makes of its decision. `other`: the UID of some VolumeSnapshot.
-    pub(super) fn wants_of_member(self, step: asked::Step, other: Option<Text>) -> asked::Step {
-        match (self, step) {
-            (Self::BindsWrongly, asked::Step::Patch(of @ asked::Object::Content(_), mut body)) => {
+    pub(super) fn wants_of_member(self, write: &mut asked::Write, other: Option<Text>) {
+        let Body::Patch(part, Patch::Merge(body)) = &mut write.body else {
+            return;
+        };
+        match (self, &write.object, part) {
+            (Self::BindsWrongly, asked::Object::Content(_), Part::Main) => {
                 if let (Some(uid), Some(other)) =
                     (body["spec"]["volumeSnapshotRef"].get_mut("uid"), other)
                 {
                     *uid = (&*other).into();
                 }
-                asked::Step::Patch(of, body)
             }
-            (Self::MixesMembersUp, asked::Step::PatchStatus(of, mut body)) => {
+            (Self::MixesMembersUp, _, Part::Status) => {
                 let handle = &mut body["status"]["snapshotHandle"];
                 if let Some(group) = handle.as_str().and_then(|one| one.strip_suffix(".2")) {
                     *handle = format!("{group}.1").into();
                 }
-                asked::Step::PatchStatus(of, body)
             }
-            (_, step) => step,
+            _ => {}
         }
     }
 
