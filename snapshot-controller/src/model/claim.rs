@@ -5,7 +5,7 @@
 
 use super::{Text, Uid};
 
-/// What is read of a claim. The key under which it is cached has its name.
+/// The fields that decisions need of a claim. The key under which it is cached has its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// `metadata.uid`

@@ -2,7 +2,7 @@
 
 use super::{Policy, Text};
 
-/// What is read of a VolumeSnapshotClass. Parameters are the sidecar's, except for the Secret that
+/// The fields that decisions need of a VolumeSnapshotClass. Parameters are the sidecar's, except for the Secret that
 /// contents are told about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {

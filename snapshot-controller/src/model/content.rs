@@ -5,7 +5,7 @@ use sidecar::snapshot::CONTENT_BOUND;
 
 use super::{Failure, List, Policy, Snapshot, SnapshotRef, Text, key};
 
-/// What is read of a VolumeSnapshotContent. Handles of snapshots are the sidecar's.
+/// The fields that decisions need of a VolumeSnapshotContent. Handles of snapshots are the sidecar's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `metadata.name`
@@ -53,7 +53,7 @@ pub enum ContentSource {
     Unclear,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentStatus {
     /// `creationTime`, nanoseconds since 1970.

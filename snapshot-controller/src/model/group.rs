@@ -4,7 +4,7 @@ use sidecar::snapshot::{GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND};
 
 use super::{Class, ContentSource, Failure, List, Policy, SnapshotRef, Text, key};
 
-/// What is read of a VolumeGroupSnapshot.
+/// The fields that decisions need of a VolumeGroupSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// `metadata.namespace`
@@ -39,7 +39,7 @@ pub enum GroupSource {
     Unclear,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupStatus {
     /// `boundVolumeGroupSnapshotContentName`
@@ -52,7 +52,7 @@ pub struct GroupStatus {
     pub error: Option<Failure>,
 }
 
-/// What is read of a VolumeGroupSnapshotContent.
+/// The fields that decisions need of a VolumeGroupSnapshotContent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupContent {
     /// `metadata.name`
@@ -83,7 +83,7 @@ pub struct GroupContent {
     pub status: Option<Box<GroupContentStatus>>,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupContentStatus {
     /// `volumeGroupSnapshotHandle`
@@ -113,7 +113,7 @@ pub struct Member {
     pub restore_size: Option<i64>,
 }
 
-/// What is read of a VolumeGroupSnapshotClass: the same as of the class of single snapshots, whose
+/// The fields that decisions need of a VolumeGroupSnapshotClass: the same as of the class of single snapshots, whose
 /// parameters have other names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupClass(pub Class);

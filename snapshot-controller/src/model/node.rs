@@ -2,7 +2,7 @@
 
 use super::Pairs;
 
-/// What is read of a Node. The name is the key under which it is cached.
+/// The fields that decisions need of a Node. The name is the key under which it is cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.labels`

@@ -5,7 +5,7 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE, 
 
 use super::{List, Text, key};
 
-/// What is read of a VolumeSnapshot.
+/// The fields that decisions need of a VolumeSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// `metadata.namespace`
@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub status: Option<Box<SnapshotStatus>>,
 }
 
-/// What is read of `metadata.ownerReferences`.
+/// The fields that decisions need of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     /// All of them as JSON: a list may only be replaced.
@@ -51,7 +51,7 @@ pub enum Source {
     Unclear,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotStatus {
     /// `boundVolumeSnapshotContentName`

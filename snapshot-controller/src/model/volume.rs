@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::Text;
 
-/// What is read of a PersistentVolume. The name is the key under which it is cached.
+/// The fields that decisions need of a PersistentVolume. The name is the key under which it is cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// `spec.csi`
@@ -17,7 +17,7 @@ pub struct Volume {
     pub affinity: Option<Text>,
 }
 
-/// What is read of `spec.csi`.
+/// The fields that decisions need of `spec.csi`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Csi {
     /// `driver`
@@ -34,7 +34,7 @@ impl Csi {
     }
 }
 
-/// What is read of `spec.claimRef`.
+/// The fields that decisions need of `spec.claimRef`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRef {
     /// `namespace`

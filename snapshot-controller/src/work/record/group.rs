@@ -20,7 +20,7 @@ use crate::model::{
 /// A VolumeGroupSnapshot on the wire.
 type GroupWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
 
-/// What is read of `spec`.
+/// The fields that decisions need of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SpecWire<'a> {
@@ -39,7 +39,7 @@ struct SourceWire<'a> {
     volume_group_snapshot_content_name: Option<lean::Text<'a>>,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusWire<'a> {

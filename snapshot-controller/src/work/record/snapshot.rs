@@ -64,7 +64,7 @@ struct OwnerWire<'a> {
     uid: Option<lean::Text<'a>>,
 }
 
-/// What is read of `spec`.
+/// The fields that decisions need of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct SpecWire<'a> {
@@ -83,7 +83,7 @@ struct SourceWire<'a> {
     volume_snapshot_content_name: Option<lean::Text<'a>>,
 }
 
-/// What is read of `status`.
+/// The fields that decisions need of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct StatusWire<'a> {
