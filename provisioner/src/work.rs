@@ -7,8 +7,8 @@
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `informers` | caches, and what their changes are to the controller |
-//! | `executor` | what steps are carried out with |
-//! | `step`, `ownership`, `volume` | the single steps for claims, also of node deployment, and for volumes |
+//! | `executor` | what requests and steps are carried out with |
+//! | `step`, `ownership` | the single steps for claims, also of node deployment |
 //! | `holders` | which PersistentVolumes have which volumes |
 //! | `telling` | what the controller has to say |
 //! | `journal` | the provisioning journal at the API server |
@@ -34,4 +34,3 @@ pub mod protection;
 pub mod record;
 mod step;
 mod telling;
-mod volume;

@@ -4,19 +4,19 @@
 //! simulation runs exactly this function. The volume goes first, in the storage system, and only
 //! then the object that is all anybody knows of it.
 
-use std::collections::BTreeMap;
-
 use csi_proto::csi::DeleteVolumeRequest;
 use serde_json::{Value, json};
+use sidecar::controller::request::{Body, Part, Patch, SecretError};
+use sidecar::controller::{self, CallError};
 use sidecar::csi::Migrated;
 
 use super::Driver;
-use super::outcome::{ApiError, RpcError};
+use super::outcome::ApiError;
 use super::reach::reaches;
+use super::request::{Call, Called, Purpose, Reply, Request, Secrets, Write};
 use crate::keys::VOLUME_FINALIZER;
 use crate::model::{
-    Class, FinalizerAction, Owner, Pairs, Reclaim, SecretRef, Source, Text, Volume, VolumeDetail,
-    VolumePhase,
+    Class, FinalizerAction, Owner, Pairs, Reclaim, Source, Text, Volume, VolumeDetail, VolumePhase,
 };
 
 mod failure;
@@ -43,57 +43,16 @@ pub struct View<'a> {
     pub node: Option<&'a Pairs>,
 }
 
-/// The one next thing to do, complete in every detail.
-#[derive(Debug, PartialEq)]
+/// The one next thing to do.
 pub enum Step {
     /// Nothing is left to do.
     Done,
     /// The volume is on another node: the process there deletes it.
     Ignored,
-    /// Strategic merge patch of the volume: adds or removes the finalizer.
-    FinalizerAction(Value),
-    /// GET of a Secret.
-    LoadSecret(SecretRef),
-    /// `DeleteVolume`; and whether it is counted as one for a volume of an in-tree plugin.
-    Delete(Box<DeleteVolumeRequest>, Migrated),
-    /// DELETE of the object if it still has this UID.
-    Remove {
-        /// `metadata.uid`
-        uid: Text,
-    },
-    /// Strategic merge patch of the volume: removes the finalizer.
-    Release(Value),
+    /// This request.
+    Ask(Request),
     /// This attempt cannot go on.
     Fail(Failure),
-}
-
-impl Step {
-    /// The answer to it if it is not taken.
-    #[must_use]
-    pub fn unsent(&self, why: String) -> Answer {
-        if matches!(self, Self::Delete(..)) {
-            Answer::Failed(RpcError::unsent(why))
-        } else {
-            Answer::Refused(ApiError::local(why))
-        }
-    }
-}
-
-/// What came of a step.
-#[derive(Debug)]
-pub enum Answer {
-    /// The write was applied; the view shows its result from now on.
-    Written,
-    /// The API server refused, or did not answer.
-    Refused(ApiError),
-    /// The Secret.
-    Secret(BTreeMap<String, String>),
-    /// The Secret has a value that is not UTF-8.
-    SecretNotText,
-    /// The volume is gone from the storage system.
-    Deleted,
-    /// The call failed.
-    Failed(RpcError),
 }
 
 /// Which reading of the volume an attempt goes on with.
@@ -110,10 +69,11 @@ pub enum Refresh {
 /// One attempt on a PersistentVolume: what was learnt and done so far that the object does not
 /// show. A crash loses it, and nothing with it: DeleteVolume of a volume that is gone succeeds.
 pub struct Attempt {
+    name: Text,
     uid: Option<Text>,
     /// What was due for the finalizer of a volume that stays.
     upkeep: Option<FinalizerAction>,
-    secrets: Option<BTreeMap<String, String>>,
+    secrets: Option<Secrets>,
     reached: Reached,
 }
 
@@ -127,10 +87,11 @@ enum Reached {
 }
 
 impl Attempt {
-    /// A new attempt on `volume`.
+    /// A new attempt on `volume`, which is called `name`.
     #[must_use]
-    pub fn new(volume: &Volume) -> Self {
+    pub fn new(name: &Text, volume: &Volume) -> Self {
         Self {
+            name: name.clone(),
             uid: uid(volume).cloned(),
             upkeep: upkeep(volume),
             secrets: None,
@@ -191,10 +152,11 @@ impl Attempt {
         match view.volume {
             Volume::NameOnly => Step::Done,
             Volume::Finalizer(due) if is_ours(&due.owner, view.driver) => {
-                Step::FinalizerAction(match due.action {
+                let patch = match due.action {
                     FinalizerAction::Add => adding(),
                     FinalizerAction::Remove => removing(),
-                })
+                };
+                self.write(Purpose::Upkeep, &due.uid, patch)
             }
             Volume::Finalizer(..) => Step::Done,
             Volume::Deletable(volume) if concerns(&volume.owner, view.driver) => {
@@ -207,12 +169,11 @@ impl Attempt {
     fn end(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
         match self.reached {
             Reached::Deleted if !volume.deleting => {
-                let uid = volume.uid.clone();
-                return Ok(Step::Remove { uid });
+                return Ok(self.write(Purpose::Remove, &volume.uid, Body::Delete(None)));
             }
             Reached::Deleted | Reached::Removed => {
                 return Ok(if volume.is_protected() {
-                    Step::Release(removing())
+                    self.write(Purpose::Release, &volume.uid, removing())
                 } else {
                     Step::Done
                 });
@@ -222,7 +183,7 @@ impl Attempt {
         if matches!(volume.reclaim, Reclaim::Retain | Reclaim::Recycle) {
             let due = volume.is_protected() && is_ours(&volume.owner, view.driver);
             return Ok(if due {
-                Step::FinalizerAction(removing())
+                self.write(Purpose::Upkeep, &volume.uid, removing())
             } else {
                 Step::Done
             });
@@ -260,9 +221,9 @@ impl Attempt {
         }
         let reference = secret::reference(volume, view.class, view.driver)?;
         let secrets = match (reference, &self.secrets) {
-            (None, _) => BTreeMap::new(),
+            (None, _) => Secrets::new(),
             (Some(_), Some(secrets)) => secrets.clone(),
-            (Some(reference), None) => return Ok(Step::LoadSecret(reference)),
+            (Some(reference), None) => return Ok(Step::Ask(Request::Secret(reference))),
         };
         if let Some(node) = view.attached_to {
             return Err(Failure::Attached(volume.name.clone(), node.clone()));
@@ -274,41 +235,55 @@ impl Attempt {
             volume_id: source.handle.to_string(),
             secrets,
         };
-        let migrated = Migrated(volume.owner.in_tree);
-        Ok(Step::Delete(Box::new(request), migrated))
+        let call = controller::Call::new(request, Migrated(volume.owner.in_tree));
+        Ok(Step::Ask(Request::Call(Call::Delete(call))))
     }
 
-    /// Takes in what came of `step`.
+    /// A write of this volume.
+    fn write(&self, purpose: Purpose, uid: &Text, body: Body) -> Step {
+        Step::Ask(Request::Write(Write {
+            purpose,
+            object: self.name.clone(),
+            uid: Some(uid.clone()),
+            body,
+        }))
+    }
+
+    /// Takes in what came of a request.
     ///
     /// # Errors
     /// The attempt ends: says why.
-    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
-        match (step, answer) {
-            (Step::LoadSecret(_), Answer::Secret(secrets)) => self.secrets = Some(secrets),
+    pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Write(write, result) => self.written(write.purpose, result.map(drop))?,
+            Reply::Secret(_, Ok(secrets)) => self.secrets = Some(secrets),
             // The driver may do without; only it can tell.
-            (Step::LoadSecret(_), Answer::Refused(_)) => self.secrets = Some(BTreeMap::new()),
-            (Step::LoadSecret(reference), Answer::SecretNotText) => {
-                return Err(Failure::SecretNotText(reference.clone()));
+            Reply::Secret(_, Err(SecretError::Unread(_))) => self.secrets = Some(Secrets::new()),
+            Reply::Secret(secret, Err(SecretError::NotText)) => {
+                return Err(Failure::SecretNotText(secret));
             }
-            (Step::Delete(..), Answer::Deleted) => self.reached = Reached::Deleted,
-            (Step::Delete(..), Answer::Failed(error)) => return Err(Failure::Call(error)),
-            (Step::Remove { .. }, Answer::Written) => self.reached = Reached::Removed,
-            (Step::FinalizerAction(_) | Step::Release(_), Answer::Written) => {
-                self.reached = Reached::Over
+            Reply::Call(Called::Delete(_, Ok(_)), _) => self.reached = Reached::Deleted,
+            Reply::Call(Called::Delete(_, Err(error)), _) => {
+                let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
+                return Err(Failure::Call(error));
             }
-            // The object is gone, which is all that was wanted.
-            (
-                Step::FinalizerAction(_) | Step::Remove { .. } | Step::Release(_),
-                Answer::Refused(error),
-            ) if error.is_not_found() => self.reached = Reached::Over,
-            (Step::FinalizerAction(_), Answer::Refused(error)) => {
-                return Err(Failure::FinalizerAction(error));
-            }
-            (Step::Remove { .. }, Answer::Refused(error)) => return Err(Failure::Remove(error)),
-            (Step::Release(_), Answer::Refused(error)) => return Err(Failure::Release(error)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            (_, _) => {}
+            // The attempt goes on with what was read.
+            Reply::Get(..) => {}
+            Reply::Event(event) => match event {},
         }
+        Ok(())
+    }
+
+    fn written(&mut self, purpose: Purpose, result: Result<(), ApiError>) -> Result<(), Failure> {
+        self.reached = match (purpose, result) {
+            (Purpose::Remove, Ok(())) => Reached::Removed,
+            (Purpose::Upkeep | Purpose::Release, Ok(())) => Reached::Over,
+            // The object is gone, which is all that was wanted.
+            (_, Err(error)) if error.is_not_found() => Reached::Over,
+            (Purpose::Upkeep, Err(error)) => return Err(Failure::FinalizerAction(error)),
+            (Purpose::Remove, Err(error)) => return Err(Failure::Remove(error)),
+            (Purpose::Release, Err(error)) => return Err(Failure::Release(error)),
+        };
         Ok(())
     }
 }
@@ -364,15 +339,18 @@ fn is_due(volume: &VolumeDetail) -> bool {
 }
 
 /// Adds the finalizer to whatever others are there by then.
-#[must_use]
-pub fn adding() -> Value {
-    json!({ "metadata": { "finalizers": [VOLUME_FINALIZER] } })
+fn adding() -> Body {
+    patch(json!({ "finalizers": [VOLUME_FINALIZER] }))
 }
 
 /// Removes the finalizer and no other.
-#[must_use]
-pub fn removing() -> Value {
-    json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] } })
+pub(crate) fn removing() -> Body {
+    patch(json!({ "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] }))
+}
+
+fn patch(metadata: Value) -> Body {
+    let patch = Patch::Strategic(json!({ "metadata": metadata }));
+    Body::Patch(Part::Main, patch)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ask` | steps as requests of the engine |
+//! | `ask` | requests for claims, and for PersistentVolumes, as requests of the engine |
 //! | `event` | what events make due |
 //! | `claim` | attempts for claims |
 //! | `ownership` | node deployment: claims that nobody has taken yet |
@@ -23,16 +23,16 @@ use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 
 use super::attached::Attached;
+use super::claim as claims;
 use super::edit::{Applied, Edit};
 use super::in_flight::{ClaimKey, InFlightState};
 use super::informers::Informers;
 use super::journal::{Intent, Journal};
 use super::outcome::{ApiError, RpcError};
 use super::ownership::{OwnershipRaces, Pace, Selection};
-use super::request::PinnedRequest;
+use super::request::{self, PinnedRequest, Request};
 use super::topology::TopologyIndex;
 use super::{Settings, fairness};
-use super::{claim as claims, delete};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
 
 mod ask;
@@ -129,7 +129,6 @@ pub enum Change<'a> {
 }
 
 /// One request or call.
-#[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each attempt under way, and most are of this variant"
@@ -148,20 +147,21 @@ pub enum Step {
     AskForRoom(GetCapacityRequest),
     /// GET and PUT of the claim: this node is selected, unless another one is.
     Take(Arc<Claim>, Text),
-    /// For the PersistentVolume of this name.
-    Volume {
-        /// What to do. Never the end of an attempt.
-        step: delete::Step,
-        /// Its name.
-        name: Text,
-        /// `metadata.uid`, if it is known.
-        uid: Option<Text>,
-    },
+    /// For a PersistentVolume.
+    Volume(Request),
     /// GET and PUT of a claim that was cloned: it loses its finalizer.
     Release(Edit),
 }
 
-/// What came of a step.
+/// A step, and what came of it.
+pub enum Reply {
+    /// For a PersistentVolume.
+    Volume(request::Reply),
+    /// Anything else.
+    Other(Step, Answer),
+}
+
+/// What came of a step that is not for a PersistentVolume.
 pub enum Answer {
     /// Of one for a claim.
     Claim(claims::Answer),
@@ -169,8 +169,6 @@ pub enum Answer {
     Room(Result<i64, RpcError>),
     /// What was found on the claim.
     Taken(Result<Selection, ApiError>),
-    /// Of one for a PersistentVolume; with the volume if a write was answered with it.
-    Volume(delete::Answer, Option<Arc<Volume>>),
     /// What the edit came to.
     Released(Result<Applied, ApiError>),
 }
@@ -293,17 +291,17 @@ impl Reactor for Provisioner {
         }
     }
 
-    fn answered(
-        &mut self,
-        attempt: &mut Attempt,
-        (step, answer): (Step, Answer),
-        informers: Informed<'_>,
-    ) -> Wakes {
+    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
         let mut due = Wakes::default();
-        match attempt {
-            Attempt::Claim(run) => self.claim_answered(run, &step, answer, informers, &mut due),
-            Attempt::Volume(run) => run.answered(&step, answer),
-            Attempt::Source(run) => run.answered(answer, &mut due),
+        match (attempt, reply) {
+            (Attempt::Claim(run), Reply::Other(step, answer)) => {
+                self.claim_answered(run, &step, answer, informers, &mut due);
+            }
+            (Attempt::Volume(run), Reply::Volume(reply)) => run.answered(reply, &mut due),
+            (Attempt::Source(run), Reply::Other(_, answer)) => run.answered(answer, &mut due),
+            // No attempt makes requests of the other kind.
+            (Attempt::Claim(_) | Attempt::Source(_), Reply::Volume(_))
+            | (Attempt::Volume(_), Reply::Other(..)) => {}
         }
         due
     }

@@ -1,27 +1,63 @@
-//! What CreateVolume is asked: settled once, and repeated word for word until there is an answer.
+//! What the provisioner asks of the API server and the driver.
 //!
-//! It outlives it: a driver that is asked again, maybe by another process, must see the same
-//! request.
+//! What CreateVolume is asked is settled once, and repeated word for word until there is an answer. It outlives
+//! the process: a driver that is asked again, maybe by another one, must see the same request.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{
     AccessMode as Access, AccessType, BlockVolume, MountVolume,
 };
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
-use csi_proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability, VolumeContentSource};
+use csi_proto::csi::{
+    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability, VolumeContentSource,
+};
 use serde::{Deserialize, Serialize};
+use sidecar::controller::request::{self, Requests};
 use sidecar::csi::access_mode::AccessMode;
 
-use super::Settings;
 use super::in_flight::Asked;
 use super::pv::PvTemplate;
 use super::topology::Requirement;
-use crate::model::{List, SecretRef, VolumeMode};
+use super::{Provisioner, Settings};
+use crate::model::{List, SecretRef, Text, Volume, VolumeMode};
 
-/// Values of a Secret, by key. Has no `Debug` of its own use: never to be logged.
-pub type Secrets = BTreeMap<String, String>;
+pub use sidecar::controller::request::Secrets;
+
+/// A request for the deletion of a PersistentVolume.
+pub type Request = request::Request<Provisioner>;
+/// What came of it.
+pub type Reply = request::Reply<Provisioner>;
+/// A write of a PersistentVolume.
+pub type Write = request::Write<Provisioner>;
+
+/// What a write of a PersistentVolume is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Adds or removes the finalizer of a volume that stays.
+    Upkeep,
+    /// The driver has deleted the volume: its object goes.
+    Remove,
+    /// The driver has deleted the volume: its object loses the finalizer.
+    Release,
+}
+
+sidecar::calls! {
+    Delete(DeleteVolumeRequest),
+}
+
+impl Requests for Provisioner {
+    /// The PersistentVolume of this name.
+    type Object = Text;
+    type Found = Arc<Volume>;
+    type Purpose = Purpose;
+    type Secret = SecretRef;
+    type Calls = Call;
+    type Event = Infallible;
+}
 
 /// Everything that is settled before the first CreateVolume, but for the values of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

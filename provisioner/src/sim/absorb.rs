@@ -1,75 +1,45 @@
 //! What the answers to own writes bring into the caches.
 
-use std::sync::Arc;
-
 use sidecar_testkit::sim::watch::{Versioned, key as key_of};
 
 use super::process::{Process, Written, keep};
 use super::run::World;
 use super::step::edit_of;
-use crate::model::{Claim, Text, Volume, VolumeDetail};
+use crate::model::{Claim, Text, VolumeDetail};
 use crate::plan::claim as claims;
-use crate::plan::delete;
-use crate::plan::reactor::{Answer, Step};
+use crate::plan::in_flight::Unsaved;
+use crate::plan::reactor::{Reply, Step};
+use crate::plan::request;
 
 impl World {
     /// Takes the result of an own write into the caches; `None` is a failure.
-    pub(super) fn absorb(
-        &mut self,
-        step: &Step,
-        answer: Answer,
-        written: Option<Written>,
-    ) -> Answer {
+    pub(super) fn absorb(&mut self, reply: &Reply, written: Option<Written>) {
         let (claim, volume) = match written {
             Some(Written::Claim(written)) => (Some(written), None),
             Some(Written::Volume(written)) => (None, Some(written)),
             None => (None, None),
         };
-        if let Some(edit) = edit_of(step) {
-            let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
-            self.process.absorb_claim(&name, claim);
-            return answer;
-        }
-        match (step, answer) {
-            (Step::Take(taken, _), answer) => {
-                self.process.absorb_claim(&taken.key(), claim);
-                answer
+        let process = &mut self.process;
+        match reply {
+            Reply::Volume(request::Reply::Write(write, _)) => {
+                process.absorb_volume(&write.object, volume);
             }
-            (
+            Reply::Other(Step::Take(taken, _), _) => process.absorb_claim(&taken.key(), claim),
+            Reply::Other(
                 Step::Claim {
-                    step: claims::Step::Save(unsaved),
-                    ..
-                },
-                answer,
-            ) => {
-                self.process.absorb_volume(&unsaved.name, volume);
-                answer
-            }
-            (
-                Step::Claim {
-                    step: claims::Step::LoadNamesake(name, _),
-                    ..
-                },
-                answer,
-            ) => {
-                self.process.absorb_volume(name, volume);
-                answer
-            }
-            (
-                Step::Volume {
                     step:
-                        delete::Step::FinalizerAction(_)
-                        | delete::Step::Remove { .. }
-                        | delete::Step::Release(_),
-                    name,
+                        claims::Step::Save(Unsaved { name, .. }) | claims::Step::LoadNamesake(name, _),
                     ..
                 },
-                Answer::Volume(answer, _),
-            ) => {
-                let current = self.process.absorb_volume(name, volume);
-                Answer::Volume(answer, current)
+                _,
+            ) => process.absorb_volume(name, volume),
+            Reply::Other(step, _) => {
+                if let Some(edit) = edit_of(step) {
+                    let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
+                    process.absorb_claim(&name, claim);
+                }
             }
-            (_, answer) => answer,
+            Reply::Volume(_) => {}
         }
     }
 }
@@ -89,30 +59,19 @@ impl Process {
         }
     }
 
-    /// The same of a volume. As it is now, if that was heard.
-    fn absorb_volume(
-        &mut self,
-        name: &Text,
-        written: Option<Versioned<VolumeDetail>>,
-    ) -> Option<Arc<Volume>> {
+    /// The same of a volume.
+    fn absorb_volume(&mut self, name: &Text, written: Option<Versioned<VolumeDetail>>) {
+        let forgets = self.mutant.forgets_own_writes();
         let slots = &mut self.informers.volumes.slots;
-        let (change, current) = match written {
+        let change = match written.filter(|_| !forgets) {
             Some((version, object)) => {
-                let current = Arc::new(self.mutant.keeps(&object));
-                let gone = object.deleting && object.finalizers.is_empty();
-                let change = if self.mutant.forgets_own_writes() || gone {
-                    slots.write_failed(&key_of(name))
-                } else {
-                    let kept = self.mutant.keeps(&object);
-                    slots.write_answered(&key_of(name), kept, version)
-                };
-                (change, Some(current))
+                let kept = self.mutant.keeps(&object);
+                slots.write_answered(&key_of(name), kept, version)
             }
-            None => (slots.write_failed(&key_of(name)), None),
+            None => slots.write_failed(&key_of(name)),
         };
         if let Some(change) = change {
             self.volume_changed(&change);
         }
-        current
     }
 }

@@ -49,8 +49,8 @@ impl World {
                 }
                 // The server has had it, or never will.
                 State::Sent(step) if released(&step).is_some() => {
-                    let answer = not_done(&step, refused());
-                    self.answer(index, step, answer);
+                    let state = State::Answered(not_done(step, refused()), None);
+                    self.process.attempts.enter(index, state);
                 }
                 state @ (State::Deciding
                 | State::Sent(_)
@@ -112,8 +112,7 @@ impl World {
         };
         running.state = match std::mem::replace(&mut running.state, State::Deciding) {
             State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => {
-                let answer = not_done(&step, refused());
-                State::Answered((step, answer), None)
+                State::Answered(not_done(step, refused()), None)
             }
             state @ (State::Deciding
             | State::Waiting(..)
@@ -138,7 +137,7 @@ impl World {
     /// A request that is under way when its process ends: applied now, later, or never.
     pub(super) fn outlive(&mut self, step: Step) {
         match (self.dice.below(3), step) {
-            (0, step) => drop(self.apply(&step)),
+            (0, step) => drop(self.apply(step)),
             (
                 1,
                 Step::Claim {

@@ -154,12 +154,14 @@ impl World {
         };
         let state = match self.process.journal().intend(intent, clock) {
             Ok(_) if self.mutant == Mutant::CallsEarly => {
-                State::Answered((step, reactor::Answer::Claim(claims::Answer::Done)), None)
+                let answer = reactor::Answer::Claim(claims::Answer::Done);
+                State::Answered(reactor::Reply::Other(step, answer), None)
             }
             Ok(ticket) => State::Waiting(step, Waiting::Journal(ticket)),
             Err(error) => {
                 let answer = claims::Answer::Unwritable(error);
-                State::Answered((step, reactor::Answer::Claim(answer)), None)
+                let answer = reactor::Answer::Claim(answer);
+                State::Answered(reactor::Reply::Other(step, answer), None)
             }
         };
         self.process.attempts.enter(index, state);

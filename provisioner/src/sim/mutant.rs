@@ -6,21 +6,24 @@
 )]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use csi_proto::csi::DeleteVolumeResponse;
 use jiff::Timestamp;
+use sidecar::controller::CallError;
+use sidecar::controller::request::Body;
 use tonic::Code;
 
 use super::informers::Informers;
 use super::process::Process;
 use super::run::rpc;
 use super::step::not_done;
-use crate::model::{Claim, Csi, Reclaim, Source, Volume, VolumeDetail};
+use crate::model::{Claim, Csi, Reclaim, Source, Text, Volume, VolumeDetail};
 use crate::plan::claim;
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
 use crate::plan::outcome::ApiError;
-use crate::plan::reactor::{Answer, Step};
+use crate::plan::reactor::{Answer, Key, Reply, Step};
+use crate::plan::request::{self, Call, Called, Purpose, Request, Write};
 use crate::plan::settings::Settings;
 
 mod caught;
@@ -165,17 +168,22 @@ impl Mutant {
         volume.keep()
     }
 
-    /// What a mutant makes of the answer to a step.
-    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
-        match (step, answer) {
-            (Step::Claim { step, .. }, Answer::Claim(answer)) => {
-                let answer = self.hears_create(self.reads(step, answer));
-                Answer::Claim(answer)
+    /// What a mutant makes of what came of a step.
+    pub(super) fn hears(self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Other(step, Answer::Claim(answer)) => {
+                let answer = match &step {
+                    Step::Claim { step, .. } => self.hears_create(self.reads(step, answer)),
+                    _ => answer,
+                };
+                Reply::Other(step, Answer::Claim(answer))
             }
-            (_, Answer::Volume(answer, volume)) => {
-                Answer::Volume(self.hears_delete(answer), volume)
+            Reply::Volume(request::Reply::Call(Called::Delete(call, Err(error)), took)) => {
+                let result = self.hears_delete(error);
+                let called = Called::Delete(call, result);
+                Reply::Volume(request::Reply::Call(called, took))
             }
-            (_, answer) => answer,
+            reply => reply,
         }
     }
 
@@ -230,9 +238,11 @@ impl Mutant {
     }
 
     /// What a mutant makes of a conflict, or of an object that is gone.
-    pub(super) fn hears_refusal(self, step: &Step, error: ApiError) -> Answer {
-        match (self, step) {
-            (Self::BelievesConflicts, Step::Claim { .. }) => Answer::Claim(claim::Answer::Done),
+    pub(super) fn hears_refusal(self, step: Step, error: ApiError) -> Reply {
+        match (self, &step) {
+            (Self::BelievesConflicts, Step::Claim { .. }) => {
+                Reply::Other(step, Answer::Claim(claim::Answer::Done))
+            }
             _ => not_done(step, error),
         }
     }
@@ -247,14 +257,17 @@ impl Mutant {
         self == Self::TakesEverything
     }
 
-    /// What a mutant makes of a decision.
-    pub(super) fn decides(self, step: Step, informers: &Informers) -> Step {
-        match step {
-            Step::Claim {
-                step,
-                claim,
-                intent,
-            } => {
+    /// What a mutant makes of a decision on `key`.
+    pub(super) fn decides(self, step: Step, key: &Key, informers: &Informers) -> Step {
+        match (step, key) {
+            (
+                Step::Claim {
+                    step,
+                    claim,
+                    intent,
+                },
+                _,
+            ) => {
                 let step = self.decides_claim(step, claim.class_name(), informers);
                 Step::Claim {
                     step,
@@ -262,11 +275,12 @@ impl Mutant {
                     intent,
                 }
             }
-            Step::Volume { step, name, uid } => {
-                let step = self.decides_volume(step, informers.volumes.get(&name));
-                Step::Volume { step, name, uid }
+            (Step::Volume(Request::Call(Call::Delete(call))), Key::Volume(name)) => {
+                let volume = informers.volumes.get(name);
+                let early = volume.and_then(|volume| self.ends_early(name, volume));
+                Step::Volume(early.unwrap_or(Request::Call(Call::Delete(call))))
             }
-            step => step,
+            (step, _) => step,
         }
     }
 
@@ -286,20 +300,25 @@ impl Mutant {
         }
     }
 
-    fn decides_volume(self, step: delete::Step, volume: Option<&Arc<Volume>>) -> delete::Step {
-        match (self, step, volume.map(|volume| &**volume)) {
-            (Self::RemovesFirst, delete::Step::Delete(..), Some(Volume::Deletable(volume))) => {
-                delete::Step::Remove {
-                    uid: volume.uid.clone(),
-                }
+    /// What a mutant writes instead of having the volume deleted.
+    fn ends_early(self, name: &Text, volume: &Volume) -> Option<Request> {
+        let uid = match volume {
+            Volume::Deletable(volume) if volume.is_protected() || self != Self::ReleasesFirst => {
+                &volume.uid
             }
-            (Self::ReleasesFirst, delete::Step::Delete(..), Some(Volume::Deletable(volume)))
-                if volume.is_protected() =>
-            {
-                delete::Step::Release(delete::removing())
-            }
-            (_, step, _) => step,
-        }
+            _ => return None,
+        };
+        let (purpose, body) = match self {
+            Self::RemovesFirst => (Purpose::Remove, Body::Delete(None)),
+            Self::ReleasesFirst => (Purpose::Release, delete::removing()),
+            _ => return None,
+        };
+        Some(Request::Write(Write {
+            purpose,
+            object: name.clone(),
+            uid: Some(uid.clone()),
+            body,
+        }))
     }
 
     /// What a mutant finds of the journal's objects while it opens it.
@@ -336,18 +355,16 @@ impl Mutant {
         answer
     }
 
-    /// What a mutant makes of the driver's answer to DeleteVolume.
-    fn hears_delete(self, answer: delete::Answer) -> delete::Answer {
+    /// What a mutant makes of the driver's refusal to delete a volume.
+    fn hears_delete(self, error: CallError) -> Result<DeleteVolumeResponse, CallError> {
         let believed = match self {
             Self::BelievesNotFound => Some(Code::NotFound),
             Self::BelievesTimeout => Some(Code::DeadlineExceeded),
             _ => None,
         };
-        match answer {
-            delete::Answer::Failed(error) if Some(error.code) == believed => {
-                delete::Answer::Deleted
-            }
-            answer => answer,
+        match error {
+            CallError::Failed(error) if Some(error.code) == believed => Ok(DeleteVolumeResponse {}),
+            error => Err(error),
         }
     }
 
@@ -357,13 +374,16 @@ impl Mutant {
     }
 }
 
-/// Whether the step creates a PersistentVolume.
-pub(super) fn is_save(step: &Step) -> bool {
+/// Whether the reply is to the creation of a PersistentVolume.
+pub(super) fn is_save(reply: &Reply) -> bool {
     matches!(
-        step,
-        Step::Claim {
-            step: claim::Step::Save(_),
-            ..
-        }
+        reply,
+        Reply::Other(
+            Step::Claim {
+                step: claim::Step::Save(_),
+                ..
+            },
+            _
+        )
     )
 }

@@ -19,7 +19,7 @@ use crate::model::{Claim, Pairs, VolumeDetail};
 use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::{Journal, Owner, Request, Ticket};
 use crate::plan::ownership::Pace;
-use crate::plan::reactor::{Answer, Change, Failed, Key, Setup, Step};
+use crate::plan::reactor::{Change, Failed, Key, Reply, Setup, Step};
 use crate::plan::request::PinnedRequest;
 use crate::plan::settings::{NodeDeployment, Protection};
 use crate::plan::topology::TopologyIndex;
@@ -224,12 +224,12 @@ impl Process {
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize, now: Instant) -> Option<Step> {
         self.attempts.now.instant = now;
-        let key = &self.attempts.running[index].key;
-        self.informers.hidden = self.mutant.hides(key, &self.resumed);
+        let key = self.attempts.running[index].key.clone();
+        self.informers.hidden = self.mutant.hides(&key, &self.resumed);
         let step = self.attempts.decide(index, &self.informers);
         self.informers.hidden = Default::default();
         match step {
-            Some(step) => Some(self.mutant.decides(step, &self.informers)),
+            Some(step) => Some(self.mutant.decides(step, &key, &self.informers)),
             None => {
                 self.end(index);
                 None
@@ -263,12 +263,12 @@ impl Process {
     }
 
     /// What came of the last step of attempt `index` reaches the controller.
-    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
+    pub(super) fn answer(&mut self, index: usize, reply: Reply) {
         let attempts = &mut self.attempts;
-        let answer = self.mutant.hears(&step, answer);
-        self.mutant.settles(&step, &answer, &mut attempts.reactor);
-        let saves = super::mutant::is_save(&step);
-        let due = attempts.answer(index, (step, answer), &self.informers);
+        let reply = self.mutant.hears(reply);
+        self.mutant.settles(&reply, &mut attempts.reactor);
+        let saves = super::mutant::is_save(&reply);
+        let due = attempts.answer(index, reply, &self.informers);
         if !(saves && self.mutant == Mutant::LeavesSaved) {
             attempts.take(due);
         }

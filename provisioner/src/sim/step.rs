@@ -14,11 +14,10 @@ use super::run::{Faults, World, lost, refused, rpc};
 use super::scene::zone;
 use super::server::refusal;
 use crate::plan::claim as claims;
-use crate::plan::delete;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answer, Attempt, Step};
-use crate::plan::request::{ContentSource, PinnedRequest};
+use crate::plan::reactor::{Answer, Attempt, Reply, Step};
+use crate::plan::request::{self, ContentSource, PinnedRequest, Purpose, Request};
 
 impl World {
     /// Something in the process advances.
@@ -80,19 +79,19 @@ impl World {
                     Some(_) => Refusal::Conflict,
                     None => Refusal::NotFound,
                 });
-                let answer = self.mutant.hears_refusal(&step, error);
+                let reply = self.mutant.hears_refusal(step, error);
                 self.process
                     .attempts
-                    .enter(index, State::Answered((step, answer), None));
+                    .enter(index, State::Answered(reply, None));
             }
             State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => self.send(index, step),
             State::Waiting(step, Waiting::Journal(ticket)) => {
                 self.await_journal(index, step, ticket)
             }
             State::Calling(step, id) => self.end_call(index, step, id),
-            State::Answered((step, answer), written) => {
-                let answer = self.absorb(&step, answer, written);
-                self.process.answer(index, step, answer);
+            State::Answered(reply, written) => {
+                self.absorb(&reply, written);
+                self.process.answer(index, reply);
             }
             State::Fenced => unreachable!("answered without being sent"),
         }
@@ -117,11 +116,12 @@ impl World {
         if self.faulty() && is_upkeep(&step) && self.dice.one_in(4) {
             self.attach_and_leave();
         }
-        let (answer, written) = match self.fate() {
-            Fate::Applied => self.apply(&step),
+        let taken = matches!(step, Step::Take(..));
+        let (reply, written) = match self.fate() {
+            Fate::Applied => self.apply(step),
             Fate::Unheard => {
-                self.apply(&step);
-                (not_done(&step, lost()), None)
+                let (reply, _) = self.apply(step);
+                (unheard(reply), None)
             }
             Fate::Lost | Fate::Late => {
                 if let Step::Release(edit) = &step
@@ -129,46 +129,47 @@ impl World {
                 {
                     self.removals.push(edit.clone());
                 }
-                (not_done(&step, lost()), None)
+                (not_done(step, lost()), None)
             }
-            Fate::Refused => (not_done(&step, refused()), None),
+            Fate::Refused => (not_done(step, refused()), None),
         };
-        let taken = matches!(step, Step::Take(..));
         self.process
             .attempts
-            .enter(index, State::Answered((step, answer), written));
+            .enter(index, State::Answered(reply, written));
         if taken && self.faulty() && self.dice.one_in(4) {
             self.race();
         }
     }
 
     /// The server applies what `step` asks for, or answers it.
-    pub(super) fn apply(&mut self, step: &Step) -> (Answer, Option<Written>) {
-        match step {
-            Step::Claim { step, .. } => {
+    pub(super) fn apply(&mut self, step: Step) -> (Reply, Option<Written>) {
+        let (answer, written) = match step {
+            Step::Volume(request) => {
+                let (reply, written) = self.apply_volume(request);
+                return (Reply::Volume(reply), written);
+            }
+            Step::Claim { ref step, .. } => {
                 let (answer, written) = self.apply_claim(step);
                 (Answer::Claim(answer), written)
             }
-            Step::Take(claim, node) => {
+            Step::Take(ref claim, ref node) => {
                 let force = self.mutant.takes_everything();
                 let (key, uid) = (claim.key(), &claim.uid);
                 let (selection, written) = self.server.select(&key, uid, node, force);
                 (Answer::Taken(Ok(selection)), written.map(Written::Claim))
             }
-            Step::Volume { step, name, uid } => {
-                let (answer, written) = self.apply_volume(name, uid.as_ref(), step);
-                (Answer::Volume(answer, None), written.map(Written::Volume))
-            }
-            Step::Release(edit) => {
+            Step::Release(ref edit) => {
                 let (result, written) = self.free(edit);
                 (Answer::Released(result), written.map(Written::Claim))
             }
             Step::AskForRoom(_) => unreachable!("no request"),
-        }
+        };
+        (Reply::Other(step, answer), written)
     }
 
     fn take_step(&mut self, index: usize, step: Step) {
-        match &step {
+        match step {
+            Step::Volume(request) => self.ask_for_volume(index, request),
             Step::Claim { .. } => self.take_claim_step(index, step),
             Step::AskForRoom(_) => {
                 let own = self.process.node.as_ref().map(|own| zone(&own.name));
@@ -176,46 +177,12 @@ impl World {
                 let room = Answer::Room(Ok(if full { 0 } else { 1 << 40 }));
                 self.answer(index, step, room);
             }
-            Step::Take(claim, _) => {
+            Step::Take(ref claim, _) => {
                 let key = key_of(&claim.key());
                 self.process.informers.claims.slots.begin_write(&key);
                 self.process.attempts.enter(index, State::Sent(step));
             }
-            Step::Volume {
-                step: asked, name, ..
-            } => match asked {
-                delete::Step::LoadSecret(_) => {
-                    let answer = match self.server.secret {
-                        true => delete::Answer::Secret(Default::default()),
-                        // A mutant does not do without.
-                        false if self.mutant == Mutant::NeedsSecrets => {
-                            delete::Answer::SecretNotText
-                        }
-                        false => delete::Answer::Refused(refusal(Refusal::NotFound)),
-                    };
-                    self.answer(index, step, Answer::Volume(answer, None));
-                }
-                delete::Step::Delete(request, _) => {
-                    let (name, id) = (name.clone(), request.volume_id.clone());
-                    self.begin_delete_call(index, step, &name, &id);
-                }
-                delete::Step::FinalizerAction(_)
-                    if self.mutant == Mutant::IgnoresFinalizerAction =>
-                {
-                    self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
-                }
-                delete::Step::FinalizerAction(_)
-                | delete::Step::Remove { .. }
-                | delete::Step::Release(_) => {
-                    let slots = &mut self.process.informers.volumes.slots;
-                    slots.begin_write(&key_of(name));
-                    self.process.attempts.enter(index, State::Sent(step));
-                }
-                delete::Step::Done | delete::Step::Ignored | delete::Step::Fail(_) => {
-                    self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
-                }
-            },
-            Step::Release(edit) => {
+            Step::Release(ref edit) => {
                 let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
                 self.process.informers.claims.slots.begin_write(&key);
                 self.process.attempts.enter(index, State::Sent(step));
@@ -301,14 +268,14 @@ impl World {
     pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
         self.process
             .attempts
-            .enter(index, State::Answered((step, answer), None));
+            .enter(index, State::Answered(Reply::Other(step, answer), None));
     }
 
     /// The driver answers, or the deadline expires.
     pub(super) fn end_call(&mut self, index: usize, step: Step, id: u64) {
-        match matches!(step, Step::Volume { .. }) {
-            true => self.end_delete_call(index, step, id),
-            false => self.end_create_call(index, step, id),
+        match step {
+            Step::Volume(Request::Call(call)) => self.end_delete_call(index, call, id),
+            step => self.end_create_call(index, step, id),
         }
     }
 }
@@ -321,7 +288,7 @@ pub(super) fn edit_of(step: &Step) -> Option<&Edit> {
             ..
         }
         | Step::Release(edit) => edit,
-        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Volume { .. } => {
+        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Volume(_) => {
             return None;
         }
     };
@@ -330,11 +297,7 @@ pub(super) fn edit_of(step: &Step) -> Option<&Edit> {
 
 /// Whether the step adds or removes the finalizer of a volume that stays.
 fn is_upkeep(step: &Step) -> bool {
-    let asked = match step {
-        Step::Volume { step, .. } => Some(step),
-        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Release(_) => None,
-    };
-    matches!(asked, Some(delete::Step::FinalizerAction(_)))
+    matches!(step, Step::Volume(Request::Write(write)) if write.purpose == Purpose::Upkeep)
 }
 
 /// The snapshot that the step frees.
@@ -347,19 +310,31 @@ pub(super) fn released(step: &Step) -> Option<&Edit> {
         Step::Claim { .. }
         | Step::AskForRoom(_)
         | Step::Take(..)
-        | Step::Volume { .. }
+        | Step::Volume(_)
         | Step::Release(_) => None,
     }
 }
 
 /// The request failed.
-pub(super) fn not_done(step: &Step, error: ApiError) -> Answer {
-    match step {
+pub(super) fn not_done(step: Step, error: ApiError) -> Reply {
+    let answer = match step {
+        Step::Volume(request) => return Reply::Volume(request.refused(error)),
         Step::Claim { .. } => Answer::Claim(claims::Answer::Refused(error)),
         Step::AskForRoom(_) => Answer::Room(Err(rpc(Code::Unavailable))),
         Step::Take(..) => Answer::Taken(Err(error)),
-        Step::Volume { .. } => Answer::Volume(delete::Answer::Refused(error), None),
         Step::Release(_) => Answer::Released(Err(error)),
+    };
+    Reply::Other(step, answer)
+}
+
+/// The reply is lost on its way.
+fn unheard(reply: Reply) -> Reply {
+    match reply {
+        Reply::Volume(request::Reply::Write(write, _)) => {
+            not_done(Step::Volume(Request::Write(write)), lost())
+        }
+        Reply::Other(step, _) => not_done(step, lost()),
+        reply @ Reply::Volume(_) => reply,
     }
 }
 
@@ -375,7 +350,7 @@ pub(super) fn prepared(running: &Running) -> Option<&Arc<PinnedRequest>> {
                 _,
             )
             | State::Answered(
-                (
+                Reply::Other(
                     Step::Claim {
                         step: claims::Step::Create(prepared, _),
                         ..

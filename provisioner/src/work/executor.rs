@@ -1,10 +1,16 @@
 //! What steps are carried out with, and which executor carries out which.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use sidecar::controller::Calls as _;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::kube::api::Api;
+use sidecar::controller::execute::{self, execute};
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::cache::OwnWrites;
+use sidecar::kube::objects::VOLUMES;
+use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Config, Queue, exponential};
 use tokio::sync::{Notify, SetOnce};
@@ -16,8 +22,10 @@ use super::holders::Holders;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
+use crate::model::{Text, Volume};
 use crate::plan::journal::Journal;
-use crate::plan::reactor::{Answer, Failed, Key, Notice, Setup, Step};
+use crate::plan::reactor::{Answer, Failed, Key, Notice, Reply, Setup, Step};
+use crate::plan::request::{Call, Called};
 use crate::plan::{self, Provisioner, Settings, fairness};
 
 /// The provisioner, driven.
@@ -127,9 +135,27 @@ impl Shell<Provisioner> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, mut step: Step) -> (Step, Answer) {
-        let answer = self.carry_out(&mut step).await;
-        (step, answer)
+    async fn execute(&self, mut step: Step) -> Reply {
+        let answer = match step {
+            Step::Volume(request) => return Reply::Volume(execute(self, request).await),
+            Step::Claim {
+                step: ref mut asked,
+                ref claim,
+                ref intent,
+            } => {
+                let answer = self.for_claim(asked, claim, intent.as_ref());
+                Answer::Claim(Box::pin(answer).await)
+            }
+            Step::AskForRoom(ref question) => {
+                Answer::Room(self.ask_for_room(question.clone()).await)
+            }
+            Step::Take(ref claim, ref node) => {
+                let taken = self.take_claim(claim, node).await;
+                Answer::Taken(taken)
+            }
+            Step::Release(ref edit) => Answer::Released(self.edit(edit).await),
+        };
+        Reply::Other(step, answer)
     }
 
     fn note(&self, notice: Notice) {
@@ -147,27 +173,24 @@ impl Shell<Provisioner> for Executor {
     }
 }
 
-impl Executor {
-    async fn carry_out(&self, step: &mut Step) -> Answer {
-        match step {
-            Step::Claim {
-                step,
-                claim,
-                intent,
-            } => {
-                let answer = self.for_claim(step, claim, intent.as_ref());
-                Answer::Claim(Box::pin(answer).await)
-            }
-            Step::AskForRoom(question) => Answer::Room(self.ask_for_room(question.clone()).await),
-            Step::Take(claim, node) => {
-                let taken = self.take_claim(claim, node).await;
-                Answer::Taken(taken)
-            }
-            Step::Volume { step, name, uid } => {
-                let (answer, written) = self.for_volume(step, name, uid.as_ref()).await;
-                Answer::Volume(answer, written)
-            }
-            Step::Release(edit) => Answer::Released(self.edit(edit).await),
-        }
+impl execute::Executor<Provisioner> for Executor {
+    fn api(&self) -> &Api {
+        &self.api
+    }
+
+    fn kind(&self, _volume: &Text) -> (&Resource, Option<&dyn OwnWrites>) {
+        (&VOLUMES, Some(&self.informers.volumes))
+    }
+
+    fn found(&self, _volume: &Text, json: &str) -> Result<Arc<Volume>, ApiError> {
+        self.informers.volumes.decode(json)
+    }
+
+    async fn call(&self, call: Call) -> (Called, Duration) {
+        call.send(&self.driver, self.driver.timeout()).await
+    }
+
+    fn record(&self, event: &Infallible) {
+        match *event {}
     }
 }

@@ -4,12 +4,10 @@ use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
-use sidecar::kube::key::Key;
 
 use super::driver::DriverView;
 use super::executor::Engine;
-use super::record;
-use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume, VolumeDetail};
+use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume};
 use crate::plan::reactor::Change;
 use crate::plan::{self, Driver};
 
@@ -54,21 +52,6 @@ impl Informers {
             strings,
             driver,
         }
-    }
-
-    /// The volume in full, out of an answer of the API server; `None` if that is about something
-    /// else.
-    ///
-    /// # Errors
-    /// It is no object at all.
-    pub(super) fn read_volume(
-        &self,
-        key: &Key,
-        json: &str,
-    ) -> Result<Option<VolumeDetail>, serde_json::Error> {
-        let wire = serde_json::from_str(json)?;
-        let detail = record::read_volume(wire, &self.strings);
-        Ok(Some(detail).filter(|detail| *detail.name == *key.name()))
     }
 }
 

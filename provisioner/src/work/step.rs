@@ -286,6 +286,24 @@ impl Executor {
         }
     }
 
+    async fn delete_within(
+        &self,
+        deadline: Deadline,
+        request: &DeleteVolumeRequest,
+        migrated: Migrated,
+    ) -> Result<(), RpcError> {
+        let channel = self.driver.channel().await?;
+        let mut client = ControllerClient::new(channel);
+        let request = migrated.mark(request.clone());
+        let answer = call_with(deadline, request, async |request| {
+            client.delete_volume(request).await
+        });
+        answer
+            .await
+            .map(drop)
+            .map_err(|status| RpcError::from(&status))
+    }
+
     /// Creates the PersistentVolume.
     async fn save(&self, unsaved: &Unsaved) -> Result<(), ApiError> {
         let key = key(None, &unsaved.name)?;

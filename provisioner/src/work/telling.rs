@@ -57,6 +57,10 @@ impl Executor {
             Notice::OfAnotherNode(volume) => {
                 verbose!(3, volume = &*volume, "The volume belongs to another node");
             }
+            Notice::SecretUnread(volume, error) => {
+                let volume = &*volume;
+                tracing::error!(volume, err = %error, "Failed to get the secret, deleting without");
+            }
             Notice::Deleted(name, volume, took) => self.deleted(&name, &volume, took),
             Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
             Notice::VolumeStays(name, volume, failure) => {

@@ -39,6 +39,9 @@ rpcs! {
     ControllerClient: controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     ControllerClient: controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
     ControllerClient: controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
+    ControllerClient: create_volume(CreateVolumeRequest) -> CreateVolumeResponse;
+    ControllerClient: delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
+    ControllerClient: get_capacity(GetCapacityRequest) -> GetCapacityResponse;
     ControllerClient: create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
     ControllerClient: delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
     ControllerClient: list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;

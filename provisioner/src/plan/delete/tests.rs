@@ -1,13 +1,16 @@
 mod secrets;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use csi_proto::csi::DeleteVolumeResponse;
+use sidecar::controller::Calls as _;
 use sidecar::node_selector::Term;
 use tonic::Code;
 
 use super::*;
-use crate::model::{ClaimRef, Csi, FinalizerDue, InTree};
-use crate::plan::outcome::Refusal;
+use crate::model::{ClaimRef, Csi, FinalizerDue, InTree, SecretRef};
+use crate::plan::outcome::{Refusal, RpcError};
 use crate::testing::driver;
 
 const F: &str = VOLUME_FINALIZER;
@@ -65,15 +68,58 @@ fn class(parameters: &[(&str, &str)]) -> Class {
     }
 }
 
-/// The first step for `volume`, other things being as in the fixture.
-fn first(volume: &VolumeDetail) -> Step {
-    decide(
-        &volume.clone().keep(),
-        &Attempt::new(&volume.clone().keep()),
-    )
+/// A step, so that it can be compared.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Done,
+    Ignored,
+    Upkeep(Body),
+    Release(Body),
+    Remove(Option<Text>),
+    Secret(SecretRef),
+    Call(Call),
+    Fail(Failure),
 }
 
-fn decide(volume: &Volume, attempt: &Attempt) -> Step {
+impl From<Step> for Seen {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Done => Self::Done,
+            Step::Ignored => Self::Ignored,
+            Step::Fail(failure) => Self::Fail(failure),
+            Step::Ask(Request::Secret(reference)) => Self::Secret(reference),
+            Step::Ask(Request::Call(call)) => Self::Call(call),
+            Step::Ask(Request::Write(write)) => {
+                assert_eq!(*write.object, *"pv1");
+                match write.purpose {
+                    Purpose::Upkeep => Self::Upkeep(write.body),
+                    Purpose::Release => Self::Release(write.body),
+                    Purpose::Remove => {
+                        assert_eq!(write.body, Body::Delete(None));
+                        Self::Remove(write.uid)
+                    }
+                }
+            }
+            Step::Ask(Request::Get(_) | Request::Event(_)) => unreachable!("it reads no volume"),
+        }
+    }
+}
+
+fn attempt(volume: &Volume) -> Attempt {
+    Attempt::new(&"pv1".into(), volume)
+}
+
+/// The first step for `volume`, other things being as in the fixture.
+fn first(volume: &VolumeDetail) -> Seen {
+    let volume = volume.clone().keep();
+    decide(&volume, &attempt(&volume))
+}
+
+fn decide(volume: &Volume, attempt: &Attempt) -> Seen {
+    next(volume, attempt).into()
+}
+
+fn next(volume: &Volume, attempt: &Attempt) -> Step {
     attempt.decide(&View {
         driver: &driver(),
         volume,
@@ -84,21 +130,44 @@ fn decide(volume: &Volume, attempt: &Attempt) -> Step {
     })
 }
 
-fn call(secrets: &[(&str, &str)]) -> Step {
-    Step::Delete(Box::new(request(secrets)), Migrated(false))
+/// The next step, which is a request.
+fn ask(volume: &Volume, attempt: &Attempt) -> Request {
+    match next(volume, attempt) {
+        Step::Ask(request) => request,
+        step @ (Step::Done | Step::Ignored | Step::Fail(_)) => {
+            unreachable!("{:?}", Seen::from(step))
+        }
+    }
+}
+
+/// The reply to a request that is granted.
+fn granted(request: Request) -> Reply {
+    match request {
+        Request::Write(write) => Reply::Write(write, Ok(Arc::new(Volume::NameOnly))),
+        Request::Call(Call::Delete(call)) => {
+            let called = Called::Delete(call, Ok(DeleteVolumeResponse {}));
+            Reply::Call(called, Duration::ZERO)
+        }
+        Request::Get(_) | Request::Secret(_) | Request::Event(_) => unreachable!("not asked for"),
+    }
+}
+
+fn call(secrets: &[(&str, &str)]) -> Seen {
+    called(secrets, Migrated(false))
 }
 
 /// The same for a volume of an in-tree plugin.
-fn migrated_call() -> Step {
-    Step::Delete(Box::new(request(&[])), Migrated(true))
+fn migrated_call() -> Seen {
+    called(&[], Migrated(true))
 }
 
-fn request(secrets: &[(&str, &str)]) -> DeleteVolumeRequest {
+fn called(secrets: &[(&str, &str)], migrated: Migrated) -> Seen {
     let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    DeleteVolumeRequest {
+    let request = DeleteVolumeRequest {
         volume_id: "vol-1".into(),
         secrets: secrets.iter().map(pair).collect(),
-    }
+    };
+    Seen::Call(Call::Delete(controller::Call::new(request, migrated)))
 }
 
 /// A volume with a source of the in-tree plugin that `driver` replaced.
@@ -166,16 +235,18 @@ fn volumes_are_deleted_kept_or_left_alone() {
         ..volume
     };
     let ebs = Some("kubernetes.io/aws-ebs");
-    let remove = || {
-        Step::FinalizerAction(json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [F] } }))
+    let upkeep = |metadata: Value| {
+        let patch = Patch::Strategic(json!({ "metadata": metadata }));
+        Seen::Upkeep(Body::Patch(Part::Main, patch))
     };
-    let add = || Step::FinalizerAction(json!({ "metadata": { "finalizers": [F] } }));
+    let remove = || upkeep(json!({ "$deleteFromPrimitiveList/finalizers": [F] }));
+    let add = || upkeep(json!({ "finalizers": [F] }));
     let rows = [
         ("203", released(), call(&[])),
         (
             "204",
             of(owner(Some("other"), None, Some("test-driver"))),
-            Step::Done,
+            Seen::Done,
         ),
         (
             "205",
@@ -195,7 +266,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
         (
             "M-74",
             in_tree("test-driver", owner(ebs, None, None)),
-            Step::Done,
+            Seen::Done,
         ),
         (
             "M-76",
@@ -205,12 +276,12 @@ fn volumes_are_deleted_kept_or_left_alone() {
         (
             "M-78",
             in_tree("other", owner(ebs, Some("other"), None)),
-            Step::Done,
+            Seen::Done,
         ),
         (
             "M-79",
             in_tree("other", owner(ebs, Some("test-driver"), None)),
-            Step::Fail(Failure::OtherDriver("other".into())),
+            Seen::Fail(Failure::OtherDriver("other".into())),
         ),
         (
             "M-80",
@@ -218,7 +289,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 "test-driver",
                 owner(ebs, Some("test-driver"), None),
             )),
-            Step::Fail(Failure::Untranslatable("why".into())),
+            Seen::Fail(Failure::Untranslatable("why".into())),
         ),
         ("206", of(owner(None, None, Some("test-driver"))), call(&[])),
         (
@@ -231,7 +302,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 }),
                 ..released()
             },
-            Step::Fail(Failure::OtherDriver("other".into())),
+            Seen::Fail(Failure::OtherDriver("other".into())),
         ),
         (
             "P-13 in use",
@@ -239,28 +310,28 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 owner: owner(Some("test-driver"), None, Some("other")),
                 ..at(Bound, Delete, &[PROTECTION])
             },
-            Step::Done,
+            Seen::Done,
         ),
         (
             "206 another's",
             of(owner(None, None, Some("other"))),
-            Step::Done,
+            Seen::Done,
         ),
         (
             "207 and M-77",
             in_tree("test-driver", owner(None, None, None)),
-            Step::Done,
+            Seen::Done,
         ),
         (
             "207 in-tree, migrated to another",
             in_tree("test-driver", owner(None, Some("other"), None)),
-            Step::Done,
+            Seen::Done,
         ),
-        ("208 Bound", at(Bound, Delete, &[F]), Step::Done),
-        ("208 Available", at(Available, Delete, &[F]), Step::Done),
-        ("208 Failed", at(Failed, Delete, &[F]), Step::Done),
+        ("208 Bound", at(Bound, Delete, &[F]), Seen::Done),
+        ("208 Available", at(Available, Delete, &[F]), Seen::Done),
+        ("208 Failed", at(Failed, Delete, &[F]), Seen::Done),
         ("209", at(Released, Retain, &[F]), remove()),
-        ("209 clean", at(Released, Retain, &[PROTECTION]), Step::Done),
+        ("209 clean", at(Released, Retain, &[PROTECTION]), Seen::Done),
         ("209 recycle", at(Released, Recycle, &[F]), remove()),
         ("209 deleting", gone(at(Bound, Retain, &[F])), remove()),
         (
@@ -269,7 +340,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 owner: owner(Some("other"), None, Some("other")),
                 ..at(Released, Retain, &[F])
             },
-            Step::Done,
+            Seen::Done,
         ),
         ("198", at(Bound, Retain, &[F]), remove()),
         ("210", at(Bound, Delete, &[PROTECTION]), add()),
@@ -287,7 +358,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 owner: owner(None, None, Some("other")),
                 ..at(Bound, Delete, &[])
             },
-            Step::Done,
+            Seen::Done,
         ),
         (
             "210, of no driver",
@@ -295,7 +366,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 owner: owner(ebs, Some("test-driver"), None),
                 ..at(Bound, Delete, &[])
             },
-            Step::Done,
+            Seen::Done,
         ),
         (
             "M-72",
@@ -313,7 +384,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 finalizers: finalizers(&[PROTECTION]),
                 ..in_tree("test-driver", owner(ebs, None, None))
             },
-            Step::Done,
+            Seen::Done,
         ),
         (
             "M-79 in use",
@@ -322,7 +393,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
                 finalizers: finalizers(&[PROTECTION]),
                 ..in_tree("other", owner(ebs, Some("test-driver"), None))
             },
-            Step::Done,
+            Seen::Done,
         ),
         (
             "209 in-tree",
@@ -333,25 +404,25 @@ fn volumes_are_deleted_kept_or_left_alone() {
             remove(),
         ),
         ("211", at(Released, Delete, &[PROTECTION]), call(&[])),
-        ("212", gone(at(Released, Delete, &[PROTECTION])), Step::Done),
-        ("213", gone(at(Bound, Delete, &[F])), Step::Done),
+        ("212", gone(at(Released, Delete, &[PROTECTION])), Seen::Done),
+        ("213", gone(at(Bound, Delete, &[F])), Seen::Done),
         ("213 later", gone(released()), call(&[])),
-        ("214", gone(at(Bound, Delete, &[PROTECTION])), Step::Done),
+        ("214", gone(at(Bound, Delete, &[PROTECTION])), Seen::Done),
         (
             "228",
             VolumeDetail {
                 source: Source::Other,
                 ..released()
             },
-            Step::Fail(Failure::NotCsi),
+            Seen::Fail(Failure::NotCsi),
         ),
     ];
     for (row, volume, expected) in rows {
         assert_eq!(first(&volume), expected, "row {row}");
     }
     assert_eq!(
-        decide(&Volume::NameOnly, &Attempt::new(&Volume::NameOnly)),
-        Step::Done
+        decide(&Volume::NameOnly, &attempt(&Volume::NameOnly)),
+        Seen::Done
     );
 }
 
@@ -369,7 +440,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
         attachments_missed: false,
         node: None,
     };
-    let decide = |view: &View<'_>| Attempt::new(view.volume).decide(view);
+    let decide = |view: &View<'_>| Seen::from(attempt(view.volume).decide(view));
     assert_eq!(decide(&view), call(&[]), "rows 218, 219");
     let in_use = View {
         attached_to: Some(&attached),
@@ -377,7 +448,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
     };
     assert_eq!(
         decide(&in_use),
-        Step::Fail(Failure::Attached("pv1".into(), "n1".into())),
+        Seen::Fail(Failure::Attached("pv1".into(), "n1".into())),
         "row 217"
     );
     let attached = Failure::Attached("pv1".into(), "n1".into());
@@ -388,7 +459,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
     };
     assert_eq!(
         decide(&unknown),
-        Step::Fail(Failure::AttachmentsMissed),
+        Seen::Fail(Failure::AttachmentsMissed),
         "FS-19"
     );
     for lacking in [0, 1] {
@@ -403,7 +474,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
         };
         assert_eq!(
             decide(&incapable),
-            Step::Fail(Failure::Incapable),
+            Seen::Fail(Failure::Incapable),
             "12.4 step 3"
         );
     }
@@ -418,7 +489,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
         node: Some(&node),
         ..view
     };
-    assert_eq!(decide(&there), Step::Ignored, "row 278");
+    assert_eq!(decide(&there), Seen::Ignored, "row 278");
     assert_eq!(
         decide(&View {
             node: Some(&node),
@@ -437,36 +508,40 @@ fn what_must_hold_before_a_volume_is_deleted() {
     );
 }
 
-/// Runs an attempt on `volume` to its end: the steps by name, and what it ended with. The DELETE is
+/// Runs an attempt on `volume` to its end: the requests by name, and what it ended with. The DELETE is
 /// answered with the object being deleted, or with `removed`.
 fn run(
     mut volume: VolumeDetail,
     removed: Option<ApiError>,
 ) -> (Vec<&'static str>, Result<(), Failure>) {
-    let mut attempt = Attempt::new(&volume.clone().keep());
+    let mut attempt = attempt(&volume.clone().keep());
     let mut steps = Vec::new();
     for _ in 0..9 {
-        let step = decide(&volume.clone().keep(), &attempt);
-        let (name, answer) = match &step {
-            Step::Done => return (steps, Ok(())),
-            Step::Delete(..) => ("DeleteVolume", Answer::Deleted),
-            Step::Remove { uid } => {
-                assert_eq!(*uid, volume.uid);
+        let kept = volume.clone().keep();
+        let name = match decide(&kept, &attempt) {
+            Seen::Done => return (steps, Ok(())),
+            Seen::Call(_) => "DeleteVolume",
+            Seen::Remove(uid) => {
+                assert_eq!(uid, Some(volume.uid.clone()));
                 volume.deleting = removed.is_none();
-                let answer = removed.clone().map_or(Answer::Written, Answer::Refused);
-                ("DELETE", answer)
+                "DELETE"
             }
-            Step::Release(patch) => {
-                assert_eq!(*patch, removing());
+            Seen::Release(patch) => {
+                assert_eq!(patch, removing());
                 volume.finalizers = finalizers(&[PROTECTION]);
-                ("PATCH", Answer::Written)
+                "PATCH"
             }
-            Step::Ignored | Step::FinalizerAction(_) | Step::LoadSecret(_) | Step::Fail(_) => {
+            step @ (Seen::Ignored | Seen::Upkeep(_) | Seen::Secret(_) | Seen::Fail(_)) => {
                 unreachable!("{step:?}")
             }
         };
+        let request = ask(&kept, &attempt);
+        let reply = match removed.clone().filter(|_| name == "DELETE") {
+            Some(error) => request.refused(error),
+            None => granted(request),
+        };
         steps.push(name);
-        if let Err(failure) = attempt.fold(&step, answer) {
+        if let Err(failure) = attempt.answered(reply) {
             return (steps, Err(failure));
         }
     }
@@ -525,18 +600,25 @@ fn row_215_a_failed_call_is_an_event_whatever_its_code() {
         Code::FailedPrecondition,
     ] {
         let volume = released().keep();
-        let mut attempt = Attempt::new(&volume);
-        let step = decide(&volume, &attempt);
         let error = RpcError {
             code,
             message: "no".into(),
         };
-        let failure = attempt
-            .fold(&step, Answer::Failed(error.clone()))
-            .unwrap_err();
-        assert_eq!(failure, Failure::Call(error), "row 215");
-        assert!(failure.is_event() && failure.is_counted(), "row 215");
-        assert!(!attempt.has_deleted());
+        let results = [
+            CallError::Failed(error.clone()),
+            CallError::Unreachable(error.clone()),
+        ];
+        for result in results {
+            let mut attempt = attempt(&volume);
+            let Request::Call(call) = ask(&volume, &attempt) else {
+                unreachable!("no call")
+            };
+            let reply = Reply::Call(call.failed(result), Duration::ZERO);
+            let failure = attempt.answered(reply).unwrap_err();
+            assert_eq!(failure, Failure::Call(error.clone()), "row 215");
+            assert!(failure.is_event() && failure.is_counted(), "row 215");
+            assert!(!attempt.has_deleted());
+        }
     }
 }
 
@@ -548,20 +630,18 @@ fn upkeep_is_done_once_per_attempt() {
         ..released()
     }
     .keep();
-    let mut attempt = Attempt::new(&volume);
-    let step = decide(&volume, &attempt);
-    attempt.fold(&step, Answer::Written).unwrap();
+    let mut done = attempt(&volume);
+    done.answered(granted(ask(&volume, &done))).unwrap();
     assert_eq!(
-        decide(&volume, &attempt),
-        Step::Done,
+        decide(&volume, &done),
+        Seen::Done,
         "also where a webhook undoes it"
     );
-    let mut attempt = Attempt::new(&volume);
-    let failure = attempt
-        .fold(&step, Answer::Refused(refused(false)))
-        .unwrap_err();
+    let mut failing = attempt(&volume);
+    let refuse = |error| ask(&volume, &attempt(&volume)).refused(error);
+    let failure = failing.answered(refuse(refused(false))).unwrap_err();
     assert!(!failure.is_event() && !failure.is_counted());
-    attempt.fold(&step, Answer::Refused(refused(true))).unwrap();
+    failing.answered(refuse(refused(true))).unwrap();
 }
 
 #[test]
@@ -579,7 +659,7 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
         ..released()
     }
     .keep();
-    let mut attempt = Attempt::new(&at(5));
+    let mut attempt = attempt(&at(5));
     let rows = [
         ("older", Some(at(4)), Refresh::Keep),
         ("same", Some(at(5)), Refresh::Keep),
@@ -591,7 +671,7 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
     for (row, cached, expected) in rows {
         assert_eq!(attempt.refresh(&at(5), cached.as_ref()), expected, "{row}");
     }
-    attempt.fold(&call(&[]), Answer::Deleted).unwrap();
+    attempt.answered(granted(ask(&at(5), &attempt))).unwrap();
     let rows = [
         ("newer", Some(at(6)), Refresh::Take),
         ("released no more", Some(Volume::NameOnly), Refresh::Keep),
@@ -616,9 +696,8 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
         ..released()
     };
     let before = bound(Reclaim::Delete, &[]).keep();
-    let mut attempt = Attempt::new(&before);
-    let step = decide(&before, &attempt);
-    attempt.fold(&step, Answer::Written).unwrap();
+    let mut done = attempt(&before);
+    done.answered(granted(ask(&before, &done))).unwrap();
     let rows = [
         ("done", bound(Reclaim::Delete, &[F]), false),
         ("undone by a webhook", bound(Reclaim::Delete, &[]), false),
@@ -626,23 +705,23 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
         ("released meanwhile", released(), true),
     ];
     for (row, after, expected) in rows {
-        assert_eq!(attempt.is_to_follow(&after.keep()), expected, "{row}");
+        assert_eq!(done.is_to_follow(&after.keep()), expected, "{row}");
     }
     let released = released().keep();
-    assert!(!Attempt::new(&released).is_to_follow(&released));
+    assert!(!attempt(&released).is_to_follow(&released));
 }
 
 /// Found by the simulation: the volume went, its object stayed, and was taken for removed.
 #[test]
 fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
     let released = released().keep();
-    let mut attempt = Attempt::new(&Volume::Finalizer(Arc::new(FinalizerDue {
+    let mut attempt = attempt(&Volume::Finalizer(Arc::new(FinalizerDue {
         uid: "uid-pv1".into(),
         ..FinalizerDue::default()
     })));
-    let step = decide(&released, &attempt);
-    assert_eq!(step, call(&[]));
-    assert!(attempt.fold(&step, Answer::Deleted).is_ok());
+    assert_eq!(decide(&released, &attempt), call(&[]));
+    let reply = granted(ask(&released, &attempt));
+    assert!(attempt.answered(reply).is_ok());
     assert_eq!(
         attempt.refresh(&released, Some(&released)),
         Refresh::Keep,

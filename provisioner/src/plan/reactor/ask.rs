@@ -4,47 +4,40 @@ use std::hash::Hash;
 
 use sidecar::controller::request::Ask;
 
-use super::{Answer, Step};
+use super::{Answer, Reply, Step};
+use crate::plan::claim as claims;
 use crate::plan::outcome::{ApiError, RpcError};
-use crate::plan::{claim as claims, delete};
+use crate::plan::request::Request;
 
 impl Ask for Step {
-    type Reply = (Self, Answer);
+    type Reply = Reply;
 
     fn write(&self) -> Option<impl Hash> {
         match self {
-            Self::Volume {
-                step: delete::Step::FinalizerAction(body) | delete::Step::Release(body),
-                name,
-                ..
-            } => Some((name, body)),
+            Self::Volume(request) => request.write().map(Ok),
             Self::Claim {
                 step: claims::Step::Save(unsaved),
                 ..
-            } => Some((&unsaved.name, &*unsaved.object)),
-            Self::Claim { .. }
-            | Self::Volume { .. }
-            | Self::AskForRoom(_)
-            | Self::Take(..)
-            | Self::Release(_) => None,
+            } => Some(Err((&unsaved.name, &*unsaved.object))),
+            Self::Claim { .. } | Self::AskForRoom(_) | Self::Take(..) | Self::Release(_) => None,
         }
     }
 
-    fn is_written((_, answer): &(Self, Answer)) -> bool {
-        matches!(
-            answer,
-            Answer::Claim(claims::Answer::Done) | Answer::Volume(delete::Answer::Written, _)
-        )
+    fn is_written(reply: &Reply) -> bool {
+        match reply {
+            Reply::Volume(reply) => Request::is_written(reply),
+            Reply::Other(_, answer) => matches!(answer, Answer::Claim(claims::Answer::Done)),
+        }
     }
 
-    fn unsent(self, why: String) -> (Self, Answer) {
-        let answer = match &self {
-            Self::Claim { step, .. } => Answer::Claim(step.unsent(why)),
+    fn unsent(self, why: String) -> Reply {
+        let answer = match self {
+            Self::Volume(request) => return Reply::Volume(request.unsent(why)),
+            Self::Claim { ref step, .. } => Answer::Claim(step.unsent(why)),
             Self::AskForRoom(_) => Answer::Room(Err(RpcError::unsent(why))),
             Self::Take(..) => Answer::Taken(Err(ApiError::local(why))),
-            Self::Volume { step, .. } => Answer::Volume(step.unsent(why), None),
             Self::Release(_) => Answer::Released(Err(ApiError::local(why))),
         };
-        (self, answer)
+        Reply::Other(self, answer)
     }
 }

@@ -40,6 +40,8 @@ pub enum Notice {
     Taken(ClaimKey),
     /// The PersistentVolume of this name is another node's.
     OfAnotherNode(Text),
+    /// The volume is deleted without its Secret, which could not be read.
+    SecretUnread(Text, ApiError),
     /// A volume was deleted, after this time.
     Deleted(Text, Arc<Volume>, Duration),
     /// An attempt on the volume counts as failed.

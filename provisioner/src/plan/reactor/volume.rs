@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sidecar::controller::reactor::Verdict;
+use sidecar::controller::request::SecretError;
 
-use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
+use super::{Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Text, Volume};
 use crate::plan::delete::{self, Attempt, Failure, Refresh, View, uid};
+use crate::plan::request::{Called, Reply};
 
 /// An attempt on a PersistentVolume.
 pub struct Run {
@@ -38,7 +40,7 @@ impl Provisioner {
         Run {
             name: name.clone(),
             open: current.map(|current| Open {
-                attempt: Attempt::new(&current),
+                attempt: Attempt::new(name, &current),
                 current,
                 deleted: false,
                 elsewhere: false,
@@ -63,25 +65,16 @@ impl Provisioner {
             }
             (Refresh::Keep, _) | (Refresh::Take, None) => {}
         }
-        let step = self.look_and_decide(name, open, informers);
-        open.over = match &step {
-            delete::Step::Done => Some(Ok(())),
+        open.over = Some(match self.look_and_decide(name, open, informers) {
+            delete::Step::Ask(request) => return Some(Step::Volume(request)),
+            delete::Step::Done => Ok(()),
             delete::Step::Ignored => {
                 open.elsewhere = true;
-                Some(Ok(()))
+                Ok(())
             }
-            delete::Step::Fail(failure) => Some(Err(failure.clone())),
-            delete::Step::FinalizerAction(_)
-            | delete::Step::LoadSecret(_)
-            | delete::Step::Delete(..)
-            | delete::Step::Remove { .. }
-            | delete::Step::Release(_) => None,
-        };
-        open.over.is_none().then(|| Step::Volume {
-            step,
-            name: name.clone(),
-            uid: uid(&open.current).cloned(),
-        })
+            delete::Step::Fail(failure) => Err(failure),
+        });
+        None
     }
 
     fn look_and_decide(&self, name: &Text, open: &Open, informers: Informed<'_>) -> delete::Step {
@@ -157,17 +150,20 @@ impl Provisioner {
 }
 
 impl Run {
-    pub(super) fn answered(&mut self, step: &Step, answer: Answer) {
-        let (Some(open), Step::Volume { step, .. }, Answer::Volume(answer, written)) =
-            (&mut self.open, step, answer)
-        else {
-            return;
-        };
-        if let Some(written) = written {
-            open.current = written;
+    pub(super) fn answered(&mut self, reply: Reply, due: &mut Wakes) {
+        let Some(open) = &mut self.open else { return };
+        match &reply {
+            Reply::Get(_, Ok(found)) | Reply::Write(_, Ok(found)) => {
+                open.current = Arc::clone(found);
+            }
+            Reply::Secret(_, Err(SecretError::Unread(error))) => {
+                let notice = Notice::SecretUnread(self.name.clone(), error.clone());
+                due.notices.push(notice);
+            }
+            Reply::Call(Called::Delete(_, result), _) => open.deleted |= result.is_ok(),
+            Reply::Get(..) | Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => {}
         }
-        open.deleted |= matches!(answer, delete::Answer::Deleted);
-        if let Err(failure) = open.attempt.fold(step, answer) {
+        if let Err(failure) = open.attempt.answered(reply) {
             open.over = Some(Err(failure));
         }
     }

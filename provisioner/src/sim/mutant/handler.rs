@@ -14,7 +14,7 @@ use crate::model::Volume;
 use crate::plan::Provisioner;
 use crate::plan::claim::{self, Failure};
 use crate::plan::in_flight::{ClaimKey, PendingCreate};
-use crate::plan::reactor::{Answer, Failed, Key, Notice, Step};
+use crate::plan::reactor::{Answer, Failed, Key, Notice, Reply, Step};
 use crate::plan::request::PinnedRequest;
 use crate::sim::informers::Hidden;
 use crate::sim::process::{Due, Process};
@@ -72,15 +72,10 @@ impl Mutant {
     }
 
     /// What a mutant takes out of the journal when the driver has answered.
-    pub(in crate::sim) fn settles(
-        self,
-        step: &Step,
-        answer: &Answer,
-        provisioner: &mut Provisioner,
-    ) {
+    pub(in crate::sim) fn settles(self, reply: &Reply, provisioner: &mut Provisioner) {
         if self == Self::SettlesEarly
-            && let (Step::Claim { claim, .. }, Answer::Claim(claim::Answer::Created(_))) =
-                (step, answer)
+            && let Reply::Other(Step::Claim { claim, .. }, Answer::Claim(claim::Answer::Created(_))) =
+                reply
             && let Some(journal) = provisioner.journal()
         {
             journal.settle(&claim.uid);

@@ -20,7 +20,7 @@ fn secrets_come_from_the_volume_or_its_class() {
     ]);
     let annotation = class(&[(NAME, "${pvc.annotations['a']}"), (NAMESPACE, "ns")]);
     let half = class(&[(NAME, "s")]);
-    let load = |namespace, name| Ok(Step::LoadSecret(secret(namespace, name)));
+    let load = |namespace, name| Ok(Seen::Secret(secret(namespace, name)));
     let none = || Ok(call(&[]));
     let rows = [
         ("220", annotated(Some(""), Some("")), Some(&fixed), none()),
@@ -82,18 +82,18 @@ fn secrets_come_from_the_volume_or_its_class() {
     ];
     for (row, volume, class, expected) in rows {
         let volume = volume.keep();
-        let step = Attempt::new(&volume).decide(&View {
+        let step = Seen::from(attempt(&volume).decide(&View {
             driver: &driver(),
             volume: &volume,
             class,
             attached_to: None,
             attachments_missed: false,
             node: None,
-        });
+        }));
         match expected {
             Ok(expected) => assert_eq!(step, expected, "row {row}"),
             Err(()) => assert!(
-                matches!(step, Step::Fail(Failure::Secret(_))),
+                matches!(step, Seen::Fail(Failure::Secret(_))),
                 "row {row}: {step:?}"
             ),
         }
@@ -114,7 +114,7 @@ fn m_86_and_87_secrets_of_classes_of_in_tree_plugins() {
         ..class(parameters)
     };
     let secured = [(NAME, "s"), (NAMESPACE, "${pvc.namespace}")];
-    let load = || Step::LoadSecret(secret("ns1", "s"));
+    let load = || Seen::Secret(secret("ns1", "s"));
     let rows = [
         (
             "M-86",
@@ -152,14 +152,14 @@ fn m_86_and_87_secrets_of_classes_of_in_tree_plugins() {
             name: name.into(),
             ..driver()
         };
-        let step = Attempt::new(&volume).decide(&View {
+        let step = Seen::from(attempt(&volume).decide(&View {
             driver: &driver,
             volume: &volume,
             class: Some(&class),
             attached_to: None,
             attachments_missed: false,
             node: None,
-        });
+        }));
         assert_eq!(step, expected, "{row}");
     }
 }
@@ -172,21 +172,22 @@ fn rows_221_222_the_secret_s_values_are_sent_or_nothing() {
         ..released()
     }
     .keep();
-    let values = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
+    let values = Secrets::from([("k".to_owned(), "v".to_owned())]);
+    let unread = |error| Err(SecretError::Unread(error));
     let rows = [
-        ("221", Answer::Secret(values), call(&[("k", "v")])),
-        ("222", Answer::Refused(refused(true)), call(&[])),
-        ("222 forbidden", Answer::Refused(refused(false)), call(&[])),
+        ("221", Ok(values), call(&[("k", "v")])),
+        ("222", unread(refused(true)), call(&[])),
+        ("222 forbidden", unread(refused(false)), call(&[])),
     ];
-    for (row, answer, expected) in rows {
-        let mut attempt = Attempt::new(&volume);
+    for (row, values, expected) in rows {
+        let mut attempt = attempt(&volume);
         let step = decide(&volume, &attempt);
-        assert_eq!(step, Step::LoadSecret(secret("y", "x")), "row {row}");
-        attempt.fold(&step, answer).unwrap();
+        assert_eq!(step, Seen::Secret(secret("y", "x")), "row {row}");
+        let reply = Reply::Secret(secret("y", "x"), values);
+        attempt.answered(reply).unwrap();
         assert_eq!(decide(&volume, &attempt), expected, "row {row}");
     }
-    let mut attempt = Attempt::new(&volume);
-    let step = decide(&volume, &attempt);
-    let failure = attempt.fold(&step, Answer::SecretNotText);
+    let reply = Reply::Secret(secret("y", "x"), Err(SecretError::NotText));
+    let failure = attempt(&volume).answered(reply);
     assert_eq!(failure, Err(Failure::SecretNotText(secret("y", "x"))));
 }
