@@ -7,8 +7,8 @@
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `informers` | caches, and what their changes are to the controller |
-//! | `executor` | what requests and steps are carried out with |
-//! | `step`, `ownership` | the single steps for claims, also of node deployment |
+//! | `executor` | executes requests |
+//! | `step` | what attempts for claims need beyond single requests, and their calls |
 //! | `holders` | which PersistentVolumes have which volumes |
 //! | `telling` | what the controller has to say |
 //! | `journal` | the provisioning journal at the API server |
@@ -29,7 +29,6 @@ mod holders;
 pub mod informers;
 pub mod journal;
 pub mod metrics;
-mod ownership;
 pub mod protection;
 pub mod record;
 mod step;

@@ -10,7 +10,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `step` | the language of steps and answers |
+//! | `step` | what comes next, and what is told |
 //! | `prepare`, `place` | what the driver is to be asked |
 //! | `fold` | what the answers mean |
 //! | `namesake` | whose PersistentVolume there is |
@@ -20,13 +20,17 @@
 use std::sync::Arc;
 
 use csi_proto::csi::{DeleteVolumeRequest, Volume};
+use sidecar::controller;
+use sidecar::controller::request::Body;
 
 use super::Settings;
 use super::identity::Identity;
 use super::in_flight::{self, Unsaved};
 use super::outcome::RpcError;
 use super::pv::{self, Unusable};
-use super::request::{self, NameError, PinnedRequest, Secrets};
+use super::request::{
+    self, Call, Discard, Event, NameError, Object, PinnedRequest, Purpose, Request, Secrets, Write,
+};
 use super::settings::Protection;
 use super::topology::{Entry, TopologyIndex};
 use super::view::View;
@@ -41,7 +45,7 @@ mod prepare;
 mod step;
 
 pub use failure::{Failure, ProvisioningState};
-pub use step::{Announcement, Answer, End, Step};
+pub use step::{Announcement, ClaimReply, ClaimStep, End, Step};
 
 /// One attempt to give a claim its volume: what was learnt and done so far that the API objects do
 /// not show.
@@ -138,6 +142,10 @@ enum Stop {
 impl Stop {
     fn first(step: Step) -> Self {
         Self::Step(Box::new(step))
+    }
+
+    fn read(object: Object) -> Self {
+        Self::first(Step::Ask(Request::Get(object)))
     }
 }
 
@@ -240,7 +248,7 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => self.give_up(view, &failure),
             },
-            Reached::Bad(unusable) => match self.discard(unusable) {
+            Reached::Bad(unusable) => match self.discard(view, unusable) {
                 Ok(step) => step,
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => Step::Fail(failure),
@@ -287,7 +295,7 @@ impl Attempt {
             return Ok(if self.needless && !self.sought {
                 self.compare()
             } else {
-                Step::Save(unsaved.clone())
+                Step::Ask(save(unsaved))
             });
         }
         let prepared = match &self.frozen {
@@ -299,19 +307,27 @@ impl Attempt {
         };
         let secrets = self.secrets(prepared.secret().as_ref())?;
         if view.settings.protection == Protection::Journal && !self.intended {
-            return Ok(Step::Intend(prepared));
+            let intent = self.intent(view.claim, &prepared);
+            return Ok(Step::Claim(ClaimStep::Intend(prepared, intent)));
         }
         let request = prepared.request(secrets.clone());
-        Ok(Step::Create(prepared, Box::new(request)))
+        let call = controller::Call::about(request, prepared);
+        Ok(Step::Ask(Request::Call(Call::Create(call))))
     }
 
-    fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
+    fn discard(&self, view: &View<'_>, unusable: &Unusable) -> Result<Step, Stop> {
         let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
         let request = DeleteVolumeRequest {
             volume_id: unusable.discard().unwrap_or_default().to_owned(),
             secrets: self.secrets(reference.as_ref())?.clone(),
         };
-        Ok(Step::Discard(Box::new(request), unusable.migrated()))
+        let intent = |asked| (Arc::clone(asked), self.intent(view.claim, asked));
+        let about = Discard {
+            intent: self.frozen.as_ref().map(intent),
+            migrated: unusable.migrated(),
+        };
+        let call = controller::Call::about(request, about);
+        Ok(Step::Ask(Request::Call(Call::Discard(call))))
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
@@ -320,12 +336,12 @@ impl Attempt {
         }
         if let Some(node) = &self.left {
             let left = Announcement::Left(node.clone());
-            return Err(Stop::first(Step::Announce(left)));
+            return Err(Stop::first(announcement(view, left)));
         }
         if self.announced {
             Ok(())
         } else {
-            Err(Stop::first(Step::Announce(Announcement::Provisioning)))
+            Err(Stop::first(announcement(view, Announcement::Provisioning)))
         }
     }
 
@@ -335,7 +351,10 @@ impl Attempt {
         match (reference, &self.loaded.secrets) {
             (None, _) => Ok(&NONE),
             (Some(reference), Some((loaded, secrets))) if loaded == reference => Ok(secrets),
-            (Some(reference), _) => Err(Stop::first(Step::LoadSecret(reference.clone()))),
+            (Some(reference), _) => {
+                let request = Request::Secret(reference.clone());
+                Err(Stop::first(Step::Ask(request)))
+            }
         }
     }
 
@@ -346,15 +365,33 @@ impl Attempt {
         };
         let (name, blueprint) = (&prepared.name, &prepared.blueprint);
         match pv::object(blueprint, name, volume, &view.settings.identity) {
-            Ok(object) => Step::Save(Unsaved {
+            Ok(object) => Step::Ask(save(&Unsaved {
                 name: name.as_str().into(),
                 object: Arc::new(object),
                 identity: Identity::new(blueprint, name, volume),
-            }),
+            })),
             // Cannot be: the answer was accepted.
             Err(unusable) => Step::Fail(Failure::Unusable(unusable)),
         }
     }
+}
+
+/// An event on the claim.
+fn announcement(view: &View<'_>, announcement: Announcement) -> Step {
+    Step::Ask(Request::Event(Event {
+        claim: Arc::new(view.claim.clone()),
+        announcement,
+    }))
+}
+
+/// POST of the PersistentVolume.
+fn save(unsaved: &Unsaved) -> Request {
+    Request::Write(Write {
+        purpose: Purpose::Save(unsaved.clone()),
+        object: Object::Volume(unsaved.name.clone()),
+        uid: None,
+        body: Body::Create((*unsaved.object).clone()),
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use sidecar::csi::Migrated;
 use super::Driver;
 use super::outcome::ApiError;
 use super::reach::reaches;
-use super::request::{Call, Called, Purpose, Reply, Request, Secrets, Write};
+use super::request::{Call, Called, Object, Purpose, Reply, Request, Secrets, Write};
 use crate::keys::VOLUME_FINALIZER;
 use crate::model::{
     Class, FinalizerAction, Owner, Pairs, Reclaim, Source, Text, Volume, VolumeDetail, VolumePhase,
@@ -243,7 +243,7 @@ impl Attempt {
     fn write(&self, purpose: Purpose, uid: &Text, body: Body) -> Step {
         Step::Ask(Request::Write(Write {
             purpose,
-            object: self.name.clone(),
+            object: Object::Volume(self.name.clone()),
             uid: Some(uid.clone()),
             body,
         }))
@@ -255,7 +255,7 @@ impl Attempt {
     /// The attempt ends: says why.
     pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Write(write, result) => self.written(write.purpose, result.map(drop))?,
+            Reply::Write(write, result) => return self.written(&write.purpose, result.map(drop)),
             Reply::Secret(_, Ok(secrets)) => self.secrets = Some(secrets),
             // The driver may do without; only it can tell.
             Reply::Secret(_, Err(SecretError::Unread(_))) => self.secrets = Some(Secrets::new()),
@@ -267,22 +267,21 @@ impl Attempt {
                 let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
                 return Err(Failure::Call(error));
             }
-            // The attempt goes on with what was read.
-            Reply::Get(..) => {}
-            Reply::Event(event) => match event {},
+            // It asks for no such thing.
+            Reply::Get(..) | Reply::Call(..) | Reply::Event(_) => {}
         }
         Ok(())
     }
 
-    fn written(&mut self, purpose: Purpose, result: Result<(), ApiError>) -> Result<(), Failure> {
+    fn written(&mut self, purpose: &Purpose, result: Result<(), ApiError>) -> Result<(), Failure> {
         self.reached = match (purpose, result) {
             (Purpose::Remove, Ok(())) => Reached::Removed,
-            (Purpose::Upkeep | Purpose::Release, Ok(())) => Reached::Over,
+            (_, Ok(())) => Reached::Over,
             // The object is gone, which is all that was wanted.
             (_, Err(error)) if error.is_not_found() => Reached::Over,
-            (Purpose::Upkeep, Err(error)) => return Err(Failure::FinalizerAction(error)),
             (Purpose::Remove, Err(error)) => return Err(Failure::Remove(error)),
             (Purpose::Release, Err(error)) => return Err(Failure::Release(error)),
+            (_, Err(error)) => return Err(Failure::FinalizerAction(error)),
         };
         Ok(())
     }

@@ -7,12 +7,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use csi_proto::csi::{CreateVolumeRequest, GetCapacityRequest, Topology};
-use serde_json::Value;
 
 use super::in_flight::ClaimKey;
 use super::settings::{NodeDeployment, Settings};
 use super::topology::{Input, TopologyIndex, requirement};
-use crate::keys::SELECTED_NODE;
 use crate::model::{Claim, Class};
 
 /// Whether the class allows this node. Without `topology` every node is as good as any other.
@@ -160,44 +158,6 @@ impl CapacityCheck {
     #[must_use]
     pub fn enough(&self, available: i64) -> bool {
         self.needed <= available
-    }
-}
-
-/// What came of an attempt to write a node on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// The object is changed and to be written.
-    Selected,
-    /// Our node is on it already.
-    Already,
-    /// Another node is.
-    Lost,
-    /// It is another object, or none.
-    Gone,
-}
-
-/// Writes `node` on a claim, as the API server sent it, unless another one is on it.
-pub fn select(object: &mut Value, uid: &str, node: &str) -> Selection {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return Selection::Gone;
-    };
-    if metadata.get("uid").and_then(Value::as_str) != Some(uid) {
-        return Selection::Gone;
-    }
-    let annotations = metadata.entry("annotations").or_insert(Value::Null);
-    if !annotations.is_object() {
-        *annotations = Value::Object(serde_json::Map::new());
-    }
-    let Some(annotations) = annotations.as_object_mut() else {
-        return Selection::Gone;
-    };
-    match annotations.get(SELECTED_NODE).and_then(Value::as_str) {
-        None | Some("") => {
-            annotations.insert(SELECTED_NODE.to_owned(), node.into());
-            Selection::Selected
-        }
-        Some(selected) if selected == node => Selection::Already,
-        Some(_) => Selection::Lost,
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ask` | requests for claims, and for PersistentVolumes, as requests of the engine |
+//! | `ask` | requests and steps for claims as requests of the engine |
 //! | `event` | what events make due |
 //! | `claim` | attempts for claims |
 //! | `ownership` | node deployment: claims that nobody has taken yet |
@@ -15,21 +15,17 @@
 //! | `journal` | what of this is in the provisioning journal |
 //! | `notice` | what is to be told |
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_proto::csi::GetCapacityRequest;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 
 use super::attached::Attached;
-use super::claim as claims;
-use super::edit::{Applied, Edit};
+use super::claim::{ClaimReply, ClaimStep};
 use super::in_flight::{ClaimKey, InFlightState};
 use super::informers::Informers;
-use super::journal::{Intent, Journal};
-use super::outcome::{ApiError, RpcError};
-use super::ownership::{OwnershipRaces, Pace, Selection};
+use super::journal::Journal;
+use super::ownership::{OwnershipRaces, Pace};
 use super::request::{self, PinnedRequest, Request};
 use super::topology::TopologyIndex;
 use super::{Settings, fairness};
@@ -128,49 +124,24 @@ pub enum Change<'a> {
     DriverBack,
 }
 
-/// One request or call.
+/// What an attempt asks for.
+pub enum Step {
+    /// A request.
+    Ask(Request),
+    /// What only attempts for claims need.
+    Claim(ClaimStep),
+}
+
+/// What came of it.
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each attempt under way, and most are of this variant"
 )]
-pub enum Step {
-    /// For a claim.
-    Claim {
-        /// What to do. Never the end of an attempt.
-        step: claims::Step,
-        /// The claim as it is known.
-        claim: Arc<Claim>,
-        /// What the journal has to say before the driver is asked.
-        intent: Option<Intent>,
-    },
-    /// `GetCapacity`.
-    AskForRoom(GetCapacityRequest),
-    /// GET and PUT of the claim: this node is selected, unless another one is.
-    Take(Arc<Claim>, Text),
-    /// For a PersistentVolume.
-    Volume(Request),
-    /// GET and PUT of a claim that was cloned: it loses its finalizer.
-    Release(Edit),
-}
-
-/// A step, and what came of it.
 pub enum Reply {
-    /// For a PersistentVolume.
-    Volume(request::Reply),
-    /// Anything else.
-    Other(Step, Answer),
-}
-
-/// What came of a step that is not for a PersistentVolume.
-pub enum Answer {
-    /// Of one for a claim.
-    Claim(claims::Answer),
-    /// Bytes that a volume may have.
-    Room(Result<i64, RpcError>),
-    /// What was found on the claim.
-    Taken(Result<Selection, ApiError>),
-    /// What the edit came to.
-    Released(Result<Applied, ApiError>),
+    /// Of a request.
+    Ask(request::Reply),
+    /// Of anything else.
+    Claim(ClaimReply),
 }
 
 /// An attempt on a key.
@@ -294,14 +265,11 @@ impl Reactor for Provisioner {
     fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
         let mut due = Wakes::default();
         match (attempt, reply) {
-            (Attempt::Claim(run), Reply::Other(step, answer)) => {
-                self.claim_answered(run, &step, answer, informers, &mut due);
-            }
-            (Attempt::Volume(run), Reply::Volume(reply)) => run.answered(reply, &mut due),
-            (Attempt::Source(run), Reply::Other(_, answer)) => run.answered(answer, &mut due),
-            // No attempt makes requests of the other kind.
-            (Attempt::Claim(_) | Attempt::Source(_), Reply::Volume(_))
-            | (Attempt::Volume(_), Reply::Other(..)) => {}
+            (Attempt::Claim(run), reply) => self.claim_answered(run, reply, informers, &mut due),
+            (Attempt::Volume(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
+            (Attempt::Source(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
+            // They make requests alone.
+            (Attempt::Volume(_) | Attempt::Source(_), Reply::Claim(_)) => {}
         }
         due
     }

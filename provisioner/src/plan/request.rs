@@ -4,7 +4,6 @@
 //! the process: a driver that is asked again, maybe by another one, must see the same request.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
@@ -13,29 +12,73 @@ use csi_proto::csi::volume_capability::{
 };
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::csi::{
-    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, VolumeCapability, VolumeContentSource,
+    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, GetCapacityRequest, VolumeCapability,
+    VolumeContentSource,
 };
 use serde::{Deserialize, Serialize};
 use sidecar::controller::request::{self, Requests};
+use sidecar::csi::Migrated;
 use sidecar::csi::access_mode::AccessMode;
 
-use super::in_flight::Asked;
+use super::claim::{Announcement, Failure};
+use super::in_flight::{Asked, Unsaved};
+use super::journal::Intent;
 use super::pv::PvTemplate;
 use super::topology::Requirement;
 use super::{Provisioner, Settings};
-use crate::model::{List, SecretRef, Text, Volume, VolumeMode};
+use crate::model::{
+    AttributesClass, Claim, Content, List, SecretRef, Snapshot, Text, Volume, VolumeDetail,
+    VolumeMode,
+};
 
 pub use sidecar::controller::request::Secrets;
 
-/// A request for the deletion of a PersistentVolume.
+/// A request of the provisioner.
 pub type Request = request::Request<Provisioner>;
 /// What came of it.
 pub type Reply = request::Reply<Provisioner>;
-/// A write of a PersistentVolume.
+/// A write of the provisioner.
 pub type Write = request::Write<Provisioner>;
 
-/// What a write of a PersistentVolume is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An object, by its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// PersistentVolumeClaim, `namespace/name`.
+    Claim(Text),
+    /// PersistentVolume.
+    Volume(Text),
+    /// VolumeSnapshot, `namespace/name`.
+    Snapshot(Text),
+    /// VolumeSnapshotContent.
+    Content(Text),
+    /// PersistentVolumeClaim that is to be cloned, `namespace/name`. No cache keeps what was read.
+    SourceClaim(Text),
+    /// PersistentVolume that is to be cloned. No cache keeps what was read.
+    SourceVolume(Text),
+    /// VolumeAttributesClass.
+    AttributesClass(Text),
+}
+
+/// The part of a read or written object that an attempt sees in addition to the caches.
+pub enum Found {
+    /// Nothing more than that it is written.
+    Written,
+    /// A PersistentVolume as the cache would keep it.
+    Volume(Arc<Volume>),
+    /// [`Object::Snapshot`].
+    Snapshot(Box<Snapshot>),
+    /// [`Object::Content`].
+    Content(Box<Content>),
+    /// [`Object::SourceClaim`].
+    SourceClaim(Box<Claim>),
+    /// [`Object::SourceVolume`].
+    SourceVolume(Box<VolumeDetail>),
+    /// [`Object::AttributesClass`].
+    AttributesClass(Box<AttributesClass>),
+}
+
+/// What a write is for.
+#[derive(Clone, Debug)]
 pub enum Purpose {
     /// Adds or removes the finalizer of a volume that stays.
     Upkeep,
@@ -43,20 +86,74 @@ pub enum Purpose {
     Remove,
     /// The driver has deleted the volume: its object loses the finalizer.
     Release,
+    /// What a volume is made from gets a finalizer.
+    ProtectSource,
+    /// What a volume was made from loses the finalizer.
+    ReleaseSource,
+    /// The volume gets its PersistentVolume.
+    Save(Unsaved),
+    /// Another node is to be selected, after this failure.
+    Unselect(Failure),
+    /// Node deployment: this node is selected.
+    Take,
 }
 
+// `Create` is repeated until there is an answer. `Discard` deletes a volume that nobody can use, and `Delete` one
+// that had a PersistentVolume. `GetCapacity` is asked about a claim that nobody has taken.
 sidecar::calls! {
+    Create(CreateVolumeRequest, Arc<PinnedRequest>),
+    Discard(DeleteVolumeRequest, Discard),
     Delete(DeleteVolumeRequest),
+    GetCapacity(GetCapacityRequest),
+}
+
+/// What a volume was asked for that nobody can use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discard {
+    /// What the journal has to say before the volume is deleted: whoever leads now may have saved it.
+    pub intent: Option<(Arc<PinnedRequest>, Intent)>,
+    /// How the call is counted.
+    pub migrated: Migrated,
+}
+
+/// An event of type Normal on a claim.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The claim.
+    pub claim: Arc<Claim>,
+    /// What it says.
+    pub announcement: Announcement,
+}
+
+impl Object {
+    /// The snapshot of this name.
+    #[must_use]
+    pub fn snapshot(namespace: &str, name: &str) -> Self {
+        Self::Snapshot(format!("{namespace}/{name}").into())
+    }
+}
+
+impl request::Object for Object {
+    fn key(&self) -> &str {
+        match self {
+            Self::Claim(key)
+            | Self::Volume(key)
+            | Self::Snapshot(key)
+            | Self::Content(key)
+            | Self::SourceClaim(key)
+            | Self::SourceVolume(key)
+            | Self::AttributesClass(key) => key,
+        }
+    }
 }
 
 impl Requests for Provisioner {
-    /// The PersistentVolume of this name.
-    type Object = Text;
-    type Found = Arc<Volume>;
+    type Object = Object;
+    type Found = Found;
     type Purpose = Purpose;
     type Secret = SecretRef;
     type Calls = Call;
-    type Event = Infallible;
+    type Event = Event;
 }
 
 /// Everything that is settled before the first CreateVolume, but for the values of the Secret.

@@ -2,24 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi::volume_content_source::Type;
 use csi_proto::csi::{
-    CreateVolumeRequest, CreateVolumeResponse, Topology, Volume, VolumeContentSource,
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse, Topology,
+    Volume, VolumeContentSource,
 };
+use sidecar::controller::{self, CallError};
 use tonic::Code;
 
 use super::driver::{Kind, Refused, is_same};
+use super::mutant::Mutant;
 use super::process::State;
 use super::run::{World, rpc};
 use super::scene::{Scene, ZONE, needs_secret, zone};
 use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::Claim;
-use crate::plan::claim::{self, Answer};
 use crate::plan::in_flight::ClaimKey;
-use crate::plan::reactor::{self, Attempt, Step};
-use crate::plan::request::PinnedRequest;
+use crate::plan::outcome::RpcError;
+use crate::plan::reactor::{Attempt, Step};
+use crate::plan::request::{Call, Called, Discard, PinnedRequest, Reply, Request};
 
 /// Calls with one request between two events or ticks.
 const MOST_ASKED: u32 = 2;
@@ -28,11 +32,15 @@ impl World {
     pub(super) fn begin_create_call(
         &mut self,
         index: usize,
-        step: Step,
-        claim: &Claim,
-        request: &CreateVolumeRequest,
+        call: controller::Call<CreateVolumeRequest, Arc<PinnedRequest>>,
     ) {
-        let (key, uid) = (ClaimKey::of(claim), claim.uid.clone());
+        let (run, claim) = match &self.process.attempts.running[index].attempt {
+            Attempt::Claim(run) => (run, run.claim().cloned()),
+            Attempt::Volume(_) | Attempt::Source(_) => unreachable!("no volume is made for it"),
+        };
+        let (gone, claim) = (run.is_gone(), claim.unwrap());
+        let (key, uid) = (ClaimKey::of(&claim), claim.uid.clone());
+        let request = &*call;
         let name = &request.name;
         let same = Kind::Create(name.clone());
         if { self.driver.running.iter() }.any(|call| call.awaited && call.kind == same) {
@@ -58,30 +66,32 @@ impl World {
             self.driver.forget(name);
         }
         // What is owed may be made once more, to be deleted.
-        let attempt = &self.process.attempts.running[index].attempt;
-        let gone = matches!(attempt, Attempt::Claim(run) if run.is_gone());
         let needless = gone || !claim.volume.is_empty();
         let repays = needless && self.process.in_flight().owes(&key.uid);
-        let moved = self.is_moved(index, &step, claim);
+        let moved = self.is_moved(index, &call.about, &claim);
         if repays || moved {
             self.unseen.insert((self.driver.site, name.clone()));
         }
         match self.driver.create(request, repays || moved) {
-            Ok(id) => self.process.attempts.enter(index, State::Calling(step, id)),
+            Ok(id) => {
+                let step = Step::Ask(Request::Call(Call::Create(call)));
+                self.process.attempts.enter(index, State::Calling(step, id));
+            }
             Err(refused) => {
                 if refused == Refused::Different {
                     self.complain(format!("CreateVolume of {name} repeated as another one"));
                 }
-                let answer = Answer::Failed(rpc(refused.code()));
-                self.answer(index, step, reactor::Answer::Claim(answer));
+                let error = CallError::Failed(rpc(refused.code()));
+                let called = Called::Create(call, Err(error));
+                self.reply(index, Reply::Call(called, Duration::ZERO));
             }
         }
     }
 
     /// Whether the call before was one for a node that has been gone since, and is owed.
-    fn is_moved(&self, index: usize, step: &Step, claim: &Claim) -> bool {
+    fn is_moved(&self, index: usize, prepared: &Arc<PinnedRequest>, claim: &Claim) -> bool {
         let attempt = &self.process.attempts.running[index].attempt;
-        let (Attempt::Claim(run), Some(prepared)) = (attempt, created(step)) else {
+        let Attempt::Claim(run) = attempt else {
             return false;
         };
         let Some(attempt) = run.attempt() else {
@@ -96,10 +106,9 @@ impl World {
     }
 
     /// Whether nobody answers the call.
-    fn is_silent(&self, step: &Step) -> bool {
-        let node = created(step).map(|prepared| &prepared.node);
-        let node = node.filter(|node| !node.is_empty());
-        node.is_some_and(|node| self.driver.silent.contains(&zone(node)))
+    fn is_silent(&self, prepared: &PinnedRequest) -> bool {
+        let node = &prepared.node;
+        !node.is_empty() && self.driver.silent.contains(&zone(node))
     }
 
     /// Without a pause, and without anything that was learnt, nobody is asked the same again and again.
@@ -139,14 +148,18 @@ impl World {
     }
 
     /// The driver answers, or the deadline expires.
-    pub(super) fn end_create_call(&mut self, index: usize, step: Step, id: u64) {
+    pub(super) fn end_create_call(
+        &mut self,
+        prepared: &PinnedRequest,
+        id: u64,
+    ) -> Result<CreateVolumeResponse, RpcError> {
         let new = self.faulty() && self.driver.new > 0;
         self.driver.new = self.driver.new.saturating_sub(1);
-        let answer = match self.faulty() && self.dice.one_in(3) {
-            _ if self.is_silent(&step) => {
+        match self.faulty() && self.dice.one_in(3) {
+            _ if self.is_silent(prepared) => {
                 self.driver.abandon(id);
                 self.driver.fail(id);
-                Answer::Failed(rpc(Code::Unavailable))
+                Err(rpc(Code::Unavailable))
             }
             _ if new && !self.dice.one_in(4) => self.refuse(id),
             false => self.created(id, 1 << 30),
@@ -154,12 +167,12 @@ impl World {
                 0 => {
                     self.driver.abandon(id);
                     self.driver.new = 6;
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                    Err(rpc(Code::DeadlineExceeded))
                 }
                 1 | 2 => {
-                    self.created(id, 1 << 30);
+                    self.created(id, 1 << 30).ok();
                     self.driver.new = 6;
-                    Answer::Failed(rpc(Code::Unavailable))
+                    Err(rpc(Code::Unavailable))
                 }
                 3 => self.created(id, 1),
                 _ => {
@@ -169,18 +182,17 @@ impl World {
                             Code::InvalidArgument,
                             Code::ResourceExhausted,
                         ];
-                        Answer::Failed(rpc(codes[self.dice.below(3)]))
+                        Err(rpc(codes[self.dice.below(3)]))
                     } else {
-                        Answer::Failed(rpc(Code::Aborted))
+                        Err(rpc(Code::Aborted))
                     }
                 }
             },
-        };
-        self.answer(index, step, reactor::Answer::Claim(answer));
+        }
     }
 
     /// The driver refuses before it has looked.
-    fn refuse(&mut self, id: u64) -> Answer {
+    fn refuse(&mut self, id: u64) -> Result<CreateVolumeResponse, RpcError> {
         let name = match self.driver.call(id).map(|call| &call.kind) {
             Some(Kind::Create(name)) => name.clone(),
             Some(Kind::Delete(_)) | None => String::new(),
@@ -198,7 +210,7 @@ impl World {
         ];
         // Where there are other places, that it has no room is what matters.
         let full = self.case.scene == Scene::TopologyIndex && self.dice.one_in(2);
-        Answer::Failed(rpc(if full {
+        Err(rpc(if full {
             Code::ResourceExhausted
         } else {
             codes[self.dice.below(codes.len())]
@@ -206,10 +218,10 @@ impl World {
     }
 
     /// The driver does what it can; it says that the volume has so many bytes.
-    fn created(&mut self, id: u64, bytes: i64) -> Answer {
+    fn created(&mut self, id: u64, bytes: i64) -> Result<CreateVolumeResponse, RpcError> {
         if let Some(code) = self.obstacle(id) {
             self.driver.fail(id);
-            return Answer::Failed(rpc(code));
+            return Err(rpc(code));
         }
         let call = self.driver.call(id);
         let sourced = call.is_some_and(|call| call.source.is_some());
@@ -224,7 +236,7 @@ impl World {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
         };
         let accessible_topology = zone.map(segments).into_iter().collect();
-        Answer::Created(Box::new(CreateVolumeResponse {
+        Ok(CreateVolumeResponse {
             volume: Some(Volume {
                 volume_id: self.driver.spelled(&volume_id),
                 capacity_bytes: bytes,
@@ -232,7 +244,7 @@ impl World {
                 accessible_topology,
                 content_source: sourced.then(VolumeContentSource::default),
             }),
-        }))
+        })
     }
 
     /// What the driver says of a volume, each time the same: of some a partition that the API server
@@ -309,36 +321,33 @@ impl World {
     }
 
     /// DeleteVolume of a volume that nobody can use.
-    pub(super) fn discard(&mut self, index: usize, step: Step, handle: &str) {
-        let answer = match self.driver.delete(handle) {
-            Err(refused) => Answer::Failed(rpc(refused.code())),
+    pub(super) fn discard(
+        &mut self,
+        call: &controller::Call<DeleteVolumeRequest, Discard>,
+    ) -> Result<DeleteVolumeResponse, CallError> {
+        if self.mutant == Mutant::LeavesUnsayable && call.about.migrated.0 {
+            return Ok(DeleteVolumeResponse {});
+        }
+        let asked = call.about.intent.as_ref().map(|(asked, _)| asked);
+        if !asked.is_some_and(|asked| self.may_call(asked)) {
+            return Err(CallError::Unreachable(rpc(Code::Unavailable)));
+        }
+        let code = match self.driver.delete(&call.volume_id) {
+            Err(refused) => refused.code(),
             Ok(id) if self.faulty() && self.dice.one_in(3) => {
                 if self.dice.one_in(2) {
                     self.driver.abandon(id);
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                    Code::DeadlineExceeded
                 } else {
                     self.driver.fail(id);
-                    Answer::Failed(rpc(Code::Internal))
+                    Code::Internal
                 }
             }
             Ok(id) => {
                 self.driver.succeed(id);
-                Answer::Done
+                return Ok(DeleteVolumeResponse {});
             }
         };
-        self.answer(index, step, reactor::Answer::Claim(answer));
-    }
-}
-
-/// What the step asks of the driver.
-fn created(step: &Step) -> Option<&Arc<PinnedRequest>> {
-    if let Step::Claim {
-        step: claim::Step::Create(prepared, _),
-        ..
-    } = step
-    {
-        Some(prepared)
-    } else {
-        None
+        Err(CallError::Failed(rpc(code)))
     }
 }

@@ -3,22 +3,23 @@
 
 use std::time::Duration;
 
+use sidecar::controller::{CallError, Calls as _};
 use tonic::Code;
 
 use super::process::{Process, State, Waiting};
 use super::run::{Faults, World, refused, rpc};
 use super::step::{not_done, released};
-use crate::plan::claim;
 use crate::plan::in_flight::Unsaved;
-use crate::plan::journal::Write;
-use crate::plan::reactor::{Answer, Key, Step};
+use crate::plan::journal;
+use crate::plan::reactor::{Key, Step};
+use crate::plan::request::{Purpose, Reply, Request, Write};
 
 /// Longer than a lease.
 const FROZEN: Duration = Duration::from_secs(20);
 
 /// A request that outlives its process.
 pub(super) enum Late {
-    Journal(Write),
+    Journal(journal::Write),
     Save(Unsaved),
 }
 
@@ -41,11 +42,14 @@ impl World {
         }
         for index in 0..self.process.attempts.running.len() {
             match self.process.attempts.leave(index) {
-                State::Calling(step, id) if self.dice.one_in(2) => self.end_call(index, step, id),
-                State::Calling(step, id) => {
-                    self.driver.abandon(id);
-                    let answer = claim::Answer::Failed(rpc(Code::DeadlineExceeded));
-                    self.answer(index, step, Answer::Claim(answer));
+                State::Calling(Step::Ask(Request::Call(call)), id) => {
+                    if self.dice.one_in(2) {
+                        self.end_call(index, call, id);
+                    } else {
+                        self.driver.abandon(id);
+                        let expired = CallError::Failed(rpc(Code::DeadlineExceeded));
+                        self.reply(index, Reply::Call(call.failed(expired), Duration::ZERO));
+                    }
                 }
                 // The server has had it, or never will.
                 State::Sent(step) if released(&step).is_some() => {
@@ -55,6 +59,7 @@ impl World {
                 state @ (State::Deciding
                 | State::Sent(_)
                 | State::Waiting(..)
+                | State::Calling(..)
                 | State::Answered(..)
                 | State::Fenced) => self.process.attempts.enter(index, state),
             }
@@ -140,10 +145,10 @@ impl World {
             (0, step) => drop(self.apply(step)),
             (
                 1,
-                Step::Claim {
-                    step: claim::Step::Save(unsaved),
+                Step::Ask(Request::Write(Write {
+                    purpose: Purpose::Save(unsaved),
                     ..
-                },
+                })),
             ) if self.journals() => self.late.push(Late::Save(unsaved)),
             _ => {}
         }

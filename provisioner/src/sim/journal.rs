@@ -1,16 +1,21 @@
 //! Processes and the provisioning journal: requests that are under way, applied late, or lose their
 //! answer, and what must not be written.
 
+use std::sync::Arc;
+
 use super::driver::{ModelDriver, is_same};
 use super::mutant::Mutant;
 use super::process::{State, Waiting};
 use super::run::{World, lost, refused};
 use super::server::{Server, refusal};
 use super::volume::handle;
-use crate::plan::claim as claims;
-use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Request, Ticket, Write};
+use crate::plan::claim::{ClaimReply, ClaimStep};
+use crate::plan::journal::{
+    Answer, Found, HEADER, INTENT, Intent, Lost, Request, Ticket, Unwritable, Write,
+};
 use crate::plan::outcome::Refusal;
-use crate::plan::reactor::{self, Step};
+use crate::plan::reactor::{Reply, Step};
+use crate::plan::request::PinnedRequest;
 use crate::plan::settings::Protection;
 use sidecar_testkit::sim::fate::Fate;
 
@@ -147,38 +152,44 @@ impl World {
     }
 
     /// The journal is to have this before the driver is asked.
-    pub(super) fn intend(&mut self, index: usize, step: Step, intent: Option<Intent>) {
-        let clock = self.clock;
-        let Some(intent) = intent else {
-            return self.answer(index, step, reactor::Answer::Claim(claims::Answer::Done));
-        };
-        let state = match self.process.journal().intend(intent, clock) {
-            Ok(_) if self.mutant == Mutant::CallsEarly => {
-                let answer = reactor::Answer::Claim(claims::Answer::Done);
-                State::Answered(reactor::Reply::Other(step, answer), None)
+    pub(super) fn intend(&mut self, index: usize, prepared: Arc<PinnedRequest>, intent: Intent) {
+        let intended = self.process.journal().intend(intent.clone(), self.clock);
+        match intended {
+            Ok(_) if self.mutant == Mutant::CallsEarly => self.intended(index, prepared, Ok(())),
+            Ok(ticket) => {
+                let step = Step::Claim(ClaimStep::Intend(prepared, intent));
+                let state = State::Waiting(step, Waiting::Journal(ticket));
+                self.process.attempts.enter(index, state);
             }
-            Ok(ticket) => State::Waiting(step, Waiting::Journal(ticket)),
-            Err(error) => {
-                let answer = claims::Answer::Unwritable(error);
-                let answer = reactor::Answer::Claim(answer);
-                State::Answered(reactor::Reply::Other(step, answer), None)
-            }
-        };
-        self.process.attempts.enter(index, state);
+            Err(error) => self.intended(index, prepared, Err(error)),
+        }
+    }
+
+    fn intended(
+        &mut self,
+        index: usize,
+        prepared: Arc<PinnedRequest>,
+        result: Result<(), Unwritable>,
+    ) {
+        let reply = Reply::Claim(ClaimReply::Intended(prepared, result));
+        self.process
+            .attempts
+            .enter(index, State::Answered(reply, None));
     }
 
     /// The call waits until the journal has its intent.
-    pub(super) fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
+    pub(super) fn await_journal(
+        &mut self,
+        index: usize,
+        (prepared, intent): (Arc<PinnedRequest>, Intent),
+        ticket: Ticket,
+    ) {
         let clock = self.clock;
         let leads = self.leads();
-        let answer = match self.process.journal().state(ticket, clock, leads) {
-            Some(Ok(())) => Some(claims::Answer::Done),
-            Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
-            None => None,
-        };
-        match answer {
-            Some(answer) => self.answer(index, step, reactor::Answer::Claim(answer)),
+        match self.process.journal().state(ticket, clock, leads) {
+            Some(result) => self.intended(index, prepared, result),
             None => {
+                let step = Step::Claim(ClaimStep::Intend(prepared, intent));
                 let state = State::Waiting(step, Waiting::Journal(ticket));
                 self.process.attempts.enter(index, state);
             }

@@ -5,8 +5,6 @@
     reason = "each mutant differs in one point"
 )]
 
-use std::collections::BTreeMap;
-
 use csi_proto::csi::DeleteVolumeResponse;
 use jiff::Timestamp;
 use sidecar::controller::CallError;
@@ -18,12 +16,12 @@ use super::process::Process;
 use super::run::rpc;
 use super::step::not_done;
 use crate::model::{Claim, Csi, Reclaim, Source, Text, Volume, VolumeDetail};
-use crate::plan::claim;
+use crate::plan::claim::ClaimReply;
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
 use crate::plan::outcome::ApiError;
-use crate::plan::reactor::{Answer, Key, Reply, Step};
-use crate::plan::request::{self, Call, Called, Purpose, Request, Write};
+use crate::plan::reactor::{Key, Reply, Step};
+use crate::plan::request::{self, Call, Called, Found, Object, Purpose, Request, Secrets, Write};
 use crate::plan::settings::Settings;
 
 mod caught;
@@ -168,82 +166,80 @@ impl Mutant {
         volume.keep()
     }
 
-    /// What a mutant makes of what came of a step.
+    /// What a mutant makes of a reply.
     pub(super) fn hears(self, reply: Reply) -> Reply {
         match reply {
-            Reply::Other(step, Answer::Claim(answer)) => {
-                let answer = match &step {
-                    Step::Claim { step, .. } => self.hears_create(self.reads(step, answer)),
-                    _ => answer,
-                };
-                Reply::Other(step, Answer::Claim(answer))
+            Reply::Ask(request::Reply::Secret(secret, Err(_))) if self == Self::SkipsSecrets => {
+                Reply::Ask(request::Reply::Secret(secret, Ok(Secrets::new())))
             }
-            Reply::Volume(request::Reply::Call(Called::Delete(call, Err(error)), took)) => {
-                let result = self.hears_delete(error);
-                let called = Called::Delete(call, result);
-                Reply::Volume(request::Reply::Call(called, took))
+            Reply::Ask(request::Reply::Get(object, Ok(Found::SourceClaim(found)))) => {
+                let found = Found::SourceClaim(Box::new(self.reads(*found)));
+                Reply::Ask(request::Reply::Get(object, Ok(found)))
+            }
+            Reply::Ask(request::Reply::Call(called, took)) => {
+                Reply::Ask(request::Reply::Call(self.hears_call(called), took))
+            }
+            Reply::Claim(ClaimReply::Namesake(name, Ok(found))) if self == Self::DeletesOwed => {
+                let source = Source::Csi(Csi {
+                    driver: "test-driver".into(),
+                    handle: "another".into(),
+                });
+                let found = VolumeDetail { source, ..*found };
+                Reply::Claim(ClaimReply::Namesake(name, Ok(Box::new(found))))
             }
             reply => reply,
         }
     }
 
-    fn reads(self, step: &claim::Step, answer: claim::Answer) -> claim::Answer {
-        match (self, step) {
-            (Self::SkipsSecrets, claim::Step::LoadSecret(_)) => match answer {
-                claim::Answer::Refused(_) => claim::Answer::Secret(BTreeMap::new()),
-                answer => answer,
+    /// What a mutant reads of a claim that is to be cloned.
+    fn reads(self, found: Claim) -> Claim {
+        match self {
+            Self::RefusesHeld if found.deleting => Claim {
+                finalizers: Vec::new().into(),
+                ..found
             },
-            (Self::RefusesHeld, claim::Step::LoadSourceClaim(..)) => match answer {
-                claim::Answer::SourceClaim(found) if found.deleting => {
-                    let finalizers = Vec::new().into();
-                    claim::Answer::SourceClaim(Box::new(Claim {
-                        finalizers,
-                        ..*found
-                    }))
-                }
-                answer => answer,
+            Self::ClonesLate => Claim {
+                deleted: Some(Timestamp::MAX),
+                ..found
             },
-            (Self::ClonesLate, claim::Step::LoadSourceClaim(..)) => match answer {
-                claim::Answer::SourceClaim(found) => {
-                    let deleted = Some(Timestamp::MAX);
-                    claim::Answer::SourceClaim(Box::new(Claim { deleted, ..*found }))
-                }
-                answer => answer,
-            },
-            (Self::DeletesOwed, claim::Step::LoadNamesake(..)) => match answer {
-                claim::Answer::PersistentVolume(found) => {
-                    let source = Source::Csi(Csi {
-                        driver: "test-driver".into(),
-                        handle: "another".into(),
-                    });
-                    let found = VolumeDetail { source, ..*found };
-                    claim::Answer::PersistentVolume(Box::new(found))
-                }
-                answer => answer,
-            },
-            _ => answer,
+            _ => found,
         }
     }
 
-    /// What a mutant makes of the driver's answer to CreateVolume.
-    fn hears_create(self, answer: claim::Answer) -> claim::Answer {
-        match (self, answer) {
-            (Self::MovesJournal, claim::Answer::Failed(error))
+    /// What a mutant makes of the driver's answer.
+    fn hears_call(self, called: Called) -> Called {
+        let deleted = || Ok(DeleteVolumeResponse {});
+        match (self, called) {
+            (Self::MovesJournal, Called::Create(call, Err(CallError::Failed(error))))
                 if error.code == Code::DeadlineExceeded =>
             {
-                claim::Answer::Failed(rpc(Code::ResourceExhausted))
+                let full = CallError::Failed(rpc(Code::ResourceExhausted));
+                Called::Create(call, Err(full))
             }
-            (_, answer) => answer,
+            (Self::BelievesNotFound, Called::Delete(call, Err(CallError::Failed(error))))
+                if error.code == Code::NotFound =>
+            {
+                Called::Delete(call, deleted())
+            }
+            (Self::BelievesTimeout, Called::Delete(call, Err(CallError::Failed(error))))
+                if error.code == Code::DeadlineExceeded =>
+            {
+                Called::Delete(call, deleted())
+            }
+            (_, called) => called,
         }
     }
 
     /// What a mutant makes of a conflict, or of an object that is gone.
     pub(super) fn hears_refusal(self, step: Step, error: ApiError) -> Reply {
-        match (self, &step) {
-            (Self::BelievesConflicts, Step::Claim { .. }) => {
-                Reply::Other(step, Answer::Claim(claim::Answer::Done))
+        match step {
+            Step::Ask(Request::Write(write))
+                if self == Self::BelievesConflicts
+                    && !matches!(write.purpose, Purpose::ReleaseSource) =>
+            {
+                Reply::Ask(request::Reply::Write(write, Ok(Found::Written)))
             }
-            _ => not_done(step, error),
+            step => not_done(step, error),
         }
     }
 
@@ -260,43 +256,26 @@ impl Mutant {
     /// What a mutant makes of a decision on `key`.
     pub(super) fn decides(self, step: Step, key: &Key, informers: &Informers) -> Step {
         match (step, key) {
-            (
-                Step::Claim {
-                    step,
-                    claim,
-                    intent,
-                },
-                _,
-            ) => {
-                let step = self.decides_claim(step, claim.class_name(), informers);
-                Step::Claim {
-                    step,
-                    claim,
-                    intent,
-                }
+            (Step::Ask(Request::Call(Call::Create(mut call))), _) if self == Self::NamesAnew => {
+                let class = informers.classes.get(&call.about.blueprint.class);
+                let class = class.map_or("", |class| &*class.uid);
+                call.name = format!("{}-{class}", call.name);
+                Step::Ask(Request::Call(Call::Create(call)))
             }
-            (Step::Volume(Request::Call(Call::Delete(call))), Key::Volume(name)) => {
+            (Step::Ask(Request::Write(mut write)), _) => {
+                if let (Self::KeepsNode, Purpose::Unselect(_), Body::Edit(edit)) =
+                    (self, &write.purpose, &mut write.body)
+                {
+                    edit.unannotate = None;
+                }
+                Step::Ask(Request::Write(write))
+            }
+            (Step::Ask(Request::Call(Call::Delete(call))), Key::Volume(name)) => {
                 let volume = informers.volumes.get(name);
                 let early = volume.and_then(|volume| self.ends_early(name, volume));
-                Step::Volume(early.unwrap_or(Request::Call(Call::Delete(call))))
+                Step::Ask(early.unwrap_or(Request::Call(Call::Delete(call))))
             }
             (step, _) => step,
-        }
-    }
-
-    fn decides_claim(self, step: claim::Step, class: &str, informers: &Informers) -> claim::Step {
-        match (self, step) {
-            (Self::NamesAnew, claim::Step::Create(prepared, mut request)) => {
-                let class = informers.classes.get(class);
-                let class = class.map_or("", |class| &*class.uid);
-                request.name = format!("{}-{class}", request.name);
-                claim::Step::Create(prepared, request)
-            }
-            (Self::KeepsNode, claim::Step::Unselect(mut edit, failure)) => {
-                edit.unannotate.clear();
-                claim::Step::Unselect(edit, failure)
-            }
-            (_, step) => step,
         }
     }
 
@@ -315,7 +294,7 @@ impl Mutant {
         };
         Some(Request::Write(Write {
             purpose,
-            object: name.clone(),
+            object: Object::Volume(name.clone()),
             uid: Some(uid.clone()),
             body,
         }))
@@ -355,19 +334,6 @@ impl Mutant {
         answer
     }
 
-    /// What a mutant makes of the driver's refusal to delete a volume.
-    fn hears_delete(self, error: CallError) -> Result<DeleteVolumeResponse, CallError> {
-        let believed = match self {
-            Self::BelievesNotFound => Some(Code::NotFound),
-            Self::BelievesTimeout => Some(Code::DeadlineExceeded),
-            _ => None,
-        };
-        match error {
-            CallError::Failed(error) if Some(error.code) == believed => Ok(DeleteVolumeResponse {}),
-            error => Err(error),
-        }
-    }
-
     /// Whether a mutant believes the watch alone.
     pub(super) fn forgets_own_writes(self) -> bool {
         self == Self::ForgetsOwnWrites
@@ -378,12 +344,12 @@ impl Mutant {
 pub(super) fn is_save(reply: &Reply) -> bool {
     matches!(
         reply,
-        Reply::Other(
-            Step::Claim {
-                step: claim::Step::Save(_),
+        Reply::Ask(request::Reply::Write(
+            Write {
+                purpose: Purpose::Save(_),
                 ..
             },
             _
-        )
+        ))
     )
 }

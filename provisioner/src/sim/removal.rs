@@ -8,8 +8,9 @@ use super::scene::SOURCE;
 use super::server::Event;
 use super::users::clone_of_source;
 use crate::model::{Claim, Text};
-use crate::plan::edit::Edit;
+use crate::plan::edit;
 use crate::plan::protection::{self, Release};
+use crate::plan::request::Request;
 
 /// Steps enough for a call to begin.
 const MOST_AHEAD: usize = 60;
@@ -30,7 +31,9 @@ impl World {
             return;
         };
         if protection::release(source, claims.values(), |_| false, []) == Release::Due {
-            self.removals.push(Edit::release_claim(source));
+            if let Request::Write(write) = edit::release_claim(source) {
+                self.removals.push(write);
+            }
             if self.faulty() {
                 self.clone_just_then();
             }
@@ -64,8 +67,8 @@ impl World {
     /// One of the requests arrives.
     fn remove_late(&mut self) {
         let place = self.dice.below(self.removals.len());
-        let edit = self.removals.swap_remove(place);
-        let _ = self.free(&edit);
+        let write = self.removals.swap_remove(place);
+        let _ = self.free(&write);
     }
 
     /// What has not arrived by now arrives.

@@ -6,53 +6,124 @@
     reason = "a model that meets anything else has failed"
 )]
 
+use std::sync::Arc;
+
+use serde_json::Value;
+use sidecar::controller::request::{Body, Object as _, SecretError};
+use sidecar_testkit::sim::watch::Versioned;
+
 use super::driver::is_same;
 use super::mutant::Mutant;
 use super::process::Written;
 use super::run::World;
 use super::server::refusal;
+use super::step::name_of;
 use super::volume::handle;
-use crate::model::{Content, SnapshotRef, Volume, VolumeDetail};
-use crate::plan::claim::{Answer, Step};
-use crate::plan::edit::{Edit, Kind};
-use crate::plan::in_flight::Unsaved;
+use crate::model::{Content, SnapshotRef, Text, Volume, VolumeDetail};
+use crate::plan::claim::{ClaimReply, ClaimStep};
 use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::request::{Found, Object, Purpose, Reply, Request, Write};
 
 /// Key of the one value of the Secret.
 const SECRET_KEY: &str = "password";
 
 impl World {
-    /// The server applies what `step` asks for, or answers it.
-    pub(super) fn apply_claim(&mut self, step: &Step) -> (Answer, Option<Written>) {
-        let written = match step {
-            Step::Unselect(edit, _) => {
-                self.check_moved(edit);
-                let written = self.server.edit_claim(edit).map(Written::Claim);
-                written.map(|written| Some(written).filter(|_| self.mutant != Mutant::Spins))
+    /// The server applies what `request` asks for.
+    pub(super) fn apply_request(&mut self, request: Request) -> (Reply, Option<Written>) {
+        let write = match request {
+            Request::Write(write) => write,
+            Request::Get(object) => {
+                let found = self.read(&object);
+                return (Reply::Get(object, found.ok_or_else(not_found)), None);
             }
-            Step::ReleaseSource(_) if self.mutant.keeps_snapshots() => Ok(None),
-            Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
-                let written = self.server.edit(edit);
-                written.map(|written| written.map(Written::Claim))
+            Request::Secret(secret) => {
+                let values = match self.server.secret {
+                    true => Ok([(SECRET_KEY.to_owned(), "x".to_owned())].into()),
+                    // A mutant does not do without.
+                    false if self.mutant == Mutant::NeedsSecrets => Err(SecretError::NotText),
+                    false => Err(SecretError::Unread(not_found())),
+                };
+                return (Reply::Secret(secret, values), None);
             }
-            Step::Save(unsaved) => self.save(unsaved).map(Some),
-            step => {
-                let read = self.read(step);
-                let missing = || Answer::Refused(refusal(Refusal::NotFound));
-                return (read.unwrap_or_else(missing), self.found(step));
-            }
+            Request::Call(_) | Request::Event(_) => unreachable!("the server has no part in it"),
         };
-        match written {
-            Ok(written) => (Answer::Done, written),
-            Err(error) => (Answer::Refused(error), None),
+        let unselects = matches!(write.purpose, Purpose::Unselect(_));
+        match self.write(&write) {
+            Ok(written) => {
+                let found = match &written {
+                    Some(Written::Volume((_, object))) => {
+                        Found::Volume(Arc::new(self.mutant.keeps(object)))
+                    }
+                    Some(Written::Claim(_)) | None => Found::Written,
+                };
+                let written = written.filter(|_| !(unselects && self.mutant == Mutant::Spins));
+                (Reply::Write(write, Ok(found)), written)
+            }
+            Err(error) => (Reply::Write(write, Err(error)), None),
+        }
+    }
+
+    fn write(&mut self, write: &Write) -> Result<Option<Written>, ApiError> {
+        let uid = write.uid.as_ref();
+        let volume = match (&write.object, &write.body) {
+            (Object::Volume(name), Body::Patch(_, patch)) => {
+                self.patch_volume(name, uid, patch.body())
+            }
+            (Object::Volume(name), Body::Delete(_)) => self.remove_volume(name, uid),
+            (Object::Volume(name), Body::Create(object)) => self.save(name, object),
+            (Object::Claim(key), Body::Edit(edit)) => {
+                let written = match write.purpose {
+                    Purpose::ReleaseSource => self.free(write),
+                    Purpose::Take if self.mutant.takes_everything() => {
+                        self.server.take(key, uid, edit)
+                    }
+                    _ => {
+                        self.check_moved(write);
+                        self.server.edit_claim(key, uid, edit)
+                    }
+                };
+                return written.map(|written| Some(Written::Claim(written)));
+            }
+            (Object::Snapshot(key), Body::Edit(edit)) => {
+                let released = matches!(write.purpose, Purpose::ReleaseSource);
+                if !(released && self.mutant.keeps_snapshots()) {
+                    self.server.edit_snapshot(key, uid, edit)?;
+                }
+                return Ok(None);
+            }
+            _ => unreachable!("nothing is written so"),
+        };
+        volume.map(|volume| Some(Written::Volume(volume)))
+    }
+
+    /// The server answers a search.
+    pub(super) fn apply_claim(&self, step: ClaimStep) -> (ClaimReply, Option<Written>) {
+        let server = &self.server;
+        match step {
+            ClaimStep::LoadOwner(namespace, name) => {
+                let owner = server.claims.get(&*format!("{namespace}/{name}"));
+                let owner = owner.map(|(_, claim)| Box::new(claim.clone()));
+                (ClaimReply::Owner(owner.ok_or_else(not_found)), None)
+            }
+            ClaimStep::LoadNamesake(name, volume) => {
+                let mut volumes = server.volumes.values().map(|(_, volume)| volume);
+                let has = |found: &&VolumeDetail| {
+                    let volume = volume.as_ref();
+                    volume.is_some_and(|volume| volume.is_of(found))
+                };
+                let named = || server.volumes.get(&name).map(|(_, volume)| volume);
+                let found = volumes.find(has).or_else(named);
+                let found = found.map(|found| Box::new(found.clone()));
+                let written = self.seen(&name);
+                let found = found.ok_or_else(not_found);
+                (ClaimReply::Namesake(name, found), written)
+            }
+            ClaimStep::Intend(..) => unreachable!("the journal's"),
         }
     }
 
     /// The PersistentVolume that a GET by its name shows, which the cache takes in.
-    fn found(&self, step: &Step) -> Option<Written> {
-        let Step::LoadNamesake(name, _) = step else {
-            return None;
-        };
+    fn seen(&self, name: &Text) -> Option<Written> {
         let found = self.server.volumes.get(name).cloned()?;
         let ending = found.1.deleting || matches!(found.1.clone().keep(), Volume::Deletable(_));
         let kept = !ending && self.mutant != Mutant::ForgetsReads;
@@ -60,20 +131,16 @@ impl World {
     }
 
     /// A GET.
-    pub(super) fn read(&self, step: &Step) -> Option<Answer> {
+    fn read(&self, object: &Object) -> Option<Found> {
         let server = &self.server;
-        Some(match step {
-            Step::LoadSecret(_) => {
-                let values = [(SECRET_KEY.to_owned(), "x".to_owned())];
-                Answer::Secret(server.secret.then(|| values.into_iter().collect())?)
+        Some(match object {
+            Object::Snapshot(key) => {
+                Found::Snapshot(Box::new(server.snapshots.get(name_of(key))?.clone()))
             }
-            Step::LoadSnapshot(_, name) => {
-                Answer::Snapshot(Box::new(server.snapshots.get(name)?.clone()))
-            }
-            Step::LoadContent(name) => {
+            Object::Content(name) => {
                 let mut snapshots = server.snapshots.values();
                 let snapshot = snapshots.find(|held| held.content.as_ref() == Some(name))?;
-                Answer::Content(Box::new(Content {
+                Found::Content(Box::new(Content {
                     name: name.clone(),
                     driver: "test-driver".into(),
                     snapshot: SnapshotRef {
@@ -85,54 +152,46 @@ impl World {
                     ..Content::default()
                 }))
             }
-            Step::LoadSourceClaim(namespace, name) | Step::LoadOwner(namespace, name) => {
-                let name = format!("{namespace}/{name}");
-                Answer::SourceClaim(Box::new(server.claims.get(&*name)?.1.clone()))
+            Object::SourceClaim(key) => {
+                Found::SourceClaim(Box::new(server.claims.get(key)?.1.clone()))
             }
-            Step::LoadNamesake(name, Some(volume)) => {
-                let mut volumes = server.volumes.values().map(|(_, volume)| volume);
-                let has = |found: &&VolumeDetail| volume.is_of(found);
-                let named = || server.volumes.get(name).map(|(_, volume)| volume);
-                let found = volumes.find(has).or_else(named)?;
-                Answer::PersistentVolume(Box::new(found.clone()))
+            Object::SourceVolume(name) => {
+                Found::SourceVolume(Box::new(server.volumes.get(name)?.1.clone()))
             }
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
-                Answer::PersistentVolume(Box::new(server.volumes.get(name)?.1.clone()))
-            }
-            _ => unreachable!("no request"),
+            _ => unreachable!("nothing else is read"),
         })
     }
 
-    fn save(&mut self, unsaved: &Unsaved) -> Result<Written, ApiError> {
-        let saved = self.server.create_volume(&unsaved.object)?;
+    fn save(&mut self, name: &str, object: &Value) -> Result<Versioned<VolumeDetail>, ApiError> {
+        let saved = self.server.create_volume(object)?;
         // A driver whose names are local may have another one under the name, which stays given up.
-        let name = &*unsaved.name;
         let other = |id: &String| handle(&saved.1).is_none_or(|held| !is_same(held, id));
         if !(self.drivers()).any(|driver| driver.makes(name) || driver.named(name).any(other)) {
             self.excused.remove(name);
         }
-        Ok(Written::Volume(saved))
+        Ok(saved)
     }
 
     /// Another node is selected only when nothing is made for the claim any more or the
     /// PersistentVolume is there.
-    fn check_moved(&mut self, edit: &Edit) {
-        if !self.is_there(edit) {
+    fn check_moved(&mut self, write: &Write) {
+        let (Purpose::Unselect(_), Some(uid)) = (&write.purpose, &write.uid) else {
+            return;
+        };
+        let held = self.server.claims.get(write.object.key());
+        if held.is_none_or(|(_, claim)| claim.uid != *uid) {
             return;
         }
-        let name = format!("pvc-{}", edit.uid);
+        let name = format!("pvc-{uid}");
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
-        let owed = self.server.intents().any(|uid| *uid == *edit.uid) || { self.processes() }
-            .any(|process| process.in_flight().owes(&edit.uid));
+        let owed = self.server.intents().any(|held| *held == **uid) || { self.processes() }
+            .any(|process| process.in_flight().owes(uid));
         if !known && !owed && self.drivers().any(|driver| driver.may_have(&name)) {
             self.complain(format!("{name} moved while it may be made"));
         }
     }
+}
 
-    /// Whether the claim that is to be changed is that one.
-    fn is_there(&self, edit: &Edit) -> bool {
-        let name = format!("{}/{}", edit.namespace, edit.name);
-        let claim = self.server.claims.get(&*name);
-        edit.kind == Kind::Claim && claim.is_some_and(|(_, claim)| claim.uid == edit.uid)
-    }
+fn not_found() -> ApiError {
+    refusal(Refusal::NotFound)
 }

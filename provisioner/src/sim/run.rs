@@ -14,9 +14,9 @@ use super::process::Process;
 use super::scene::Scene;
 use super::server::{Server, refusal};
 use crate::model::Text;
-use crate::plan::edit::Edit;
 use crate::plan::journal::Rival;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::request::Write;
 use crate::plan::settings::Protection;
 
 /// Which faults a run has.
@@ -72,7 +72,7 @@ pub(super) struct World {
     /// Requests of dead processes that are not applied yet.
     pub(super) late: Vec<Late>,
     /// Removals of a finalizer that are not applied yet.
-    pub(super) removals: Vec<Edit>,
+    pub(super) removals: Vec<Write>,
     /// How much of the log another driver's provisioner has seen.
     pub(super) looked: usize,
     pub(super) uids: u64,

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sidecar::kube::edit::Edit;
 use sidecar_testkit::sim::watch::Versioned;
 
+use super::step::name_of;
 use super::wire::{read_volume, texts};
 use crate::keys::SELECTED_NODE;
 use crate::model::{Attachment, Claim, Class, List, Pairs, Snapshot, Text, VolumeDetail};
-use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::ownership::Selection;
 use crate::plan::topology::Entry;
 
 /// A change; `None` is the object's end.
@@ -73,15 +73,15 @@ pub(super) fn refusal(refusal: Refusal) -> ApiError {
 fn changed(before: &List, deleting: bool, edit: &Edit) -> Result<List, ApiError> {
     let kept = before
         .iter()
-        .filter(|held| !edit.remove_finalizers.contains(&&***held));
+        .filter(|held| edit.remove_finalizer != Some(&***held));
     let mut after: Vec<Text> = kept.cloned().collect();
-    for added in &edit.add_finalizers {
-        if !after.iter().any(|held| **held == **added) {
-            if deleting {
-                return Err(refusal(Refusal::Other));
-            }
-            after.push((*added).into());
+    if let Some(added) = edit.add_finalizer
+        && !after.iter().any(|held| **held == *added)
+    {
+        if deleting {
+            return Err(refusal(Refusal::Other));
         }
+        after.push(added.into());
     }
     Ok(after.into())
 }
@@ -218,45 +218,65 @@ impl Server {
         Ok(self.put_volume(object))
     }
 
-    /// GET, change and PUT; of a claim with the result.
-    pub(super) fn edit(&mut self, edit: &Edit) -> Result<Option<Versioned<Claim>>, ApiError> {
-        match edit.kind {
-            Kind::Claim => self.edit_claim(edit).map(Some),
-            Kind::Snapshot => self.edit_snapshot(edit).map(|()| None),
-        }
-    }
-
-    pub(super) fn edit_claim(&mut self, edit: &Edit) -> Result<Versioned<Claim>, ApiError> {
-        let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
-        let (version, before) = self
-            .claims
-            .get(&name)
+    /// GET, change and PUT of a claim.
+    pub(super) fn edit_claim(
+        &mut self,
+        name: &Text,
+        uid: Option<&Text>,
+        edit: &Edit,
+    ) -> Result<Versioned<Claim>, ApiError> {
+        let (version, before) = { self.claims.get(name) }
+            .filter(|(_, before)| uid.is_none_or(|uid| *uid == before.uid))
             .ok_or_else(|| refusal(Refusal::NotFound))?;
-        if !edit.uid.is_empty() && edit.uid != before.uid {
-            return Err(refusal(Refusal::NotFound));
-        }
         let finalizers = changed(&before.finalizers, before.deleting, edit)?;
         let annotations = before.annotations.iter();
-        let object = Claim {
+        let mut object = Claim {
             finalizers,
-            annotations: { annotations.filter(|(key, _)| !edit.unannotate.contains(key)) }
-                .collect(),
+            annotations: { annotations.filter(|(key, _)| edit.unannotate != Some(key)) }.collect(),
             ..before.clone()
         };
+        if let Some((_, node)) = &edit.annotate
+            && object.selected_node().is_empty()
+        {
+            object = selected(&object, node);
+        }
         if object == *before {
             return Ok((*version, object));
         }
         let node = before.selected_node();
-        if object.selected_node() != node {
+        if edit.unannotate.is_some() && object.selected_node() != node {
             let nodes = self.unselected.entry(object.uid.clone()).or_default();
             nodes.insert(node.into());
         }
         Ok(self.put_claim(object))
     }
 
-    fn edit_snapshot(&mut self, edit: &Edit) -> Result<(), ApiError> {
-        let before = { self.snapshots.get(&edit.name) }
-            .filter(|before| edit.uid.is_empty() || edit.uid == before.uid)
+    /// The claim gets the node, whatever is on it.
+    pub(super) fn take(
+        &mut self,
+        name: &Text,
+        uid: Option<&Text>,
+        edit: &Edit,
+    ) -> Result<Versioned<Claim>, ApiError> {
+        let held = self.claims.get(name).map(|(_, claim)| claim);
+        match (held, &edit.annotate) {
+            (Some(claim), Some((_, node))) if uid == Some(&claim.uid) => {
+                let claim = selected(claim, node);
+                Ok(self.put_claim(claim))
+            }
+            (_, _) => Err(refusal(Refusal::NotFound)),
+        }
+    }
+
+    /// GET, change and PUT of a snapshot.
+    pub(super) fn edit_snapshot(
+        &mut self,
+        key: &str,
+        uid: Option<&Text>,
+        edit: &Edit,
+    ) -> Result<(), ApiError> {
+        let before = { self.snapshots.get(name_of(key)) }
+            .filter(|before| uid.is_none_or(|uid| *uid == before.uid))
             .ok_or_else(|| refusal(Refusal::NotFound))?;
         let finalizers = changed(&before.finalizers, before.deleting, edit)?;
         let before = before.clone();
@@ -267,28 +287,6 @@ impl Server {
             });
         }
         Ok(())
-    }
-
-    /// GET and PUT of a claim: gets `node` unless another one is on it, or with `force` even then.
-    pub(super) fn select(
-        &mut self,
-        name: &Text,
-        uid: &Text,
-        node: &Text,
-        force: bool,
-    ) -> (Selection, Option<Versioned<Claim>>) {
-        let claim = self.claims.get(name).map(|(_, claim)| claim);
-        let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
-            return (Selection::Gone, None);
-        };
-        match claim.annotations.get(SELECTED_NODE).unwrap_or_default() {
-            selected if *selected == **node => return (Selection::Already, None),
-            "" => {}
-            _ if force => {}
-            _ => return (Selection::Lost, None),
-        }
-        let claim = selected(claim, node);
-        (Selection::Selected, Some(self.put_claim(claim)))
     }
 
     /// POST of a volume.

@@ -4,42 +4,42 @@
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type;
+use sidecar::controller::request::Body;
 use sidecar_testkit::sim::watch::Versioned;
 
 use super::driver::Kind;
 use super::mutant::Mutant;
 use super::run::World;
+use super::step::name_of;
 use crate::model::{Claim, Source, Text};
-use crate::plan::edit::{Applied, Edit};
+use crate::plan::edit;
 use crate::plan::in_flight::ClaimKey;
 use crate::plan::outcome::ApiError;
 use crate::plan::protection;
+use crate::plan::request::{Object, Write};
 
 impl World {
     /// The server removes the finalizer of a cloned claim.
-    pub(super) fn free(
-        &mut self,
-        edit: &Edit,
-    ) -> (Result<Applied, ApiError>, Option<Versioned<Claim>>) {
-        let name = format!("{}/{}", edit.namespace, edit.name);
-        let source = self.server.claims.get(&*name).map(|(_, claim)| claim);
-        if let Some(source) = source.filter(|claim| claim.uid == edit.uid)
+    pub(super) fn free(&mut self, write: &Write) -> Result<Versioned<Claim>, ApiError> {
+        let (Object::Claim(key), Body::Edit(edit)) = (&write.object, &write.body) else {
+            unreachable!("no claim is freed")
+        };
+        let name = name_of(key);
+        let source = self.server.claims.get(key).map(|(_, claim)| claim);
+        if let Some(source) = source.filter(|claim| write.uid.as_ref() == Some(&claim.uid))
             && let Some((_, volume)) = self.server.volumes.get(&source.volume)
             && let Source::Csi(volume) = &volume.source
         {
             let handle = volume.handle.clone();
             let is_it = |source: &Type| matches!(source, Type::Volume(volume) if *volume.volume_id == *handle);
             let clones = |claim: &Claim| {
-                protection::clone_source(claim).is_some_and(|(_, name)| name == edit.name)
+                protection::clone_source(claim).is_some_and(|(_, source)| *source == *name)
             };
             if let Some(by) = self.needed_by(is_it, clones) {
-                self.complain(format!("{name} freed while {by} is made from it"));
+                self.complain(format!("{key} freed while {by} is made from it"));
             }
         }
-        match self.server.edit_claim(edit) {
-            Ok(written) => (Ok(Applied::Changed), Some(written)),
-            Err(error) => (Err(error), None),
-        }
+        self.server.edit_claim(key, write.uid.as_ref(), edit)
     }
 
     /// Then the journal alone says what was asked for.
@@ -112,8 +112,7 @@ impl World {
         }
         for snapshot in orphans {
             self.check_freed(&snapshot.name);
-            let edit = Edit::release_snapshot(&snapshot.namespace, &snapshot.name);
-            self.server.edit(&edit).ok();
+            self.apply_request(edit::release_snapshot(&snapshot.namespace, &snapshot.name));
         }
     }
 }

@@ -1,9 +1,17 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back, and every change
 //! is held against the invariants.
 
-use std::sync::Arc;
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most questions are about one kind of step"
+)]
 
-use sidecar::csi::Migrated;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::GetCapacityResponse;
+use sidecar::controller::CallError;
+use sidecar::controller::request::SecretError;
 use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::watch::key as key_of;
 use tonic::Code;
@@ -13,11 +21,14 @@ use super::process::{Running, State, Waiting, Written};
 use super::run::{Faults, World, lost, refused, rpc};
 use super::scene::zone;
 use super::server::refusal;
-use crate::plan::claim as claims;
-use crate::plan::edit::{Edit, Kind};
+use crate::model::Text;
+use crate::plan::claim::{ClaimReply, ClaimStep};
+use crate::plan::edit;
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answer, Attempt, Reply, Step};
-use crate::plan::request::{self, ContentSource, PinnedRequest, Purpose, Request};
+use crate::plan::reactor::{Attempt, Reply, Step};
+use crate::plan::request::{
+    self, Call, Called, ContentSource, Object, PinnedRequest, Purpose, Request,
+};
 
 impl World {
     /// Something in the process advances.
@@ -61,12 +72,12 @@ impl World {
             }
             State::Sent(step) if self.version_to_edit(&step).is_some() => {
                 let version = self.version_to_edit(&step).unwrap_or_default();
-                if let (true, Some(edit)) = (
-                    self.faulty() && self.dice.one_in(4) && !matches!(step, Step::Release(_)),
-                    edit_of(&step),
-                ) {
-                    let name = format!("{}/{}", edit.namespace, edit.name);
-                    self.touch_claim(&name);
+                if self.faulty()
+                    && self.dice.one_in(4)
+                    && let Some(name) = edited(&step)
+                    && !is_release(&step)
+                {
+                    self.touch_claim(name);
                 }
                 self.process
                     .attempts
@@ -85,38 +96,38 @@ impl World {
                     .enter(index, State::Answered(reply, None));
             }
             State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => self.send(index, step),
-            State::Waiting(step, Waiting::Journal(ticket)) => {
-                self.await_journal(index, step, ticket)
-            }
-            State::Calling(step, id) => self.end_call(index, step, id),
+            State::Waiting(
+                Step::Claim(ClaimStep::Intend(prepared, intent)),
+                Waiting::Journal(ticket),
+            ) => self.await_journal(index, (prepared, intent), ticket),
+            State::Calling(Step::Ask(Request::Call(call)), id) => self.end_call(index, call, id),
             State::Answered(reply, written) => {
                 self.absorb(&reply, written);
                 self.process.answer(index, reply);
             }
-            State::Fenced => unreachable!("answered without being sent"),
+            State::Waiting(_, Waiting::Journal(_)) | State::Calling(..) | State::Fenced => {
+                unreachable!("no intent, no call, or answered without being sent")
+            }
         }
     }
 
     /// GET and PUT of a claim are two requests, and others write in between. Without faults they are
     /// taken for one: an attempt that ends with a conflict may cost a call more.
     pub(super) fn version_to_edit(&self, step: &Step) -> Option<u64> {
-        let edit = edit_of(step)?;
-        let name = format!("{}/{}", edit.namespace, edit.name);
-        let claim = self.server.claims.get(&*name);
+        let claim = self.server.claims.get(edited(step)?);
         let claim = claim.filter(|_| self.case.faults != Faults::None);
         claim.map(|(version, _)| *version)
     }
 
     fn send(&mut self, index: usize, step: Step) {
-        if let Some(snapshot) = released(&step) {
-            let name = snapshot.name.clone();
+        if let Some(name) = released(&step) {
             self.check_freed(&name);
         }
         // What is known of attachments is older than the answer to this one.
         if self.faulty() && is_upkeep(&step) && self.dice.one_in(4) {
             self.attach_and_leave();
         }
-        let taken = matches!(step, Step::Take(..));
+        let taken = purpose(&step).is_some_and(|purpose| matches!(purpose, Purpose::Take));
         let (reply, written) = match self.fate() {
             Fate::Applied => self.apply(step),
             Fate::Unheard => {
@@ -124,10 +135,11 @@ impl World {
                 (unheard(reply), None)
             }
             Fate::Lost | Fate::Late => {
-                if let Step::Release(edit) = &step
+                if let Step::Ask(Request::Write(write)) = &step
+                    && is_release(&step)
                     && self.dice.one_in(2)
                 {
-                    self.removals.push(edit.clone());
+                    self.removals.push(write.clone());
                 }
                 (not_done(step, lost()), None)
             }
@@ -143,198 +155,194 @@ impl World {
 
     /// The server applies what `step` asks for, or answers it.
     pub(super) fn apply(&mut self, step: Step) -> (Reply, Option<Written>) {
-        let (answer, written) = match step {
-            Step::Volume(request) => {
-                let (reply, written) = self.apply_volume(request);
-                return (Reply::Volume(reply), written);
-            }
-            Step::Claim { ref step, .. } => {
-                let (answer, written) = self.apply_claim(step);
-                (Answer::Claim(answer), written)
-            }
-            Step::Take(ref claim, ref node) => {
-                let force = self.mutant.takes_everything();
-                let (key, uid) = (claim.key(), &claim.uid);
-                let (selection, written) = self.server.select(&key, uid, node, force);
-                (Answer::Taken(Ok(selection)), written.map(Written::Claim))
-            }
-            Step::Release(ref edit) => {
-                let (result, written) = self.free(edit);
-                (Answer::Released(result), written.map(Written::Claim))
-            }
-            Step::AskForRoom(_) => unreachable!("no request"),
-        };
-        (Reply::Other(step, answer), written)
-    }
-
-    fn take_step(&mut self, index: usize, step: Step) {
         match step {
-            Step::Volume(request) => self.ask_for_volume(index, request),
-            Step::Claim { .. } => self.take_claim_step(index, step),
-            Step::AskForRoom(_) => {
-                let own = self.process.node.as_ref().map(|own| zone(&own.name));
-                let full = own.is_some_and(|own| self.driver.full.contains(&own));
-                let room = Answer::Room(Ok(if full { 0 } else { 1 << 40 }));
-                self.answer(index, step, room);
+            Step::Ask(request) => {
+                let (reply, written) = self.apply_request(request);
+                (Reply::Ask(reply), written)
             }
-            Step::Take(ref claim, _) => {
-                let key = key_of(&claim.key());
-                self.process.informers.claims.slots.begin_write(&key);
-                self.process.attempts.enter(index, State::Sent(step));
-            }
-            Step::Release(ref edit) => {
-                let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
-                self.process.informers.claims.slots.begin_write(&key);
-                self.process.attempts.enter(index, State::Sent(step));
+            Step::Claim(step) => {
+                let (reply, written) = self.apply_claim(step);
+                (Reply::Claim(reply), written)
             }
         }
     }
 
-    fn take_claim_step(&mut self, index: usize, step: Step) {
-        let Step::Claim {
-            step: asked,
-            claim,
-            intent,
-        } = &step
-        else {
-            return;
-        };
-        match asked {
-            claims::Step::Announce(_) | claims::Step::Done(_) | claims::Step::Fail(_) => {
-                self.answer(index, step, Answer::Claim(claims::Answer::Done));
-            }
-            claims::Step::Unselect(edit, _)
-            | claims::Step::ProtectSource(edit)
-            | claims::Step::ReleaseSource(edit) => {
-                if edit.kind == Kind::Claim {
-                    let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
-                    self.process.informers.claims.slots.begin_write(&key);
-                }
-                self.process.attempts.enter(index, State::Sent(step));
-            }
-            claims::Step::Save(unsaved) => {
-                let slots = &mut self.process.informers.volumes.slots;
-                slots.begin_write(&key_of(&unsaved.name));
-                self.process.attempts.enter(index, State::Sent(step));
-            }
-            claims::Step::Create(_, request) => {
+    fn take_step(&mut self, index: usize, step: Step) {
+        match step {
+            Step::Ask(request) => self.ask(index, request),
+            Step::Claim(step) => self.take_claim_step(index, step),
+        }
+    }
+
+    fn ask(&mut self, index: usize, request: Request) {
+        match request {
+            Request::Call(Call::Create(call)) => {
                 let early = self.mutant == Mutant::CallsEarly;
-                let leads = self.leads();
-                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads)
-                {
-                    let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
-                    return self.answer(index, step, Answer::Claim(answer));
+                if early || self.may_call(&call.about) {
+                    return self.begin_create_call(index, call);
                 }
-                let (request, claim) = (request.clone(), Arc::clone(claim));
-                self.begin_create_call(index, step, &claim, &request);
+                let refused = CallError::Unreachable(rpc(Code::Unavailable));
+                let called = Called::Create(call, Err(refused));
+                self.reply(index, request::Reply::Call(called, Duration::ZERO));
             }
-            claims::Step::Intend(prepared) => {
+            Request::Call(Call::Discard(call)) => {
+                let result = self.discard(&call);
+                let called = Called::Discard(call, result);
+                self.reply(index, request::Reply::Call(called, Duration::ZERO));
+            }
+            Request::Call(Call::Delete(call)) => self.begin_delete_call(index, call),
+            Request::Call(Call::GetCapacity(call)) => {
+                let own = self.process.node.as_ref().map(|own| zone(&own.name));
+                let full = own.is_some_and(|own| self.driver.full.contains(&own));
+                let response = GetCapacityResponse {
+                    available_capacity: if full { 0 } else { 1 << 40 },
+                    ..GetCapacityResponse::default()
+                };
+                let called = Called::GetCapacity(call, Ok(response));
+                self.reply(index, request::Reply::Call(called, Duration::ZERO));
+            }
+            // As if nothing were to be done.
+            Request::Write(write)
+                if self.mutant == Mutant::IgnoresFinalizerAction
+                    && matches!(write.purpose, Purpose::Upkeep) =>
+            {
+                let error = refusal(Refusal::NotFound);
+                self.reply(index, request::Reply::Write(write, Err(error)));
+            }
+            Request::Event(event) => self.reply(index, request::Reply::Event(event)),
+            request => {
+                if let Request::Write(write) = &request {
+                    let informers = &mut self.process.informers;
+                    match &write.object {
+                        Object::Claim(key) => informers.claims.slots.begin_write(&key_of(key)),
+                        Object::Volume(name) => informers.volumes.slots.begin_write(&key_of(name)),
+                        _ => {}
+                    }
+                }
+                let state = State::Sent(Step::Ask(request));
+                self.process.attempts.enter(index, state);
+            }
+        }
+    }
+
+    /// Whether the journal lets the driver be called.
+    pub(super) fn may_call(&self, prepared: &PinnedRequest) -> bool {
+        let uid = &prepared.blueprint.claim.uid;
+        let leads = self.leads();
+        { &self.process.attempts.reactor }.may_call(uid, self.clock, leads)
+    }
+
+    /// The reply is on its way.
+    pub(super) fn reply(&mut self, index: usize, reply: request::Reply) {
+        let state = State::Answered(Reply::Ask(reply), None);
+        self.process.attempts.enter(index, state);
+    }
+
+    fn take_claim_step(&mut self, index: usize, step: ClaimStep) {
+        match step {
+            ClaimStep::Intend(prepared, intent) => {
                 let copies = matches!(prepared.source, Some(ContentSource::Volume(_)));
-                let intent = intent.clone();
-                self.intend(index, step, intent);
+                self.intend(index, prepared, intent);
                 // Whether the source is still needed is looked at while the call is about to be made.
                 if copies && self.faulty() && self.dice.one_in(4) {
                     self.give_up_source();
                 }
             }
-            claims::Step::Discard(_, Migrated(true)) if self.mutant == Mutant::LeavesUnsayable => {
-                self.answer(index, step, Answer::Claim(claims::Answer::Done));
-            }
-            claims::Step::Discard(request, _) => {
-                let leads = self.leads();
-                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads) {
-                    let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
-                    return self.answer(index, step, Answer::Claim(answer));
+            step => {
+                if let ClaimStep::LoadNamesake(name, _) = &step {
+                    let slots = &mut self.process.informers.volumes.slots;
+                    slots.begin_write(&key_of(name));
                 }
-                let id = request.volume_id.clone();
-                self.discard(index, step, &id);
+                let state = State::Sent(Step::Claim(step));
+                self.process.attempts.enter(index, state);
             }
-            claims::Step::LoadNamesake(name, _) => {
-                let slots = &mut self.process.informers.volumes.slots;
-                slots.begin_write(&key_of(name));
-                self.process.attempts.enter(index, State::Sent(step));
-            }
-            claims::Step::LoadSnapshot(..)
-            | claims::Step::LoadContent(_)
-            | claims::Step::LoadSourceClaim(..)
-            | claims::Step::LoadSourceVolume(_)
-            | claims::Step::LoadOwner(..)
-            | claims::Step::LoadSecret(_) => self.process.attempts.enter(index, State::Sent(step)),
-            claims::Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }
-    }
-
-    /// The answer is on its way.
-    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
-        self.process
-            .attempts
-            .enter(index, State::Answered(Reply::Other(step, answer), None));
     }
 
     /// The driver answers, or the deadline expires.
-    pub(super) fn end_call(&mut self, index: usize, step: Step, id: u64) {
-        match step {
-            Step::Volume(Request::Call(call)) => self.end_delete_call(index, call, id),
-            step => self.end_create_call(index, step, id),
-        }
+    pub(super) fn end_call(&mut self, index: usize, call: Call, id: u64) {
+        let called = match call {
+            Call::Create(call) => {
+                let result = self.end_create_call(&call.about, id);
+                Called::Create(call, result.map_err(CallError::Failed))
+            }
+            Call::Delete(call) => {
+                let result = self.end_delete_call(id);
+                Called::Delete(call, result.map_err(CallError::Failed))
+            }
+            Call::Discard(_) | Call::GetCapacity(_) => unreachable!("it takes no time"),
+        };
+        self.reply(index, request::Reply::Call(called, Duration::ZERO));
     }
 }
 
-/// The claim that the step reads and writes.
-pub(super) fn edit_of(step: &Step) -> Option<&Edit> {
-    let edit = match step {
-        Step::Claim {
-            step: claims::Step::Unselect(edit, _) | claims::Step::ProtectSource(edit),
-            ..
-        }
-        | Step::Release(edit) => edit,
-        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Volume(_) => {
-            return None;
-        }
-    };
-    (edit.kind == Kind::Claim).then_some(edit)
+/// What the step writes, and why.
+fn purpose(step: &Step) -> Option<&Purpose> {
+    match step {
+        Step::Ask(Request::Write(write)) => Some(&write.purpose),
+        _ => None,
+    }
+}
+
+/// The claim whose update may meet another one.
+pub(super) fn edited(step: &Step) -> Option<&Text> {
+    match step {
+        Step::Ask(Request::Write(write)) => match (&write.object, &write.purpose) {
+            (_, Purpose::Take) => None,
+            (Object::Claim(key), _) => Some(key),
+            (_, _) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the step frees a claim that was cloned.
+fn is_release(step: &Step) -> bool {
+    edited(step).is_some() && matches!(purpose(step), Some(Purpose::ReleaseSource))
 }
 
 /// Whether the step adds or removes the finalizer of a volume that stays.
 fn is_upkeep(step: &Step) -> bool {
-    matches!(step, Step::Volume(Request::Write(write)) if write.purpose == Purpose::Upkeep)
+    matches!(purpose(step), Some(Purpose::Upkeep))
 }
 
-/// The snapshot that the step frees.
-pub(super) fn released(step: &Step) -> Option<&Edit> {
+/// Name of the snapshot that the step frees.
+pub(super) fn released(step: &Step) -> Option<Text> {
     match step {
-        Step::Claim {
-            step: claims::Step::ReleaseSource(edit),
-            ..
-        } => Some(edit),
-        Step::Claim { .. }
-        | Step::AskForRoom(_)
-        | Step::Take(..)
-        | Step::Volume(_)
-        | Step::Release(_) => None,
+        Step::Ask(request) => edit::released_snapshot(request).map(|key| name_of(key).into()),
+        Step::Claim(_) => None,
     }
+}
+
+/// The name in a key.
+pub(super) fn name_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, name)| name)
 }
 
 /// The request failed.
 pub(super) fn not_done(step: Step, error: ApiError) -> Reply {
-    let answer = match step {
-        Step::Volume(request) => return Reply::Volume(request.refused(error)),
-        Step::Claim { .. } => Answer::Claim(claims::Answer::Refused(error)),
-        Step::AskForRoom(_) => Answer::Room(Err(rpc(Code::Unavailable))),
-        Step::Take(..) => Answer::Taken(Err(error)),
-        Step::Release(_) => Answer::Released(Err(error)),
-    };
-    Reply::Other(step, answer)
+    match step {
+        Step::Ask(request) => Reply::Ask(request.refused(error)),
+        Step::Claim(step) => Reply::Claim(step.refused(error)),
+    }
 }
 
 /// The reply is lost on its way.
 fn unheard(reply: Reply) -> Reply {
     match reply {
-        Reply::Volume(request::Reply::Write(write, _)) => {
-            not_done(Step::Volume(Request::Write(write)), lost())
-        }
-        Reply::Other(step, _) => not_done(step, lost()),
-        reply @ Reply::Volume(_) => reply,
+        Reply::Ask(reply) => Reply::Ask(match reply {
+            request::Reply::Get(object, _) => request::Reply::Get(object, Err(lost())),
+            request::Reply::Write(write, _) => request::Reply::Write(write, Err(lost())),
+            request::Reply::Secret(secret, _) => {
+                request::Reply::Secret(secret, Err(SecretError::Unread(lost())))
+            }
+            reply => reply,
+        }),
+        Reply::Claim(reply) => Reply::Claim(match reply {
+            ClaimReply::Namesake(name, _) => ClaimReply::Namesake(name, Err(lost())),
+            ClaimReply::Owner(_) => ClaimReply::Owner(Err(lost())),
+            reply => reply,
+        }),
     }
 }
 
@@ -342,25 +350,10 @@ fn unheard(reply: Reply) -> Reply {
 pub(super) fn prepared(running: &Running) -> Option<&Arc<PinnedRequest>> {
     match (&running.state, &running.attempt) {
         (
-            State::Calling(
-                Step::Claim {
-                    step: claims::Step::Create(prepared, _),
-                    ..
-                },
-                _,
-            )
-            | State::Answered(
-                Reply::Other(
-                    Step::Claim {
-                        step: claims::Step::Create(prepared, _),
-                        ..
-                    },
-                    _,
-                ),
-                ..,
-            ),
+            State::Calling(Step::Ask(Request::Call(Call::Create(call))), _)
+            | State::Answered(Reply::Ask(request::Reply::Call(Called::Create(call, _), _)), ..),
             _,
-        ) => Some(prepared),
+        ) => Some(&call.about),
         (_, Attempt::Claim(run)) => run.attempt()?.prepared(),
         (_, _) => None,
     }

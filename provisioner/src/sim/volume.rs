@@ -1,78 +1,44 @@
 //! Volumes are deleted: calls reach the driver, requests the server, and every change is held against the
 //! invariants.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use csi_proto::csi::DeleteVolumeResponse;
-use sidecar::controller::CallError;
-use sidecar::controller::request::{Body, SecretError};
-use sidecar_testkit::sim::watch::{Versioned, key as key_of};
+use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
+use serde_json::Value;
+use sidecar::controller::{self, CallError};
+use sidecar_testkit::sim::watch::Versioned;
 use tonic::Code;
 
 use super::driver::{Kind, ModelDriver};
-use super::mutant::Mutant;
-use super::process::{State, Written};
+use super::process::State;
 use super::run::{Faults, World, rpc};
-use super::server::refusal;
 use crate::model::{Reclaim, Text, VolumeDetail};
-use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::reactor::{self, Key, Step};
-use crate::plan::request::{Call, Called, Purpose, Reply, Request, Secrets, Write};
+use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::reactor::{Key, Step};
+use crate::plan::request::{Call, Called, Reply, Request};
 
 impl World {
-    /// An attempt on a volume makes a request.
-    pub(super) fn ask_for_volume(&mut self, index: usize, request: Request) {
-        match request {
-            Request::Write(write)
-                if write.purpose == Purpose::Upkeep
-                    && self.mutant == Mutant::IgnoresFinalizerAction =>
-            {
-                // As if nothing were to be done.
-                let reply = Reply::Write(write, Err(refusal(Refusal::NotFound)));
-                self.reply(index, reply, None);
+    pub(super) fn begin_delete_call(
+        &mut self,
+        index: usize,
+        call: controller::Call<DeleteVolumeRequest>,
+    ) {
+        let name = match &self.process.attempts.running[index].key {
+            Key::Volume(name) => name.clone(),
+            key @ (Key::Claim(_) | Key::Source(_)) => unreachable!("{key:?} is no volume"),
+        };
+        self.check_deleted(&name, &call.volume_id);
+        match self.driver.delete(&call.volume_id) {
+            Ok(id) => {
+                let step = Step::Ask(Request::Call(Call::Delete(call)));
+                self.process.attempts.enter(index, State::Calling(step, id));
             }
-            Request::Call(Call::Delete(call)) => {
-                let name = match &self.process.attempts.running[index].key {
-                    Key::Volume(name) => name.clone(),
-                    key @ (Key::Claim(_) | Key::Source(_)) => unreachable!("{key:?} is no volume"),
-                };
-                self.check_deleted(&name, &call.volume_id);
-                let state = match self.driver.delete(&call.volume_id) {
-                    Ok(id) => State::Calling(Step::Volume(Request::Call(Call::Delete(call))), id),
-                    Err(refused) => {
-                        let error = CallError::Failed(rpc(refused.code()));
-                        let called = Called::Delete(call, Err(error));
-                        let reply = Reply::Call(called, Duration::ZERO);
-                        State::Answered(reactor::Reply::Volume(reply), None)
-                    }
-                };
-                self.process.attempts.enter(index, state);
+            Err(refused) => {
+                let error = CallError::Failed(rpc(refused.code()));
+                let called = Called::Delete(call, Err(error));
+                self.reply(index, Reply::Call(called, Duration::ZERO));
             }
-            Request::Secret(secret) => {
-                let values = match self.server.secret {
-                    true => Ok(Secrets::new()),
-                    // A mutant does not do without.
-                    false if self.mutant == Mutant::NeedsSecrets => Err(SecretError::NotText),
-                    false => Err(SecretError::Unread(refusal(Refusal::NotFound))),
-                };
-                self.reply(index, Reply::Secret(secret, values), None);
-            }
-            Request::Write(write) => {
-                let slots = &mut self.process.informers.volumes.slots;
-                slots.begin_write(&key_of(&write.object));
-                let state = State::Sent(Step::Volume(Request::Write(write)));
-                self.process.attempts.enter(index, state);
-            }
-            Request::Get(_) => unreachable!("no deletion reads volumes"),
-            Request::Event(event) => match event {},
         }
-    }
-
-    /// The reply is on its way.
-    fn reply(&mut self, index: usize, reply: Reply, written: Option<Written>) {
-        let state = State::Answered(reactor::Reply::Volume(reply), written);
-        self.process.attempts.enter(index, state);
     }
 
     /// DeleteVolume is about to be called.
@@ -105,14 +71,7 @@ impl World {
     }
 
     /// The driver answers, or the deadline expires.
-    pub(super) fn end_delete_call(&mut self, index: usize, call: Call, id: u64) {
-        let Call::Delete(call) = call;
-        let result = self.deleted(id).map_err(CallError::Failed);
-        let called = Called::Delete(call, result);
-        self.reply(index, Reply::Call(called, Duration::ZERO), None);
-    }
-
-    fn deleted(&mut self, id: u64) -> Result<DeleteVolumeResponse, RpcError> {
+    pub(super) fn end_delete_call(&mut self, id: u64) -> Result<DeleteVolumeResponse, RpcError> {
         let code = if self.faulty() && self.dice.one_in(4) {
             match self.dice.below(3) {
                 0 => {
@@ -136,36 +95,11 @@ impl World {
         Err(rpc(code))
     }
 
-    /// The server applies what `request` asks for.
-    pub(super) fn apply_volume(&mut self, request: Request) -> (Reply, Option<Written>) {
-        let result = match &request {
-            Request::Write(Write {
-                object, uid, body, ..
-            }) => match body {
-                Body::Patch(_, patch) => self.patch_volume(object, uid.as_ref(), patch.body()),
-                Body::Delete(_) => self.remove_volume(object, uid.as_ref()),
-                Body::Create(_) | Body::Replace(_) => unreachable!("no deletion writes so"),
-            },
-            Request::Get(_) | Request::Secret(_) | Request::Call(_) | Request::Event(_) => {
-                unreachable!("no deletion asks the model's server for it")
-            }
-        };
-        match (request, result) {
-            (Request::Write(write), Ok((version, object))) => {
-                let found = Arc::new(self.mutant.keeps(&object));
-                let written = Written::Volume((version, object));
-                (Reply::Write(write, Ok(found)), Some(written))
-            }
-            (request, Ok(_)) => (request.refused(refusal(Refusal::Other)), None),
-            (request, Err(error)) => (request.refused(error), None),
-        }
-    }
-
-    fn patch_volume(
+    pub(super) fn patch_volume(
         &mut self,
         name: &Text,
         uid: Option<&Text>,
-        patch: &serde_json::Value,
+        patch: &Value,
     ) -> Result<Versioned<VolumeDetail>, ApiError> {
         let before = self
             .server
@@ -183,7 +117,7 @@ impl World {
         result
     }
 
-    fn remove_volume(
+    pub(super) fn remove_volume(
         &mut self,
         name: &Text,
         uid: Option<&Text>,

@@ -1,8 +1,5 @@
 //! The kinds of objects that are asked for, and what failures of requests mean here.
 
-use serde_json::Value;
-use sidecar::kube::api::{Api, ApiError};
-use sidecar::kube::key::Key;
 use sidecar::kube::objects;
 use sidecar::kube::reflect::Resource;
 
@@ -29,27 +26,6 @@ pub const CONTENTS: Resource = Resource::new(SNAPSHOT, "v1", "volumesnapshotcont
 /// ReferenceGrants.
 pub const GRANTS: Resource =
     Resource::new("gateway.networking.k8s.io", "v1beta1", "referencegrants");
-
-/// Reads an object, changes it and writes it back as a whole, so that what this program does not
-/// know survives. `change` says whether there is anything to write. The JSON as it is afterwards,
-/// which the caller may not have seen before even if nothing was written.
-///
-/// # Errors
-/// The server refused, or nobody knows.
-pub async fn edit(
-    api: &Api,
-    resource: &Resource,
-    key: &Key,
-    change: impl FnOnce(&mut Value) -> bool,
-) -> Result<String, ApiError> {
-    let read = api.get(resource, key).await?;
-    let mut object: Value =
-        serde_json::from_str(&read).map_err(|error| ApiError::unreadable(&error))?;
-    if !change(&mut object) {
-        return Ok(read);
-    }
-    api.update(resource, key, &object).await
-}
 
 /// The path of a LIST that is read by pages.
 #[must_use]

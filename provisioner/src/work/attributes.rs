@@ -5,14 +5,15 @@
 
 use std::convert::Infallible;
 
+use sidecar::controller::execute::execute;
 use sidecar::controller::reactor::Due;
 use tokio::time::{Instant, sleep};
 
 use super::executor::{Engine, Executor};
 use crate::model::Text;
-use crate::plan::claim::Answer;
 use crate::plan::class_poller::{ClassPoller, PACE};
 use crate::plan::reactor::Change;
+use crate::plan::request::{Found, Object, Reply, Request};
 
 /// Tries claims again as soon as the class is there that they failed without.
 pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
@@ -39,11 +40,12 @@ pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
 
 impl Executor {
     /// Whether an attempt would get past this class now.
-    async fn has_attributes_class(&self, name: &str) -> bool {
+    async fn has_attributes_class(&self, name: &Text) -> bool {
         let driver = self.driver.current();
-        match self.attributes_class(name).await {
-            Ok(Answer::AttributesClass(class)) => *class.driver == *driver.name,
-            Ok(_) | Err(_) => false,
-        }
+        let request = Request::Get(Object::AttributesClass(name.clone()));
+        matches!(
+            execute(self, request).await,
+            Reply::Get(_, Ok(Found::AttributesClass(class))) if *class.driver == *driver.name
+        )
     }
 }

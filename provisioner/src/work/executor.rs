@@ -1,6 +1,5 @@
-//! What steps are carried out with, and which executor carries out which.
+//! Executes the controller's requests.
 
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use sidecar::controller::engine::{self, Shell};
 use sidecar::controller::execute::{self, execute};
 use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::cache::OwnWrites;
-use sidecar::kube::objects::VOLUMES;
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Config, Queue, exponential};
 use tokio::sync::{Notify, SetOnce};
 
+use super::api::{ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES};
 use super::capacity::Capacity;
 use super::driver::DriverView;
 use super::events::Events;
@@ -22,16 +21,17 @@ use super::holders::Holders;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
-use crate::model::{Text, Volume};
+use super::record::{read_claim, read_volume};
+use super::step::wire;
 use crate::plan::journal::Journal;
-use crate::plan::reactor::{Answer, Failed, Key, Notice, Reply, Setup, Step};
-use crate::plan::request::{Call, Called};
+use crate::plan::reactor::{Failed, Key, Notice, Reply, Setup, Step};
+use crate::plan::request::{Call, Called, Event, Found, Object};
 use crate::plan::{self, Provisioner, Settings, fairness};
 
 /// The provisioner, driven.
 pub type Engine = engine::Engine<Provisioner, Executor>;
 
-/// What steps are carried out with.
+/// Executes requests.
 pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
@@ -135,27 +135,11 @@ impl Shell<Provisioner> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, mut step: Step) -> Reply {
-        let answer = match step {
-            Step::Volume(request) => return Reply::Volume(execute(self, request).await),
-            Step::Claim {
-                step: ref mut asked,
-                ref claim,
-                ref intent,
-            } => {
-                let answer = self.for_claim(asked, claim, intent.as_ref());
-                Answer::Claim(Box::pin(answer).await)
-            }
-            Step::AskForRoom(ref question) => {
-                Answer::Room(self.ask_for_room(question.clone()).await)
-            }
-            Step::Take(ref claim, ref node) => {
-                let taken = self.take_claim(claim, node).await;
-                Answer::Taken(taken)
-            }
-            Step::Release(ref edit) => Answer::Released(self.edit(edit).await),
-        };
-        Reply::Other(step, answer)
+    async fn execute(&self, step: Step) -> Reply {
+        match step {
+            Step::Ask(request) => Reply::Ask(execute(self, request).await),
+            Step::Claim(step) => Reply::Claim(Box::pin(self.for_claim(step)).await),
+        }
     }
 
     fn note(&self, notice: Notice) {
@@ -178,19 +162,52 @@ impl execute::Executor<Provisioner> for Executor {
         &self.api
     }
 
-    fn kind(&self, _volume: &Text) -> (&Resource, Option<&dyn OwnWrites>) {
-        (&VOLUMES, Some(&self.informers.volumes))
+    fn kind(&self, object: &Object) -> (&Resource, Option<&dyn OwnWrites>) {
+        match object {
+            Object::Claim(_) => (&CLAIMS, Some(&self.informers.claims)),
+            Object::Volume(_) => (&VOLUMES, Some(&self.informers.volumes)),
+            Object::Snapshot(_) => (&SNAPSHOTS, None),
+            Object::Content(_) => (&CONTENTS, None),
+            Object::SourceClaim(_) => (&CLAIMS, None),
+            Object::SourceVolume(_) => (&VOLUMES, None),
+            Object::AttributesClass(_) => (&ATTRIBUTES_CLASSES, None),
+        }
     }
 
-    fn found(&self, _volume: &Text, json: &str) -> Result<Arc<Volume>, ApiError> {
-        self.informers.volumes.decode(json)
+    fn found(&self, object: &Object, json: &str) -> Result<Found, ApiError> {
+        let strings = &self.informers.strings;
+        Ok(match object {
+            Object::Claim(_) => Found::Written,
+            Object::Volume(_) => Found::Volume(self.informers.volumes.decode(json)?),
+            Object::Snapshot(_) => Found::Snapshot(Box::new(self.decode(json)?)),
+            Object::Content(_) => Found::Content(Box::new(self.decode(json)?)),
+            Object::SourceClaim(_) => {
+                Found::SourceClaim(Box::new(read_claim(wire(json)?, strings)))
+            }
+            Object::SourceVolume(_) => {
+                Found::SourceVolume(Box::new(read_volume(wire(json)?, strings)))
+            }
+            Object::AttributesClass(_) => Found::AttributesClass(Box::new(self.decode(json)?)),
+        })
     }
 
     async fn call(&self, call: Call) -> (Called, Duration) {
-        call.send(&self.driver, self.driver.timeout()).await
+        match call {
+            Call::Create(mut call) => {
+                let result = self.create(&mut call).await;
+                (Called::Create(call, result), Duration::ZERO)
+            }
+            Call::Discard(call) => {
+                let result = self.discard(&call).await;
+                (Called::Discard(call, result), Duration::ZERO)
+            }
+            call @ (Call::Delete(_) | Call::GetCapacity(_)) => {
+                call.send(&self.driver, self.driver.timeout()).await
+            }
+        }
     }
 
-    fn record(&self, event: &Infallible) {
-        match *event {}
+    fn record(&self, event: &Event) {
+        self.announce(&event.claim, &event.announcement);
     }
 }

@@ -19,13 +19,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::api::{LEASES, key};
 use super::executor::{Engine, Executor};
 use super::metrics::Metrics;
-use crate::model::Claim;
 use crate::plan::Settings;
-use crate::plan::claim::Answer as StepAnswer;
 use crate::plan::journal::{
     Answer, Found, Intent, Journal, KeptMetadata, Lost, Owner, Request, Unwritable, Verdict,
 };
 use crate::plan::outcome::Refusal;
+use crate::plan::request::PinnedRequest;
 
 mod nodes;
 mod opening;
@@ -356,18 +355,21 @@ async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>
 
 impl Executor {
     /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
-    pub(super) async fn intend(&self, claim: &Claim, intent: Option<&Intent>) -> StepAnswer {
-        let (Some(keeper), Some(intent)) = (&self.journal, intent) else {
-            return StepAnswer::Done;
+    pub(super) async fn intend(
+        &self,
+        prepared: &PinnedRequest,
+        intent: Intent,
+    ) -> Result<(), Unwritable> {
+        let Some(keeper) = &self.journal else {
+            return Ok(());
         };
-        match self.write_down(keeper, intent.clone()).await {
-            Ok(()) => StepAnswer::Done,
-            Err(error) => {
-                let claim = &*claim.key();
-                verbose!(2, claim, err = %error, "Not in the provisioning journal");
-                StepAnswer::Unwritable(error)
-            }
+        let written = self.write_down(keeper, intent).await;
+        if let Err(error) = &written {
+            let claim = &prepared.blueprint.claim;
+            let claim = &*format!("{}/{}", claim.namespace, claim.name);
+            verbose!(2, claim, err = %error, "Not in the provisioning journal");
         }
+        written
     }
 
     async fn write_down(&self, keeper: &Keeper, intent: Intent) -> Result<(), Unwritable> {
@@ -384,12 +386,14 @@ impl Executor {
     }
 
     /// Whether the driver may be asked: the journal knows of it, and nobody else led a moment ago.
-    pub(super) fn may_call(&self, claim: &Claim) -> bool {
+    pub(super) fn may_call(&self, claim_uid: &str) -> bool {
         let now = Instant::now().into_std();
         let leads = self.journal.as_ref().is_some_and(Keeper::leads);
         let engine = self.engine.upgrade();
         engine.is_some_and(|engine| {
-            engine.turn(|provisioner, _| (provisioner.may_call(claim, now, leads), Due::default()))
+            engine.turn(|provisioner, _| {
+                (provisioner.may_call(claim_uid, now, leads), Due::default())
+            })
         })
     }
 }

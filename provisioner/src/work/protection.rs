@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidecar::controller::execute::execute;
 use sidecar::controller::reactor::Due;
+use sidecar::controller::request::Object as _;
 use sidecar::controller::{Seat, Watch};
 use sidecar::kube::access;
 use sidecar::kube::cache::Cache;
@@ -16,7 +18,8 @@ use super::discovery::has_snapshots;
 use super::executor::{Engine, Executor};
 use crate::keys::SNAPSHOT_GROUP;
 use crate::model::Snapshot;
-use crate::plan::edit::Edit;
+use crate::plan::edit;
+use crate::plan::request::{Reply, Request};
 
 /// Sweeps finalizers off snapshots, at once and then every so often, if there are snapshots and they may
 /// be listed.
@@ -43,7 +46,7 @@ pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duratio
                 cache.for_each(|_, snapshot| all.push(Arc::clone(snapshot)));
                 let orphans = engine.turn(|provisioner, informers| {
                     let orphans = provisioner.orphans(&all, informers);
-                    let edit = |one: &Snapshot| Edit::release_snapshot(&one.namespace, &one.name);
+                    let edit = |one: &Snapshot| edit::release_snapshot(&one.namespace, &one.name);
                     (orphans.into_iter().map(edit).collect(), Due::default())
                 });
                 executor.release_snapshots(orphans).await;
@@ -72,10 +75,10 @@ async fn may_list_snapshots(client: &kube::Client) -> bool {
 }
 
 impl Executor {
-    async fn release_snapshots(&self, orphans: Vec<Edit>) {
-        for edit in orphans {
-            if let Err(error) = self.edit(&edit).await {
-                let (namespace, name) = (&*edit.namespace, &*edit.name);
+    async fn release_snapshots(&self, orphans: Vec<Request>) {
+        for request in orphans {
+            if let Reply::Write(write, Err(error)) = execute(self, request).await {
+                let (namespace, name) = write.object.key().split_once('/').unwrap_or_default();
                 verbose!(2, namespace, name, err = %error, "Cannot remove the finalizer of a snapshot");
             }
         }

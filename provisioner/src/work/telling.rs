@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use csi_proto::csi::Topology;
+use sidecar::controller::request::Object as _;
 use sidecar::kube::events::Severity;
 use sidecar::verbose;
 
@@ -56,6 +57,10 @@ impl Executor {
             }
             Notice::OfAnotherNode(volume) => {
                 verbose!(3, volume = &*volume, "The volume belongs to another node");
+            }
+            Notice::SourceUnchanged(source, error) => {
+                let (namespace, name) = source.key().split_once('/').unwrap_or_default();
+                verbose!(2, namespace, name, err = %error, "Could not change the finalizers of a data source");
             }
             Notice::SecretUnread(volume, error) => {
                 let volume = &*volume;

@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::sleep;
 
 use super::call::Calls;
 use super::request::{Body, Object as _, Reply, Request, Requests, Write};
 use crate::kube::api::{Api, ApiError, key};
 use crate::kube::cache::OwnWrites;
+use crate::kube::edit::{Applied, Edit};
 use crate::kube::key::Key;
 use crate::kube::patch::collection;
 use crate::kube::reflect::Resource;
+use crate::refusal::Refusal;
 
 /// The clients and caches with which the requests of a controller are executed.
 pub trait Executor<R: Requests>: Sync {
@@ -125,6 +128,15 @@ async fn send<R: Requests>(
             let object = object.map_err(|error| ApiError::local(error.to_string()))?;
             api.update(resource, key, &object).await
         }
+        Body::Edit(change) => {
+            for pause in change.pauses {
+                match edit(api, resource, key, (change, uid.as_deref())).await {
+                    Err(error) if error.is_conflict() => sleep(*pause).await,
+                    result => return result,
+                }
+            }
+            edit(api, resource, key, (change, uid.as_deref())).await
+        }
         Body::Delete(version) => {
             let json = match (uid, version) {
                 (Some(uid), Some(version)) => {
@@ -139,6 +151,26 @@ async fn send<R: Requests>(
                 Err(ApiError::gone())
             }
         }
+    }
+}
+
+/// The object as it is afterwards, which this process may not have seen before even if nothing was written.
+async fn edit(
+    api: &Api,
+    resource: &Resource,
+    key: &Key,
+    (edit, uid): (&Edit, Option<&str>),
+) -> Result<String, ApiError> {
+    let read = api.get(resource, key).await?;
+    let object: Result<Value, _> = serde_json::from_str(&read);
+    let mut object = object.map_err(|error| ApiError::unreadable(&error))?;
+    match edit.apply(uid, &mut object) {
+        Applied::Changed => api.update(resource, key, &object).await,
+        Applied::Unchanged => Ok(read),
+        Applied::Another => Err(ApiError {
+            message: format!("{key} is another object by now"),
+            refusal: Refusal::NotFound,
+        }),
     }
 }
 

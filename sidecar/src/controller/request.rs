@@ -19,6 +19,7 @@ use crate::secret::SecretRef;
 use crate::text::Text;
 
 pub use crate::kube::api::SecretError;
+pub use crate::kube::edit::{Applied, Edit};
 pub use crate::kube::patch::{Part, Patch};
 pub use crate::refusal::ApiError;
 
@@ -101,6 +102,8 @@ pub enum Body {
     Create(Value),
     /// PUT of this JSON.
     Replace(Text),
+    /// GET, and PUT of what is read with this change, if it changes anything.
+    Edit(Edit),
     /// DELETE, of the object with this resource version if there is one.
     Delete(Option<Text>),
 }
@@ -111,7 +114,7 @@ impl Body {
     pub fn patch(&self) -> &Value {
         match self {
             Self::Patch(_, patch) => patch.body(),
-            Self::Create(_) | Self::Replace(_) | Self::Delete(_) => &Value::Null,
+            Self::Create(_) | Self::Replace(_) | Self::Edit(_) | Self::Delete(_) => &Value::Null,
         }
     }
 }
@@ -166,6 +169,11 @@ impl<R: Requests> Ask for Request<R> {
 
     fn write(&self) -> Option<impl Hash> {
         match self {
+            // It is made of the object as it is by then.
+            Self::Write(Write {
+                body: Body::Edit(_),
+                ..
+            }) => None,
             Self::Write(write) => Some((&write.object, &write.body)),
             Self::Get(_) | Self::Secret(_) | Self::Call(_) | Self::Event(_) => None,
         }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{Announcement, Answer, Attempt, End, Failure, ProvisioningState, Reached, Step};
+use super::{Announcement, Attempt, End, Failure, ProvisioningState, Reached, Step, announcement};
 use crate::keys::SELECTED_NODE;
 use crate::model::Claim;
-use crate::plan::edit::Edit;
+use crate::plan::edit;
 use crate::plan::in_flight::{Asked, Outcome};
 use crate::plan::journal::Intent;
 use crate::plan::pv::Unusable;
@@ -22,11 +22,12 @@ impl Attempt {
             && let Some(prepared) = &self.frozen
         {
             if !view.gone && !self.repaying && !self.concluded.announced {
-                return Step::Announce(Announcement::Succeeded(prepared.name.clone()));
+                let succeeded = Announcement::Succeeded(prepared.name.clone());
+                return announcement(view, succeeded);
             }
             if let (Some(name), false) = (&prepared.release, self.concluded.released) {
                 let namespace = &prepared.blueprint.claim.namespace;
-                return Step::ReleaseSource(Edit::release_snapshot(namespace, name));
+                return Step::Ask(edit::release_snapshot(namespace, name));
             }
         }
         Step::Done(end)
@@ -38,17 +39,17 @@ impl Attempt {
         let needed = !view.gone && !self.repaying;
         let moves = failure.state() == ProvisioningState::Reschedule && selected && needed;
         if moves && !self.concluded.unselected {
-            Step::Unselect(Edit::unselect(view.claim), failure.clone())
+            Step::Ask(edit::unselect(view.claim, failure))
         } else {
             Step::Fail(failure.clone())
         }
     }
 
-    pub(super) fn tried_to_unselect(&mut self, failure: &Failure, answer: &Answer) {
+    pub(super) fn tried_to_unselect(&mut self, failure: Failure, unselected: bool) {
         self.concluded.unselected = true;
         // What comes before a call is decided on what the update has changed.
-        self.reached = Reached::Failed(failure.clone());
-        self.unselected = matches!(answer, Answer::Done);
+        self.reached = Reached::Failed(failure);
+        self.unselected = unselected;
     }
 
     /// What `failure`, with which this attempt ended, says about the volume.

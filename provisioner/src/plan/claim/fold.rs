@@ -1,46 +1,120 @@
-//! What the answer to a step means for the attempt.
+//! What a reply means for the attempt.
 
 use std::sync::Arc;
 
 use csi_proto::csi::CreateVolumeResponse;
+use sidecar::controller::CallError;
+use sidecar::controller::request::{Object as _, SecretError};
 use tonic::Code;
 
-use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
-use crate::model::VolumeDetail;
-use crate::plan::edit::{Edit, Kind};
+use super::{Announcement, Attempt, ClaimReply, ClaimStep, Failure, Reached, Step};
+use crate::model::{Claim, VolumeDetail};
 use crate::plan::identity::Identity;
 use crate::plan::in_flight::Asked;
-use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::pv::{self, Unusable};
-use crate::plan::request::PinnedRequest;
+use crate::plan::request::{
+    Called, Found, Object, PinnedRequest, Purpose, Reply, Request, Secrets, Write,
+};
 
 impl Attempt {
-    /// Takes in what came of `step`.
+    /// Takes in what came of a request.
     ///
     /// # Errors
     /// The attempt ends: says why.
-    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
-        match (step, answer) {
-            (Step::Announce(Announcement::Provisioning), _) => self.announced = true,
-            (Step::Announce(Announcement::Left(_)), _) => self.left = None,
-            (Step::Announce(_), _) => self.concluded.announced = true,
-            (Step::ProtectSource(_), Answer::Done) => self.source_protected = true,
-            (Step::ProtectSource(edit), Answer::Refused(error)) => {
-                return self.unprotected(edit, error);
+    pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Event(event) => match event.announcement {
+                Announcement::Provisioning => self.announced = true,
+                Announcement::Left(_) => self.left = None,
+                Announcement::Populator | Announcement::Succeeded(_) => {
+                    self.concluded.announced = true;
+                }
+            },
+            Reply::Get(object, found) => {
+                let found = found.map_err(|error| not_loaded(&object, error))?;
+                self.load(&object, found);
             }
-            (Step::Intend(prepared), Answer::Done) => {
+            Reply::Secret(secret, values) => {
+                let values = match values {
+                    Ok(values) => values,
+                    Err(SecretError::NotText) => return Err(Failure::SecretNotText(secret)),
+                    Err(SecretError::Unread(error)) => return Err(Failure::Secret(secret, error)),
+                };
+                self.loaded.secrets = Some((secret, values));
+            }
+            Reply::Write(write, result) => return self.written(write, result.map(drop)),
+            Reply::Call(Called::Create(call, result), _) => match result {
+                Ok(response) => self.called(&call.about, Ok(response)),
+                Err(CallError::Failed(error)) => self.called(&call.about, Err(error)),
+                Err(CallError::Unreachable(error)) => return Err(Failure::Unreachable(error)),
+            },
+            Reply::Call(Called::Discard(_, result), _) => self.discarded(result.map(drop)),
+            // It makes no such calls.
+            Reply::Call(Called::Delete(..) | Called::GetCapacity(..), _) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what no request's reply says.
+    ///
+    /// # Errors
+    /// The attempt ends: says why.
+    pub fn told(&mut self, reply: ClaimReply) -> Result<(), Failure> {
+        match reply {
+            ClaimReply::Intended(prepared, intended) => {
+                intended.map_err(Failure::Intend)?;
                 self.intended = true;
-                self.freeze(prepared);
+                self.freeze(&prepared);
             }
-            (Step::Intend(_), Answer::Unwritable(error)) => return Err(Failure::Intend(error)),
-            (Step::Create(..), Answer::Unreachable(error)) => {
-                return Err(Failure::Unreachable(error));
+            ClaimReply::Owner(found) => return self.met_owner(found),
+            ClaimReply::Namesake(name, found) => match (&self.reached, &self.frozen) {
+                (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
+                    self.reached = self.repaid(&Arc::clone(prepared), found);
+                }
+                (Reached::Start, _) if self.unsaved.is_none() => {
+                    let read = |error| Failure::Read(format!("PersistentVolume {name}"), error);
+                    self.loaded.namesake = Some(found.map_err(read)?);
+                }
+                (_, _) => self.compared(found),
+            },
+        }
+        Ok(())
+    }
+
+    /// Goes on as if `step` had been taken, and the Secret were empty.
+    ///
+    /// # Errors
+    /// The attempt ends: says why.
+    pub fn skip(&mut self, step: Step) -> Result<(), Failure> {
+        match step {
+            Step::Ask(Request::Write(write)) => {
+                self.answered(Reply::Write(write, Ok(Found::Written)))
             }
-            (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
-            (Step::Discard(..), answer) => self.discarded(answer),
-            (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
-            (Step::Save(unsaved), Answer::Refused(error)) => {
-                self.unsaved = Some(unsaved.clone());
+            Step::Ask(Request::Event(event)) => self.answered(Reply::Event(event)),
+            Step::Ask(Request::Secret(secret)) => {
+                self.answered(Reply::Secret(secret, Ok(Secrets::new())))
+            }
+            Step::Claim(ClaimStep::Intend(prepared, _)) => {
+                self.told(ClaimReply::Intended(prepared, Ok(())))
+            }
+            // Without these nothing goes on.
+            Step::Ask(Request::Get(_) | Request::Call(_))
+            | Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..))
+            | Step::Done(_)
+            | Step::Fail(_) => Ok(()),
+        }
+    }
+
+    fn written(&mut self, write: Write, result: Result<(), ApiError>) -> Result<(), Failure> {
+        match (write.purpose, result) {
+            (Purpose::ProtectSource, Ok(())) => self.source_protected = true,
+            (Purpose::ProtectSource, Err(error)) => return self.unprotected(&write.object, error),
+            (Purpose::ReleaseSource, _) => self.concluded.released = true,
+            (Purpose::Unselect(failure), result) => self.tried_to_unselect(failure, result.is_ok()),
+            (Purpose::Save(_), Ok(())) => self.reached = Reached::Saved,
+            (Purpose::Save(unsaved), Err(error)) => {
+                self.unsaved = Some(unsaved);
                 self.called = true;
                 self.reached = match error.refusal {
                     Refusal::AlreadyExists => Reached::Named,
@@ -51,70 +125,43 @@ impl Attempt {
                     | Refusal::Other => Reached::Failed(Failure::Save(error)),
                 };
             }
-            (Step::LoadNamesake(..), answer) => match (&self.reached, &self.frozen, answer) {
-                (Reached::Held(..) | Reached::Taken(_), Some(prepared), answer) => {
-                    self.reached = self.repaid(&Arc::clone(prepared), answer);
-                }
-                (Reached::Start, _, Answer::PersistentVolume(found)) if self.unsaved.is_none() => {
-                    self.loaded.namesake = Some(found);
-                }
-                (Reached::Start, _, Answer::Refused(error)) if self.unsaved.is_none() => {
-                    return Err(not_loaded(step, error));
-                }
-                (_, _, answer) => self.compared(answer),
-            },
-            (Step::LoadOwner(..), answer) => return self.met_owner(answer),
-            (Step::ReleaseSource(_), _) => self.concluded.released = true,
-            (Step::Unselect(_, failure), answer) => self.tried_to_unselect(failure, &answer),
-            (step, answer) => return self.load(step, answer),
+            // It writes for nothing else.
+            (Purpose::Upkeep | Purpose::Remove | Purpose::Release | Purpose::Take, _) => {}
         }
         Ok(())
     }
 
-    fn load(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
+    fn load(&mut self, object: &Object, found: Found) {
         let loaded = &mut self.loaded;
-        match (step, answer) {
-            (_, Answer::Snapshot(snapshot)) => loaded.snapshot = Some(snapshot),
-            (_, Answer::Content(content)) => loaded.content = Some(content),
-            (_, Answer::SourceClaim(claim)) => loaded.claim = Some(claim),
-            (_, Answer::PersistentVolume(volume)) => loaded.volume = Some(volume),
-            (Step::LoadAttributesClass(name), Answer::AttributesClass(class)) => {
-                loaded.attributes = Some((name.clone(), class));
+        match found {
+            Found::Snapshot(snapshot) => loaded.snapshot = Some(snapshot),
+            Found::Content(content) => loaded.content = Some(content),
+            Found::SourceClaim(claim) => loaded.claim = Some(claim),
+            Found::SourceVolume(volume) => loaded.volume = Some(volume),
+            Found::AttributesClass(class) => {
+                loaded.attributes = Some((object.key().into(), class));
             }
-            (Step::LoadSecret(reference), Answer::Secret(secrets)) => {
-                loaded.secrets = Some((reference.clone(), secrets));
-            }
-            (Step::LoadSecret(reference), Answer::SecretNotText) => {
-                return Err(Failure::SecretNotText(reference.clone()));
-            }
-            (step, Answer::Refused(error)) => return Err(not_loaded(step, error)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            (
-                _,
-                Answer::Done
-                | Answer::AttributesClass(_)
-                | Answer::Secret(_)
-                | Answer::SecretNotText
-                | Answer::Created(_)
-                | Answer::Failed(_)
-                | Answer::Unwritable(_)
-                | Answer::Unreachable(_),
-            ) => {}
+            // It reads nothing else.
+            Found::Written | Found::Volume(_) => {}
         }
-        Ok(())
     }
 
     /// A snapshot may stay unprotected where the service account may not update it.
-    fn unprotected(&mut self, edit: &Edit, error: ApiError) -> Result<(), Failure> {
-        let (kind, tolerated) = match edit.kind {
-            Kind::Snapshot => ("snapshot", error.refusal == Refusal::Forbidden),
-            Kind::Claim => ("PVC", false),
+    fn unprotected(&mut self, source: &Object, error: ApiError) -> Result<(), Failure> {
+        let (kind, tolerated) = match source {
+            Object::Snapshot(_) => ("snapshot", error.refusal == Refusal::Forbidden),
+            Object::Claim(_)
+            | Object::Volume(_)
+            | Object::Content(_)
+            | Object::SourceClaim(_)
+            | Object::SourceVolume(_)
+            | Object::AttributesClass(_) => ("PVC", false),
         };
         if tolerated {
             self.source_protected = true;
             return Ok(());
         }
-        let what = format!("{kind} {}/{}", edit.namespace, edit.name);
+        let what = format!("{kind} {}", source.key());
         Err(Failure::Protect(what, error))
     }
 
@@ -148,52 +195,36 @@ impl Attempt {
         }
     }
 
-    fn answered(&mut self, prepared: &Arc<PinnedRequest>, answer: Answer) {
+    fn called(
+        &mut self,
+        prepared: &Arc<PinnedRequest>,
+        result: Result<CreateVolumeResponse, RpcError>,
+    ) {
         self.called = true;
         self.freeze(prepared);
-        self.reached = match answer {
-            Answer::Created(response) => self.created(prepared, *response),
-            Answer::Failed(error) if self.repaying && error.code == Code::AlreadyExists => {
+        self.reached = match result {
+            Ok(response) => self.created(prepared, response),
+            Err(error) if self.repaying && error.code == Code::AlreadyExists => {
                 Reached::Taken(error)
             }
-            Answer::Failed(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::PersistentVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Unwritable(_)
-            | Answer::Unreachable(_) => return,
+            Err(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
         };
     }
 
     /// An unsettled request is settled when the PersistentVolume of that name refers to its volume.
-    fn repaid(&mut self, prepared: &PinnedRequest, answer: Answer) -> Reached {
+    fn repaid(
+        &mut self,
+        prepared: &PinnedRequest,
+        found: Result<Box<VolumeDetail>, ApiError>,
+    ) -> Reached {
         let before = std::mem::replace(&mut self.reached, Reached::Start);
-        let found = match answer {
-            Answer::PersistentVolume(found) => Some(found),
-            Answer::Refused(error) if !error.is_not_found() => {
+        let found = match found {
+            Ok(found) => Some(found),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => {
                 let what = format!("PersistentVolume {}", prepared.name);
                 return Reached::Failed(Failure::Read(what, error));
             }
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::Refused(_)
-            | Answer::Done
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Unwritable(_)
-            | Answer::Created(_)
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => None,
         };
         let driver = prepared.blueprint.driver();
         let ours = found
@@ -215,62 +246,43 @@ impl Attempt {
         }
     }
 
-    fn met_owner(&mut self, answer: Answer) -> Result<(), Failure> {
+    fn met_owner(&mut self, found: Result<Box<Claim>, ApiError>) -> Result<(), Failure> {
         self.owner_known = true;
         let Some(prepared) = &self.frozen else {
             return Ok(());
         };
         let claim = &prepared.blueprint.claim;
-        match answer {
-            Answer::SourceClaim(found)
-                if *found.uid == *claim.uid && *found.volume == *prepared.name =>
-            {
+        match found {
+            Ok(found) if *found.uid == *claim.uid && *found.volume == *prepared.name => {
                 Err(Failure::Lost(prepared.name.clone()))
             }
-            Answer::Refused(error) if !error.is_not_found() => {
+            Err(error) if !error.is_not_found() => {
                 let what = format!("PVC {}/{}", claim.namespace, claim.name);
                 Err(Failure::Read(what, error))
             }
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::SourceClaim(_)
-            | Answer::Refused(_)
-            | Answer::Done
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::PersistentVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Unwritable(_)
-            | Answer::Created(_)
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => Ok(()),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
     /// The volume counts as saved only if it is what the PersistentVolume of its name says.
-    fn compared(&mut self, answer: Answer) {
+    fn compared(&mut self, found: Result<Box<VolumeDetail>, ApiError>) {
         let Some(unsaved) = &self.unsaved else {
             return;
         };
         let volume = &unsaved.identity;
-        let missing = matches!(&answer, Answer::Refused(error) if error.is_not_found());
+        let missing = matches!(&found, Err(error) if error.is_not_found());
         if missing && self.needless && !self.sought && matches!(self.reached, Reached::Start) {
             self.sought = true;
             return;
         }
         self.called = true;
-        self.reached = match answer {
+        self.reached = match found {
             // The driver may have made anew what was deleted a moment ago.
-            Answer::PersistentVolume(found) if volume.is_of(&found) && found.is_leaving() => {
+            Ok(found) if volume.is_of(&found) && found.is_leaving() => {
                 Reached::Failed(Failure::Leaving(found.name.to_string()))
             }
-            Answer::PersistentVolume(found)
-                if volume.is_of(&found) && found.name != unsaved.name =>
-            {
-                Reached::Repaid
-            }
-            Answer::PersistentVolume(found) => match &self.frozen {
+            Ok(found) if volume.is_of(&found) && found.name != unsaved.name => Reached::Repaid,
+            Ok(found) => match &self.frozen {
                 Some(prepared) if found.driver() != Some(prepared.blueprint.driver()) => {
                     unrecorded(volume)
                 }
@@ -280,40 +292,20 @@ impl Attempt {
                 Some(_) | None if volume.is_of(&found) => Reached::Saved,
                 Some(_) | None => contradicted(volume, &found),
             },
-            Answer::Refused(error) => Reached::Failed(Failure::Save(error)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::Done
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Unwritable(_)
-            | Answer::Created(_)
-            | Answer::Failed(_)
-            | Answer::Unreachable(_) => return,
+            Err(error) => Reached::Failed(Failure::Save(error)),
         };
     }
 
-    fn discarded(&mut self, answer: Answer) {
+    fn discarded(&mut self, result: Result<(), CallError>) {
         let Reached::Bad(unusable) = &self.reached else {
             return;
         };
         let unusable = unusable.clone();
-        self.reached = Reached::Failed(match answer {
-            Answer::Failed(error) | Answer::Unreachable(error) => Failure::Orphan(unusable, error),
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::PersistentVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Unwritable(_)
-            | Answer::Created(_) => Failure::Discarded(unusable),
+        self.reached = Reached::Failed(match result {
+            Ok(()) => Failure::Discarded(unusable),
+            Err(CallError::Failed(error) | CallError::Unreachable(error)) => {
+                Failure::Orphan(unusable, error)
+            }
         });
     }
 }
@@ -333,29 +325,15 @@ fn unrecorded(volume: &Identity) -> Reached {
     Reached::Bad(Unusable::Unrecorded { id })
 }
 
-fn not_loaded(step: &Step, error: ApiError) -> Failure {
-    let read = |what: String, error| Failure::Read(what, error);
-    match step {
-        Step::LoadSnapshot(namespace, name) => read(format!("snapshot {namespace}/{name}"), error),
-        Step::LoadContent(name) => read(format!("snapshotcontent {name}"), error),
-        Step::LoadSourceClaim(namespace, name) => {
-            Failure::SourceClaim(format!("{namespace}/{name}").into(), error)
+fn not_loaded(object: &Object, error: ApiError) -> Failure {
+    match object {
+        Object::SourceClaim(key) => Failure::SourceClaim(key.clone(), error),
+        Object::AttributesClass(name) => Failure::AttributesClass(name.clone(), error),
+        Object::Snapshot(key) => Failure::Read(format!("snapshot {key}"), error),
+        Object::Content(name) => Failure::Read(format!("snapshotcontent {name}"), error),
+        Object::Volume(name) | Object::SourceVolume(name) => {
+            Failure::Read(format!("PersistentVolume {name}"), error)
         }
-        Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
-        Step::LoadNamesake(name, _) => read(format!("PersistentVolume {name}"), error),
-        Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),
-        Step::LoadAttributesClass(name) => Failure::AttributesClass(name.clone(), error),
-        // These are not loads.
-        Step::Announce(_)
-        | Step::ProtectSource(_)
-        | Step::Intend(_)
-        | Step::LoadOwner(..)
-        | Step::Create(..)
-        | Step::Discard(..)
-        | Step::Save(_)
-        | Step::ReleaseSource(_)
-        | Step::Unselect(..)
-        | Step::Done(_)
-        | Step::Fail(_) => read("an object".to_owned(), error),
+        Object::Claim(key) => Failure::Read(format!("PVC {key}"), error),
     }
 }

@@ -1,6 +1,6 @@
 //! Whose PersistentVolume it is that has the volume's name, or its handle, and who needs it.
 
-use super::{Attempt, End, Failure, Reached, Step, Stop};
+use super::{Attempt, ClaimStep, End, Failure, Reached, Step, Stop};
 use crate::plan::request::WHOLE_UID;
 use crate::plan::view::View;
 
@@ -16,7 +16,8 @@ impl Attempt {
             None => {
                 let name = self.volume_name(view.claim, view.settings);
                 let name = name.map_err(Failure::Name)?;
-                Err(Stop::first(Step::LoadNamesake(name.into(), None)))
+                let step = ClaimStep::LoadNamesake(name.into(), None);
+                Err(Stop::first(Step::Claim(step)))
             }
         }
     }
@@ -28,7 +29,8 @@ impl Attempt {
             Some(prepared) if unknown => {
                 let claim = &prepared.blueprint.claim;
                 let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
-                Err(Stop::first(Step::LoadOwner(namespace.into(), name.into())))
+                let step = ClaimStep::LoadOwner(namespace.into(), name.into());
+                Err(Stop::first(Step::Claim(step)))
             }
             Some(_) | None => Ok(()),
         }
@@ -40,7 +42,7 @@ impl Attempt {
         match &self.unsaved {
             Some(unsaved) => {
                 let identity = self.needless.then(|| unsaved.identity.clone());
-                Step::LoadNamesake(unsaved.name.clone(), identity)
+                Step::Claim(ClaimStep::LoadNamesake(unsaved.name.clone(), identity))
             }
             // Cannot be: there is something to compare it with.
             None => Step::Done(End::Exists),
@@ -62,7 +64,10 @@ impl Attempt {
             | Reached::Failed(_) => None,
         };
         match &self.frozen {
-            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), identity),
+            Some(prepared) => {
+                let name = prepared.name.as_str().into();
+                Step::Claim(ClaimStep::LoadNamesake(name, identity))
+            }
             // Cannot be: it was asked for.
             None => Step::Done(End::Repaid),
         }

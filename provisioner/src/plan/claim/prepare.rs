@@ -7,13 +7,13 @@
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
 use super::place::place;
-use super::{Announcement, Attempt, End, Failure, Step, Stop};
+use super::{Announcement, Attempt, End, Failure, Step, Stop, announcement};
 use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
-use crate::plan::edit::Edit;
+use crate::plan::edit;
 use crate::plan::migrated;
 use crate::plan::parameters;
 use crate::plan::pv::{ForClaim, PvTemplate, SecretName, SecretRefs};
-use crate::plan::request::{self, ContentSource, PinnedRequest};
+use crate::plan::request::{self, ContentSource, Object, PinnedRequest, Request};
 use crate::plan::secret::{self, Purpose, Tokens};
 use crate::plan::select::{Selection, select};
 use crate::plan::source::{self, Origin, OriginKind};
@@ -33,7 +33,7 @@ impl Attempt {
             return Err(Stop::first(if self.concluded.announced {
                 Step::Done(End::Stopped)
             } else {
-                Step::Announce(Announcement::Populator)
+                announcement(view, Announcement::Populator)
             }));
         }
         let class = migrated::class(original, view.driver);
@@ -85,12 +85,12 @@ impl Attempt {
         class: &Class,
         origin: &Origin,
     ) -> Result<ContentSource, Stop> {
-        let (source, edit) = match origin.kind {
+        let (source, protect) = match origin.kind {
             OriginKind::Snapshot => self.snapshot(view, class, origin)?,
             OriginKind::Claim | OriginKind::Foreign => self.clone_of(view, class, origin)?,
         };
-        match edit {
-            Some(edit) if !self.source_protected => Err(Stop::first(Step::ProtectSource(edit))),
+        match protect {
+            Some(request) if !self.source_protected => Err(Stop::first(Step::Ask(request))),
             Some(_) | None => Ok(source),
         }
     }
@@ -100,19 +100,19 @@ impl Attempt {
         view: &View<'_>,
         class: &Class,
         origin: &Origin,
-    ) -> Result<(ContentSource, Option<Edit>), Stop> {
+    ) -> Result<(ContentSource, Option<Request>), Stop> {
         let Some(snapshot) = &self.loaded.snapshot else {
-            let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
-            return Err(Stop::first(Step::LoadSnapshot(namespace, name)));
+            let snapshot = Object::snapshot(&origin.namespace, &origin.name);
+            return Err(Stop::read(snapshot));
         };
         let content = source::content_of(snapshot).map_err(Failure::Source)?;
         let Some(content) = &self.loaded.content else {
-            return Err(Stop::first(Step::LoadContent(content.clone())));
+            return Err(Stop::read(Object::Content(content.clone())));
         };
         let handle = source::restore(view.claim, class, snapshot, content, view.settings);
         let handle = handle.map_err(Failure::Source)?;
-        let edit = (!snapshot.is_protected()).then(|| Edit::protect_snapshot(snapshot));
-        Ok((ContentSource::Snapshot(handle), edit))
+        let protect = (!snapshot.is_protected()).then(|| edit::protect_snapshot(snapshot));
+        Ok((ContentSource::Snapshot(handle), protect))
     }
 
     fn clone_of(
@@ -120,20 +120,20 @@ impl Attempt {
         view: &View<'_>,
         class: &Class,
         origin: &Origin,
-    ) -> Result<(ContentSource, Option<Edit>), Stop> {
+    ) -> Result<(ContentSource, Option<Request>), Stop> {
         let Some(claim) = &self.loaded.claim else {
-            let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
-            return Err(Stop::first(Step::LoadSourceClaim(namespace, name)));
+            let key = format!("{}/{}", origin.namespace, origin.name);
+            return Err(Stop::read(Object::SourceClaim(key.into())));
         };
         let volume = source::volume_of(view.claim, claim).map_err(Failure::Source)?;
         let Some(volume) = &self.loaded.volume else {
-            return Err(Stop::first(Step::LoadSourceVolume(volume.clone())));
+            return Err(Stop::read(Object::SourceVolume(volume.clone())));
         };
         let handle = source::clone_of(view.claim, class, claim, volume);
         let handle = handle.map_err(Failure::Source)?;
         let protected = claim.has_finalizer(crate::keys::CLONE_FINALIZER) || claim.deleting;
-        let edit = (!protected).then(|| Edit::protect_source(claim));
-        Ok((ContentSource::Volume(handle), edit))
+        let protect = (!protected).then(|| edit::protect_claim(claim));
+        Ok((ContentSource::Volume(handle), protect))
     }
 
     /// Secrets, parameters, attributes.
@@ -179,7 +179,7 @@ impl Attempt {
         };
         let attributes = match &self.loaded.attributes {
             Some((name, attributes)) if name == wanted => attributes,
-            Some(_) | None => return Err(Stop::first(Step::LoadAttributesClass(wanted.clone()))),
+            Some(_) | None => return Err(Stop::read(Object::AttributesClass(wanted.clone()))),
         };
         if *attributes.driver != *view.driver.name {
             let driver = attributes.driver.clone();

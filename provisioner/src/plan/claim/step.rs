@@ -1,73 +1,58 @@
-//! What an attempt asks for, and what it is told.
-//!
-//! The executor and the crash simulation speak this language and need nothing else.
+//! What an attempt does next, and what it is told where a single request does not say it.
 
 use std::sync::Arc;
 
-use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest};
-use sidecar::csi::Migrated;
-
 use super::Failure;
-use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
-use crate::plan::edit::Edit;
+use crate::model::{Claim, Text, VolumeDetail};
 use crate::plan::identity::Identity;
-use crate::plan::in_flight::Unsaved;
-use crate::plan::journal::Unwritable;
-use crate::plan::outcome::{ApiError, RpcError};
-use crate::plan::request::{PinnedRequest, Secrets};
+use crate::plan::journal::{Intent, Unwritable};
+use crate::plan::outcome::ApiError;
+use crate::plan::request::{PinnedRequest, Request};
 
 /// The one next thing to do, complete in every detail.
-#[derive(Debug)]
 pub enum Step {
-    /// Event on the claim.
-    Announce(Announcement),
-    /// GET of a VolumeSnapshot: namespace and name.
-    LoadSnapshot(Text, Text),
-    /// GET of a VolumeSnapshotContent.
-    LoadContent(Text),
-    /// GET of the claim to be cloned: namespace and name.
-    LoadSourceClaim(Text, Text),
-    /// GET of the PersistentVolume to be cloned.
-    LoadSourceVolume(Text),
-    /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
-    /// volume's. With the volume, LIST of all: one of any name that is the volume's counts more.
-    LoadNamesake(Text, Option<Identity>),
-    /// LIST of the one claim of this namespace and name that a volume is asked for although it is gone, or
-    /// has one.
-    LoadOwner(Text, Text),
-    /// GET of a Secret.
-    LoadSecret(SecretRef),
-    /// GET of a VolumeAttributesClass.
-    LoadAttributesClass(Text),
-    /// GET and PUT of a data source: it gets a finalizer.
-    ProtectSource(Edit),
-    /// The provisioning journal gets what the driver is about to be asked.
-    Intend(Arc<PinnedRequest>),
-    /// `CreateVolume`. From here on the request is repeated until there is an answer.
-    Create(Arc<PinnedRequest>, Box<CreateVolumeRequest>),
-    /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
-    /// limit of one call.
-    Discard(Box<DeleteVolumeRequest>, Migrated),
-    /// POST of the PersistentVolume.
-    Save(Unsaved),
-    /// GET and PUT of the snapshot: it loses its finalizer. Its failure is only logged.
-    ReleaseSource(Edit),
-    /// GET and PUT of the claim: another node is to be selected, after this failure.
-    Unselect(Edit, Failure),
+    /// This request.
+    Ask(Request),
+    /// This, which is no single request.
+    Claim(ClaimStep),
     /// The attempt is over.
     Done(End),
     /// The attempt is over.
     Fail(Failure),
 }
 
-impl Step {
-    /// The answer to it if it is not taken.
+/// What attempts for claims need and no single request is.
+pub enum ClaimStep {
+    /// The provisioning journal gets what the driver is about to be asked.
+    Intend(Arc<PinnedRequest>, Intent),
+    /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
+    /// volume's. With the volume, LIST of all: one of any name that is the volume's counts more.
+    LoadNamesake(Text, Option<Identity>),
+    /// LIST of the one claim of this namespace and name that a volume is asked for although it is gone, or
+    /// has one.
+    LoadOwner(Text, Text),
+}
+
+/// What came of it.
+pub enum ClaimReply {
+    /// It is in the journal, or why not.
+    Intended(Arc<PinnedRequest>, Result<(), Unwritable>),
+    /// The PersistentVolume of this name or of the volume.
+    Namesake(Text, Result<Box<VolumeDetail>, ApiError>),
+    /// The claim.
+    Owner(Result<Box<Claim>, ApiError>),
+}
+
+impl ClaimStep {
+    /// The reply to it if it comes to this.
     #[must_use]
-    pub fn unsent(&self, why: String) -> Answer {
-        if matches!(self, Self::Create(..) | Self::Discard(..)) {
-            Answer::Unreachable(RpcError::unsent(why))
-        } else {
-            Answer::Refused(ApiError::local(why))
+    pub fn refused(self, error: ApiError) -> ClaimReply {
+        match self {
+            Self::Intend(prepared, _) => {
+                ClaimReply::Intended(prepared, Err(Unwritable::Refused(error)))
+            }
+            Self::LoadNamesake(name, _) => ClaimReply::Namesake(name, Err(error)),
+            Self::LoadOwner(..) => ClaimReply::Owner(Err(error)),
         }
     }
 }
@@ -125,34 +110,4 @@ pub enum End {
     Repaid,
     /// This attempt made the volume.
     Provisioned,
-}
-
-/// What came of a step.
-pub enum Answer {
-    /// Done: the event is on its way, the object is written or needed no change.
-    Done,
-    /// The API server refused, or did not answer.
-    Refused(ApiError),
-    /// The provisioning journal does not take it.
-    Unwritable(Unwritable),
-    /// The snapshot.
-    Snapshot(Box<Snapshot>),
-    /// The snapshot's content.
-    Content(Box<Content>),
-    /// The claim to be cloned, or the one that a volume is asked for.
-    SourceClaim(Box<Claim>),
-    /// A PersistentVolume.
-    PersistentVolume(Box<VolumeDetail>),
-    /// The attributes class.
-    AttributesClass(Box<AttributesClass>),
-    /// The Secret.
-    Secret(Secrets),
-    /// The Secret has a value that is not UTF-8.
-    SecretNotText,
-    /// The driver's answer.
-    Created(Box<CreateVolumeResponse>),
-    /// The call failed.
-    Failed(RpcError),
-    /// The driver cannot be reached, and nothing was sent to it.
-    Unreachable(RpcError),
 }

@@ -14,15 +14,18 @@ use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_content_source::Type;
 use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse};
 use serde_json::Value;
+use sidecar::controller::request::{Object as _, SecretError};
+use sidecar::controller::{CallError, Calls as _};
+use sidecar::kube::edit::{Applied, Edit};
 use tonic::Code;
 
 use super::*;
 use crate::model::{Class, Grant, List, Pairs, Source};
 use crate::plan::Driver;
-use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::{Intent, Unwritable};
 use crate::plan::outcome::{ApiError, Refusal, RequeueTrigger, RpcError};
+use crate::plan::request::{Called, Found, Reply};
 use crate::plan::topology::TopologyIndex;
 use crate::testing::{U, claim, class, driver};
 
@@ -167,17 +170,15 @@ impl World {
                 return (trace, true);
             }
             let step = attempt.decide(&self.view(&attempt));
-            let ended = match &step {
+            let ended = match step {
                 Step::Done(end) => {
                     trace.push(format!("done {end:?}"));
-                    self.end(&attempt, Ok(*end));
+                    self.end(&attempt, Ok(end));
                     return (trace, false);
                 }
-                Step::Fail(failure) => Err(failure.clone()),
-                _ => {
-                    let answer = self.execute(&attempt, &step, &mut trace);
-                    attempt.fold(&step, answer)
-                }
+                Step::Fail(failure) => Err(failure),
+                Step::Ask(request) => attempt.answered(self.execute(request, &mut trace)),
+                Step::Claim(step) => attempt.told(self.look(step, &mut trace)),
             };
             if let Err(failure) = ended {
                 let state = attempt.state(&failure);
@@ -217,18 +218,8 @@ impl World {
         }
     }
 
-    fn execute(&mut self, attempt: &Attempt, step: &Step, trace: &mut Vec<String>) -> Answer {
-        if let Step::Intend(prepared) = step {
-            return self.intend(attempt.intent(&self.claim, prepared));
-        }
-        // Shows in no trace: it comes before each call that no claim waits for.
-        if let Step::LoadOwner(..) = step {
-            return match &self.owner {
-                Some(owner) => Answer::SourceClaim(Box::new(owner.clone())),
-                None => Answer::Refused(refused(Refusal::NotFound)),
-            };
-        }
-        if let Step::Create(prepared, _) = step
+    fn execute(&mut self, request: Request, trace: &mut Vec<String>) -> Reply {
+        if let Request::Call(Call::Create(call)) = &request
             && self.settings.protection == Protection::Journal
         {
             let held = self
@@ -236,125 +227,160 @@ impl World {
                 .iter()
                 .flat_map(|held| held.asked.iter().chain(&held.owed));
             assert!(
-                held.into_iter().any(|held| held == prepared),
+                held.into_iter().any(|held| *held == call.about),
                 "call before intent"
             );
         }
-        let line = describe(step);
+        let line = describe(&request);
         trace.push(line.clone());
-        let word = line.split(' ').next().unwrap_or_default();
-        if let Some((_, refusal)) = self.refusals.iter().find(|(kind, _)| *kind == word) {
-            return Answer::Refused(refused(*refusal));
+        if let Some(error) = self.refusal(&line) {
+            return request.refused(error);
         }
-        let found = self.load(step);
-        if let Some(found) = found {
-            return found;
-        }
-        match step {
-            Step::Announce(_) => Answer::Done,
-            Step::ProtectSource(edit) | Step::ReleaseSource(edit) | Step::Unselect(edit, _) => {
-                self.edit(edit)
+        match request {
+            Request::Event(event) => Reply::Event(event),
+            Request::Get(object) => {
+                let found = self.load(&object).ok_or(refused(Refusal::NotFound));
+                Reply::Get(object, found)
             }
-            Step::Create(..) if self.unreachable => Answer::Unreachable(rpc(Code::Unavailable)),
-            Step::Create(..) => {
-                let next = match self.creates.len() {
-                    0 | 1 => self.creates[0].clone(),
-                    _ => self.creates.remove(0),
-                };
-                match next {
-                    Ok(response) => Answer::Created(Box::new(response)),
-                    Err(error) => Answer::Failed(error),
-                }
-            }
-            Step::Discard(..) => match &self.discard {
-                Ok(()) => Answer::Done,
-                Err(error) => Answer::Failed(error.clone()),
-            },
-            Step::Save(unsaved) => {
-                self.saved = (*unsaved.object).clone();
-                self.volumes.push(unsaved.name.to_string());
-                Answer::Done
-            }
-            _ => Answer::Refused(refused(Refusal::NotFound)),
-        }
-    }
-
-    /// Shows in no trace: it comes before each call.
-    fn intend(&mut self, intent: Intent) -> Answer {
-        if self.unwritable {
-            return Answer::Unwritable(Unwritable::Full);
-        }
-        self.journal = Some(intent);
-        Answer::Done
-    }
-
-    fn load(&self, step: &Step) -> Option<Answer> {
-        match step {
-            Step::LoadSnapshot(namespace, name) => {
-                let mut all = self.snapshots.iter();
-                let found = all.find(|one| one.namespace == *namespace && one.name == *name)?;
-                Some(Answer::Snapshot(Box::new(found.clone())))
-            }
-            Step::LoadContent(name) => {
-                let found = self.contents.iter().find(|one| one.name == *name)?;
-                Some(Answer::Content(Box::new(found.clone())))
-            }
-            Step::LoadSourceClaim(namespace, name) => {
-                let mut all = self.claims.iter();
-                let found = all.find(|one| one.namespace == *namespace && one.name == *name)?;
-                Some(Answer::SourceClaim(Box::new(found.clone())))
-            }
-            Step::LoadNamesake(name, Some(volume)) => {
-                let has = |one: &&VolumeDetail| volume.is_of(one);
-                let named = || self.sources.iter().find(|one| one.name == *name);
-                let found = self.sources.iter().find(has).or_else(named)?;
-                Some(Answer::PersistentVolume(Box::new(found.clone())))
-            }
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
-                let found = self.sources.iter().find(|one| one.name == *name)?;
-                Some(Answer::PersistentVolume(Box::new(found.clone())))
-            }
-            Step::LoadAttributesClass(name) => {
-                let found = self.attributes.iter().find(|one| one.name == *name)?;
-                Some(Answer::AttributesClass(Box::new(found.clone())))
-            }
-            Step::LoadSecret(reference) => {
+            Request::Secret(reference) => {
                 let key = format!("{}/{}", reference.namespace, reference.name);
-                Some(match self.secrets.get(&key)? {
-                    Some(secrets) => Answer::Secret(secrets.clone()),
-                    None => Answer::SecretNotText,
-                })
+                let values = match self.secrets.get(&key).cloned() {
+                    Some(Some(secrets)) => Ok(secrets),
+                    Some(None) => Err(SecretError::NotText),
+                    None => Err(SecretError::Unread(refused(Refusal::NotFound))),
+                };
+                Reply::Secret(reference, values)
             }
-            _ => None,
+            Request::Write(write) => {
+                match &write.body {
+                    Body::Create(object) => {
+                        self.saved = object.clone();
+                        self.volumes.push(write.object.key().to_owned());
+                    }
+                    Body::Edit(edit) => self.edit(&write.object, write.uid.as_deref(), edit),
+                    body => unreachable!("{body:?}"),
+                }
+                Reply::Write(write, Ok(Found::Written))
+            }
+            Request::Call(call) => {
+                let called = match call {
+                    call if self.unreachable => {
+                        call.failed(CallError::Unreachable(rpc(Code::Unavailable)))
+                    }
+                    Call::Create(call) => {
+                        let next = match self.creates.len() {
+                            0 | 1 => self.creates[0].clone(),
+                            _ => self.creates.remove(0),
+                        };
+                        Called::Create(call, next.map_err(CallError::Failed))
+                    }
+                    Call::Discard(call) => {
+                        let result = self.discard.clone();
+                        let result = result.map(|()| csi::DeleteVolumeResponse {});
+                        Called::Discard(call, result.map_err(CallError::Failed))
+                    }
+                    call => unreachable!("{call:?}"),
+                };
+                Reply::Call(called, Duration::ZERO)
+            }
         }
+    }
+
+    /// The refusal of a request that is described so.
+    fn refusal(&self, line: &str) -> Option<ApiError> {
+        let word = line.split(' ').next().unwrap_or_default();
+        let mut refusals = self.refusals.iter();
+        let (_, refusal) = refusals.find(|(kind, _)| *kind == word)?;
+        Some(refused(*refusal))
+    }
+
+    /// Intents show in no trace: they come before each call. Nor do owners, before each that no claim waits for.
+    fn look(&mut self, step: ClaimStep, trace: &mut Vec<String>) -> ClaimReply {
+        match step {
+            ClaimStep::Intend(prepared, _) if self.unwritable => {
+                ClaimReply::Intended(prepared, Err(Unwritable::Full))
+            }
+            ClaimStep::Intend(prepared, intent) => {
+                self.journal = Some(intent);
+                ClaimReply::Intended(prepared, Ok(()))
+            }
+            ClaimStep::LoadOwner(..) => {
+                let owner = self.owner.clone().map(Box::new);
+                ClaimReply::Owner(owner.ok_or(refused(Refusal::NotFound)))
+            }
+            ClaimStep::LoadNamesake(name, volume) => {
+                let line = format!("compare {name}");
+                trace.push(line.clone());
+                if let Some(error) = self.refusal(&line) {
+                    return ClaimReply::Namesake(name, Err(error));
+                }
+                let has = |one: &&VolumeDetail| volume.as_ref().is_some_and(|it| it.is_of(one));
+                let named = || self.sources.iter().find(|one| one.name == name);
+                let found = self.sources.iter().find(has).or_else(named);
+                let found = found.map(|found| Box::new(found.clone()));
+                ClaimReply::Namesake(name, found.ok_or(refused(Refusal::NotFound)))
+            }
+        }
+    }
+
+    fn load(&self, object: &Object) -> Option<Found> {
+        let key = object.key();
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        Some(match object {
+            Object::Snapshot(_) => {
+                let mut all = self.snapshots.iter();
+                let found = all.find(|one| *one.namespace == *namespace && *one.name == *name)?;
+                Found::Snapshot(Box::new(found.clone()))
+            }
+            Object::Content(name) => {
+                let found = self.contents.iter().find(|one| one.name == *name)?;
+                Found::Content(Box::new(found.clone()))
+            }
+            Object::SourceClaim(_) => {
+                let mut all = self.claims.iter();
+                let found = all.find(|one| *one.namespace == *namespace && *one.name == *name)?;
+                Found::SourceClaim(Box::new(found.clone()))
+            }
+            Object::SourceVolume(name) => {
+                let found = self.sources.iter().find(|one| one.name == *name)?;
+                Found::SourceVolume(Box::new(found.clone()))
+            }
+            Object::AttributesClass(name) => {
+                let found = self.attributes.iter().find(|one| one.name == *name)?;
+                Found::AttributesClass(Box::new(found.clone()))
+            }
+            Object::Claim(_) | Object::Volume(_) => unreachable!("{object:?}"),
+        })
     }
 
     /// Applies an edit as the API server would.
-    fn edit(&mut self, edit: &Edit) -> Answer {
+    fn edit(&mut self, object: &Object, uid: Option<&str>, edit: &Edit) {
+        let (_, name) = object.key().split_once('/').unwrap();
         let claim = &mut self.claim;
-        let (finalizers, annotations) = match edit.kind {
-            Kind::Claim if claim.name == edit.name => {
+        let (finalizers, annotations) = match object {
+            Object::Claim(_) if *claim.name == *name => {
                 (&mut claim.finalizers, Some(&mut claim.annotations))
             }
-            Kind::Claim => {
+            Object::Claim(_) => {
                 let mut all = self.claims.iter_mut();
-                let source = all.find(|one| one.name == edit.name).unwrap();
+                let source = all.find(|one| *one.name == *name).unwrap();
                 (&mut source.finalizers, Some(&mut source.annotations))
             }
-            Kind::Snapshot => {
+            Object::Snapshot(_) => {
                 let mut all = self.snapshots.iter_mut();
-                let snapshot = all.find(|one| one.name == edit.name).unwrap();
+                let snapshot = all.find(|one| *one.name == *name).unwrap();
                 (&mut snapshot.finalizers, None)
             }
+            object => unreachable!("{object:?} is not edited"),
         };
         let mut none = Pairs::default();
         let annotations = annotations.unwrap_or(&mut none);
         let mut object = serde_json::json!({"metadata": {
-            "uid": &*edit.uid,
+            "uid": uid,
             "finalizers": finalizers.iter().map(|held| &**held).collect::<Vec<_>>(),
             "annotations": annotations.iter().collect::<BTreeMap<_, _>>(),
         }});
-        assert_ne!(edit.apply(&mut object), Applied::Another);
+        assert_ne!(edit.apply(uid, &mut object), Applied::Another);
         let metadata = &object["metadata"];
         let items = metadata["finalizers"].as_array().into_iter().flatten();
         *finalizers = items
@@ -364,7 +390,6 @@ impl World {
         *annotations = items
             .map(|(key, value)| (key.as_str(), value.as_str().unwrap()))
             .collect();
-        Answer::Done
     }
 }
 
@@ -375,32 +400,45 @@ fn refused(refusal: Refusal) -> ApiError {
     }
 }
 
-fn describe(step: &Step) -> String {
-    match step {
-        Step::Announce(Announcement::Provisioning) => "event Provisioning".into(),
-        Step::Announce(Announcement::Left(node)) => format!("event Left {node}"),
-        Step::Announce(Announcement::Populator) => "event Populator".into(),
-        Step::Announce(Announcement::Succeeded(name)) => format!("event Succeeded {name}"),
-        Step::LoadSnapshot(namespace, name) => format!("get-snapshot {namespace}/{name}"),
-        Step::LoadContent(name) => format!("get-content {name}"),
-        Step::LoadSourceClaim(namespace, name) => format!("get-claim {namespace}/{name}"),
-        Step::LoadSourceVolume(name) => format!("get-volume {name}"),
-        Step::LoadNamesake(name, _) => format!("compare {name}"),
-        Step::LoadSecret(secret) => format!("get-secret {}/{}", secret.namespace, secret.name),
-        Step::LoadAttributesClass(name) => format!("get-attributes {name}"),
-        Step::ProtectSource(edit) => format!("protect {}/{}", edit.namespace, edit.name),
-        Step::Create(_, request) => format!("create {}", request_text(request)),
-        Step::Discard(request, _) => {
+fn describe(request: &Request) -> String {
+    match request {
+        Request::Event(event) => match &event.announcement {
+            Announcement::Provisioning => "event Provisioning".into(),
+            Announcement::Left(node) => format!("event Left {node}"),
+            Announcement::Populator => "event Populator".into(),
+            Announcement::Succeeded(name) => format!("event Succeeded {name}"),
+        },
+        Request::Get(object) => {
+            let kind = match object {
+                Object::Snapshot(_) => "snapshot",
+                Object::Content(_) => "content",
+                Object::SourceClaim(_) => "claim",
+                Object::SourceVolume(_) => "volume",
+                Object::AttributesClass(_) => "attributes",
+                Object::Claim(_) | Object::Volume(_) => unreachable!("{object:?}"),
+            };
+            format!("get-{kind} {}", object.key())
+        }
+        Request::Secret(secret) => format!("get-secret {}/{}", secret.namespace, secret.name),
+        Request::Call(Call::Create(call)) => format!("create {}", request_text(call)),
+        Request::Call(Call::Discard(call)) => {
             format!(
                 "discard {}{}",
-                request.volume_id,
-                map("secrets", &request.secrets)
+                call.volume_id,
+                map("secrets", &call.secrets)
             )
         }
-        Step::Save(unsaved) => format!("save {}", unsaved.name),
-        Step::ReleaseSource(edit) => format!("release {}/{}", edit.namespace, edit.name),
-        Step::Unselect(..) => "unselect".into(),
-        Step::Intend(_) | Step::LoadOwner(..) | Step::Done(_) | Step::Fail(_) => unreachable!(),
+        Request::Call(call) => unreachable!("{call:?}"),
+        Request::Write(write) => {
+            let key = write.object.key();
+            match &write.purpose {
+                Purpose::ProtectSource => format!("protect {key}"),
+                Purpose::ReleaseSource => format!("release {key}"),
+                Purpose::Save(_) => format!("save {key}"),
+                Purpose::Unselect(_) => "unselect".into(),
+                purpose => unreachable!("{purpose:?}"),
+            }
+        }
     }
 }
 

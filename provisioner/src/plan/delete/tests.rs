@@ -1,3 +1,8 @@
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "anything else is a failed test"
+)]
+
 mod secrets;
 
 use std::sync::Arc;
@@ -11,6 +16,7 @@ use tonic::Code;
 use super::*;
 use crate::model::{ClaimRef, Csi, FinalizerDue, InTree, SecretRef};
 use crate::plan::outcome::{Refusal, RpcError};
+use crate::plan::request::Found;
 use crate::testing::driver;
 
 const F: &str = VOLUME_FINALIZER;
@@ -90,7 +96,7 @@ impl From<Step> for Seen {
             Step::Ask(Request::Secret(reference)) => Self::Secret(reference),
             Step::Ask(Request::Call(call)) => Self::Call(call),
             Step::Ask(Request::Write(write)) => {
-                assert_eq!(*write.object, *"pv1");
+                assert_eq!(write.object, Object::Volume("pv1".into()));
                 match write.purpose {
                     Purpose::Upkeep => Self::Upkeep(write.body),
                     Purpose::Release => Self::Release(write.body),
@@ -98,9 +104,12 @@ impl From<Step> for Seen {
                         assert_eq!(write.body, Body::Delete(None));
                         Self::Remove(write.uid)
                     }
+                    purpose => unreachable!("{purpose:?}"),
                 }
             }
-            Step::Ask(Request::Get(_) | Request::Event(_)) => unreachable!("it reads no volume"),
+            Step::Ask(Request::Get(_) | Request::Event(_)) => {
+                unreachable!("it asks for no such thing")
+            }
         }
     }
 }
@@ -143,12 +152,12 @@ fn ask(volume: &Volume, attempt: &Attempt) -> Request {
 /// The reply to a request that is granted.
 fn granted(request: Request) -> Reply {
     match request {
-        Request::Write(write) => Reply::Write(write, Ok(Arc::new(Volume::NameOnly))),
+        Request::Write(write) => Reply::Write(write, Ok(Found::Written)),
         Request::Call(Call::Delete(call)) => {
             let called = Called::Delete(call, Ok(DeleteVolumeResponse {}));
             Reply::Call(called, Duration::ZERO)
         }
-        Request::Get(_) | Request::Secret(_) | Request::Event(_) => unreachable!("not asked for"),
+        _ => unreachable!("not asked for"),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use csi_proto::csi::{CapacityRange, TopologyRequirement, VolumeCapability};
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 use crate::model::{List, SelectorTerm, Text};
@@ -200,45 +199,4 @@ fn rows_270_272_room() {
     }
     assert_eq!(CapacityCheck::new(&request(0, &["1"])), None);
     assert_eq!(CapacityCheck::new(&CreateVolumeRequest::default()), None);
-}
-
-#[test]
-fn rows_270_275_277_the_node_is_written_unless_another_is() {
-    let claim = |annotations: Value| json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": annotations}, "spec": {"x": 1}});
-    let selected = json!({"a": "b", SELECTED_NODE: "foo"});
-    for (row, before, selection, after) in [
-        (270, json!({"a": "b"}), Selection::Selected, &selected),
-        (
-            270,
-            json!({"a": "b", SELECTED_NODE: ""}),
-            Selection::Selected,
-            &selected,
-        ),
-        (
-            270,
-            Value::Null,
-            Selection::Selected,
-            &json!({SELECTED_NODE: "foo"}),
-        ),
-        (267, selected.clone(), Selection::Already, &selected),
-        (
-            275,
-            json!({SELECTED_NODE: "bar"}),
-            Selection::Lost,
-            &json!({SELECTED_NODE: "bar"}),
-        ),
-    ] {
-        let mut object = claim(before);
-        assert_eq!(select(&mut object, "u", "foo"), selection, "row {row}");
-        assert_eq!(object, claim(after.clone()), "row {row}");
-    }
-    for mut object in [
-        json!({"metadata": {"uid": "other"}}),
-        json!({"metadata": {}}),
-        json!(null),
-    ] {
-        let before = object.clone();
-        assert_eq!(select(&mut object, "u", "foo"), Selection::Gone, "row 277");
-        assert_eq!(object, before);
-    }
 }

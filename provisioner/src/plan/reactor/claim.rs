@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use super::event::look_at_volume;
 use super::ownership::Contest;
-use super::{Answer, Informed, Provisioner, Step, Wakes};
+use super::{Informed, Notice, Provisioner, Reply, Step, Wakes};
 use crate::model::{Claim, Grant};
-use crate::plan::claim::{self, End, Failure};
-use crate::plan::edit::Edit;
+use crate::plan::claim::{self, ClaimReply, ClaimStep, End, Failure};
+use crate::plan::edit;
 use crate::plan::in_flight::{ClaimKey, Unsaved};
 use crate::plan::journal::Unwritable;
 use crate::plan::protection;
+use crate::plan::request::{self, Call, Object, Purpose, Request};
 use crate::plan::view::View;
 
 mod end;
@@ -149,33 +150,33 @@ impl Provisioner {
                     open.over = Some(Err(failure.clone()));
                     return Ok(None);
                 }
-                // Whoever is done last releases it, or a sweep does.
-                claim::Step::ReleaseSource(edit) => self.is_shared(edit, &open.claim, informers),
-                claim::Step::Intend(_) => self.journal.is_none(),
+                claim::Step::Claim(ClaimStep::Intend(..)) => self.journal.is_none(),
                 // From here on its source must stay; or it may be running, whatever becomes of this process.
-                claim::Step::LoadSourceClaim(..) | claim::Step::Create(..) => {
+                claim::Step::Ask(
+                    Request::Get(Object::SourceClaim(_)) | Request::Call(Call::Create(_)),
+                ) => {
                     self.in_flight.calling(&open.claim);
                     false
                 }
-                claim::Step::Announce(_)
-                | claim::Step::LoadSnapshot(..)
-                | claim::Step::LoadContent(_)
-                | claim::Step::LoadSourceVolume(_)
-                | claim::Step::LoadNamesake(..)
-                | claim::Step::LoadOwner(..)
-                | claim::Step::LoadSecret(_)
-                | claim::Step::LoadAttributesClass(_)
-                | claim::Step::ProtectSource(_)
-                | claim::Step::Discard(..)
-                | claim::Step::Save(_)
-                | claim::Step::Unselect(..) => false,
+                claim::Step::Ask(request) => {
+                    // Whoever is done last releases it, or a sweep does.
+                    edit::released_snapshot(request)
+                        .is_some_and(|key| self.is_shared(key, &open.claim, informers))
+                }
+                claim::Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..)) => false,
             };
-            if !needless {
-                return Ok(Some(for_claim(step, open)));
-            }
-            if let Err(failure) = open.attempt.fold(&step, claim::Answer::Done) {
-                open.over = Some(Err(failure));
-                return Ok(None);
+            match step {
+                claim::Step::Ask(request) if !needless => return Ok(Some(Step::Ask(request))),
+                claim::Step::Claim(step) if !needless => return Ok(Some(Step::Claim(step))),
+                step @ (claim::Step::Ask(_)
+                | claim::Step::Claim(_)
+                | claim::Step::Done(_)
+                | claim::Step::Fail(_)) => {
+                    if let Err(failure) = open.attempt.skip(step) {
+                        open.over = Some(Err(failure));
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -210,12 +211,12 @@ impl Provisioner {
     }
 
     /// Whether another claim is being filled from the snapshot that `claim` has been filled from.
-    fn is_shared(&self, snapshot: &Edit, claim: &Claim, informers: Informed<'_>) -> bool {
+    fn is_shared(&self, snapshot: &str, claim: &Claim, informers: Informed<'_>) -> bool {
         let mut claims = Vec::new();
         informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
         let known = claims.iter().map(|claim| &**claim);
         let known = known.chain(self.in_flight.busy_claims());
-        let place = (&*snapshot.namespace, &*snapshot.name);
+        let place = snapshot.split_once('/').unwrap_or_default();
         protection::is_shared(place, claim, known, |claim| {
             self.has_volume(claim, informers)
         })
@@ -230,26 +231,36 @@ impl Provisioner {
     pub(super) fn claim_answered(
         &mut self,
         run: &mut Run,
-        step: &Step,
-        answer: Answer,
+        reply: Reply,
         informers: Informed<'_>,
         due: &mut Wakes,
     ) {
         let Run::Open(open) = run else { return };
-        if open.contest.is_some() {
-            return contest_answered(open, step, answer, due);
+        if let Some(contest) = &mut open.contest {
+            return contest.answered(&open.key, reply, informers, due);
         }
-        let (Step::Claim { step, .. }, Answer::Claim(answer)) = (step, answer) else {
-            return;
-        };
         // The cache has it from this answer, which wakes nobody: its finalizer may have to go.
-        if let (claim::Step::Save(Unsaved { name, .. }), claim::Answer::Done)
-        | (claim::Step::LoadNamesake(name, _), claim::Answer::PersistentVolume(_)) =
-            (step, &answer)
-        {
-            look_at_volume(name, informers, due);
+        match &reply {
+            Reply::Ask(request::Reply::Write(write, result)) => match (&write.purpose, result) {
+                (Purpose::Save(Unsaved { name, .. }), Ok(_)) => {
+                    look_at_volume(name, informers, due)
+                }
+                (Purpose::ProtectSource | Purpose::ReleaseSource, Err(error)) => {
+                    let notice = Notice::SourceUnchanged(write.object.clone(), error.clone());
+                    due.notices.push(notice);
+                }
+                (_, _) => {}
+            },
+            Reply::Claim(ClaimReply::Namesake(name, Ok(_))) => {
+                look_at_volume(name, informers, due);
+            }
+            Reply::Ask(_) | Reply::Claim(_) => {}
         }
-        if let Err(failure) = open.attempt.fold(step, answer) {
+        let taken = match reply {
+            Reply::Ask(reply) => open.attempt.answered(reply),
+            Reply::Claim(reply) => open.attempt.told(reply),
+        };
+        if let Err(failure) = taken {
             open.over = Some(Err(failure));
         }
     }
@@ -257,31 +268,6 @@ impl Provisioner {
 
 /// Nobody has taken the claim yet.
 struct Contends;
-
-/// A step of an attempt, with what its execution needs.
-pub(super) fn for_claim(step: claim::Step, open: &Open) -> Step {
-    let asked = if let claim::Step::Intend(prepared) = &step {
-        Some(prepared)
-    } else {
-        // Whoever leads now may have saved the volume.
-        open.attempt
-            .prepared()
-            .filter(|_| matches!(step, claim::Step::Discard(..)))
-    };
-    let intent = asked.map(|asked| open.attempt.intent(&open.claim, asked));
-    Step::Claim {
-        step,
-        claim: Arc::clone(&open.claim),
-        intent,
-    }
-}
-
-fn contest_answered(open: &mut Open, step: &Step, answer: Answer, due: &mut Wakes) {
-    let key = &open.key;
-    if let Some(contest) = &mut open.contest {
-        contest.answered(key, step, answer, due);
-    }
-}
 
 /// Goes on with what the cache knows, if that is newer. A claim that leaves the cache during an
 /// attempt has its volume by now, or is gone; the attempt ends as it would have.
@@ -304,6 +290,14 @@ impl Run {
     pub(crate) fn attempt(&self) -> Option<&claim::Attempt> {
         match self {
             Self::Open(open) => Some(&open.attempt),
+            Self::Nothing(_) | Self::Slow(..) | Self::Unrecovered(..) => None,
+        }
+    }
+
+    /// The claim, if it is worked on.
+    pub(crate) fn claim(&self) -> Option<&Arc<Claim>> {
+        match self {
+            Self::Open(open) => Some(&open.claim),
             Self::Nothing(_) | Self::Slow(..) | Self::Unrecovered(..) => None,
         }
     }

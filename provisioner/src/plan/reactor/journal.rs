@@ -14,9 +14,9 @@ impl Provisioner {
     /// Whether the driver may be asked for the claim: the journal knows of it, and nobody else led a
     /// moment ago; `leads`: the election's lease says so.
     #[must_use]
-    pub fn may_call(&self, claim: &Claim, now: Instant, leads: bool) -> bool {
+    pub fn may_call(&self, claim_uid: &str, now: Instant, leads: bool) -> bool {
         let journal = self.journal.as_ref();
-        journal.is_none_or(|journal| journal.may_call(&claim.uid, now, leads))
+        journal.is_none_or(|journal| journal.may_call(claim_uid, now, leads))
     }
 
     /// Why it is not known yet what earlier processes have asked; `None` if it is. Meanwhile nothing is asked

@@ -8,6 +8,7 @@ use csi_proto::csi::Topology;
 use crate::model::{Claim, Text, Volume};
 use crate::plan::in_flight::ClaimKey;
 use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::request::Object;
 use crate::plan::{claim as claims, delete};
 
 /// What is to be told: to the log, to users, to the metrics, or to who produces CSIStorageCapacity
@@ -40,6 +41,8 @@ pub enum Notice {
     Taken(ClaimKey),
     /// The PersistentVolume of this name is another node's.
     OfAnotherNode(Text),
+    /// The finalizers of this data source could not be changed.
+    SourceUnchanged(Object, ApiError),
     /// The volume is deleted without its Secret, which could not be read.
     SecretUnread(Text, ApiError),
     /// A volume was deleted, after this time.

@@ -4,22 +4,25 @@
 //! [`ownership`](crate::plan::ownership)'s. A claim that waits holds no worker: it goes back to the queue
 //! for later.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sidecar::controller::CallError;
 use sidecar::controller::reactor::Verdict;
+use sidecar::controller::request::Body;
 
 use super::claim::Open;
-use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes};
+use super::{Failed, Informed, Notice, Provisioner, Reply, Step, Wakes};
 use super::{after, retry, wake_claim};
 use crate::keys::SELECTED_NODE;
 use crate::model::{Claim, Pairs, Text};
-use crate::plan::claim;
+use crate::plan::claim::{self, ClaimStep};
+use crate::plan::edit;
 use crate::plan::in_flight::{ClaimKey, Start};
 use crate::plan::migrated;
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::ownership::{CapacityCheck, Selection, Turn, fits};
+use crate::plan::ownership::{CapacityCheck, Turn, fits};
+use crate::plan::request::{self, Call, Called, Purpose, Request, Write};
 use crate::plan::settings::NodeDeployment;
 
 /// How far this process has come with a claim that nobody has taken.
@@ -42,8 +45,8 @@ pub(super) enum Outcome {
     Waits(Duration),
     /// There is no room, or there would be no volume.
     NoRoom,
-    /// What was on the claim when it was to be taken.
-    Taken(Selection),
+    /// Whether this node is on the claim now.
+    Taken(bool),
     /// It could not be written.
     Failed(ApiError),
     /// This process takes no claims.
@@ -106,21 +109,19 @@ impl Provisioner {
         let mut contest = open.contest.take()?;
         if let Contest::Rehearsal(attempt, claim) = &mut contest {
             match self.rehearse(attempt, claim, informers) {
-                Ok(step) => {
-                    let claim = Arc::clone(claim);
+                Ok(request) => {
                     open.contest = Some(contest);
-                    return Some(Step::Claim {
-                        step,
-                        claim,
-                        intent: None,
-                    });
+                    return Some(Step::Ask(request));
                 }
                 Err(next) => contest = next,
             }
         }
         let step = match &contest {
             Contest::Asking(check, place) => match check.questions.get(*place) {
-                Some(question) => Some(Step::AskForRoom(question.clone())),
+                Some(question) => {
+                    let call = Call::GetCapacity(question.clone().into());
+                    Some(Step::Ask(Request::Call(call)))
+                }
                 None => {
                     contest = Contest::Over(Outcome::NoRoom);
                     None
@@ -129,7 +130,7 @@ impl Provisioner {
             Contest::Taking => {
                 let own = self.settings.node.as_ref();
                 let own = own.map_or_else(|| Text::from(""), |own| own.name.clone());
-                Some(Step::Take(Arc::clone(&open.claim), own))
+                Some(Step::Ask(edit::take(&open.claim, &own)))
             }
             Contest::Rehearsal(..) | Contest::Over(_) => None,
         };
@@ -144,38 +145,31 @@ impl Provisioner {
         attempt: &mut claim::Attempt,
         claim: &Claim,
         informers: Informed<'_>,
-    ) -> Result<claim::Step, Contest> {
+    ) -> Result<Request, Contest> {
         loop {
             let step = self.look(attempt, (claim, false), informers, |view| {
                 attempt.decide(view)
             });
-            let answer = match &step {
-                claim::Step::Create(_, request) => {
-                    return Err(match CapacityCheck::new(request) {
+            let taken = match step {
+                claim::Step::Ask(Request::Call(Call::Create(call))) => {
+                    return Err(match CapacityCheck::new(&call) {
                         Some(check) => Contest::Asking(check, 0),
                         None => Contest::Taking,
                     });
                 }
                 claim::Step::Done(_) => return Err(Contest::Over(Outcome::NoRoom)),
-                claim::Step::Fail(_)
-                | claim::Step::Unselect(..)
-                | claim::Step::Save(_)
-                | claim::Step::LoadNamesake(..)
-                | claim::Step::LoadOwner(..)
-                | claim::Step::Discard(..) => return Err(Contest::Taking),
-                claim::Step::Announce(_)
-                | claim::Step::ProtectSource(_)
-                | claim::Step::ReleaseSource(_)
-                | claim::Step::Intend(_) => claim::Answer::Done,
-                // It is not the room's concern.
-                claim::Step::LoadSecret(_) => claim::Answer::Secret(BTreeMap::new()),
-                claim::Step::LoadSnapshot(..)
-                | claim::Step::LoadContent(_)
-                | claim::Step::LoadSourceClaim(..)
-                | claim::Step::LoadSourceVolume(_)
-                | claim::Step::LoadAttributesClass(_) => return Ok(step),
+                claim::Step::Ask(request @ Request::Get(_)) => return Ok(request),
+                // The Secret is not the room's concern.
+                claim::Step::Ask(Request::Event(_) | Request::Secret(_))
+                | claim::Step::Claim(ClaimStep::Intend(..)) => attempt.skip(step),
+                claim::Step::Ask(Request::Write(write)) if is_of_source(&write) => {
+                    attempt.skip(claim::Step::Ask(Request::Write(write)))
+                }
+                claim::Step::Ask(Request::Write(_) | Request::Call(_))
+                | claim::Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..))
+                | claim::Step::Fail(_) => return Err(Contest::Taking),
             };
-            if attempt.fold(&step, answer).is_err() {
+            if taken.is_err() {
                 return Err(Contest::Taking);
             }
         }
@@ -200,9 +194,9 @@ impl Provisioner {
             }
             Outcome::Waits(wait) => return after(wait),
             Outcome::NoRoom => due.notices.push(Notice::NoRoom(key.clone())),
-            Outcome::Taken(selection) => {
+            Outcome::Taken(ours) => {
                 self.contests.end(key);
-                if matches!(selection, Selection::Selected | Selection::Already) {
+                if ours {
                     due.notices.push(Notice::Taken(key.clone()));
                     wake_claim(due, key.clone());
                 }
@@ -230,37 +224,52 @@ impl Contest {
     pub(super) fn answered(
         &mut self,
         key: &ClaimKey,
-        step: &Step,
-        answer: Answer,
+        reply: Reply,
+        informers: Informed<'_>,
         due: &mut Wakes,
     ) {
-        match (&mut *self, step, answer) {
-            (Self::Rehearsal(attempt, _), Step::Claim { step, .. }, Answer::Claim(answer)) => {
-                if attempt.fold(step, answer).is_err() {
+        match (&mut *self, reply) {
+            (Self::Rehearsal(attempt, _), Reply::Ask(reply)) => {
+                if attempt.answered(reply).is_err() {
                     *self = Self::Taking;
                 }
             }
-            (Self::Asking(check, place), _, Answer::Room(Ok(available))) => {
-                if check.enough(available) {
-                    *self = Self::Taking
-                } else {
-                    *place += 1
+            (
+                Self::Asking(check, place),
+                Reply::Ask(request::Reply::Call(Called::GetCapacity(_, result), _)),
+            ) => match result {
+                Ok(response) if !check.enough(response.available_capacity) => *place += 1,
+                Ok(_) => *self = Self::Taking,
+                Err(CallError::Unreachable(error) | CallError::Failed(error)) => {
+                    due.notices.push(Notice::RoomUnknown(key.clone(), error));
+                    *self = Self::Taking;
                 }
-            }
-            (Self::Asking(..), _, Answer::Room(Err(error))) => {
-                due.notices.push(Notice::RoomUnknown(key.clone(), error));
-                *self = Self::Taking;
-            }
-            (Self::Taking, _, Answer::Taken(taken)) => {
-                *self = Self::Over(match taken {
-                    Ok(selection) => Outcome::Taken(selection),
-                    Err(error) => Outcome::Failed(error),
+            },
+            (Self::Taking, Reply::Ask(request::Reply::Write(write, result))) => {
+                *self = Self::Over(match (result, write.body) {
+                    (Err(error), _) => Outcome::Failed(error),
+                    (Ok(_), Body::Edit(edit)) => {
+                        let node = edit.annotate.map(|(_, node)| node);
+                        let claim = informers.claim(&key.name);
+                        Outcome::Taken(claim.is_some_and(|claim| {
+                            claim.uid == key.uid && Some(claim.selected_node()) == node.as_deref()
+                        }))
+                    }
+                    (Ok(_), _) => Outcome::Nothing,
                 });
             }
-            // No step gets an answer of another kind; the shell's types see to it.
-            (_, _, _) => *self = Self::Over(Outcome::Nothing),
+            // It makes no other requests then.
+            (_, _) => *self = Self::Over(Outcome::Nothing),
         }
     }
+}
+
+/// Whether it changes the finalizers of what a volume is made from.
+fn is_of_source(write: &Write) -> bool {
+    matches!(
+        write.purpose,
+        Purpose::ProtectSource | Purpose::ReleaseSource
+    )
 }
 
 /// The claim as it would be if this node were selected.

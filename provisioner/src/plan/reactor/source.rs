@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
+use super::{Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Claim, Snapshot, Text};
-use crate::plan::edit::{Applied, Edit};
+use crate::plan::edit;
 use crate::plan::protection::{self, Release};
+use crate::plan::request::Reply;
 use crate::plan::select;
 
 /// An attempt on a claim that was cloned and is being deleted.
@@ -24,20 +25,16 @@ impl Run {
         }
     }
 
-    pub(super) fn answered(&mut self, answer: Answer, due: &mut Wakes) {
-        let released = |applied: Applied| {
-            if applied == Applied::Changed {
-                due.notices.push(Notice::Released(self.name.clone()));
-            }
-        };
-        self.over = Some(match answer {
-            Answer::Released(Err(error)) if !error.is_not_found() => Err(error.to_string()),
-            Answer::Released(result) => {
-                result.map(released).ok();
+    pub(super) fn answered(&mut self, reply: Reply, due: &mut Wakes) {
+        self.over = Some(match reply {
+            Reply::Write(_, Err(error)) if !error.is_not_found() => Err(error.to_string()),
+            Reply::Write(_, result) => {
+                let released = result.map(|_| Notice::Released(self.name.clone()));
+                due.notices.extend(released);
                 Ok(())
             }
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::Claim(_) | Answer::Room(_) | Answer::Taken(_) => Ok(()),
+            // It asks for nothing else.
+            Reply::Get(..) | Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => Ok(()),
         });
     }
 
@@ -69,7 +66,7 @@ impl Provisioner {
                 run.over = Some(Err(text));
                 None
             }
-            Release::Due => Some(Step::Release(Edit::release_claim(&source))),
+            Release::Due => Some(Step::Ask(edit::release_claim(&source))),
         }
     }
 

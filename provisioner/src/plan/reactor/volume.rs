@@ -9,7 +9,7 @@ use sidecar::controller::request::SecretError;
 use super::{Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Text, Volume};
 use crate::plan::delete::{self, Attempt, Failure, Refresh, View, uid};
-use crate::plan::request::{Called, Reply};
+use crate::plan::request::{Called, Found, Reply};
 
 /// An attempt on a PersistentVolume.
 pub struct Run {
@@ -66,7 +66,7 @@ impl Provisioner {
             (Refresh::Keep, _) | (Refresh::Take, None) => {}
         }
         open.over = Some(match self.look_and_decide(name, open, informers) {
-            delete::Step::Ask(request) => return Some(Step::Volume(request)),
+            delete::Step::Ask(request) => return Some(Step::Ask(request)),
             delete::Step::Done => Ok(()),
             delete::Step::Ignored => {
                 open.elsewhere = true;
@@ -153,15 +153,17 @@ impl Run {
     pub(super) fn answered(&mut self, reply: Reply, due: &mut Wakes) {
         let Some(open) = &mut self.open else { return };
         match &reply {
-            Reply::Get(_, Ok(found)) | Reply::Write(_, Ok(found)) => {
-                open.current = Arc::clone(found);
-            }
+            Reply::Write(_, Ok(Found::Volume(found))) => open.current = Arc::clone(found),
             Reply::Secret(_, Err(SecretError::Unread(error))) => {
                 let notice = Notice::SecretUnread(self.name.clone(), error.clone());
                 due.notices.push(notice);
             }
             Reply::Call(Called::Delete(_, result), _) => open.deleted |= result.is_ok(),
-            Reply::Get(..) | Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => {}
+            Reply::Get(..)
+            | Reply::Write(..)
+            | Reply::Secret(..)
+            | Reply::Call(..)
+            | Reply::Event(_) => {}
         }
         if let Err(failure) = open.attempt.answered(reply) {
             open.over = Some(Err(failure));

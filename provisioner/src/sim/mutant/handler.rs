@@ -12,10 +12,10 @@ use sidecar::controller::reactor::Verdict;
 use super::Mutant;
 use crate::model::Volume;
 use crate::plan::Provisioner;
-use crate::plan::claim::{self, Failure};
+use crate::plan::claim::Failure;
 use crate::plan::in_flight::{ClaimKey, PendingCreate};
-use crate::plan::reactor::{Answer, Failed, Key, Notice, Reply, Step};
-use crate::plan::request::PinnedRequest;
+use crate::plan::reactor::{Failed, Key, Notice, Reply};
+use crate::plan::request::{self, Called, PinnedRequest};
 use crate::sim::informers::Hidden;
 use crate::sim::process::{Due, Process};
 use crate::sim::scene::CLASS;
@@ -74,11 +74,10 @@ impl Mutant {
     /// What a mutant takes out of the journal when the driver has answered.
     pub(in crate::sim) fn settles(self, reply: &Reply, provisioner: &mut Provisioner) {
         if self == Self::SettlesEarly
-            && let Reply::Other(Step::Claim { claim, .. }, Answer::Claim(claim::Answer::Created(_))) =
-                reply
+            && let Reply::Ask(request::Reply::Call(Called::Create(call, Ok(_)), _)) = reply
             && let Some(journal) = provisioner.journal()
         {
-            journal.settle(&claim.uid);
+            journal.settle(&call.about.blueprint.claim.uid);
         }
     }
 
