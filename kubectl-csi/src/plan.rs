@@ -3,6 +3,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `seen` | objects by kind, and what was refused |
+//! | `shelf` | objects of a kind, and how they are found |
+//! | `index` | what each kind is found by |
+//! | `which` | which objects are looked at |
 //! | `way` | looking, being stopped, noting |
 //! | `verdict` | findings, remedies, certainty, state |
 //! | `words` | spans, lists, codes in texts |
@@ -42,6 +45,7 @@ mod delete;
 mod driver;
 mod group;
 mod held;
+mod index;
 mod journal;
 mod mount;
 mod node;
@@ -52,11 +56,13 @@ mod reach;
 mod refusal;
 mod schedule;
 mod seen;
+mod shelf;
 mod snapshot;
 mod source;
 mod verdict;
 mod volume;
 mod way;
+mod which;
 mod words;
 mod workload;
 

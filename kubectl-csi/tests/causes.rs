@@ -345,6 +345,28 @@ fn w_29_many_that_are_stuck_for_one_cause_are_one_line() {
     );
 }
 
+/// Twice as many objects are twice as much work, whatever holds them up. What is counted is the objects that decisions go over: with
+/// `b` for each object and `a` whatever their number, the second doubling adds twice what the first one added.
+#[test]
+fn w_29_the_work_grows_with_the_objects_and_no_faster() {
+    let mut wrong = Vec::new();
+    let mut causes = BTreeSet::new();
+    for (number, row) in rows().iter().enumerate() {
+        let world = row.world();
+        let visited = [6, 12, 24].map(|copies| {
+            let (overview, seen) = world.times(copies).surveyed(None);
+            causes.extend(overview.found.iter().filter_map(|found| found.id));
+            seen.visited()
+        });
+        let [first, second, third] = visited;
+        if (third - second) * 10 > (second - first) * 22 {
+            wrong.push(format!("row {number}, {}: {visited:?}", row.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(causes.len() > 60, "{causes:?}");
+}
+
 #[test]
 fn w_29_nothing_found_is_not_all_well_where_lists_are_missing() {
     use kubectl_csi::show::{Format, overview};

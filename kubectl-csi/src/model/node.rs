@@ -169,6 +169,16 @@ pub struct Capacity {
     pub maximum_volume_size: Text,
 }
 
+impl Capacity {
+    /// The largest volume that it has room for.
+    pub fn largest(&self) -> &str {
+        match &*self.maximum_volume_size {
+            "" => &self.capacity,
+            largest => largest,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -177,6 +187,11 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
+    /// A label that all have which are selected, if it names one.
+    pub fn label(&self) -> Option<(&str, &str)> {
+        self.match_labels.iter().next()
+    }
+
     /// Whether these labels are selected.
     pub fn selects(&self, labels: &Pairs<true>) -> bool {
         let expressions = self.match_expressions.iter().cloned();

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::Nothing;
-use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Ref, Selector, Text, Time};
+use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -73,17 +73,14 @@ impl Claim {
         spec.data_source_ref.as_ref().or(spec.data_source.as_ref())
     }
 
-    /// Whether its volume is filled from this object. A source without a namespace is in the claim's own.
-    pub fn is_filled_from(&self, object: &Ref) -> bool {
-        self.source().is_some_and(|source| {
-            let namespace = match &*source.namespace {
-                "" => &*self.metadata.namespace,
-                other => other,
-            };
-            source.kind == object.kind.name()
-                && namespace == object.namespace
-                && source.name == *object.name
-        })
+    /// Kind, namespace and name of what its volume is filled from. A source without a namespace is in the claim's own.
+    pub fn filled_from(&self) -> Option<(&str, &str, &str)> {
+        let source = self.source()?;
+        let namespace = match &*source.namespace {
+            "" => &*self.metadata.namespace,
+            other => other,
+        };
+        Some((&source.kind, namespace, &source.name))
     }
 
     /// The node that the scheduler chose for its volume.
@@ -149,6 +146,17 @@ pub struct VolumeStatus {
 }
 
 impl Volume {
+    /// Whether no provisioner made it.
+    pub fn is_by_hand(&self) -> bool {
+        let provisioner = "pv.kubernetes.io/provisioned-by";
+        self.metadata.annotations.get(provisioner).is_none()
+    }
+
+    /// Whether a claim may get it.
+    pub fn is_free(&self) -> bool {
+        self.status.phase == "Available" && self.spec.claim_ref.is_none()
+    }
+
     /// The driver that serves it.
     pub fn driver(&self) -> Option<&str> {
         self.spec.csi.as_ref().map(|csi| &*csi.driver)

@@ -5,8 +5,9 @@ use sidecar::names;
 
 use super::controller::{Presence, Role};
 use super::pod::Consumer;
+use super::shelf::By;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, one};
+use super::way::{Got, Step, Way, Which, one};
 use super::words::{code, has};
 use super::{controller, delete, held, mount, node};
 use crate::model::{AttachError, Attachment, Driver, Kind, Node, Ref, Volume};
@@ -159,11 +160,7 @@ fn taken_up(way: &mut Way<'_>, own: &Attachment) -> Step {
     if !way.is_older(since, 60) {
         return Ok(());
     }
-    let all = way.all::<Attachment>()?;
-    let busy = all.items.iter().filter(|one| {
-        one.spec.attacher == driver && (one.metadata.is_leaving() || !one.status.attached)
-    });
-    let busy = busy.count();
+    let busy = way.count::<Attachment>(By::Busy, driver)?.all;
     if busy > 10 {
         let text = format!(
             "csi-attacher of {driver} leads and has {busy} volumes to attach or detach; this one may be waiting for its turn."
@@ -325,9 +322,8 @@ fn station(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
 
 /// The attachments of a volume.
 pub(super) fn all_of<'a>(way: &mut Way<'a>, at: &Ref) -> Step<Vec<&'a Attachment>> {
-    let mut all = way.all::<Attachment>()?.items;
-    all.retain(|one| one.spec.source.persistent_volume_name == *at.name);
-    Ok(all)
+    let own = way.by::<Attachment>(&Which::all(), By::Volume, &at.name)?;
+    Ok(own.items)
 }
 
 /// Attachments of a volume that are not as they are to be.

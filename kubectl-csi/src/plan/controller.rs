@@ -3,6 +3,7 @@
 
 use sidecar::names::{self, LeaseOwner};
 
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{clock, span};
@@ -30,8 +31,21 @@ pub(super) const BESIDE: &[Role] = &[
     Role::Snapshotter,
 ];
 
+/// All controllers in one process.
+pub(super) const TOGETHER: &str = "csi-sidecars";
+
+/// The programs by which workloads are found.
+pub(super) const PROGRAMS: &[&str] = &[
+    Role::Provisioner.program(),
+    Role::Attacher.program(),
+    Role::Resizer.program(),
+    Role::Snapshotter.program(),
+    Role::SnapshotController.program(),
+    TOGETHER,
+];
+
 impl Role {
-    pub(super) fn program(self) -> &'static str {
+    pub(super) const fn program(self) -> &'static str {
         match self {
             Self::Provisioner => "csi-provisioner",
             Self::Attacher => "csi-attacher",
@@ -71,7 +85,7 @@ pub(super) enum Presence {
 /// The lease of a role that was renewed last, and whether all leases could be seen.
 fn lease<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<(Option<&'a Lease>, bool)> {
     let which = Which::all().with("metadata.name", &role.lease(driver));
-    let leases = way.list::<Lease>(&which)?;
+    let leases = way.by::<Lease>(&which, By::Name, &role.lease(driver))?;
     let elections = leases.items.into_iter().filter(|lease| !lease.is_journal());
     let newest = elections.max_by_key(|lease| lease.spec.renew_time);
     Ok((newest, leases.whole))
@@ -124,9 +138,8 @@ pub(super) fn nobody(
 /// Whether a driver has neither an object nor a node.
 pub(super) fn is_gone(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let known = way.get::<Driver>("", driver)?;
-    let nodes = way.all::<CsiNode>()?;
-    let registered = nodes.items.iter().any(|node| node.driver(driver).is_some());
-    Ok(known.is_missing() && nodes.whole && !registered)
+    let nodes = way.count::<CsiNode>(By::Driver, driver)?;
+    Ok(known.is_missing() && nodes.whole && nodes.all == 0)
 }
 
 /// Looks for who has a role, and tells why nobody does the work where that can be seen: C9, C10, C93, C95.
@@ -229,12 +242,9 @@ fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
             continue;
         }
         let namespace = &lease.metadata.namespace;
-        let pods = way.list::<Pod>(&Which::of(namespace))?;
-        let together = pods.items.iter().find(|pod| {
-            let mut containers = pod.spec.containers.iter();
-            pod.metadata.name != holder(lease)
-                && containers.any(|one| workload::runs(one, "csi-sidecars"))
-        });
+        let pods = way.by::<Pod>(&Which::of(namespace), By::Program, TOGETHER)?;
+        let mut pods = pods.items.iter();
+        let together = pods.find(|pod| pod.metadata.name != holder(lease));
         let Some(together) = together else { continue };
         let at = Ref::new(Kind::Lease, namespace, &lease.metadata.name);
         way.at(depth, &at, format!("held by {}", holder(lease)));

@@ -5,7 +5,9 @@ use sidecar::snapshot::CLAIM_AS_SOURCE as SNAPSHOT_SOURCE;
 
 use super::claim::of_claim;
 use super::controller::{Presence, Role};
+use super::index::about;
 use super::schedule::{called, users};
+use super::shelf::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed};
@@ -134,15 +136,14 @@ fn in_use(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step<bool
 
 /// C62: something is made from the claim.
 fn source(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
-    let snapshots = way.list::<Snapshot>(&Which::of(&at.namespace))?;
-    let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
-    let taken = snapshots
-        .items
-        .iter()
-        .filter(|one| *one.spec.source.persistent_volume_claim_name == *at.name && !one.is_ready());
+    let own = Which::of(&at.namespace);
+    let snapshots = way.by::<Snapshot>(&own, By::Of, &within(&at.namespace, &at.name))?;
+    let key = about(at.kind.name(), &at.namespace, &at.name);
+    let claims = way.by::<Claim>(&own, By::Of, &key)?;
+    let taken = snapshots.items.iter().filter(|one| !one.is_ready());
     let taken = taken.map(|one| (Kind::Snapshot, &one.metadata));
-    let copied =
-        { claims.items.iter() }.filter(|one| one.status.phase != "Bound" && one.is_filled_from(at));
+    let copied = claims.items.iter();
+    let copied = copied.filter(|one| one.status.phase != "Bound");
     let copied = copied.map(|one| (Kind::Claim, &one.metadata));
     let waits: Vec<_> = { taken.chain(copied) }
         .map(|(kind, meta)| Ref::new(kind, &at.namespace, &meta.name))

@@ -1,5 +1,7 @@
 //! Group snapshots.
 
+use super::index::label;
+use super::shelf::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{listed, span};
@@ -119,7 +121,14 @@ fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     let Some(selector) = &group.spec.source.selector else {
         return Ok(());
     };
-    let claims = way.list::<Claim>(&Which::of(&at.namespace))?;
+    let own = Which::of(&at.namespace);
+    let claims = match selector.label() {
+        Some((name, value)) => {
+            let key = label(&at.namespace, name, value);
+            way.by::<Claim>(&own, By::Label, &key)?
+        }
+        None => way.list::<Claim>(&own)?,
+    };
     let chosen: Vec<_> = claims
         .items
         .iter()
@@ -182,13 +191,11 @@ fn leaving(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     way.since = group.metadata.deletion_timestamp.0;
     way.unfinished = true;
     way.at(0, at, "is being deleted");
-    let snapshots = way.list::<Snapshot>(&Which::of(&at.namespace))?;
-    let member = snapshots.items.iter().find(|one| {
-        one.status
-            .as_ref()
-            .is_some_and(|status| status.volume_group_snapshot_name == *at.name)
-    });
-    let Some(member) = member else { return Ok(()) };
+    let key = within(&at.namespace, &at.name);
+    let members = way.by::<Snapshot>(&Which::of(&at.namespace), By::Group, &key)?;
+    let Some(member) = members.items.first() else {
+        return Ok(());
+    };
     let object = Ref::new(Kind::Snapshot, &at.namespace, &member.metadata.name);
     if member.metadata.is_leaving() {
         return snapshot::snapshot(way, &object, 1);

@@ -2,6 +2,7 @@
 
 use super::attach::{all_of, not_detached, of, on_its_way};
 use super::pod::Consumer;
+use super::shelf::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{clock, listed, span};
@@ -67,9 +68,9 @@ fn users<'a>(
     let claim = volume.spec.claim_ref.as_ref();
     let namespace = claim.map_or(&*consumer.at.namespace, |claim| &claim.namespace);
     let name = claim.map(|claim| &*claim.name).unwrap_or_default();
-    let mut pods = way.list::<Pod>(&Which::of(namespace))?;
+    let mut pods = way.by::<Pod>(&Which::of(namespace), By::Claim, &within(namespace, name))?;
     pods.items
-        .retain(|pod| pod.spec.node_name == *node && !pod.is_over() && pod.names_claim(name));
+        .retain(|pod| pod.spec.node_name == *node && !pod.is_over());
     Ok(pods)
 }
 

@@ -2,6 +2,7 @@
 
 use sidecar::names;
 
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
 use crate::model::{Claim, Driver, Kind, Lease, Ref};
@@ -37,7 +38,9 @@ fn find<'a>(
     )?;
     let mut whole = true;
     for driver in drivers {
-        let leases = way.list::<Lease>(&first(driver))?;
+        let which = first(driver);
+        let name = which.fields.first().map(|(_, name)| &**name);
+        let leases = way.by::<Lease>(&which, By::Name, name.unwrap_or_default())?;
         whole &= leases.whole;
         for lease in leases.items.iter().filter(|lease| lease.is_journal()) {
             for (name, text) in lease.metadata.annotations.iter() {

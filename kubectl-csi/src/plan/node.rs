@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::pod::of;
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which, many, one};
 use super::words::{has, listed, nearest, span};
@@ -117,13 +118,16 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
 
 /// Whether a pod is the driver's part of a node: it registers with kubelet.
 fn is_plugin(spec: &PodSpec, driver: &str) -> bool {
+    registers(spec) && names_driver(spec, driver)
+}
+
+/// Whether a pod registers a driver with kubelet.
+pub(super) fn registers(spec: &PodSpec) -> bool {
     let registers = |path: &str| path.trim_end_matches('/').ends_with("plugins_registry");
-    let registers = spec
-        .volumes
+    spec.volumes
         .iter()
         .filter_map(|volume| volume.host_path.as_ref())
-        .any(|one| registers(&one.path));
-    registers && names_driver(spec, driver)
+        .any(|one| registers(&one.path))
 }
 
 /// Whether the driver is on the node, and if not, why: C49 to C52, C89, C91.
@@ -224,7 +228,8 @@ fn plugin_pods(
     driver: &str,
     registered: bool,
 ) -> Step<bool> {
-    let pods = way.list::<Pod>(&Which::all().with("spec.nodeName", name))?;
+    let which = Which::all().with("spec.nodeName", name);
+    let pods = way.by::<Pod>(&which, By::Plugin, name)?;
     let own = pods.items.into_iter();
     // What was evicted, or is being replaced, says nothing of today.
     let own = own.filter(|pod| pod.is_live() && is_plugin(&pod.spec, driver));

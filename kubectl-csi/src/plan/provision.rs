@@ -3,7 +3,7 @@
 use super::controller::{Presence, Role};
 use super::pod::Consumer;
 use super::verdict::Finding;
-use super::way::{Got, Step, Way, Which};
+use super::way::{Got, Step, Way};
 use super::words::{has, nearest};
 use super::{class, controller, journal, mount, refusal, schedule, source, volume, workload};
 use crate::model::{Capacity, Claim, Class, Driver, Kind, Node, Pod, Ref};
@@ -109,12 +109,12 @@ fn unused(way: &mut Way<'_>, at: &Ref, claim: &Claim, whole: bool) -> Step {
             "The volume is created when a pod uses the claim; whether one does could not be seen.";
         return way.tell(Finding::guessed("C1", at, text).waits().you(start));
     }
-    let pods = way.list::<Pod>(&Which::of(&at.namespace))?;
     let mut annotations = claim.metadata.annotations.iter();
     let pulumi = annotations.any(|(name, _)| name.starts_with("pulumi.com/"));
     let tool = claim.metadata.labels.get("app.kubernetes.io/managed-by");
     let tool = tool.or(pulumi.then_some("Pulumi"));
-    if let (Some(tool), true) = (tool, pods.items.is_empty()) {
+    let is_empty = !way.seen.has_any(Kind::Pod, Some(&at.namespace));
+    if let (Some(tool), true) = (tool, is_empty) {
         let text = format!(
             "The volume is created when a pod uses the claim, and there is no pod in the namespace. If {tool} waits for the claim to be Bound before it creates the pod, both wait for each other."
         );
@@ -181,34 +181,13 @@ pub(super) fn placed(
     let class = way.get::<Class>("", name)?.found();
     let driver = class.map(|class| &*class.provisioner).unwrap_or_default();
     let known = way.get::<Driver>("", driver)?.found();
-    let capacities = way.all::<Capacity>()?;
-    let own: Vec<_> = capacities
-        .items
-        .iter()
-        .filter(|one| one.storage_class_name == name)
-        .collect();
+    let capacities = way.largest::<Capacity>(name)?;
     let size = claim.spec.resources.requests.storage.clone();
     way.at(1, at, format!("finds no room for {size}"));
-    let bytes = |text: &str| {
-        text.parse::<sidecar::quantity::Quantity>()
-            .map(sidecar::quantity::Quantity::value)
-            .unwrap_or(0)
-    };
-    let largest = own.iter().max_by_key(|one| {
-        bytes(if one.maximum_volume_size.is_empty() {
-            &one.capacity
-        } else {
-            &one.maximum_volume_size
-        })
-    });
+    let largest = capacities.items.first().map(|one| one.largest());
     let text = match largest {
-        Some(one) => format!(
-            "No place has {size} free in StorageClass {name}: the largest that {driver} reports is {}.",
-            if one.maximum_volume_size.is_empty() {
-                &one.capacity
-            } else {
-                &one.maximum_volume_size
-            }
+        Some(largest) => format!(
+            "No place has {size} free in StorageClass {name}: the largest that {driver} reports is {largest}."
         ),
         None => format!(
             "{driver} says in its CSIDriver that the scheduler must look at its capacity, and no CSIStorageCapacity object reports any for StorageClass {name}."

@@ -1,6 +1,7 @@
 //! What a driver answers to csi-provisioner, as its events tell it.
 
 use super::journal;
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Step, Way};
 use super::words::{code, has};
@@ -129,25 +130,25 @@ pub(super) fn topology_keys(
     driver: &str,
     text: Option<&str>,
 ) -> Step {
-    let nodes = way.all::<CsiNode>()?;
+    let with = way.count::<CsiNode>(By::Driver, driver)?;
     let chosen = claim.selected_node();
-    let with: Vec<_> = nodes
-        .items
-        .iter()
-        .filter(|node| node.driver(driver).is_some())
-        .collect();
-    let on_chosen =
-        chosen.is_none_or(|chosen| with.iter().any(|node| node.metadata.name == chosen));
-    if !with.is_empty() && on_chosen {
+    let on_chosen = match chosen {
+        Some(chosen) => {
+            let node = way.get::<CsiNode>("", chosen)?.found();
+            node.is_some_and(|node| node.driver(driver).is_some())
+        }
+        None => true,
+    };
+    if with.all > 0 && on_chosen {
         let Some(text) = text else { return Ok(()) };
         let words =
             format!("csi-provisioner finds no topology of {driver} on the nodes it looked at.");
         return way.tell(Finding::said("C17", at, text, words).admin("see that the driver's node plugin runs on every node that pods with its volumes may use"));
     }
-    if !nodes.whole || text.is_none() && with.is_empty() {
+    if !with.whole || text.is_none() && with.all == 0 {
         return Ok(());
     }
-    let place = match chosen.filter(|_| !with.is_empty()) {
+    let place = match chosen.filter(|_| with.all > 0) {
         Some(node) => format!("on {node}, which the scheduler chose"),
         None => "on any node".to_owned(),
     };

@@ -1,8 +1,10 @@
 //! A pod that has no node yet: what of it is a matter of volumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::index::place;
 use super::pod::{Consumer, of};
+use super::shelf::{By, within};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many, one};
 use super::words::{has, listed, span};
@@ -120,8 +122,8 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
         return Ok(());
     }
     let namespace = &consumer.at.namespace;
-    let pods = way.list::<Pod>(&Which::of(namespace))?;
     for name in consumer.pod.claims() {
+        let pods = users(way, &Ref::new(Kind::Claim, namespace, &name))?.0;
         let claim = way.get::<Claim>(namespace, &name)?.found();
         let alone = claim.is_some_and(|claim| {
             claim
@@ -130,10 +132,7 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
                 .iter()
                 .any(|mode| *mode == "ReadWriteOncePod")
         });
-        let others = pods
-            .items
-            .iter()
-            .filter(|pod| pod.names_claim(&name) && !pod.is_over());
+        let others = pods.iter().filter(|pod| !pod.is_over());
         let other = { others }
             .find(|pod| pod.metadata.name != consumer.at.name && !pod.spec.node_name.is_empty());
         let (true, Some(other)) = (alone, other) else {
@@ -231,7 +230,6 @@ fn count(
         many(Kind::Attachment, &Which::all()),
     ])?;
     let nodes = way.all::<CsiNode>()?;
-    let attachments = way.all::<Attachment>()?;
     let mut full = Vec::new();
     for node in &nodes.items {
         for (driver, need) in needs {
@@ -239,23 +237,23 @@ fn count(
             let Some(limit) = entry.and_then(|room| room.count) else {
                 continue;
             };
-            let there = attachments.items.iter().map(|one| &one.spec);
-            let there =
-                there.filter(|one| one.attacher == *driver && one.node_name == *node.metadata.name);
-            let there: BTreeSet<&str> = { there }
-                .map(|one| &*one.source.persistent_volume_name)
-                .collect();
-            let mounted = need.volumes.iter().filter(|name| there.contains(&***name));
-            let more = need.unmade + need.volumes.len() - mounted.count();
-            if more > 0 && u64::try_from(there.len() + more).is_ok_and(|all| all > limit) {
+            let place = place(driver, &node.metadata.name);
+            let there = way.count::<Attachment>(By::Place, &place)?.all;
+            let mut more = need.unmade;
+            for volume in &need.volumes {
+                let own = way.by::<Attachment>(&Which::all(), By::Volume, volume)?;
+                let mut own = own.items.iter().map(|one| &one.spec);
+                let here = own.any(|one| one.node_name == *node.metadata.name);
+                more += usize::from(!here);
+            }
+            if more > 0 && u64::try_from(there + more).is_ok_and(|all| all > limit) {
                 let more = match more {
                     1 => String::new(),
                     more => format!(" and the pod needs {more} more"),
                 };
                 full.push(format!(
-                    "{} has {} of {limit}{more}",
-                    node.metadata.name,
-                    there.len()
+                    "{} has {there} of {limit}{more}",
+                    node.metadata.name
                 ));
             }
         }
@@ -343,12 +341,9 @@ fn young(
 
 /// Pods of a namespace that name a claim, those that have ended apart.
 pub(super) fn users<'a>(way: &mut Way<'a>, claim: &Ref) -> Step<(Vec<&'a Pod>, bool)> {
-    let pods = way.list::<Pod>(&Which::of(&claim.namespace))?;
-    let named = pods
-        .items
-        .into_iter()
-        .filter(|pod| pod.names_claim(&claim.name));
-    Ok((named.collect(), pods.whole))
+    let key = within(&claim.namespace, &claim.name);
+    let pods = way.by::<Pod>(&Which::of(&claim.namespace), By::Claim, &key)?;
+    Ok((pods.items, pods.whole))
 }
 
 /// `pod shop/db-0 (Completed for 3 h)`.

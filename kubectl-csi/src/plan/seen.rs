@@ -1,5 +1,6 @@
 //! What was seen so far, and what was refused.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,6 +11,10 @@ use crate::model::{
     Lease, Meta, Node, Pod, Populator, Quota, Ref, Secret, Snapshot, SnapshotClass, StatefulSet,
     Volume,
 };
+
+use super::index::{self, nothing};
+use super::shelf::Index;
+pub use super::shelf::Shelf;
 
 /// Something to look at: one object, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,22 +54,23 @@ pub trait Record: serde::de::DeserializeOwned + Sized {
     fn latest(&self) -> Option<Timestamp>;
     /// The kind of these objects.
     const KIND: Kind;
+    /// What an object can be found by.
+    const KEYS: fn(&Self, &mut Index);
     /// Where it is kept.
     fn shelf(seen: &Seen) -> &Shelf<Self>;
     /// Where it is put.
     fn shelf_mut(seen: &mut Seen) -> &mut Shelf<Self>;
 }
 
-/// Objects of a kind by namespace and name.
-pub type Shelf<T> = BTreeMap<(Box<str>, Box<str>), T>;
-
 macro_rules! shelves {
-    ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr, $latest:expr;)*) => {
+    ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr, $keys:expr, $latest:expr;)*) => {
         /// What was seen.
         #[derive(Clone, Debug, Default)]
         pub struct Seen {
             $($field: Shelf<$record>,)*
             answers: BTreeMap<Want, Answer>,
+            /// Whether a workload says the name of a driver.
+            mentioned: RefCell<BTreeMap<String, bool>>,
             /// The objects are all there are: nothing else can be asked.
             offline: bool,
         }
@@ -83,6 +89,7 @@ macro_rules! shelves {
             }
 
             const KIND: Kind = Kind::$kind;
+            const KEYS: fn(&Self, &mut Index) = $keys;
 
             fn shelf(seen: &Seen) -> &Shelf<Self> {
                 &seen.$field
@@ -131,30 +138,27 @@ macro_rules! shelves {
 
             /// The uid of an object, if it was seen and has one.
             pub fn uid(&self, of: &Ref) -> Option<&str> {
-                let key = ((*of.namespace).into(), (*of.name).into());
                 let uid = match of.kind {
-                    $(Kind::$kind => self.$field.get(&key).map(|one| &*one.meta().uid),)*
+                    $(Kind::$kind => self.$field.get(&of.namespace, &of.name).map(|one| &*one.meta().uid),)*
                 };
                 uid.filter(|uid| !uid.is_empty())
             }
 
-            fn has_any(&self, kind: Kind, namespace: Option<&str>) -> bool {
-                // They are in the order of their namespaces.
-                fn any<T>(shelf: &Shelf<T>, namespace: Option<&str>) -> bool {
-                    let Some(namespace) = namespace else {
-                        return !shelf.is_empty();
-                    };
-                    let mut own = shelf.range((namespace.into(), "".into())..);
-                    own.next().is_some_and(|((first, _), _)| **first == *namespace)
-                }
+            /// Whether there is any object of a kind, or of a namespace.
+            pub(super) fn has_any(&self, kind: Kind, namespace: Option<&str>) -> bool {
                 match kind {
-                    $(Kind::$kind => any(&self.$field, namespace),)*
+                    $(Kind::$kind => self.$field.list(namespace).next().is_some(),)*
                 }
+            }
+
+            /// How many objects decisions went over.
+            pub fn visited(&self) -> usize {
+                [$(self.$field.visited(),)*].into_iter().sum()
             }
 
             /// The newest time in the objects: what "now" was when they were written down.
             pub fn newest(&self) -> Option<Timestamp> {
-                let times = [$(self.$field.values().filter_map(Record::latest).max(),)*];
+                let times = [$(self.$field.list(None).filter_map(Record::latest).max(),)*];
                 times.into_iter().flatten().max()
             }
         }
@@ -197,32 +201,32 @@ fn of_attachment(attachment: &Attachment) -> Option<Timestamp> {
 }
 
 shelves! {
-    pods: Pod, Pod, |one| &one.metadata, of_pod, |one| changed(&one.status.conditions);
-    claims: Claim, Claim, |one| &one.metadata, none, |one| changed(&one.status.conditions);
-    volumes: Volume, Volume, |one| &one.metadata, none, |one| one.status.last_phase_transition_time.0;
-    classes: Class, Class, |one| &one.metadata, none, never;
-    attachments: Attachment, Attachment, |one| &one.metadata, none, of_attachment;
-    nodes: Node, Node, |one| &one.metadata, none, |one| changed(&one.status.conditions);
-    csi_nodes: CsiNode, CsiNode, |one| &one.metadata, none, never;
-    drivers: Driver, Driver, |one| &one.metadata, none, never;
-    capacities: Capacity, Capacity, |one| &one.metadata, none, never;
-    attributes_classes: AttributesClass, AttributesClass, |one| &one.metadata, none, never;
-    leases: Lease, Lease, |one| &one.metadata, none, |one| one.spec.renew_time.0;
-    events: Event, Event, |one| &one.metadata, of_event, Event::last;
-    daemon_sets: DaemonSet, DaemonSet, |one| &one.0.metadata, none, never;
-    deployments: Deployment, Deployment, |one| &one.0.metadata, none, never;
-    stateful_sets: StatefulSet, StatefulSet, |one| &one.0.metadata, none, never;
-    quotas: Quota, Quota, |one| &one.metadata, none, never;
-    snapshots: Snapshot, Snapshot, |one| &one.metadata, none, never;
-    contents: Content, Content, |one| &one.metadata, none, never;
-    snapshot_classes: SnapshotClass, SnapshotClass, |one| &one.metadata, none, never;
-    group_snapshots: GroupSnapshot, GroupSnapshot, |one| &one.metadata, none, never;
-    group_contents: GroupContent, GroupContent, |one| &one.metadata, none, never;
-    group_classes: GroupClass, GroupClass, |one| &one.metadata, none, never;
-    populators: Populator, Populator, |one| &one.metadata, none, never;
-    crds: Crd, Crd, |one| &one.metadata, none, never;
-    config_maps: ConfigMap, ConfigMap, |one| &one.metadata, none, never;
-    secrets: Secret, Secret, |one| &one.metadata, none, never;
+    pods: Pod, Pod, |one| &one.metadata, of_pod, index::pod, |one| changed(&one.status.conditions);
+    claims: Claim, Claim, |one| &one.metadata, none, index::claim, |one| changed(&one.status.conditions);
+    volumes: Volume, Volume, |one| &one.metadata, none, index::volume, |one| one.status.last_phase_transition_time.0;
+    classes: Class, Class, |one| &one.metadata, none, nothing, never;
+    attachments: Attachment, Attachment, |one| &one.metadata, none, index::attachment, of_attachment;
+    nodes: Node, Node, |one| &one.metadata, none, nothing, |one| changed(&one.status.conditions);
+    csi_nodes: CsiNode, CsiNode, |one| &one.metadata, none, index::csi_node, never;
+    drivers: Driver, Driver, |one| &one.metadata, none, nothing, never;
+    capacities: Capacity, Capacity, |one| &one.metadata, none, index::capacity, never;
+    attributes_classes: AttributesClass, AttributesClass, |one| &one.metadata, none, nothing, never;
+    leases: Lease, Lease, |one| &one.metadata, none, index::lease, |one| one.spec.renew_time.0;
+    events: Event, Event, |one| &one.metadata, of_event, index::event, Event::last;
+    daemon_sets: DaemonSet, DaemonSet, |one| &one.0.metadata, none, |one, keys| index::workload(&one.0, keys), never;
+    deployments: Deployment, Deployment, |one| &one.0.metadata, none, |one, keys| index::workload(&one.0, keys), never;
+    stateful_sets: StatefulSet, StatefulSet, |one| &one.0.metadata, none, |one, keys| index::workload(&one.0, keys), never;
+    quotas: Quota, Quota, |one| &one.metadata, none, nothing, never;
+    snapshots: Snapshot, Snapshot, |one| &one.metadata, none, index::snapshot, never;
+    contents: Content, Content, |one| &one.metadata, none, nothing, never;
+    snapshot_classes: SnapshotClass, SnapshotClass, |one| &one.metadata, none, nothing, never;
+    group_snapshots: GroupSnapshot, GroupSnapshot, |one| &one.metadata, none, nothing, never;
+    group_contents: GroupContent, GroupContent, |one| &one.metadata, none, nothing, never;
+    group_classes: GroupClass, GroupClass, |one| &one.metadata, none, nothing, never;
+    populators: Populator, Populator, |one| &one.metadata, none, nothing, never;
+    crds: Crd, Crd, |one| &one.metadata, none, nothing, never;
+    config_maps: ConfigMap, ConfigMap, |one| &one.metadata, none, nothing, never;
+    secrets: Secret, Secret, |one| &one.metadata, none, nothing, never;
 }
 
 /// Decodes one value as what the caller needs.
@@ -281,8 +285,19 @@ impl Seen {
         if !whole(&meta.name) || !(meta.namespace.is_empty() || whole(&meta.namespace)) {
             return;
         }
-        let key = ((*meta.namespace).into(), (*meta.name).into());
-        T::shelf_mut(self).insert(key, object);
+        let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        self.mentioned.take();
+        T::shelf_mut(self).insert(&namespace, &name, object);
+    }
+
+    /// Whether a workload says the name of a driver, which is found out once.
+    pub(super) fn is_mentioned(&self, driver: &str, look: impl FnOnce() -> bool) -> bool {
+        let known = self.mentioned.borrow().get(driver).copied();
+        known.unwrap_or_else(|| {
+            let is_mentioned = look();
+            { self.mentioned.borrow_mut() }.insert(driver.to_owned(), is_mentioned);
+            is_mentioned
+        })
     }
 
     /// Notes what came of a request.

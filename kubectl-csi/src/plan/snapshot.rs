@@ -4,7 +4,9 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, SNAPSHOT_IN_USE};
 
 use super::controller::{Presence, Role};
 use super::delete::without_finalizer;
+use super::index::about;
 use super::seen::Record;
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{has, listed, nearest, span};
@@ -277,16 +279,15 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
 
 /// Claims that are made from a snapshot. Those of other namespaces count once a provisioner holds it for one.
 fn restored<'a>(way: &mut Way<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Claim>> {
-    let mut claims = match in_use {
-        true => way.all::<Claim>()?,
-        false => way.list::<Claim>(&Which::of(&at.namespace))?,
-    };
+    let key = about(at.kind.name(), &at.namespace, &at.name);
+    let own = Which::of(&at.namespace);
+    let which = if in_use { Which::all() } else { own.clone() };
+    let mut claims = way.by::<Claim>(&which, By::Of, &key)?;
     if !claims.whole && in_use {
         // Who may not list them all may still list those of the namespace.
-        claims.items = way.list::<Claim>(&Which::of(&at.namespace))?.items;
+        claims.items = way.by::<Claim>(&own, By::Of, &key)?.items;
     }
-    let open = |claim: &&Claim| claim.status.phase != "Bound" && claim.is_filled_from(at);
-    claims.items.retain(open);
+    claims.items.retain(|claim| claim.status.phase != "Bound");
     Ok(claims)
 }
 

@@ -4,10 +4,11 @@ use super::attach;
 use super::claim::of_claim as claim_of;
 use super::delete;
 use super::pod::Consumer;
+use super::shelf::By;
 use super::source::is_less;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way};
-use super::words::listed;
+use super::words::{LISTED, listed_of};
 use crate::model::{Claim, Driver, Kind, Ref, Volume};
 
 /// The subject, or a station behind its claim.
@@ -186,35 +187,26 @@ fn lack(claim: &Claim, volume: &Volume) -> Option<String> {
 
 /// C7: no volume made by hand fits.
 pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    let volumes = way.all::<Volume>()?;
     let class = claim.class().unwrap_or_default();
-    let own: Vec<_> = volumes
-        .items
-        .iter()
-        .filter(|volume| volume.spec.storage_class_name == class)
-        .collect();
-    let free =
-        |volume: &Volume| volume.status.phase == "Available" && volume.spec.claim_ref.is_none();
-    let mut lacks = Vec::new();
-    for volume in own.iter().filter(|volume| free(volume)) {
-        match lack(claim, volume) {
-            Some(lack) => lacks.push(format!("{}: {lack}", volume.metadata.name)),
-            None if claim.spec.selector.is_some() => lacks.push(format!(
-                "{}: the claim's selector may not choose it",
-                volume.metadata.name
-            )),
-            // It is bound within seconds.
-            None => {
-                way.at(
-                    depth,
-                    &Ref::new(Kind::Volume, "", &volume.metadata.name),
-                    "fits",
-                );
-                return Ok(());
-            }
-        }
+    let own = way.count::<Volume>(By::Class, class)?;
+    let free = way.count::<Volume>(By::Free, class)?.all;
+    // What is larger lacks nothing that one of the same modes has.
+    let largest = way.largest::<Volume>(class)?;
+    let fitting = { largest.items.iter() }.find(|volume| lack(claim, volume).is_none());
+    if let Some(volume) = fitting.filter(|_| claim.spec.selector.is_none()) {
+        // It is bound within seconds.
+        let volume = Ref::new(Kind::Volume, "", &volume.metadata.name);
+        way.at(depth, &volume, "fits");
+        return Ok(());
     }
-    let text = match (own.len(), lacks.is_empty()) {
+    let first = way.first::<Volume>(By::Free, class, LISTED)?;
+    let lacks = first.into_iter().map(|volume| {
+        let lack = lack(claim, volume)
+            .unwrap_or_else(|| "the claim's selector may not choose it".to_owned());
+        format!("{}: {lack}", volume.metadata.name)
+    });
+    let lacks: Vec<_> = lacks.collect();
+    let text = match (own.all, lacks.is_empty()) {
         (0, _) => format!(
             "The claim waits for a volume that somebody makes by hand, and there is none with class {class:?}."
         ),
@@ -223,10 +215,10 @@ pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim
         ),
         (_, false) => format!(
             "The claim waits for a volume that somebody makes by hand, and none fits. {}.",
-            listed(&lacks)
+            listed_of(&lacks, free)
         ),
     };
-    let finding = if volumes.whole {
+    let finding = if own.whole {
         Finding::proved("C7", at, text)
     } else {
         Finding::guessed("C7", at, text)
@@ -236,22 +228,9 @@ pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim
 
 /// The same for a class that is no object, if volumes have its name.
 pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    let volumes = way.all::<Volume>()?;
-    let class = claim.class().unwrap_or_default();
     // Those that a provisioner made had a class that was an object once.
-    let by_hand = |volume: &&&Volume| {
-        volume
-            .metadata
-            .annotations
-            .get("pv.kubernetes.io/provisioned-by")
-            .is_none()
-    };
-    if volumes
-        .items
-        .iter()
-        .filter(by_hand)
-        .any(|volume| volume.spec.storage_class_name == class)
-    {
+    let class = claim.class().unwrap_or_default();
+    if way.count::<Volume>(By::HandMade, class)?.all > 0 {
         return none_fits(way, at, depth, claim);
     }
     Ok(())

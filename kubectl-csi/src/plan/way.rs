@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::index;
 use super::seen::{Answer, Record, Seen, Want};
+use super::shelf::By;
 use super::verdict::{Finding, Station, Verdict};
+pub(super) use super::which::{Counted, Got, Listed, Which, events_of, many, one};
 use crate::model::{Event, Kind, Ref};
 
 /// Why a decision stops.
@@ -22,81 +25,6 @@ pub(super) enum Stop {
 
 /// A decision, or why it stopped.
 pub(super) type Step<T = ()> = Result<T, Stop>;
-
-/// One object.
-#[derive(Debug)]
-pub(super) enum Got<'a, T> {
-    Found(&'a T),
-    Missing,
-    /// Nobody knows.
-    Unseen,
-}
-
-impl<T> Clone for Got<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Got<'_, T> {}
-
-impl<'a, T> Got<'a, T> {
-    /// The object, if it was seen.
-    pub(super) fn found(self) -> Option<&'a T> {
-        match self {
-            Self::Found(object) => Some(object),
-            Self::Missing | Self::Unseen => None,
-        }
-    }
-
-    /// Whether it is known not to be there.
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-}
-
-/// Objects of a kind.
-#[derive(Clone, Debug)]
-pub(super) struct Listed<'a, T> {
-    pub(super) items: Vec<&'a T>,
-    /// These are all.
-    pub(super) whole: bool,
-}
-
-impl<'a, T: Record> Listed<'a, T> {
-    /// Their names.
-    pub(super) fn names(&self) -> Vec<&'a str> {
-        self.items.iter().map(|one| &*one.meta().name).collect()
-    }
-}
-
-/// Which objects of a kind.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Which {
-    pub(super) namespace: Option<String>,
-    pub(super) fields: Vec<(&'static str, String)>,
-}
-
-impl Which {
-    /// All in the cluster.
-    pub(super) fn all() -> Self {
-        Self::default()
-    }
-
-    /// All of a namespace.
-    pub(super) fn of(namespace: &str) -> Self {
-        Self {
-            namespace: Some(namespace.to_owned()),
-            fields: Vec::new(),
-        }
-    }
-
-    /// Those alone whose field has this value.
-    pub(super) fn with(mut self, field: &'static str, value: &str) -> Self {
-        self.fields.push((field, value.to_owned()));
-        self
-    }
-}
 
 /// A walk, with what was said on it.
 #[derive(Debug)]
@@ -168,8 +96,7 @@ impl<'a> Way<'a> {
     /// # Errors
     /// It was not looked at yet.
     pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Got<'a, T>> {
-        let key = (namespace.into(), name.into());
-        if let Some(object) = T::shelf(self.seen).get(&key) {
+        if let Some(object) = T::shelf(self.seen).get(namespace, name) {
             return Ok(Got::Found(object));
         }
         let want = one(&Ref::new(T::KIND, namespace, name));
@@ -219,33 +146,72 @@ impl<'a> Way<'a> {
     /// # Errors
     /// It was not looked at yet.
     pub(super) fn list<T: Record>(&mut self, which: &Which) -> Step<Listed<'a, T>> {
+        let whole = self.is_whole::<T>(which)?;
+        let all = T::shelf(self.seen).list(which.namespace.as_deref());
+        let items = all.filter(|object| which.fits(*object)).collect();
+        Ok(Listed { items, whole })
+    }
+
+    /// Those of a list that have this key, without going over the others.
+    ///
+    /// # Errors
+    /// The list was not looked at yet.
+    pub(super) fn by<T: Record>(
+        &mut self,
+        which: &Which,
+        by: By,
+        key: &str,
+    ) -> Step<Listed<'a, T>> {
+        let whole = self.is_whole::<T>(which)?;
+        let (all, _) = T::shelf(self.seen).by(T::KEYS, by, key);
+        let items = all.filter(|object| which.fits(*object)).collect();
+        Ok(Listed { items, whole })
+    }
+
+    /// How many objects of the cluster have this key.
+    ///
+    /// # Errors
+    /// They were not looked at yet.
+    pub(super) fn count<T: Record>(&mut self, by: By, key: &str) -> Step<Counted> {
+        let whole = self.is_whole::<T>(&Which::all())?;
+        let (_, all) = T::shelf(self.seen).by(T::KEYS, by, key);
+        Ok(Counted { all, whole })
+    }
+
+    /// The largest objects of a group: one for each that are alike.
+    ///
+    /// # Errors
+    /// They were not looked at yet.
+    pub(super) fn largest<T: Record>(&mut self, group: &str) -> Step<Listed<'a, T>> {
+        let whole = self.is_whole::<T>(&Which::all())?;
+        let items = T::shelf(self.seen).largest(T::KEYS, group).collect();
+        Ok(Listed { items, whole })
+    }
+
+    /// The first of the objects with this key.
+    ///
+    /// # Errors
+    /// They were not looked at yet.
+    pub(super) fn first<T: Record>(&mut self, by: By, key: &str, most: usize) -> Step<Vec<&'a T>> {
+        self.is_whole::<T>(&Which::all())?;
+        let (all, _) = T::shelf(self.seen).by(T::KEYS, by, key);
+        Ok(all.take(most).collect())
+    }
+
+    /// Whether a list was seen as a whole.
+    fn is_whole<T: Record>(&mut self, which: &Which) -> Step<bool> {
         let want = many(T::KIND, which);
-        let whole = match self.seen.standing(&want) {
-            Some(Answer::Whole | Answer::NotServed) => true,
+        match self.seen.standing(&want) {
+            Some(Answer::Whole | Answer::NotServed) => Ok(true),
             Some(Answer::Refused(why)) => {
                 self.note(&want, &why);
-                false
+                Ok(false)
             }
             None => {
                 self.wants.insert(want);
-                return Err(Stop::Look);
+                Err(Stop::Look)
             }
-        };
-        let shelf = T::shelf(self.seen);
-        let fits = |object: &&T| {
-            let mut fields = which.fields.iter();
-            fields.all(|(name, value)| object.field(name) == value)
-        };
-        let items = match &which.namespace {
-            Some(namespace) => {
-                let first = (namespace.as_str().into(), "".into());
-                let range = shelf.range(first..);
-                let own = range.take_while(|((one, _), _)| **one == **namespace);
-                own.map(|(_, object)| object).filter(fits).collect()
-            }
-            None => shelf.values().filter(fits).collect(),
-        };
-        Ok(Listed { items, whole })
+        }
     }
 
     /// Whether the API server serves a kind.
@@ -273,7 +239,10 @@ impl<'a> Way<'a> {
     /// # Errors
     /// They were not looked at yet.
     pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
-        let events = self.list::<Event>(&events_of(about))?;
+        let which = events_of(about);
+        let namespace = which.namespace.as_deref().unwrap_or_default();
+        let key = index::about(about.kind.name(), namespace, &about.name);
+        let events = self.by::<Event>(&which, By::Of, &key)?;
         let mut events = events.items;
         // An earlier object of the same name has nothing to do with it. Kubelet gives nodes another uid.
         let uid = { self.seen.uid(about) }.filter(|_| about.kind != Kind::Node);
@@ -352,35 +321,3 @@ impl<'a> Way<'a> {
 
 /// Nobody calls what has waited for so many seconds stuck: caches, queues and calls take their time.
 pub(super) const FRESH: i64 = 30;
-
-/// One object.
-pub(super) fn one(object: &Ref) -> Want {
-    let namespaced = object.kind.is_namespaced();
-    Want {
-        kind: object.kind,
-        namespace: namespaced.then(|| object.namespace.clone()),
-        name: Some(object.name.clone()),
-        fields: Vec::new(),
-    }
-}
-
-/// A list.
-pub(super) fn many(kind: Kind, which: &Which) -> Want {
-    Want {
-        kind,
-        namespace: which.namespace.clone(),
-        name: None,
-        fields: which.fields.clone(),
-    }
-}
-
-/// The events about an object. Those of objects without namespace are in `default`.
-pub(super) fn events_of(about: &Ref) -> Which {
-    let namespace = match &*about.namespace {
-        "" => "default",
-        namespace => namespace,
-    };
-    Which::of(namespace)
-        .with("involvedObject.kind", about.kind.name())
-        .with("involvedObject.name", &about.name)
-}

@@ -25,8 +25,16 @@ pub(super) fn clock(time: Timestamp) -> String {
 
 /// `a`, `a and b`, `a, b and 3 more`.
 pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    listed_of(names, names.len())
+}
+
+/// So many names of a list are shown at most.
+pub(super) const LISTED: usize = 3;
+
+/// The same of `all` names, of which these are the first.
+pub(super) fn listed_of<T: AsRef<str>>(names: &[T], all: usize) -> String {
     let text = |index: usize| names.get(index).map(AsRef::as_ref).unwrap_or_default();
-    match names.len() {
+    match all {
         0 => String::new(),
         1 => text(0).to_owned(),
         2 => format!("{} and {}", text(0), text(1)),

@@ -1,10 +1,13 @@
 //! What runs a program, and why it does not.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use sidecar::names;
 
-use super::controller::{Presence, Role};
+use super::controller::{Presence, Role, TOGETHER};
+use super::seen::Record;
+use super::shelf::By;
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
 use super::words::has;
@@ -31,16 +34,6 @@ pub(super) fn runs(container: &Container, program: &str) -> bool {
         || container.name == program
 }
 
-/// The container of a pod that has this role, alone or with others.
-fn with_role(spec: &PodSpec, role: Role) -> Option<&Container> {
-    let alone = spec.containers.iter().find(|one| runs(one, role.program()));
-    alone.or_else(|| {
-        spec.containers
-            .iter()
-            .find(|one| role.is_of_driver() && runs(one, "csi-sidecars"))
-    })
-}
-
 /// Whether a pod says that it is of this driver: in an argument, a value, a path, an image.
 pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
     let container = |one: &Container| {
@@ -59,38 +52,43 @@ pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
 
 /// Whether any workload says a driver's name: provisioners that are none of CSI's have neither objects nor known programs.
 pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
-    let (workloads, whole) = workloads(way)?;
-    Ok(!whole
-        || workloads
-            .iter()
-            .any(|(_, one)| names_driver(&one.spec.template.spec, driver)))
+    let whole = are_whole(way)?;
+    let seen = way.seen;
+    let names = |one: &Workload| names_driver(&one.spec.template.spec, driver);
+    let is_mentioned = || {
+        Deployment::shelf(seen).list(None).any(|one| names(&one.0))
+            || StatefulSet::shelf(seen).list(None).any(|one| names(&one.0))
+            || DaemonSet::shelf(seen).list(None).any(|one| names(&one.0))
+    };
+    Ok(!whole || seen.is_mentioned(driver, is_mentioned))
 }
 
-/// What makes pods, and whether that is all there is.
-fn workloads<'a>(way: &mut Way<'a>) -> Step<(Vec<(Kind, &'a Workload)>, bool)> {
+/// Looks at what makes pods; whether that is all there is.
+fn are_whole(way: &mut Way<'_>) -> Step<bool> {
     let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet];
     way.expect(kinds.map(|kind| many(kind, &Which::all())))?;
-    let deployments = way.all::<Deployment>()?;
-    let stateful = way.all::<StatefulSet>()?;
-    let daemons = way.all::<DaemonSet>()?;
-    let whole = deployments.whole && stateful.whole && daemons.whole;
-    let all = deployments
-        .items
-        .into_iter()
-        .map(|one| (Kind::Deployment, &one.0));
-    let all = all.chain(
-        stateful
-            .items
-            .into_iter()
-            .map(|one| (Kind::StatefulSet, &one.0)),
-    );
-    let all = all.chain(
-        daemons
-            .items
-            .into_iter()
-            .map(|one| (Kind::DaemonSet, &one.0)),
-    );
-    Ok((all.collect(), whole))
+    let deployments = way.count::<Deployment>(By::Program, "")?;
+    let stateful = way.count::<StatefulSet>(By::Program, "")?;
+    let daemons = way.count::<DaemonSet>(By::Program, "")?;
+    Ok(deployments.whole && stateful.whole && daemons.whole)
+}
+
+/// What runs a program.
+fn workloads<'a>(way: &mut Way<'a>, program: &str) -> Step<Vec<(Kind, &'a Workload)>> {
+    let all = Which::all();
+    let deployments = way.by::<Deployment>(&all, By::Program, program)?.items;
+    let stateful = way.by::<StatefulSet>(&all, By::Program, program)?.items;
+    let daemons = way.by::<DaemonSet>(&all, By::Program, program)?.items;
+    let deployments = deployments.iter().map(|one| (Kind::Deployment, &one.0));
+    let stateful = stateful.iter().map(|one| (Kind::StatefulSet, &one.0));
+    let daemons = daemons.iter().map(|one| (Kind::DaemonSet, &one.0));
+    Ok(deployments.chain(stateful).chain(daemons).collect())
+}
+
+/// The programs that can have a role.
+fn programs(role: Role) -> impl Iterator<Item = &'static str> {
+    let together = role.is_of_driver().then_some(TOGETHER);
+    iter::once(role.program()).chain(together)
 }
 
 /// Nobody has a lease: one replica may run without.
@@ -101,12 +99,11 @@ pub(super) fn unelected(
     driver: &str,
     whole: bool,
 ) -> Step<Presence> {
-    let (workloads, all) = workloads(way)?;
-    let all = all && whole;
-    let with_program: Vec<(Kind, &Workload)> = workloads
-        .into_iter()
-        .filter(|(_, one)| with_role(&one.spec.template.spec, role).is_some())
-        .collect();
+    let all = are_whole(way)? && whole;
+    let mut with_program: Vec<(Kind, &Workload)> = Vec::new();
+    for program in programs(role) {
+        with_program.extend(workloads(way, program)?);
+    }
     let own: Vec<_> = with_program
         .iter()
         .filter(|(_, one)| !role.is_of_driver() || names_driver(&one.spec.template.spec, driver))
@@ -125,12 +122,12 @@ pub(super) fn unelected(
     way.expect(places.iter().map(|which| many(Kind::Pod, which)))?;
     let (mut pods, mut seen) = (Vec::new(), all);
     for which in &places {
-        let listed = way.list::<Pod>(which)?;
-        seen &= listed.whole;
-        pods.extend(listed.items.into_iter().filter(|pod| {
-            let named = !role.is_of_driver() || names_driver(&pod.spec, driver);
-            named && with_role(&pod.spec, role).is_some()
-        }));
+        for program in programs(role) {
+            let listed = way.by::<Pod>(which, By::Program, program)?;
+            seen &= listed.whole;
+            let named = |pod: &&Pod| !role.is_of_driver() || names_driver(&pod.spec, driver);
+            pods.extend(listed.items.into_iter().filter(named));
+        }
     }
     if pods.iter().any(|pod| pod.is_ready()) {
         return Ok(Presence::There);

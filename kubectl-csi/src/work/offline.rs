@@ -228,8 +228,9 @@ mod tests {
         let path = folder.path().join("dump");
         std::fs::write(&path, text).unwrap();
         let (seen, unreadable) = read(&path).unwrap();
-        let pods = Pod::shelf(&seen).keys();
-        (pods.map(|(_, name)| name.to_string()).collect(), unreadable)
+        let pods = Pod::shelf(&seen).list(None);
+        let names = pods.map(|pod| pod.metadata.name.to_string());
+        (names.collect(), unreadable)
     }
 
     #[test]

@@ -279,15 +279,59 @@ impl World {
         panic!("no end: {question:?}");
     }
 
+    /// The same with so many of everything that people make: each copy has names of its own, also in texts.
+    pub(crate) fn times(&self, copies: usize) -> Self {
+        let copied = |of: &Ref| {
+            let cluster = [Kind::Volume, Kind::Attachment, Kind::Content];
+            cluster.contains(&of.kind) || (of.namespace == "shop" && of.kind != Kind::Quota)
+        };
+        let names: BTreeSet<&str> = { self.objects.keys() }
+            .filter(|of| copied(of))
+            .map(|of| &*of.name)
+            .collect();
+        let mut world = self.clone();
+        world.objects.retain(|of, _| !copied(of));
+        let part_of_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+        for object in self
+            .objects
+            .iter()
+            .filter(|(of, _)| copied(of))
+            .map(|(_, one)| one)
+        {
+            let text = object.to_string();
+            for copy in 0..copies {
+                let mut own = String::new();
+                for word in text.split_inclusive(|c| !part_of_name(c)) {
+                    let name = word.trim_end_matches(|c| !part_of_name(c));
+                    let (_, behind) = word.split_at(name.len());
+                    own.push_str(name);
+                    if names.contains(name) {
+                        own.push_str(&format!("-{copy}"));
+                    }
+                    own.push_str(behind);
+                }
+                let object: Value = serde_json::from_str(&own).unwrap();
+                world.objects.insert(reference(&object), object);
+            }
+        }
+        world
+    }
+
     /// Everything that is stuck, and how many requests it took.
     pub(crate) fn survey(&self, namespace: Option<&str>) -> (Overview, usize) {
+        let (overview, seen) = self.surveyed(namespace);
+        (overview, seen.requests())
+    }
+
+    /// Everything that is stuck, and what was seen for it.
+    pub(crate) fn surveyed(&self, namespace: Option<&str>) -> (Overview, Seen) {
         let scope = Scope {
             namespace: namespace.map(str::to_owned),
         };
         let mut seen = Seen::default();
         loop {
             match survey(&seen, &scope, NOW.parse().unwrap()) {
-                Ok(overview) => return (overview, seen.requests()),
+                Ok(overview) => return (overview, seen),
                 Err(wants) => wants
                     .into_iter()
                     .for_each(|want| self.look(&mut seen, want)),

@@ -1,0 +1,201 @@
+//! Objects of a kind by namespace and name, and by what decisions look for them by.
+//!
+//! Everything that is stuck is told object by object. A decision that went through all objects of a kind each time would take hours
+//! where there are 50,000 of them: it takes them out of an index instead, which is built once for what was seen.
+
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeMap, HashMap};
+
+/// Namespace and name.
+type Key = (Box<str>, Box<str>);
+
+/// What objects are looked for by. In front of names of objects with a namespace there is that namespace: [`within`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum By {
+    /// Events: kind and name of what they are about. Snapshots: the claim they are taken of. Claims: what they are filled from.
+    Of,
+    /// Its own name, whatever the namespace.
+    Name,
+    /// Pods: the claims they name.
+    Claim,
+    /// Claims: their labels.
+    Label,
+    /// Snapshots: the group they are members of.
+    Group,
+    /// Attachments: the volume.
+    Volume,
+    /// Attachments: driver and node.
+    Place,
+    /// Attachments that are not as they are to be: the driver.
+    Busy,
+    /// CSINodes: the drivers on it.
+    Driver,
+    /// Pods that register a driver with kubelet: the node.
+    Plugin,
+    /// Pods and workloads: the programs of their containers.
+    Program,
+    /// Volumes: the class.
+    Class,
+    /// Volumes that no provisioner made: the class.
+    HandMade,
+    /// Volumes that no claim has: the class. Of those with the same modes the largest counts.
+    Free,
+}
+
+/// A name within a namespace.
+pub(super) fn within(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+/// A size and the object that has it.
+type Largest = (i64, u32);
+
+/// What an object can be found by.
+#[derive(Debug, Default)]
+pub struct Index {
+    by: HashMap<By, HashMap<Box<str>, Vec<u32>>>,
+    /// By group, and in it by what makes them alike.
+    largest: HashMap<Box<str>, BTreeMap<Box<str>, Largest>>,
+    /// The object whose keys are added.
+    slot: u32,
+}
+
+impl Index {
+    /// The object can be found by this.
+    pub(super) fn add(&mut self, by: By, key: &str) {
+        let keys = self.by.entry(by).or_default();
+        let slots = match keys.get_mut(key) {
+            Some(slots) => slots,
+            None => keys.entry(key.into()).or_default(),
+        };
+        // An object that has a key twice is one.
+        if slots.last() != Some(&self.slot) {
+            slots.push(self.slot);
+        }
+    }
+
+    /// The object is among those of a group that are alike; of these the largest can be found.
+    pub(super) fn rank(&mut self, group: &str, alike: &str, size: i64) {
+        let own = self.largest.entry(group.into()).or_default();
+        let best = own.entry(alike.into()).or_insert((size, self.slot));
+        if size > best.0 {
+            *best = (size, self.slot);
+        }
+    }
+}
+
+/// Objects of a kind.
+#[derive(Debug)]
+pub struct Shelf<T> {
+    places: BTreeMap<Key, u32>,
+    objects: Vec<T>,
+    index: OnceCell<Index>,
+    /// How many objects decisions went over, those of the index included.
+    visited: Cell<usize>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            places: BTreeMap::new(),
+            objects: Vec::new(),
+            index: OnceCell::new(),
+            visited: Cell::new(0),
+        }
+    }
+}
+
+impl<T: Clone> Clone for Shelf<T> {
+    fn clone(&self) -> Self {
+        Self {
+            places: self.places.clone(),
+            objects: self.objects.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// Puts an object there, in the place of the one of the same name.
+    pub(super) fn insert(&mut self, namespace: &str, name: &str, object: T) {
+        self.index.take();
+        let next = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
+        let place = self.places.entry((namespace.into(), name.into()));
+        let slot = *place.or_insert(next);
+        match self.objects.get_mut(slot as usize) {
+            Some(old) => *old = object,
+            None => self.objects.push(object),
+        }
+    }
+
+    fn at(&self, slot: u32) -> Option<&T> {
+        self.visited.set(self.visited.get().saturating_add(1));
+        self.objects.get(slot as usize)
+    }
+
+    /// One object.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
+        let slot = self.places.get(&(namespace.into(), name.into()))?;
+        self.objects.get(*slot as usize)
+    }
+
+    /// All of them, or those of a namespace, in the order of their names.
+    pub fn list(&self, namespace: Option<&str>) -> impl Iterator<Item = &T> {
+        let first: Key = (namespace.unwrap_or_default().into(), "".into());
+        let range = self.places.range(first..);
+        let own = range.take_while(move |((own, _), _)| namespace.is_none_or(|one| **own == *one));
+        own.filter_map(|(_, slot)| self.at(*slot))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// How many objects decisions went over.
+    pub(super) fn visited(&self) -> usize {
+        self.visited.get()
+    }
+
+    fn index(&self, keys: fn(&T, &mut Index)) -> &Index {
+        self.index.get_or_init(|| {
+            let mut index = Index::default();
+            for slot in self.places.values() {
+                if let Some(object) = self.at(*slot) {
+                    index.slot = *slot;
+                    keys(object, &mut index);
+                }
+            }
+            index
+        })
+    }
+
+    /// The objects with this key, in the order of their names, and how many these are.
+    pub(super) fn by(
+        &self,
+        keys: fn(&T, &mut Index),
+        by: By,
+        key: &str,
+    ) -> (impl Iterator<Item = &T>, usize) {
+        let slots = self.index(keys).by.get(&by).and_then(|keys| keys.get(key));
+        let slots = slots.map(Vec::as_slice).unwrap_or_default();
+        let all = slots.len();
+        (slots.iter().filter_map(|slot| self.at(*slot)), all)
+    }
+
+    /// The largest of a group, one for each that is alike.
+    pub(super) fn largest(
+        &self,
+        keys: fn(&T, &mut Index),
+        group: &str,
+    ) -> impl Iterator<Item = &T> {
+        let alike = self.index(keys).largest.get(group);
+        let alike = alike.into_iter().flat_map(BTreeMap::values);
+        alike.filter_map(|(_, slot)| self.at(*slot))
+    }
+}
