@@ -150,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
     fn volumes_are_work_when_something_is_due() {
         use Reclaim::{Delete, Retain};
         use VolumePhase::{Bound, Released};

@@ -346,6 +346,12 @@ impl ModelDriver {
         let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
         self.running.iter().any(creates)
     }
+
+    /// Whether there is another volume of this name than that of `id`, or may be soon: where names are local.
+    pub(super) fn has_elsewhere(&self, name: &str, id: &str) -> bool {
+        let is_made = self.names == Names::Local && self.makes(name);
+        is_made || self.named(name).any(|held| !is_same(held, id))
+    }
 }
 
 /// Whether both are ids of one volume.

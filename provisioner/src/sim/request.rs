@@ -12,7 +12,6 @@ use serde_json::Value;
 use sidecar::controller::request::{Body, Object as _, SecretError};
 use sidecar_testkit::sim::watch::Versioned;
 
-use super::driver::is_same;
 use super::mutant::Mutant;
 use super::process::Written;
 use super::run::World;
@@ -164,9 +163,9 @@ impl World {
 
     fn save(&mut self, name: &str, object: &Value) -> Result<Versioned<VolumeDetail>, ApiError> {
         let saved = self.server.create_volume(object)?;
-        // A driver whose names are local may have another one under the name, which stays given up.
-        let other = |id: &String| handle(&saved.1).is_none_or(|held| !is_same(held, id));
-        if !(self.drivers()).any(|driver| driver.makes(name) || driver.named(name).any(other)) {
+        // Another one under the name stays given up.
+        let id = handle(&saved.1).unwrap_or_default();
+        if !self.drivers().any(|driver| driver.has_elsewhere(name, id)) {
             self.excused.remove(name);
         }
         Ok(saved)

@@ -179,10 +179,8 @@ impl World {
             self.turn();
         }
         self.server.seconds += i64::from(self.dice.one_in(3));
-        if self.case.scene == Scene::Sources {
-            if self.dice.one_in(8) {
-                self.others_remove();
-            }
+        if self.case.scene == Scene::Sources && self.dice.one_in(8) {
+            self.others_remove();
         }
         match self.dice.below(28) {
             0..=2 => self.user(),

@@ -319,8 +319,9 @@ impl Server {
             .volumes
             .get(name)
             .ok_or_else(|| refusal(Refusal::NotFound))?;
+        // The real one answers 422: the field is immutable.
         if uid.is_some_and(|uid| *uid != before.uid) {
-            return Err(refusal(Refusal::Conflict));
+            return Err(refusal(Refusal::Other));
         }
         let listed = |field: &str| texts(&patch["metadata"][field]);
         let removed = listed("$deleteFromPrimitiveList/finalizers");

@@ -24,7 +24,7 @@ use crate::testing::server::{Kind, error, finalizers, refused};
 /// successor lists: see the module.
 pub(super) fn comes_in_order(write: &Write) -> bool {
     match (&write.object, &write.body) {
-        (_, Body::Create(_) | Body::Replace(_)) => true,
+        (_, Body::Create(_) | Body::Replace(_) | Body::Edit(_)) => true,
         (Object::Content(_), Body::Patch(Part::Main, patch)) => !patch.body()["spec"].is_null(),
         (_, Body::Patch(..) | Body::Delete(_)) => false,
     }
@@ -37,7 +37,7 @@ fn is_of_group(write: &Write) -> bool {
         | (Object::Content(_), Body::Patch(Part::Status, _))
         | (Object::Group(_), Body::Patch(Part::Main, _)) => true,
         (_, Body::Create(body)) => body["metadata"]["annotations"][GROUP_HANDLE].is_string(),
-        (_, Body::Patch(..) | Body::Delete(_) | Body::Replace(_)) => false,
+        (_, Body::Patch(..) | Body::Delete(_) | Body::Replace(_) | Body::Edit(_)) => false,
     }
 }
 
@@ -155,6 +155,11 @@ impl World {
                 let after: Value = serde_json::from_str(json).unwrap();
                 before.and_then(|before| self.may_not_free(key, &before, &after))
             }
+            Body::Edit(edit) => before.and_then(|before| {
+                let mut after = before.clone();
+                edit.apply(write.uid.as_deref(), &mut after);
+                self.may_not_free(key, &before, &after)
+            }),
         };
         if let Some(violation) = violation {
             self.complain(violation);

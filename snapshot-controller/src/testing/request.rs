@@ -84,6 +84,7 @@ pub(crate) fn line(request: &Request) -> String {
                 }
                 Body::Create(body) => format!("POST {what} {body}"),
                 Body::Delete(_) => format!("DELETE {what}"),
+                Body::Edit(edit) => format!("GET and PUT {what} {edit:?}"),
                 Body::Replace(json) => {
                     let claim: Value = serde_json::from_str(json).unwrap();
                     format!("PUT {what} [{}]", finalizers(&claim).join(" "))

@@ -292,6 +292,11 @@ impl World {
                 let after: Value = serde_json::from_str(json).unwrap();
                 self.may_not_free(key, before, &after)
             }
+            (Body::Edit(edit), Some(before)) => {
+                let mut after = before.clone();
+                edit.apply(None, &mut after);
+                self.may_not_free(key, before, &after)
+            }
             (Body::Patch(_, patch), Some(before)) => {
                 self.may_not_change(kind, before, patch.body())
             }

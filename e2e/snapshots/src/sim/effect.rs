@@ -73,8 +73,10 @@ impl Request {
             (Body::Create(_), _) => Effect::MakesContent,
             (Body::Delete(_), Kind::Snapshot) => Effect::DeletesMember,
             (Body::Delete(_), _) => Effect::DeletesContent,
-            (Body::Replace(_), _) if holds(before, CLAIM_AS_SOURCE) => Effect::FreesClaim,
-            (Body::Replace(_), _) => Effect::ProtectsClaim,
+            (Body::Replace(_) | Body::Edit(_), _) if holds(before, CLAIM_AS_SOURCE) => {
+                Effect::FreesClaim
+            }
+            (Body::Replace(_) | Body::Edit(_), _) => Effect::ProtectsClaim,
             (Body::Patch(part, patch), Kind::Snapshot) => of_snapshot(*part, patch.body(), before),
             (Body::Patch(part, patch), Kind::Group) => of_group(*part, patch.body(), before),
             (Body::Patch(part, patch), _) => of_content(*part, patch.body(), before),

@@ -69,7 +69,7 @@ impl Request {
             return false;
         };
         match (write.kind, &write.body) {
-            (_, Body::Create(_) | Body::Replace(_)) => true,
+            (_, Body::Create(_) | Body::Replace(_) | Body::Edit(_)) => true,
             (Kind::Content | Kind::GroupContent, Body::Patch(Part::Main, patch)) => {
                 !patch.body()["spec"].is_null()
             }

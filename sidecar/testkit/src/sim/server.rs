@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sidecar::controller::request::Body;
+use sidecar::kube::edit::Applied;
 
 pub use sidecar::controller::request::Part;
 
@@ -148,6 +149,17 @@ impl<K: Kind> Server<K> {
             },
             Body::Create(object) => self.create(kind, object.clone()),
             Body::Replace(json) => self.put(kind, key, json),
+            Body::Edit(edit) => {
+                let read = self.read(kind, key)?;
+                let mut object = self.get(kind, key).cloned().unwrap_or_default();
+                match edit.apply(uid, &mut object) {
+                    Applied::Changed => self.put(kind, key, &object.to_string()),
+                    Applied::Unchanged => Ok(read),
+                    Applied::Another => {
+                        Err(refused(Why::NotFound, format!("{key} is another one")))
+                    }
+                }
+            }
             Body::Delete(version) => self.delete(kind, key, uid.zip(version.as_deref())),
         }
     }
