@@ -10,9 +10,9 @@ use sidecar::snapshot::CONTENT_BOUND;
 use super::complaint::Complaint;
 use super::group::members::Names;
 use super::request::{delete, patch};
-use super::snapshot::finalizers;
+use super::snapshot::{finalizers, mark};
 use super::view::{Next, Purpose, View};
-use crate::model::{Content, ContentSource, GroupContent};
+use crate::model::{Content, ContentSource, GroupContent, Policy};
 
 /// Reason of the event about a content that nothing will ever delete.
 pub const ORPHANED: &str = "SnapshotContentOrphaned";
@@ -74,20 +74,26 @@ fn has_made(group: &GroupContent, content: &Content) -> bool {
     members.any(|member| Names::new(&group.group.uid, &member.volume).content == content.name)
 }
 
-/// It waits for the deletion of a VolumeSnapshot, which may be none: that is said, once.
+/// It waits for the deletion of a VolumeSnapshot, which may be none. With the policy to retain nothing is lost if it goes;
+/// otherwise that is said, once.
 fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
-    if view.in_flight.is_told(&content.uid) {
+    let goes = content.policy == Policy::Retain;
+    if !goes && view.in_flight.is_told(&content.uid) {
         return Ok(Next::Done);
     }
     let snapshot = view.snapshot(&content.snapshot_key())?;
     if snapshot.is_some_and(|snapshot| content.is_of(&snapshot)) {
         return Ok(Next::Done);
     }
+    if let Some(body) = mark(content).filter(|_| goes) {
+        return Ok(patch(Purpose::Announce, content.object(), body));
+    }
     let (namespace, name) = (&content.snapshot.namespace, &content.snapshot.name);
     let message = format!(
         "VolumeSnapshot {namespace}/{name} of this content is gone, so that nothing deletes its \
-         snapshot. Set the annotation snapshot.storage.kubernetes.io/volumesnapshot-being-deleted to \
-         yes to let the content go; its deletionPolicy says whether the snapshot goes, too"
+         snapshot. To delete the content and keep the snapshot, set its deletionPolicy to Retain; to \
+         delete both, set the annotation snapshot.storage.kubernetes.io/volumesnapshot-being-deleted \
+         to yes"
     );
     Ok(Next::Fail(Box::new(Complaint::event(ORPHANED, message))))
 }

@@ -3,8 +3,9 @@
 
 use sidecar::snapshot::{GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
 
+use super::delete::mark;
 use super::{Decision, fail};
-use crate::model::{ContentSource, GroupContent};
+use crate::model::{ContentSource, GroupContent, Policy};
 use crate::plan::complaint::Complaint;
 use crate::plan::request::patch;
 use crate::plan::snapshot::finalizers;
@@ -36,9 +37,11 @@ pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
     patch(Purpose::ContentFinalizer, content.object(), body)
 }
 
-/// It waits for the deletion of a VolumeGroupSnapshot, which may be none: that is said, once.
+/// It waits for the deletion of a VolumeGroupSnapshot, which may be none. With the policy to retain nothing is lost if it
+/// goes; otherwise that is said, once.
 fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
-    if view.in_flight.is_told(&content.uid) {
+    let goes = content.policy == Policy::Retain;
+    if !goes && view.in_flight.is_told(&content.uid) {
         return Ok(Next::Done);
     }
     let key = content.group_key();
@@ -46,10 +49,13 @@ fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
     if group.is_some_and(|group| content.is_of(&group)) {
         return Ok(Next::Done);
     }
+    if let Some(body) = mark(content).filter(|_| goes) {
+        return Ok(patch(Purpose::Announce, content.object(), body));
+    }
     let message = format!(
         "VolumeGroupSnapshot {key} of this content is gone, so that nothing deletes its group \
-         snapshot. Set the annotation {GROUP_BEING_DELETED} to yes to let the content go; its \
-         deletionPolicy says whether the group snapshot goes, too"
+         snapshot. To delete the content and keep the group snapshot, set its deletionPolicy to Retain; \
+         to delete both, set the annotation {GROUP_BEING_DELETED} to yes"
     );
     Ok(fail(Complaint::event(ORPHANED, message)))
 }

@@ -252,6 +252,30 @@ fn c_65_c_66_a_content_is_not_deleted_for_want_of_its_snapshot() {
     }
 }
 
+/// Found by chaos: somebody removes the finalizers of a VolumeSnapshot and deletes it before they are there again.
+#[test]
+fn c_103_a_retained_content_whose_snapshot_is_gone_can_be_deleted() {
+    for from_the_start in [true, false] {
+        let row = format!("C-103 {from_the_start}");
+        let mut bench = Bench::new();
+        let retain = |content: &mut Value| content["spec"]["deletionPolicy"] = "Retain".into();
+        let mut content = content("s1", "U1");
+        if from_the_start {
+            retain(&mut content);
+        }
+        bench.add(Kind::Content, content);
+        bench.run();
+        bench.delete(Kind::Content, "snapcontent-U1");
+        if !from_the_start {
+            bench.run();
+            bench.edit(Kind::Content, "snapcontent-U1", retain);
+        }
+        let told = r#"PATCH content snapcontent-U1 {"metadata":{"annotations":{"bd":"yes"}}}"#;
+        shows(&row, &bench.run(), &[told]);
+        assert!(!bench.retries() && bench.resync().is_empty(), "{row}");
+    }
+}
+
 #[test]
 fn a_content_without_one_source_is_told_of() {
     let mut bench = Bench::new();

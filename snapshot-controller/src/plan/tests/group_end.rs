@@ -340,13 +340,36 @@ fn g_39_what_is_measured() {
     assert_eq!(bench.in_flight, 0);
 }
 
+/// Of a group that went by force, what is to be kept loses nothing with its content.
+#[test]
+fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
+    for from_the_start in [true, false] {
+        let row = format!("G-45 {from_the_start}");
+        let mut bench = usable();
+        let retain = |content: &mut Value| content["spec"]["deletionPolicy"] = "Retain".into();
+        if from_the_start {
+            bench.edit(Kind::GroupContent, CONTENT, retain);
+        }
+        bench.server.strip(Kind::Group, "ns/v1");
+        bench.run();
+        bench.delete(Kind::GroupContent, CONTENT);
+        if !from_the_start {
+            bench.run();
+            bench.edit(Kind::GroupContent, CONTENT, retain);
+        }
+        let told =
+            r#"PATCH groupcontent groupsnapcontent-V1 {"metadata":{"annotations":{"gbd":"yes"}}}"#;
+        shows(&row, &bench.run(), &[told]);
+        assert!(!bench.retries(), "{row}");
+    }
+}
+
 /// Of a group that went by force: nothing deletes what is left of it, and users are told once.
 #[test]
 fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
     let told = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
-                ns/v1 of this content is gone, so that nothing deletes its group snapshot. Set the \
-                annotation \
-                groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted to yes …";
+                ns/v1 of this content is gone, so that nothing deletes its group snapshot. To delete \
+                the content and keep the group snapshot, …";
     for group_first in [true, false] {
         let row = format!("G-43 {group_first}");
         let mut bench = usable();

@@ -66,7 +66,7 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
         let of = { state.snapshots.iter() }.find(|it| it.uid == content.snapshot_uid);
         let lives = of.is_some_and(|it| !it.terminating);
         let lost = !content.retained && !content.snapshot_uid.is_empty() && of.is_none();
-        if (content.terminating && !lives) || lost {
+        if ((content.terminating && !lives) || lost) && !waits_for_people(state, content) {
             found.push(finding(Damage::SnapshotStays, &content.name));
         }
         let there = { content.handle.as_ref() }.is_some_and(|it| is_stored(state, it));
@@ -75,6 +75,18 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether somebody removed the finalizers of its VolumeSnapshot, which was gone before they were there again. The content of
+/// a snapshot that is not to stay says so and waits: its VolumeSnapshot may be in the cluster that it was copied from.
+fn waits_for_people(state: &State, content: &Content) -> bool {
+    let (handle, name) = (content.handle.clone(), content.taken_as());
+    let freed = { handle.into_iter().chain(name) }.any(|it| state.known.free.contains(&it));
+    let is_orphan = !state
+        .snapshots
+        .iter()
+        .any(|it| it.uid == content.snapshot_uid);
+    freed && is_orphan && !content.retained && !content.snapshot_uid.is_empty()
 }
 
 fn is_awaited(state: &State, snapshot: &Snapshot) -> bool {
@@ -104,6 +116,7 @@ fn can_be_ready(state: &State, snapshot: &Snapshot) -> bool {
 /// What is there although nothing should be.
 pub(super) fn left(state: &State) -> impl Iterator<Item = Finding> {
     let snapshots = state.snapshots.iter().map(|it| &it.name);
-    let contents = state.contents.iter().map(|it| &it.name);
+    let contents = { state.contents.iter() }.filter(|it| !waits_for_people(state, it));
+    let contents = contents.map(|it| &it.name);
     { snapshots.chain(contents) }.map(|name| finding(Damage::SnapshotStays, name))
 }

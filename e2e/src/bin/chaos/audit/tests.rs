@@ -311,6 +311,22 @@ fn snapshots_of_one_side_only_are_seen() {
 }
 
 #[test]
+fn a_content_that_waits_for_people_is_no_damage_and_one_that_is_to_stay_does_not_wait() {
+    let deleted = |retained: bool, free: bool| {
+        settled(|it| {
+            it.snapshots.clear();
+            it.contents[0].terminating = true;
+            it.contents[0].retained = retained;
+            let handle = it.contents[0].handle.clone().filter(|_| free);
+            it.known.free.extend(handle);
+        })
+    };
+    assert_eq!(deleted(false, true), []);
+    assert_eq!(deleted(false, false), [Damage::SnapshotStays]);
+    assert_eq!(deleted(true, true), [Damage::SnapshotStays]);
+}
+
+#[test]
 fn a_snapshot_that_is_not_ready_is_seen_unless_its_source_is_gone() {
     let waits = |change: fn(&mut State)| {
         settled(|it| {
