@@ -182,7 +182,10 @@ fn names_types_and_defaults_are_those_of_the_table_in_the_specification() {
         ("log-text-split-stream", Kind::Bool, "false"),
         ("logging-format", Kind::String, "text"),
         ("mode", Kind::String, ""),
+        // Ours: O-114.
+        ("node-name", Kind::String, ""),
         ("plugin-registration-path", Kind::String, "/registration"),
+        ("remove-taint", Kind::Strings, ""),
         ("timeout", Kind::Duration, "1s"),
         ("v", Kind::Verbosity, "0"),
         ("version", Kind::Bool, "false"),
