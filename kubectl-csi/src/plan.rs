@@ -33,7 +33,6 @@
 //! | `group` | group snapshots |
 //! | `driver` | a driver as a whole |
 //! | `overview` | everything that is stuck |
-//! | `stock` | what a driver says that it has |
 //! | `difference` | what an audit can find, in words |
 //! | `audit` | what a driver has in its storage beside what the cluster has |
 
@@ -64,7 +63,6 @@ mod seen;
 mod shelf;
 mod snapshot;
 mod source;
-mod stock;
 mod verdict;
 mod volume;
 mod way;
@@ -76,12 +74,11 @@ use jiff::Timestamp;
 
 use crate::model::{Kind, Ref};
 
-pub use audit::{Audit, Compare, compare};
+pub use audit::{Audit, Compare, Stock, Storage, Stored, compare, handles};
 pub use causes::{CAUSES, title};
 pub use difference::{Difference, Note, What, Worth};
 pub use overview::{Found, Overview, Scope, survey};
 pub use seen::{Answer, Read, Record, Seen, Shelf, Want};
-pub use stock::{Stock, Storage, Stored, handles};
 pub use verdict::{Certainty, Finding, Next, Remedy, State, Station, Verdict, Who};
 pub use words::{listed, nearest, span};
 
