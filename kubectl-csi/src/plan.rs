@@ -33,11 +33,8 @@
 //! | `group` | group snapshots |
 //! | `driver` | a driver as a whole |
 //! | `overview` | everything that is stuck |
-//! | `difference` | what an audit can find, in words |
-//! | `audit` | what a driver has in its storage beside what the cluster has |
 
 mod attach;
-mod audit;
 mod causes;
 mod change;
 mod claim;
@@ -45,7 +42,6 @@ mod class;
 mod content;
 mod controller;
 mod delete;
-mod difference;
 mod driver;
 mod group;
 mod held;
@@ -74,9 +70,7 @@ use jiff::Timestamp;
 
 use crate::model::{Kind, Ref};
 
-pub use audit::{Audit, Compare, Stock, Storage, Stored, compare, handles};
 pub use causes::{CAUSES, title};
-pub use difference::{Difference, Note, What, Worth};
 pub use overview::{Found, Overview, Scope, survey};
 pub use seen::{Answer, Read, Record, Seen, Shelf, Want};
 pub use verdict::{Certainty, Finding, Next, Remedy, State, Station, Verdict, Who};

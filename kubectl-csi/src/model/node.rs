@@ -122,9 +122,6 @@ pub struct CsiNodeSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDriver {
     pub name: Text,
-    /// How the driver calls the node.
-    #[serde(rename = "nodeID")]
-    pub node_id: Text,
     pub topology_keys: Many<Text>,
     pub allocatable: Option<Allocatable>,
 }

@@ -82,15 +82,6 @@ pub struct Content {
 }
 
 impl Content {
-    /// What the driver calls the snapshot, once that is known.
-    pub fn handle(&self) -> Option<&str> {
-        let status = self.status.as_ref();
-        let taken = status.map(|status| &*status.snapshot_handle);
-        let named = &*self.spec.source.snapshot_handle;
-        let handles = taken.into_iter().chain([named]);
-        { handles }.find(|handle| !handle.is_empty())
-    }
-
     /// The driver's words, or csi-snapshotter's.
     pub fn error(&self) -> Option<&SnapshotError> {
         let error = self
@@ -105,16 +96,9 @@ impl Content {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSpec {
     pub driver: Text,
-    pub source: ContentSource,
     pub deletion_policy: Text,
     pub source_volume_mode: Text,
     pub volume_snapshot_ref: ObjectRef,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContentSource {
-    pub snapshot_handle: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

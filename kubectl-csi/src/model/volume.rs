@@ -162,13 +162,6 @@ impl Volume {
         self.spec.csi.as_ref().map(|csi| &*csi.driver)
     }
 
-    /// The driver that serves it in the place of its in-tree plugin.
-    pub fn migrated_to(&self) -> Option<&str> {
-        let annotations = &self.metadata.annotations;
-        let driver = annotations.get("pv.kubernetes.io/migrated-to");
-        driver.filter(|_| self.spec.csi.is_none())
-    }
-
     /// The nodes that can reach it, if not all do.
     pub fn reached_from(&self) -> Option<&Selector> {
         let required = self.spec.node_affinity.as_ref().map(|one| &one.required);

@@ -1,8 +1,5 @@
 //! csi-provisioner's journal: what it asked a driver and has no final answer to. Only this project's program has one.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use sidecar::names;
 
 use super::shelf::By;
@@ -59,19 +56,6 @@ fn find<'a>(
         }
     }
     Ok((None, whole))
-}
-
-/// The claims that have an open call in a driver's journal, by UID, with the journal's object.
-pub(super) fn open_calls(way: &mut Way<'_>, driver: &str) -> Step<BTreeMap<String, Ref>> {
-    let calls = RefCell::new(BTreeMap::new());
-    let note = |intent: &Intent<'_>| {
-        calls
-            .borrow_mut()
-            .insert(intent.uid.to_owned(), intent.lease.clone());
-        false
-    };
-    find(way, &[driver.to_owned()], note)?;
-    Ok(calls.into_inner())
 }
 
 /// The same in the journals of all drivers.

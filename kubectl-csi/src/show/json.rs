@@ -7,9 +7,9 @@ use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
 
 /// Of the form.
-pub(super) const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 
-pub(super) fn object(of: &Ref) -> Value {
+fn object(of: &Ref) -> Value {
     json!({"kind": of.kind.name(), "namespace": plain(&of.namespace), "name": plain(&of.name)})
 }
 
@@ -33,7 +33,7 @@ fn cause(finding: &Finding) -> Value {
     })
 }
 
-pub(super) fn printed(value: &Value) -> String {
+fn printed(value: &Value) -> String {
     format!("{value:#}\n")
 }
 

@@ -15,8 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubectl_csi::model::{Kind, Ref};
 use kubectl_csi::plan::{
-    Answer, Audit, Compare, Next, Overview, Question, Read, Scope, Seen, Stock, Storage, Stored,
-    Verdict, Want, compare, decide, survey,
+    Answer, Next, Overview, Question, Read, Scope, Seen, Verdict, Want, decide, survey,
 };
 use serde_json::Value;
 
@@ -318,24 +317,6 @@ impl World {
         world
     }
 
-    /// What differs between these objects and a driver's storage.
-    pub(crate) fn audit(&self, storage: &Storage, owned: &str) -> Audit {
-        self.audited(storage, owned).0
-    }
-
-    /// The same, and how many objects were gone over for it.
-    pub(crate) fn audited(&self, storage: &Storage, owned: &str) -> (Audit, usize) {
-        let mut seen = Seen::default();
-        loop {
-            match compare(&seen, Compare { storage, owned }, NOW.parse().unwrap()) {
-                Ok(audit) => return (audit, seen.visited()),
-                Err(wants) => wants
-                    .into_iter()
-                    .for_each(|want| self.look(&mut seen, want)),
-            }
-        }
-    }
-
     /// Everything that is stuck, and how many requests it took.
     pub(crate) fn survey(&self, namespace: Option<&str>) -> (Overview, usize) {
         let (overview, seen) = self.surveyed(namespace);
@@ -378,72 +359,6 @@ impl World {
         let items: Vec<_> = self.objects.values().collect();
         serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
-}
-
-/// The storage behind the healthy world.
-pub(crate) fn storage() -> Storage {
-    let one = |handle: &str, bytes, nodes: Option<Vec<Box<str>>>| {
-        Stock::Listed([(handle.into(), Stored { bytes, nodes })].into())
-    };
-    Storage {
-        driver: "csi.example.com".to_owned(),
-        volumes: one("vol-1", 10 << 30, Some(vec!["worker-2".into()])),
-        snapshots: one("s-1", 10 << 30, None),
-    }
-}
-
-/// What an audit finds in a world and a storage in which all sorts of things differ.
-pub(crate) fn shown() -> Audit {
-    let mut world = World::healthy();
-    for edit in [
-        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-2"},"spec":{"capacity":{"storage":"20Gi"},"persistentVolumeReclaimPolicy":"Retain","csi":{"driver":"csi.example.com","volumeHandle":"vol-2"}},"status":{"phase":"Released"}}"#,
-        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-3"},"spec":{"capacity":{"storage":"20Gi"},"persistentVolumeReclaimPolicy":"Delete","csi":{"driver":"csi.example.com","volumeHandle":"vol-3"}},"status":{"phase":"Bound"}}"#,
-        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-4"},"spec":{"csi":{"driver":"old.example.com","volumeHandle":"x"}},"status":{"phase":"Bound"}}"#,
-        r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"csi-5"},"spec":{"attacher":"csi.example.com","nodeName":"worker-9","source":{"persistentVolumeName":"pvc-2"}},"status":{"attached":true}}"#,
-        r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{}","intent.csi-sidecars.io/5f1c2a7e":"{}"}},"spec":{}}"#,
-        r#"pvc shop/data-db-0 status.conditions = [{"type":"Unused","status":"True","lastTransitionTime":"2026-05-02T00:00:00Z"}]"#,
-    ] {
-        world.edit(edit);
-    }
-    let storage = stored(&[
-        "- volume vol-1",
-        "+ volume vol-1 10 worker-2 worker-1",
-        "+ volume vol-2 40",
-        "+ volume vol-7 100",
-        "+ volume vol-8 50",
-        "+ volume pvc-5f1c2a7e 1",
-        "+ snapshot s-9",
-    ]);
-    world.audit(&storage, "")
-}
-
-/// The same, with another volume or snapshot (`+ volume HANDLE GIBIBYTES NODE`, `+ snapshot HANDLE`), without one (`- volume HANDLE`), or without the list
-/// (`!volumes` and `!snapshots`; `?volumes HANDLE` for one that lacks this).
-pub(crate) fn stored(edits: &[&str]) -> Storage {
-    let mut storage = storage();
-    for edit in edits {
-        let words: Vec<&str> = edit.split(' ').collect();
-        let stock = match edit.contains("volume") {
-            true => &mut storage.volumes,
-            false => &mut storage.snapshots,
-        };
-        match (words.as_slice(), stock) {
-            (["+", _, handle, rest @ ..], Stock::Listed(all)) => {
-                let size: i64 = rest.first().map_or(0, |size| size.parse().unwrap());
-                let nodes = rest.iter().skip(1).map(|node| (*node).into()).collect();
-                let nodes = edit.contains("volume").then_some(nodes);
-                let bytes = size << 30;
-                all.insert((*handle).into(), Stored { bytes, nodes });
-            }
-            (["-", _, handle], Stock::Listed(all)) => {
-                all.remove(*handle).unwrap();
-            }
-            ([_, handle], stock) => *stock = Stock::Without([(*handle).into()].into()),
-            ([_], stock) => *stock = Stock::Unknown("the driver does not list them".to_owned()),
-            _ => panic!("what is {edit}"),
-        }
-    }
-    storage
 }
 
 /// A world of a table: what is asked, what is the cause.
