@@ -9,8 +9,8 @@ use sidecar::snapshot::CONTENT_BOUND;
 
 use super::complaint::Complaint;
 use super::group::members::Names;
-use super::request::{delete, patch};
-use super::snapshot::{finalizers, mark};
+use super::request::{Object, delete, patch, read};
+use super::snapshot::finalizers;
 use super::view::{Next, Purpose, View};
 use crate::model::{Content, ContentSource, GroupContent, Policy};
 
@@ -85,8 +85,16 @@ fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     if snapshot.is_some_and(|snapshot| content.is_of(&snapshot)) {
         return Ok(Next::Done);
     }
-    if let Some(body) = mark(content).filter(|_| goes) {
-        return Ok(patch(Purpose::Announce, content.object(), body));
+    if goes {
+        // A cache may have an older object of the name.
+        let object = Object::Snapshot(content.snapshot_key());
+        if view.learnt(&object).is_none() {
+            return Err(read(object));
+        }
+        let held = content.finalizers.iter().map(|held| &**held);
+        let left = held.filter(|held| *held != CONTENT_BOUND);
+        let body = finalizers(&content.version, left);
+        return Ok(patch(Purpose::ContentFinalizer, content.object(), body));
     }
     let (namespace, name) = (&content.snapshot.namespace, &content.snapshot.name);
     let message = format!(

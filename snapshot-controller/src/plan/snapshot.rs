@@ -31,7 +31,6 @@ use crate::model::{Content, ContentSource, MISBOUND, MISSING, Policy, Snapshot, 
 
 pub use class::{Chosen, only_default};
 pub use create::{Origin, Problem};
-pub(super) use delete::mark;
 
 /// The next step for `snapshot`, the newest that is known of it.
 #[must_use]

@@ -3,11 +3,10 @@
 
 use sidecar::snapshot::{GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
 
-use super::delete::mark;
 use super::{Decision, fail};
 use crate::model::{ContentSource, GroupContent, Policy};
 use crate::plan::complaint::Complaint;
-use crate::plan::request::patch;
+use crate::plan::request::{Object, patch, read};
 use crate::plan::snapshot::finalizers;
 use crate::plan::view::{Next, Purpose, View};
 
@@ -49,8 +48,16 @@ fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
     if group.is_some_and(|group| content.is_of(&group)) {
         return Ok(Next::Done);
     }
-    if let Some(body) = mark(content).filter(|_| goes) {
-        return Ok(patch(Purpose::Announce, content.object(), body));
+    if goes {
+        // A cache may have an older object of the name.
+        let object = Object::Group(key);
+        if view.learnt(&object).is_none() {
+            return Err(read(object));
+        }
+        let held = content.finalizers.iter().map(|held| &**held);
+        let left = held.filter(|held| *held != GROUP_CONTENT_BOUND);
+        let body = finalizers(&content.version, left);
+        return Ok(patch(Purpose::ContentFinalizer, content.object(), body));
     }
     let message = format!(
         "VolumeGroupSnapshot {key} of this content is gone, so that nothing deletes its group \

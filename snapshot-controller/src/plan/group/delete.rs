@@ -77,7 +77,7 @@ fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
 }
 
 /// The patch after which a content is told, and held if it is to be deleted.
-pub(super) fn mark(content: &GroupContent) -> Option<Value> {
+fn mark(content: &GroupContent) -> Option<Value> {
     let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
     if content.being_deleted && !bare {
         return None;

@@ -79,7 +79,7 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
 
 /// The patch after which a content is told, and held if it is to be deleted: one that nothing holds,
 /// because it was bound a moment ago or made by upstream's controller, would go before its snapshot.
-pub(in crate::plan) fn mark(content: &Content) -> Option<Value> {
+fn mark(content: &Content) -> Option<Value> {
     let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
     if content.being_deleted && !bare {
         return None;

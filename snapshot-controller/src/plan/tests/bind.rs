@@ -270,8 +270,8 @@ fn c_103_a_retained_content_whose_snapshot_is_gone_can_be_deleted() {
             bench.run();
             bench.edit(Kind::Content, "snapcontent-U1", retain);
         }
-        let told = r#"PATCH content snapcontent-U1 {"metadata":{"annotations":{"bd":"yes"}}}"#;
-        shows(&row, &bench.run(), &[told]);
+        let freed = r#"PATCH content snapcontent-U1 {"metadata":{"finalizers":null}}"#;
+        shows(&row, &bench.run(), &[freed]);
         assert!(!bench.retries() && bench.resync().is_empty(), "{row}");
     }
 }

@@ -357,8 +357,7 @@ fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
             bench.run();
             bench.edit(Kind::GroupContent, CONTENT, retain);
         }
-        let told =
-            r#"PATCH groupcontent groupsnapcontent-V1 {"metadata":{"annotations":{"gbd":"yes"}}}"#;
+        let told = r#"PATCH groupcontent groupsnapcontent-V1 {"metadata":{"finalizers":null}}"#;
         shows(&row, &bench.run(), &[told]);
         assert!(!bench.retries(), "{row}");
     }
