@@ -23,7 +23,7 @@ fn edit(purpose: Purpose, object: Object, uid: Option<&Text>, edit: Edit) -> Req
         purpose,
         object,
         uid: uid.cloned(),
-        body: Body::Edit(edit),
+        body: Body::Edit(Box::new(edit)),
     })
 }
 

@@ -103,7 +103,7 @@ pub enum Body {
     /// PUT of this JSON.
     Replace(Text),
     /// GET, and PUT of what is read with this change, if it changes anything.
-    Edit(Edit),
+    Edit(Box<Edit>),
     /// DELETE, of the object with this resource version if there is one.
     Delete(Option<Text>),
 }
