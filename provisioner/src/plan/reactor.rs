@@ -133,10 +133,6 @@ pub enum Step {
 }
 
 /// What came of it.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each attempt under way, and most are of this variant"
-)]
 pub enum Reply {
     /// Of a request.
     Ask(request::Reply),
