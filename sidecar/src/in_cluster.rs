@@ -2,19 +2,19 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `source` | where the API server is: flags and environment |
-//! | `authority`, `curves` | whether it is the one that was meant |
-//! | `certificate` | what helps if it is not |
-//! | here | a client that has no more than requests for objects |
+//! | `server` | where the API server is |
+//! | `authority`, `curves` | which certificates of it are accepted |
+//! | `certificate` | the way out if its certificate is refused |
+//! | here | a client with two requests: GET and JSON patch of an object |
 //!
-//! The client is for programs that ask a few times in their life and that Kubernetes' library would make twice as
-//! large. It keeps nothing: certificate authority and token are read for each connection.
+//! The client is for programs that send few requests, and that Kubernetes' library would make twice as large. It caches
+//! nothing: certificate authority and token are read for each connection.
 
 pub(crate) mod authority;
 pub(crate) mod certificate;
 #[cfg(not(fips))]
 mod curves;
-pub(crate) mod source;
+mod server;
 
 use std::future::Future;
 use std::io;
@@ -29,6 +29,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -41,7 +42,8 @@ use tokio_rustls::TlsConnector;
 use crate::error::Chain;
 use crate::refusal::{ApiError, Refusal};
 use authority::{Authority, Named};
-use source::{Given, Source, resolve};
+
+pub use server::{Nowhere, server};
 
 /// Where a pod finds its credentials.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -52,26 +54,26 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Of an answer, in bytes. A Node has some kilobytes; etcd keeps no object above 1.5 MiB by default.
 const LARGEST: usize = 4 << 20;
 
-/// Why there is no answer that helps.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Nobody answers there.
+    /// The API server cannot be reached, or does not answer in time.
     #[error("the API server does not answer: {0}")]
     Away(String),
-    /// This pod cannot be known to the API server, or the API server not to this pod.
+    /// The pod has no token, or the API server's certificate is refused.
     #[error("{0}")]
     Unusable(String),
-    /// It answers something else.
+    /// The API server answered with an error, or with something else than the object.
     #[error("{error}")]
     Refused {
-        /// HTTP's code.
+        /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The error in the answer.
         error: ApiError,
     },
 }
 
-/// How the API server of the pod is found; clones are the same.
+/// The address of the API server of the pod, and the pod's credentials.
 #[derive(Clone, Debug)]
 pub struct InCluster {
     /// `$KUBERNETES_SERVICE_HOST`
@@ -80,12 +82,12 @@ pub struct InCluster {
     pub port: Option<String>,
     /// Directory with the pod's credentials.
     pub service_account: PathBuf,
-    /// How the program introduces itself.
+    /// The `User-Agent` of requests.
     pub user_agent: String,
 }
 
 impl InCluster {
-    /// As kubelet sets it up for each pod.
+    /// From the environment and the files that the kubelet gives each pod.
     #[must_use]
     pub fn new(user_agent: &str) -> Self {
         Self {
@@ -96,21 +98,13 @@ impl InCluster {
         }
     }
 
-    /// Connects, with what the files say now.
+    /// Connects with the token and the certificate authority that the files have now.
     ///
     /// # Errors
-    /// This is no pod with a service account's token, or nobody is there who is known by its certificate authority.
+    /// This is no pod with a service account's token, or the API server cannot be reached, or its certificate is refused.
     pub async fn connect(&self) -> Result<Connection, Failure> {
-        let given = Given {
-            host: self.host.as_deref(),
-            port: self.port.as_deref(),
-            ..Given::default()
-        };
-        let server = match resolve(given) {
-            Ok(Source::Cluster { server }) => server,
-            Ok(other) => return Err(Failure::Unusable(format!("no API server: {other:?}"))),
-            Err(error) => return Err(Failure::Unusable(error.to_string())),
-        };
+        let [host, port] = [&self.host, &self.port].map(|it| it.as_deref().unwrap_or_default());
+        let server = server(host, port).map_err(|error| Failure::Unusable(error.to_string()))?;
         let unusable = |error: &dyn std::fmt::Display| {
             let text = format!("in-cluster configuration: {server}: {error}");
             Failure::Unusable(text)
@@ -131,7 +125,7 @@ impl InCluster {
         let handshake = within(http1::handshake(TokioIo::new(stream))).await?;
         let (sender, driving) = handshake.map_err(|error| broken(&error))?;
         let driving = tokio::spawn(async move {
-            // Whoever waits for an answer is told.
+            // The request that waits for an answer gets the error.
             let _ended = driving.await;
         });
         let authority = uri.authority().map_or(bare, |authority| authority.as_str());
@@ -170,11 +164,7 @@ impl InCluster {
             |problem: String| Failure::Unusable(format!("in-cluster configuration: {problem}"));
         let named = Named::File(self.service_account.join("ca.crt"));
         let authority = Authority::new(named).map_err(unusable)?;
-        #[cfg(not(fips))]
-        let provider = rustls::crypto::ring::default_provider();
-        #[cfg(fips)]
-        let provider = rustls::crypto::default_fips_provider();
-        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+        let config = ClientConfig::builder_with_provider(Arc::new(cryptography()))
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(error.to_string()))?
             .dangerous()
@@ -184,13 +174,27 @@ impl InCluster {
     }
 }
 
+/// The cryptography of TLS in all programs: ring's, or that of the FIPS module.
+#[cfg(not(fips))]
+#[must_use]
+pub fn cryptography() -> CryptoProvider {
+    rustls::crypto::ring::default_provider()
+}
+
+/// The cryptography of TLS in all programs: ring's, or that of the FIPS module.
+#[cfg(fips)]
+#[must_use]
+pub fn cryptography() -> CryptoProvider {
+    rustls::crypto::default_fips_provider()
+}
+
 async fn within<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     timeout(TIMEOUT, work)
         .await
         .map_err(|_| Failure::Away(format!("no answer within {TIMEOUT:?}")))
 }
 
-/// What a broken connection says of the API server.
+/// Classifies the error of a connection.
 fn broken(error: &(dyn std::error::Error + 'static)) -> Failure {
     match certificate::problem(error) {
         Some(problem) => Failure::Unusable(problem),
@@ -198,7 +202,7 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> Failure {
     }
 }
 
-/// One connection, for requests after each other.
+/// A connection, for one request after the other.
 #[derive(Debug)]
 pub struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
@@ -215,10 +219,10 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// The object at this path.
+    /// GET of the object at this path.
     ///
     /// # Errors
-    /// There is none, or no answer.
+    /// The object does not exist, or the request failed.
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Failure> {
         let answer = self.send(Method::GET, path, None).await?;
         serde_json::from_slice(&answer).map_err(|error| Failure::Refused {
@@ -230,7 +234,7 @@ impl Connection {
     /// Applies the operations of a JSON patch: all of them or none.
     ///
     /// # Errors
-    /// They were not applied, or nobody knows.
+    /// They were not applied, or no answer says whether they were.
     pub async fn json_patch(&mut self, path: &str, operations: &Value) -> Result<(), Failure> {
         self.send(Method::PATCH, path, Some(operations)).await?;
         Ok(())

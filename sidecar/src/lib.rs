@@ -34,10 +34,6 @@ pub mod flags;
 pub mod gates;
 pub mod http;
 #[cfg(feature = "in-cluster")]
-#[cfg_attr(
-    not(all(feature = "kube", feature = "in-cluster")),
-    allow(dead_code, reason = "each of both features needs a part of it")
-)]
 pub mod in_cluster;
 pub mod keyed_guard;
 #[cfg(feature = "kube")]

@@ -44,6 +44,10 @@ impl Named {
     ///
     /// # Errors
     /// It is no base64.
+    #[cfg_attr(
+        not(feature = "kube"),
+        expect(dead_code, reason = "kubeconfigs have it, and pods a file")
+    )]
     pub(crate) fn decode(data: &str) -> Result<Self, String> {
         let data: String = data.split_ascii_whitespace().collect();
         let pem = STANDARD.decode(data).map_err(|error| {
@@ -171,7 +175,7 @@ impl ServerCertVerifier for Authority {
 use super::curves::algorithms;
 #[cfg(fips)]
 fn algorithms() -> WebPkiSupportedAlgorithms {
-    rustls::crypto::default_fips_provider().signature_verification_algorithms
+    super::cryptography().signature_verification_algorithms
 }
 
 /// The certificates of a file, each as an authority and as itself.
@@ -371,4 +375,5 @@ fn blocks(pem: &[u8]) -> impl Iterator<Item = Option<CertificateDer<'static>>> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "kube")]
 mod tests;

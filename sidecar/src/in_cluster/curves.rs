@@ -21,7 +21,7 @@ pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
 }
 
 static ALL: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
-    let ring = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+    let ring = super::cryptography().signature_verification_algorithms;
     let here = HERE.iter().map(|algorithm| algorithm as Algorithm);
     // TLS 1.2 names no curve; TLS 1.3 does, and takes the first.
     let by = |scheme| -> Vec<Algorithm> {

@@ -9,6 +9,7 @@ mod identity;
 mod pool;
 mod proxy;
 mod settings;
+mod source;
 mod stack;
 mod transport;
 mod tunnel;
@@ -28,7 +29,7 @@ use super::rate::{Rate, RateError, RateMetrics, RequestMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
-use crate::in_cluster::{SERVICE_ACCOUNT, authority, source};
+use crate::in_cluster::{SERVICE_ACCOUNT, authority};
 use crate::outage::Outage;
 
 use authority::{Authority, Named};
@@ -36,11 +37,11 @@ use bearer::Bearer;
 use files::{current_cluster, override_server};
 use transport::Transport;
 
-pub use crate::in_cluster::user_agent;
+pub use crate::in_cluster::{Nowhere, user_agent};
 pub use api_server::{ApiServer, Budget};
 pub use files::read_files;
 pub use proxy::Environment as ProxyEnvironment;
-pub use source::{Given, NamedBy, Nowhere, Source, in_cluster, resolve};
+pub use source::{Given, NamedBy, Source, in_cluster, resolve};
 
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
 /// request after a minute, and say so.

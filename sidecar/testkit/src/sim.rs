@@ -7,6 +7,7 @@ pub mod fate;
 pub mod informer;
 pub mod mutant;
 pub mod rest;
+#[cfg(feature = "watch")]
 pub mod server;
 pub mod storage;
 #[cfg(feature = "watch")]

@@ -20,6 +20,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CipherSuite, NamedGroup, ServerConfig};
 use sidecar::error::Chain;
 use sidecar::flags::Exit;
+use sidecar::in_cluster::cryptography;
 use tokio::time::{Instant, sleep};
 
 use crate::plan::certificate;
@@ -222,16 +223,6 @@ fn usable(pair: &Pair, tls: &Tls) -> Result<(Arc<ServerConfig>, CertificateDer<'
     let mut config = builder.with_single_cert(chain, key).map_err(explain)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok((Arc::new(config), leaf))
-}
-
-#[cfg(not(fips))]
-fn cryptography() -> CryptoProvider {
-    rustls::crypto::ring::default_provider()
-}
-
-#[cfg(fips)]
-fn cryptography() -> CryptoProvider {
-    rustls::crypto::default_fips_provider()
 }
 
 fn provider(tls: &Tls) -> CryptoProvider {

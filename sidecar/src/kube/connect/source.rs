@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::in_cluster::{self, Nowhere};
+
 /// What flags and environment say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given<'a> {
@@ -62,21 +64,6 @@ impl fmt::Display for NamedBy {
     }
 }
 
-/// Nothing says where the API server is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Nowhere {
-    /// This is not a pod, and no file was named.
-    #[error(
-        "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined; outside a cluster name a file with --kubeconfig"
-    )]
-    NotInCluster,
-    /// The port is none, as where a Service of the pod's namespace is called `kubernetes-service`.
-    #[error(
-        "in-cluster configuration: KUBERNETES_SERVICE_PORT={0} is no port; if the namespace has a Service called kubernetes-service, set enableServiceLinks: false in the pod's spec, or rename the Service"
-    )]
-    Port(String),
-}
-
 /// Decides where the API server is.
 ///
 /// # Errors
@@ -99,24 +86,9 @@ pub fn resolve(given: Given<'_>) -> Result<Source, Nowhere> {
     if !server.is_empty() {
         return Ok(Source::Server(server.to_owned()));
     }
-    let (host, port) = (
-        given.host.unwrap_or_default(),
-        given.port.unwrap_or_default(),
-    );
-    if host.is_empty() || port.is_empty() {
-        return Err(Nowhere::NotInCluster);
-    }
-    if port.parse::<u16>().is_err() {
-        return Err(Nowhere::Port(port.to_owned()));
-    }
-    // An IPv6 address must stand in brackets.
-    let host = match host.parse::<std::net::Ipv6Addr>() {
-        Ok(address) => format!("[{address}]"),
-        Err(_) => host.to_owned(),
-    };
-    Ok(Source::Cluster {
-        server: format!("https://{host}:{port}"),
-    })
+    let [host, port] = [given.host, given.port].map(Option::unwrap_or_default);
+    let server = in_cluster::server(host, port)?;
+    Ok(Source::Cluster { server })
 }
 
 /// The API server of the pod that this process runs in. `read` gives a variable of the environment.
@@ -137,11 +109,7 @@ pub fn in_cluster(read: impl Fn(&str) -> Option<String>) -> Result<Source, Nowhe
 
 /// A URL as client-go reads it: without a scheme it is https if there is a certificate authority to
 /// check it with, else http.
-#[cfg_attr(
-    not(feature = "kube"),
-    expect(dead_code, reason = "servers of pods have one")
-)]
-pub(crate) fn with_scheme(server: &str, has_authority: bool) -> String {
+pub(super) fn with_scheme(server: &str, has_authority: bool) -> String {
     if server.contains("://") {
         return server.to_owned();
     }
