@@ -124,19 +124,19 @@ pub enum Change<'a> {
     DriverBack,
 }
 
-/// What an attempt asks for.
+/// The next step of an attempt.
 pub enum Step {
     /// A request.
     Ask(Request),
-    /// What only attempts for claims need.
+    /// A step of more than one request, for a claim.
     Claim(ClaimStep),
 }
 
-/// What came of it.
+/// The reply to a [`Step`].
 pub enum Reply {
-    /// Of a request.
+    /// To a request.
     Ask(request::Reply),
-    /// Of anything else.
+    /// To a step of more than one request.
     Claim(ClaimReply),
 }
 
@@ -264,7 +264,7 @@ impl Reactor for Provisioner {
             (Attempt::Claim(run), reply) => self.claim_answered(run, reply, informers, &mut due),
             (Attempt::Volume(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
             (Attempt::Source(run), Reply::Ask(reply)) => run.answered(reply, &mut due),
-            // They make requests alone.
+            // Their steps are requests.
             (Attempt::Volume(_) | Attempt::Source(_), Reply::Claim(_)) => {}
         }
         due

@@ -1,8 +1,9 @@
-//! What the provisioner asks of the API server and the driver.
+//! Requests of the provisioner to the API server and the driver.
 //!
 //! What CreateVolume is asked is settled once, and repeated word for word until there is an answer. It outlives
 //! the process: a driver that is asked again, maybe by another one, must see the same request.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,6 +56,9 @@ pub enum Object {
     SourceClaim(Text),
     /// PersistentVolume that is to be cloned. No cache keeps what was read.
     SourceVolume(Text),
+    /// PersistentVolumeClaim of this namespace and name, whatever its phase. LIST, which the watch already requires: bound
+    /// claims are not cached.
+    Owner(Text, Text),
     /// VolumeAttributesClass.
     AttributesClass(Text),
 }
@@ -69,7 +73,7 @@ pub enum Found {
     Snapshot(Box<Snapshot>),
     /// [`Object::Content`].
     Content(Box<Content>),
-    /// [`Object::SourceClaim`].
+    /// [`Object::SourceClaim`] or [`Object::Owner`].
     SourceClaim(Box<Claim>),
     /// [`Object::SourceVolume`].
     SourceVolume(Box<VolumeDetail>),
@@ -142,7 +146,21 @@ impl request::Object for Object {
             | Self::Content(key)
             | Self::SourceClaim(key)
             | Self::SourceVolume(key)
+            | Self::Owner(key, _)
             | Self::AttributesClass(key) => key,
+        }
+    }
+
+    fn selector(&self) -> Option<(&'static str, Cow<'_, str>)> {
+        match self {
+            Self::Owner(_, name) => Some(("fieldSelector", format!("metadata.name={name}").into())),
+            Self::Claim(_)
+            | Self::Volume(_)
+            | Self::Snapshot(_)
+            | Self::Content(_)
+            | Self::SourceClaim(_)
+            | Self::SourceVolume(_)
+            | Self::AttributesClass(_) => None,
         }
     }
 }

@@ -26,6 +26,7 @@ impl World {
                 | Object::Content(_)
                 | Object::SourceClaim(_)
                 | Object::SourceVolume(_)
+                | Object::Owner(..)
                 | Object::AttributesClass(_) => {}
             },
             Reply::Claim(ClaimReply::Namesake(name, _)) => process.absorb_volume(name, volume),

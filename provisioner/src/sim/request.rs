@@ -99,11 +99,6 @@ impl World {
     pub(super) fn apply_claim(&self, step: ClaimStep) -> (ClaimReply, Option<Written>) {
         let server = &self.server;
         match step {
-            ClaimStep::LoadOwner(namespace, name) => {
-                let owner = server.claims.get(&*format!("{namespace}/{name}"));
-                let owner = owner.map(|(_, claim)| Box::new(claim.clone()));
-                (ClaimReply::Owner(owner.ok_or_else(not_found)), None)
-            }
             ClaimStep::LoadNamesake(name, volume) => {
                 let mut volumes = server.volumes.values().map(|(_, volume)| volume);
                 let has = |found: &&VolumeDetail| {
@@ -129,7 +124,7 @@ impl World {
         kept.then_some(Written::Volume(found))
     }
 
-    /// A GET.
+    /// A GET, or the LIST of one claim.
     fn read(&self, object: &Object) -> Option<Found> {
         let server = &self.server;
         Some(match object {
@@ -153,6 +148,10 @@ impl World {
             }
             Object::SourceClaim(key) => {
                 Found::SourceClaim(Box::new(server.claims.get(key)?.1.clone()))
+            }
+            Object::Owner(namespace, name) => {
+                let (_, owner) = server.claims.get(&*format!("{namespace}/{name}"))?;
+                Found::SourceClaim(Box::new(owner.clone()))
             }
             Object::SourceVolume(name) => {
                 Found::SourceVolume(Box::new(server.volumes.get(name)?.1.clone()))

@@ -340,7 +340,6 @@ fn unheard(reply: Reply) -> Reply {
         }),
         Reply::Claim(reply) => Reply::Claim(match reply {
             ClaimReply::Namesake(name, _) => ClaimReply::Namesake(name, Err(lost())),
-            ClaimReply::Owner(_) => ClaimReply::Owner(Err(lost())),
             reply => reply,
         }),
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use serde::Deserialize;
 use sidecar::controller::Calls as _;
 use sidecar::controller::engine::{self, Shell};
 use sidecar::controller::execute::{self, execute};
@@ -21,7 +22,7 @@ use super::holders::Holders;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
-use super::record::{read_claim, read_volume};
+use super::record::{ClaimWire, read_claim, read_volume};
 use super::step::wire;
 use crate::plan::journal::Journal;
 use crate::plan::reactor::{Failed, Key, Notice, Reply, Setup, Step};
@@ -170,6 +171,7 @@ impl execute::Executor<Provisioner> for Executor {
             Object::Content(_) => (&CONTENTS, None),
             Object::SourceClaim(_) => (&CLAIMS, None),
             Object::SourceVolume(_) => (&VOLUMES, None),
+            Object::Owner(..) => (&CLAIMS, None),
             Object::AttributesClass(_) => (&ATTRIBUTES_CLASSES, None),
         }
     }
@@ -183,6 +185,16 @@ impl execute::Executor<Provisioner> for Executor {
             Object::Content(_) => Found::Content(Box::new(self.decode(json)?)),
             Object::SourceClaim(_) => {
                 Found::SourceClaim(Box::new(read_claim(wire(json)?, strings)))
+            }
+            Object::Owner(..) => {
+                #[derive(Deserialize)]
+                struct List<'a> {
+                    #[serde(borrow)]
+                    items: Vec<ClaimWire<'a>>,
+                }
+                let List { items } = wire(json)?;
+                let claim = items.into_iter().next().ok_or_else(ApiError::gone)?;
+                Found::SourceClaim(Box::new(read_claim(claim, strings)))
             }
             Object::SourceVolume(_) => {
                 Found::SourceVolume(Box::new(read_volume(wire(json)?, strings)))

@@ -1,4 +1,4 @@
-//! What attempts for claims need beyond single requests, and their calls of the driver.
+//! Steps for claims that take more than one request, and calls of the driver for claims.
 
 use std::sync::Arc;
 
@@ -11,16 +11,15 @@ use sidecar::controller::{Call, CallError};
 use sidecar::csi::{Deadline, Migrated, call_with};
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
-use sidecar::kube::key::Key;
 use tonic::Code;
 
 use super::api::{VOLUMES, key};
 use super::executor::Executor;
-use super::record::{ClaimWire, read_claim, read_volume};
+use super::record::read_volume;
 use crate::model::{Claim, Text, Volume, VolumeDetail};
 use crate::plan::claim::{Announcement, ClaimReply, ClaimStep};
 use crate::plan::identity::Identity;
-use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::request::{Discard, PinnedRequest};
 
 /// How often the deletion of a volume that nobody can use is tried.
@@ -36,10 +35,6 @@ impl Executor {
             ClaimStep::LoadNamesake(name, volume) => {
                 let found = self.namesake(&name, volume.as_ref()).await;
                 ClaimReply::Namesake(name, found.map(Box::new))
-            }
-            ClaimStep::LoadOwner(namespace, name) => {
-                let found = self.owner(&namespace, &name).await;
-                ClaimReply::Owner(found.map(Box::new))
             }
         }
     }
@@ -57,23 +52,6 @@ impl Executor {
                     .claim(claim, Severity::Normal, "ProvisioningSucceeded", &text);
             }
         }
-    }
-
-    /// Bound claims are not cached. Uses LIST, which the watch already requires.
-    async fn owner(&self, namespace: &str, name: &str) -> Result<Claim, ApiError> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            #[serde(borrow)]
-            items: Vec<ClaimWire<'a>>,
-        }
-        let key = key(Some(namespace), name)?;
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/persistentvolumeclaims?fieldSelector=metadata.name%3D{name}"
-        );
-        let json = self.api.read(&path).await?;
-        let List { items } = wire(&json)?;
-        let claim = items.into_iter().next().ok_or_else(|| another(&key))?;
-        Ok(read_claim(claim, &self.informers.strings))
     }
 
     /// The PersistentVolume of `volume`, whatever its name, or else the one that is called `name`. Caches
@@ -184,12 +162,4 @@ fn not_now() -> RpcError {
 
 pub(super) fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ApiError> {
     serde_json::from_str(json).map_err(|error| ApiError::unreadable(&error))
-}
-
-/// The object that was meant is gone, and another one has its name.
-fn another(key: &Key) -> ApiError {
-    ApiError {
-        message: format!("{key} is another object by now"),
-        refusal: Refusal::NotFound,
-    }
 }

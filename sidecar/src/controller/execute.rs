@@ -3,6 +3,7 @@
 //! No write can pass by the cache of its object: whatever the answer is, nobody sees an older object than what
 //! this process has written.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::kube::api::{Api, ApiError, key};
 use crate::kube::cache::OwnWrites;
 use crate::kube::edit::{Applied, Edit};
 use crate::kube::key::Key;
-use crate::kube::patch::collection;
+use crate::kube::patch::{collection, encode};
 use crate::kube::reflect::Resource;
 use crate::refusal::Refusal;
 
@@ -47,8 +48,8 @@ pub trait Executor<R: Requests>: Sync {
 pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) -> Reply<R> {
     match request {
         Request::Get(object) => {
-            let found = match object.query() {
-                Some(query) => list(with, &object, &query).await,
+            let found = match object.selector() {
+                Some(selector) => list(with, &object, selector).await,
                 None => about(with, &object, None).await,
             };
             Reply::Get(object, found)
@@ -72,14 +73,16 @@ pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) 
     }
 }
 
-/// Reads a list.
+/// Reads the objects of a namespace that are selected.
 async fn list<R: Requests>(
     with: &impl Executor<R>,
     of: &R::Object,
-    query: &str,
+    (parameter, value): (&str, Cow<'_, str>),
 ) -> Result<R::Found, ApiError> {
-    let path = collection(with.kind(of).0, Some(of.key()));
-    let json = with.api().read(&format!("{path}?{query}")).await?;
+    let mut path = collection(with.kind(of).0, Some(of.key()));
+    path.push_str(&format!("?{parameter}="));
+    encode(&mut path, &value);
+    let json = with.api().read(&path).await?;
     with.found(of, &json)
 }
 

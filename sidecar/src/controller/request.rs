@@ -6,6 +6,7 @@
 //! Values alone: decisions make requests and read replies, [`execute`](super::execute) carries them out, and
 //! simulations do the same with servers of their own.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::hash::Hash;
@@ -47,8 +48,9 @@ pub trait Object: Clone + Hash + Send + Sync {
     /// `name`, or `namespace/name`; of a list, the namespace.
     fn key(&self) -> &str;
 
-    /// The query of a list, such as `labelSelector=a%3Db`; `None` for a single object.
-    fn query(&self) -> Option<String> {
+    /// The parameter and the value that select the objects of a list, such as `labelSelector` and `a=b`; `None` for a
+    /// single object.
+    fn selector(&self) -> Option<(&'static str, Cow<'_, str>)> {
         None
     }
 }

@@ -216,9 +216,10 @@ pub fn path(resource: &Resource, key: &Key, part: Part) -> String {
     path
 }
 
-/// Names are checked by the server, but one that reaches us otherwise must not change the path.
-fn encode(path: &mut String, segment: &str) {
-    for byte in segment.bytes() {
+/// Adds `part` to a path or a query. Names are checked by the server, but one that reaches us otherwise must not change
+/// the path.
+pub(crate) fn encode(path: &mut String, part: &str) {
+    for byte in part.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
             path.push(char::from(byte));
         } else {

@@ -1,5 +1,6 @@
-//! What the controller asks of the API server.
+//! Requests of the controller to the API server.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use serde_json::Value;
@@ -50,12 +51,16 @@ impl request::Object for Object {
         }
     }
 
-    fn query(&self) -> Option<String> {
-        let Self::Claims(_, selector) = self else {
-            return None;
-        };
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        Some(query.append_pair("labelSelector", selector).finish())
+    fn selector(&self) -> Option<(&'static str, Cow<'_, str>)> {
+        match self {
+            Self::Claims(_, selector) => Some(("labelSelector", Cow::Borrowed(&**selector))),
+            Self::Snapshot(_)
+            | Self::Content(_)
+            | Self::Claim(_)
+            | Self::Volume(_)
+            | Self::Group(_)
+            | Self::GroupContent(_) => None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use sidecar::controller::request::{Object as _, SecretError};
 use tonic::Code;
 
 use super::{Announcement, Attempt, ClaimReply, ClaimStep, Failure, Reached, Step};
-use crate::model::{Claim, VolumeDetail};
+use crate::model::VolumeDetail;
 use crate::plan::identity::Identity;
 use crate::plan::in_flight::Asked;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
@@ -31,6 +31,7 @@ impl Attempt {
                     self.concluded.announced = true;
                 }
             },
+            Reply::Get(owner @ Object::Owner(..), found) => return self.met_owner(&owner, found),
             Reply::Get(object, found) => {
                 let found = found.map_err(|error| not_loaded(&object, error))?;
                 self.load(&object, found);
@@ -50,24 +51,23 @@ impl Attempt {
                 Err(CallError::Unreachable(error)) => return Err(Failure::Unreachable(error)),
             },
             Reply::Call(Called::Discard(_, result), _) => self.discarded(result.map(drop)),
-            // It makes no such calls.
+            // An attempt for a claim makes no such calls.
             Reply::Call(Called::Delete(..) | Called::GetCapacity(..), _) => {}
         }
         Ok(())
     }
 
-    /// Takes in what no request's reply says.
+    /// Takes in the reply to a [`ClaimStep`].
     ///
     /// # Errors
     /// The attempt ends: says why.
-    pub fn told(&mut self, reply: ClaimReply) -> Result<(), Failure> {
+    pub fn step_answered(&mut self, reply: ClaimReply) -> Result<(), Failure> {
         match reply {
             ClaimReply::Intended(prepared, intended) => {
                 intended.map_err(Failure::Intend)?;
                 self.intended = true;
                 self.freeze(&prepared);
             }
-            ClaimReply::Owner(found) => return self.met_owner(found),
             ClaimReply::Namesake(name, found) => match (&self.reached, &self.frozen) {
                 (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
                     self.reached = self.repaid(&Arc::clone(prepared), found);
@@ -82,7 +82,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Goes on as if `step` had been taken, and the Secret were empty.
+    /// Takes in `step` as if it had succeeded, without executing it; a Secret counts as empty.
     ///
     /// # Errors
     /// The attempt ends: says why.
@@ -96,11 +96,11 @@ impl Attempt {
                 self.answered(Reply::Secret(secret, Ok(Secrets::new())))
             }
             Step::Claim(ClaimStep::Intend(prepared, _)) => {
-                self.told(ClaimReply::Intended(prepared, Ok(())))
+                self.step_answered(ClaimReply::Intended(prepared, Ok(())))
             }
-            // Without these nothing goes on.
+            // The attempt needs their replies.
             Step::Ask(Request::Get(_) | Request::Call(_))
-            | Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..))
+            | Step::Claim(ClaimStep::LoadNamesake(..))
             | Step::Done(_)
             | Step::Fail(_) => Ok(()),
         }
@@ -125,7 +125,7 @@ impl Attempt {
                     | Refusal::Other => Reached::Failed(Failure::Save(error)),
                 };
             }
-            // It writes for nothing else.
+            // An attempt for a claim has no such writes.
             (Purpose::Upkeep | Purpose::Remove | Purpose::Release | Purpose::Take, _) => {}
         }
         Ok(())
@@ -141,7 +141,7 @@ impl Attempt {
             Found::AttributesClass(class) => {
                 loaded.attributes = Some((object.key().into(), class));
             }
-            // It reads nothing else.
+            // An attempt for a claim reads no such object.
             Found::Written | Found::Volume(_) => {}
         }
     }
@@ -155,6 +155,7 @@ impl Attempt {
             | Object::Content(_)
             | Object::SourceClaim(_)
             | Object::SourceVolume(_)
+            | Object::Owner(..)
             | Object::AttributesClass(_) => ("PVC", false),
         };
         if tolerated {
@@ -246,20 +247,19 @@ impl Attempt {
         }
     }
 
-    fn met_owner(&mut self, found: Result<Box<Claim>, ApiError>) -> Result<(), Failure> {
+    fn met_owner(&mut self, owner: &Object, found: Result<Found, ApiError>) -> Result<(), Failure> {
         self.owner_known = true;
         let Some(prepared) = &self.frozen else {
             return Ok(());
         };
         let claim = &prepared.blueprint.claim;
         match found {
-            Ok(found) if *found.uid == *claim.uid && *found.volume == *prepared.name => {
+            Ok(Found::SourceClaim(found))
+                if *found.uid == *claim.uid && *found.volume == *prepared.name =>
+            {
                 Err(Failure::Lost(prepared.name.clone()))
             }
-            Err(error) if !error.is_not_found() => {
-                let what = format!("PVC {}/{}", claim.namespace, claim.name);
-                Err(Failure::Read(what, error))
-            }
+            Err(error) if !error.is_not_found() => Err(not_loaded(owner, error)),
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -335,5 +335,6 @@ fn not_loaded(object: &Object, error: ApiError) -> Failure {
             Failure::Read(format!("PersistentVolume {name}"), error)
         }
         Object::Claim(key) => Failure::Read(format!("PVC {key}"), error),
+        Object::Owner(namespace, name) => Failure::Read(format!("PVC {namespace}/{name}"), error),
     }
 }

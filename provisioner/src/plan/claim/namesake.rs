@@ -1,7 +1,7 @@
 //! Whose PersistentVolume it is that has the volume's name, or its handle, and who needs it.
 
 use super::{Attempt, ClaimStep, End, Failure, Reached, Step, Stop};
-use crate::plan::request::WHOLE_UID;
+use crate::plan::request::{Object, WHOLE_UID};
 use crate::plan::view::View;
 
 impl Attempt {
@@ -29,8 +29,7 @@ impl Attempt {
             Some(prepared) if unknown => {
                 let claim = &prepared.blueprint.claim;
                 let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
-                let step = ClaimStep::LoadOwner(namespace.into(), name.into());
-                Err(Stop::first(Step::Claim(step)))
+                Err(Stop::read(Object::Owner(namespace.into(), name.into())))
             }
             Some(_) | None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! What an attempt does next, and what it is told where a single request does not say it.
+//! The next step of an attempt.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::plan::request::{PinnedRequest, Request};
 
 /// The one next thing to do, complete in every detail.
 pub enum Step {
-    /// This request.
+    /// A request, whose reply [`answered`](super::Attempt::answered) takes in.
     Ask(Request),
-    /// This, which is no single request.
+    /// A step of more than one request, whose reply [`step_answered`](super::Attempt::step_answered) takes in.
     Claim(ClaimStep),
     /// The attempt is over.
     Done(End),
@@ -21,30 +21,25 @@ pub enum Step {
     Fail(Failure),
 }
 
-/// What attempts for claims need and no single request is.
+/// A step of an attempt for a claim that takes more than one request.
 pub enum ClaimStep {
-    /// The provisioning journal gets what the driver is about to be asked.
+    /// The call that the driver is about to get is written into the provisioning journal.
     Intend(Arc<PinnedRequest>, Intent),
     /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
     /// volume's. With the volume, LIST of all: one of any name that is the volume's counts more.
     LoadNamesake(Text, Option<Identity>),
-    /// LIST of the one claim of this namespace and name that a volume is asked for although it is gone, or
-    /// has one.
-    LoadOwner(Text, Text),
 }
 
-/// What came of it.
+/// The reply to a [`ClaimStep`].
 pub enum ClaimReply {
-    /// It is in the journal, or why not.
+    /// The call is in the journal, or why not.
     Intended(Arc<PinnedRequest>, Result<(), Unwritable>),
     /// The PersistentVolume of this name or of the volume.
     Namesake(Text, Result<Box<VolumeDetail>, ApiError>),
-    /// The claim.
-    Owner(Result<Box<Claim>, ApiError>),
 }
 
 impl ClaimStep {
-    /// The reply to it if it comes to this.
+    /// The reply to it if it fails with `error`.
     #[must_use]
     pub fn refused(self, error: ApiError) -> ClaimReply {
         match self {
@@ -52,7 +47,6 @@ impl ClaimStep {
                 ClaimReply::Intended(prepared, Err(Unwritable::Refused(error)))
             }
             Self::LoadNamesake(name, _) => ClaimReply::Namesake(name, Err(error)),
-            Self::LoadOwner(..) => ClaimReply::Owner(Err(error)),
         }
     }
 }

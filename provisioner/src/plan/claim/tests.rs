@@ -178,7 +178,7 @@ impl World {
                 }
                 Step::Fail(failure) => Err(failure),
                 Step::Ask(request) => attempt.answered(self.execute(request, &mut trace)),
-                Step::Claim(step) => attempt.told(self.look(step, &mut trace)),
+                Step::Claim(step) => attempt.step_answered(self.look(step, &mut trace)),
             };
             if let Err(failure) = ended {
                 let state = attempt.state(&failure);
@@ -232,7 +232,10 @@ impl World {
             );
         }
         let line = describe(&request);
-        trace.push(line.clone());
+        // Owners show in no trace: they are read before each call that no claim waits for.
+        if !matches!(request, Request::Get(Object::Owner(..))) {
+            trace.push(line.clone());
+        }
         if let Some(error) = self.refusal(&line) {
             return request.refused(error);
         }
@@ -294,7 +297,7 @@ impl World {
         Some(refused(*refusal))
     }
 
-    /// Intents show in no trace: they come before each call. Nor do owners, before each that no claim waits for.
+    /// Intents show in no trace: they come before each call.
     fn look(&mut self, step: ClaimStep, trace: &mut Vec<String>) -> ClaimReply {
         match step {
             ClaimStep::Intend(prepared, _) if self.unwritable => {
@@ -303,10 +306,6 @@ impl World {
             ClaimStep::Intend(prepared, intent) => {
                 self.journal = Some(intent);
                 ClaimReply::Intended(prepared, Ok(()))
-            }
-            ClaimStep::LoadOwner(..) => {
-                let owner = self.owner.clone().map(Box::new);
-                ClaimReply::Owner(owner.ok_or(refused(Refusal::NotFound)))
             }
             ClaimStep::LoadNamesake(name, volume) => {
                 let line = format!("compare {name}");
@@ -349,6 +348,7 @@ impl World {
                 let found = self.attributes.iter().find(|one| one.name == *name)?;
                 Found::AttributesClass(Box::new(found.clone()))
             }
+            Object::Owner(..) => Found::SourceClaim(Box::new(self.owner.clone()?)),
             Object::Claim(_) | Object::Volume(_) => unreachable!("{object:?}"),
         })
     }
@@ -415,6 +415,7 @@ fn describe(request: &Request) -> String {
                 Object::SourceClaim(_) => "claim",
                 Object::SourceVolume(_) => "volume",
                 Object::AttributesClass(_) => "attributes",
+                Object::Owner(..) => "owner",
                 Object::Claim(_) | Object::Volume(_) => unreachable!("{object:?}"),
             };
             format!("get-{kind} {}", object.key())

@@ -163,7 +163,7 @@ impl Provisioner {
                     edit::released_snapshot(request)
                         .is_some_and(|key| self.is_shared(key, &open.claim, informers))
                 }
-                claim::Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..)) => false,
+                claim::Step::Claim(ClaimStep::LoadNamesake(..)) => false,
             };
             match step {
                 claim::Step::Ask(request) if !needless => return Ok(Some(Step::Ask(request))),
@@ -258,7 +258,7 @@ impl Provisioner {
         }
         let taken = match reply {
             Reply::Ask(reply) => open.attempt.answered(reply),
-            Reply::Claim(reply) => open.attempt.told(reply),
+            Reply::Claim(reply) => open.attempt.step_answered(reply),
         };
         if let Err(failure) = taken {
             open.over = Some(Err(failure));

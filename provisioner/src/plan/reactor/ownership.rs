@@ -22,7 +22,7 @@ use crate::plan::in_flight::{ClaimKey, Start};
 use crate::plan::migrated;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::ownership::{CapacityCheck, Turn, fits};
-use crate::plan::request::{self, Call, Called, Purpose, Request, Write};
+use crate::plan::request::{self, Call, Called, Object, Purpose, Request, Write};
 use crate::plan::settings::NodeDeployment;
 
 /// How far this process has come with a claim that nobody has taken.
@@ -158,15 +158,16 @@ impl Provisioner {
                     });
                 }
                 claim::Step::Done(_) => return Err(Contest::Over(Outcome::NoRoom)),
+                claim::Step::Ask(Request::Get(Object::Owner(..))) => return Err(Contest::Taking),
                 claim::Step::Ask(request @ Request::Get(_)) => return Ok(request),
-                // The Secret is not the room's concern.
+                // GetCapacity has no Secret.
                 claim::Step::Ask(Request::Event(_) | Request::Secret(_))
                 | claim::Step::Claim(ClaimStep::Intend(..)) => attempt.skip(step),
                 claim::Step::Ask(Request::Write(write)) if is_of_source(&write) => {
                     attempt.skip(claim::Step::Ask(Request::Write(write)))
                 }
                 claim::Step::Ask(Request::Write(_) | Request::Call(_))
-                | claim::Step::Claim(ClaimStep::LoadNamesake(..) | ClaimStep::LoadOwner(..))
+                | claim::Step::Claim(ClaimStep::LoadNamesake(..))
                 | claim::Step::Fail(_) => return Err(Contest::Taking),
             };
             if taken.is_err() {
