@@ -10,7 +10,7 @@ use sidecar::snapshot::CONTENT_BOUND;
 use super::complaint::Complaint;
 use super::group::members::Names;
 use super::request::{Object, delete, patch, read};
-use super::snapshot::finalizers;
+use super::snapshot::{finalizers, unprotected};
 use super::view::{Next, Purpose, View};
 use crate::model::{Content, ContentSource, GroupContent, Policy};
 
@@ -74,26 +74,24 @@ fn has_made(group: &GroupContent, content: &Content) -> bool {
     members.any(|member| Names::new(&group.group.uid, &member.volume).content == content.name)
 }
 
-/// It waits for the deletion of a VolumeSnapshot, which may be none. With the policy to retain nothing is lost if it goes;
-/// otherwise that is said, once.
+/// The content waits for a VolumeSnapshot to be deleted. If that does not exist, a retained content loses our finalizer,
+/// since its snapshot stays; any other one waits for its owner, who gets one event.
 fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
-    let goes = content.policy == Policy::Retain;
-    if !goes && view.in_flight.is_told(&content.uid) {
+    let retained = content.policy == Policy::Retain;
+    if !retained && view.in_flight.is_told(&content.uid) {
         return Ok(Next::Done);
     }
     let snapshot = view.snapshot(&content.snapshot_key())?;
     if snapshot.is_some_and(|snapshot| content.is_of(&snapshot)) {
         return Ok(Next::Done);
     }
-    if goes {
-        // A cache may have an older object of the name.
+    if retained {
+        // The cached object may be an older one of the name, so the API server is asked.
         let object = Object::Snapshot(content.snapshot_key());
         if view.learnt(&object).is_none() {
             return Err(read(object));
         }
-        let held = content.finalizers.iter().map(|held| &**held);
-        let left = held.filter(|held| *held != CONTENT_BOUND);
-        let body = finalizers(&content.version, left);
+        let body = unprotected(&content.version, &content.finalizers, CONTENT_BOUND);
         return Ok(patch(Purpose::ContentFinalizer, content.object(), body));
     }
     let (namespace, name) = (&content.snapshot.namespace, &content.snapshot.name);

@@ -27,7 +27,9 @@ use super::claim;
 use super::complaint::Complaint;
 use super::request::{Object, patch, patch_status, read};
 use super::view::{Next, Purpose, View};
-use crate::model::{Content, ContentSource, MISBOUND, MISSING, Policy, Snapshot, Source, Text};
+use crate::model::{
+    Content, ContentSource, List, MISBOUND, MISSING, Policy, Snapshot, Source, Text,
+};
 
 pub use class::{Chosen, only_default};
 pub use create::{Origin, Problem};
@@ -191,6 +193,14 @@ fn misbound(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Decision
 
 fn fail(complaint: Complaint) -> Next {
     Next::Fail(Box::new(complaint))
+}
+
+/// The finalizers without `ours`, for an object that is still at this version.
+pub(super) fn unprotected(version: &str, held: &List, ours: &str) -> Value {
+    finalizers(
+        version,
+        held.iter().map(|held| &**held).filter(|held| *held != ours),
+    )
 }
 
 /// The list of finalizers, for an object that is still at this version: others have theirs in it.

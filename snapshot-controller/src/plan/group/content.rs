@@ -7,7 +7,7 @@ use super::{Decision, fail};
 use crate::model::{ContentSource, GroupContent, Policy};
 use crate::plan::complaint::Complaint;
 use crate::plan::request::{Object, patch, read};
-use crate::plan::snapshot::finalizers;
+use crate::plan::snapshot::{finalizers, unprotected};
 use crate::plan::view::{Next, Purpose, View};
 
 /// Reason of the event about a group's content that nothing will ever delete.
@@ -36,11 +36,11 @@ pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
     patch(Purpose::ContentFinalizer, content.object(), body)
 }
 
-/// It waits for the deletion of a VolumeGroupSnapshot, which may be none. With the policy to retain nothing is lost if it
-/// goes; otherwise that is said, once.
+/// The content waits for a VolumeGroupSnapshot to be deleted. If that does not exist, a retained content loses our finalizer,
+/// since its group snapshot stays; any other one waits for its owner, who gets one event.
 fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
-    let goes = content.policy == Policy::Retain;
-    if !goes && view.in_flight.is_told(&content.uid) {
+    let retained = content.policy == Policy::Retain;
+    if !retained && view.in_flight.is_told(&content.uid) {
         return Ok(Next::Done);
     }
     let key = content.group_key();
@@ -48,15 +48,13 @@ fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
     if group.is_some_and(|group| content.is_of(&group)) {
         return Ok(Next::Done);
     }
-    if goes {
-        // A cache may have an older object of the name.
+    if retained {
+        // The cached object may be an older one of the name, so the API server is asked.
         let object = Object::Group(key);
         if view.learnt(&object).is_none() {
             return Err(read(object));
         }
-        let held = content.finalizers.iter().map(|held| &**held);
-        let left = held.filter(|held| *held != GROUP_CONTENT_BOUND);
-        let body = finalizers(&content.version, left);
+        let body = unprotected(&content.version, &content.finalizers, GROUP_CONTENT_BOUND);
         return Ok(patch(Purpose::ContentFinalizer, content.object(), body));
     }
     let message = format!(
