@@ -12,7 +12,8 @@ use crate::control::{self, Groups};
 use crate::work::kinds;
 use crate::work::metrics::Metrics;
 
-const PROGRAM: Program = Program {
+/// Which program it is.
+pub const PROGRAM: Program = Program {
     name: "snapshot-controller",
     replaces: "snapshot-controller v8.7.0",
     crates: &["snapshot_controller"],

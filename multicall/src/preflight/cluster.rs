@@ -283,7 +283,7 @@ fn needed(input: &Input, workload: &super::input::Object) -> Vec<(Rule, Option<N
                 .map(|rule| (rule, None)),
         );
         let election = election::rule(&values, workload);
-        needed.extend(election.map(|rule| (rule, Some(election::lease(program.name)))));
+        needed.extend(election.map(|rule| (rule, Some(election::lease(program.lease)))));
     }
     needed
 }

@@ -38,7 +38,7 @@ pub(crate) fn check(case: &Case<'_>, remarks: &mut Vec<Remark>) {
         return;
     };
     let namespace = rule.namespace.clone().unwrap_or_default();
-    let (verbs, elsewhere) = case.account.lacks(&rule, Some(&lease(case.program.name)));
+    let (verbs, elsewhere) = case.account.lacks(&rule, Some(&lease(case.program.lease)));
     if verbs.is_empty() && elsewhere {
         remarks.push(
             Remark::new("P-14", Verdict::Unknown, format!("whether a replica can lead is unknown: no role of the account for leases in {namespace} could be seen"))
@@ -53,17 +53,10 @@ pub(crate) fn check(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// The Lease that a program elects its leader with. Whose driver it is, manifests do not say.
-pub(crate) fn lease(program: &str) -> Named {
-    let owner = match program {
-        "csi-attacher" => LeaseOwner::Attacher,
-        "csi-resizer" => LeaseOwner::Resizer,
-        "csi-snapshotter" => LeaseOwner::Snapshotter,
-        "snapshot-controller" => LeaseOwner::SnapshotController,
-        _ => LeaseOwner::Provisioner,
-    };
+/// The Lease that elects the leader of a program. Manifests do not name the driver that is in the Lease's name.
+pub(crate) fn lease(owner: LeaseOwner) -> Named {
     let whole = owner == LeaseOwner::SnapshotController;
-    // Whatever follows the dash, another letter is put behind it if nothing does.
+    // A driver's name of one letter, which is cut off again: the dash before it stays.
     let name = names::lease(owner, "d");
     let begins = if whole {
         &*name

@@ -2,9 +2,10 @@
 //!
 //! Nothing is described here: flags, gates and rules are the programs' own tables.
 
-use sidecar::controller;
+use sidecar::controller::{self, Controller as _};
 use sidecar::flags::{Exit, Spec, Values};
 use sidecar::kube::access::Rule;
+use sidecar::names::LeaseOwner;
 
 /// The environment of a container.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -49,6 +50,8 @@ type Decide = fn(&Values, Environment<'_>) -> Result<Read, Exit>;
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
+    /// Whose Lease elects its leader.
+    pub(crate) lease: LeaseOwner,
     /// The name of its image behind prefixes such as `csi-` and `external-`.
     pub(crate) stem: &'static str,
     /// As `--controllers` of csi-sidecars calls it; empty where it is none of those.
@@ -132,6 +135,7 @@ fn resizer_rules(config: &resizer::args::Config) -> Rules {
 pub(crate) static PROGRAMS: &[Program] = &[
     Program {
         name: "csi-attacher",
+        lease: attacher::run::Attacher::PROGRAM.owner,
         stem: "attacher",
         controller: "attacher",
         spec: &attacher::args::SPEC,
@@ -145,6 +149,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "csi-node-driver-registrar",
+        lease: LeaseOwner::Nobody,
         stem: "node-driver-registrar",
         controller: "node-driver-registrar",
         spec: &registrar::args::SPEC,
@@ -153,6 +158,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "csi-provisioner",
+        lease: provisioner::run::Provisioner::PROGRAM.owner,
         stem: "provisioner",
         controller: "provisioner",
         spec: &provisioner::args::SPEC,
@@ -166,6 +172,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "csi-resizer",
+        lease: resizer::run::Resizer::PROGRAM.owner,
         stem: "resizer",
         controller: "resizer",
         spec: &resizer::args::SPEC,
@@ -174,6 +181,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "csi-snapshotter",
+        lease: snapshotter::run::Snapshotter::PROGRAM.owner,
         stem: "snapshotter",
         controller: "snapshotter",
         spec: &snapshotter::args::SPEC,
@@ -189,6 +197,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "livenessprobe",
+        lease: LeaseOwner::Nobody,
         stem: "livenessprobe",
         controller: "livenessprobe",
         spec: &livenessprobe::args::SPEC,
@@ -197,6 +206,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
     },
     Program {
         name: "snapshot-controller",
+        lease: snapshot_controller::run::PROGRAM.owner,
         stem: "snapshot-controller",
         controller: "",
         spec: &snapshot_controller::args::SPEC,
