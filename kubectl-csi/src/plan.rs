@@ -3,8 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `seen` | objects by kind, and what was refused |
-//! | `shelf` | objects of a kind, and how they are found |
-//! | `index` | what each kind is found by |
+//! | `store` | the objects of a kind, and their indexes |
+//! | `index` | the keys of each kind |
 //! | `which` | which objects are looked at |
 //! | `way` | looking, being stopped, noting |
 //! | `verdict` | findings, remedies, certainty, state |
@@ -56,9 +56,9 @@ mod reach;
 mod refusal;
 mod schedule;
 mod seen;
-mod shelf;
 mod snapshot;
 mod source;
+mod store;
 mod verdict;
 mod volume;
 mod way;
@@ -72,7 +72,7 @@ use crate::model::{Kind, Ref};
 
 pub use causes::{CAUSES, title};
 pub use overview::{Found, Overview, Scope, survey};
-pub use seen::{Answer, Read, Record, Seen, Shelf, Want};
+pub use seen::{Answer, Read, Record, Seen, Store, Want};
 pub use verdict::{Certainty, Finding, Next, Remedy, State, Station, Verdict, Who};
 pub use words::{listed, nearest, span};
 

@@ -5,7 +5,7 @@ use sidecar::names;
 
 use super::controller::{Presence, Role};
 use super::pod::Consumer;
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which, one};
 use super::words::{code, has};

@@ -3,7 +3,7 @@
 
 use sidecar::names::{self, LeaseOwner};
 
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{clock, span};

@@ -7,7 +7,7 @@ use super::claim::of_claim;
 use super::controller::{Presence, Role};
 use super::index::about;
 use super::schedule::{called, users};
-use super::shelf::{By, within};
+use super::store::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{has, listed};

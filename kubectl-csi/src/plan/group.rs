@@ -1,7 +1,7 @@
 //! Group snapshots.
 
 use super::index::label;
-use super::shelf::{By, within};
+use super::store::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which};
 use super::words::{listed, span};

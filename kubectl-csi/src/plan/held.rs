@@ -2,7 +2,7 @@
 
 use super::attach::{all_of, not_detached, of, on_its_way};
 use super::pod::Consumer;
-use super::shelf::{By, within};
+use super::store::{By, within};
 use super::verdict::Finding;
 use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{clock, listed, span};

@@ -1,15 +1,15 @@
-//! What objects of each kind are looked for by.
+//! The keys under which objects of each kind are indexed.
 
 use sidecar::quantity::Quantity;
 
 use super::controller::PROGRAMS;
-use super::shelf::{By, Index, within};
+use super::store::{By, Index, within};
 use super::workload::runs;
 use crate::model::{
     Attachment, Capacity, Claim, CsiNode, Event, Lease, Pod, PodSpec, Snapshot, Volume, Workload,
 };
 
-/// Nothing: there are few of them, or they are asked for by name.
+/// No index: there are few of them, or they are asked for by name.
 pub(super) fn nothing<T>(_: &T, _: &mut Index) {}
 
 fn bytes(text: &str, unknown: i64) -> i64 {
@@ -92,14 +92,17 @@ pub(super) fn volume(volume: &Volume, index: &mut Index) {
 }
 
 /// A driver on a node.
-pub(super) fn place(driver: &str, node: &str) -> String {
+pub(super) fn driver_on_node(driver: &str, node: &str) -> String {
     within(driver, node)
 }
 
 pub(super) fn attachment(attachment: &Attachment, index: &mut Index) {
     let spec = &attachment.spec;
     index.add(By::Volume, &spec.source.persistent_volume_name);
-    index.add(By::Place, &place(&spec.attacher, &spec.node_name));
+    index.add(
+        By::DriverOnNode,
+        &driver_on_node(&spec.attacher, &spec.node_name),
+    );
     if attachment.metadata.is_leaving() || !attachment.status.attached {
         index.add(By::Busy, &spec.attacher);
     }

@@ -2,7 +2,7 @@
 
 use sidecar::names;
 
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
 use crate::model::{Claim, Driver, Kind, Lease, Ref};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::pod::of;
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Got, Step, Way, Which, many, one};
 use super::words::{has, listed, nearest, span};

@@ -216,7 +216,7 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// Objects of a kind that are late to go, or for which `is_stuck` says so.
     fn add<T: Record>(&mut self, is_stuck: impl Fn(&T) -> bool) {
-        for object in T::shelf(self.seen).list(None) {
+        for object in T::store(self.seen).list(None) {
             let meta = object.meta();
             let inside = self.namespace.is_none_or(|own| meta.namespace == *own);
             if inside && (delete_is_late(meta, self.now) || is_stuck(object)) {

@@ -1,7 +1,7 @@
 //! What a driver answers to csi-provisioner, as its events tell it.
 
 use super::journal;
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Step, Way};
 use super::words::{code, has};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::index::place;
+use super::index::driver_on_node;
 use super::pod::{Consumer, of};
-use super::shelf::{By, within};
+use super::store::{By, within};
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many, one};
 use super::words::{has, listed, span};
@@ -237,8 +237,8 @@ fn count(
             let Some(limit) = entry.and_then(|room| room.count) else {
                 continue;
             };
-            let place = place(driver, &node.metadata.name);
-            let there = way.count::<Attachment>(By::Place, &place)?.all;
+            let key = driver_on_node(driver, &node.metadata.name);
+            let there = way.count::<Attachment>(By::DriverOnNode, &key)?.all;
             let mut more = need.unmade;
             for volume in &need.volumes {
                 let own = way.by::<Attachment>(&Which::all(), By::Volume, volume)?;

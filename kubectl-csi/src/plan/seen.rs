@@ -13,8 +13,8 @@ use crate::model::{
 };
 
 use super::index::{self, nothing};
-use super::shelf::Index;
-pub use super::shelf::Shelf;
+use super::store::Index;
+pub use super::store::Store;
 
 /// Something to look at: one object, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +54,12 @@ pub trait Record: serde::de::DeserializeOwned + Sized {
     fn latest(&self) -> Option<Timestamp>;
     /// The kind of these objects.
     const KIND: Kind;
-    /// What an object can be found by.
+    /// Adds the keys of an object to the indexes.
     const KEYS: fn(&Self, &mut Index);
     /// Where it is kept.
-    fn shelf(seen: &Seen) -> &Shelf<Self>;
+    fn store(seen: &Seen) -> &Store<Self>;
     /// Where it is put.
-    fn shelf_mut(seen: &mut Seen) -> &mut Shelf<Self>;
+    fn store_mut(seen: &mut Seen) -> &mut Store<Self>;
 }
 
 macro_rules! shelves {
@@ -67,7 +67,7 @@ macro_rules! shelves {
         /// What was seen.
         #[derive(Clone, Debug, Default)]
         pub struct Seen {
-            $($field: Shelf<$record>,)*
+            $($field: Store<$record>,)*
             answers: BTreeMap<Want, Answer>,
             /// Whether a workload says the name of a driver.
             mentioned: RefCell<BTreeMap<String, bool>>,
@@ -91,11 +91,11 @@ macro_rules! shelves {
             const KIND: Kind = Kind::$kind;
             const KEYS: fn(&Self, &mut Index) = $keys;
 
-            fn shelf(seen: &Seen) -> &Shelf<Self> {
+            fn store(seen: &Seen) -> &Store<Self> {
                 &seen.$field
             }
 
-            fn shelf_mut(seen: &mut Seen) -> &mut Shelf<Self> {
+            fn store_mut(seen: &mut Seen) -> &mut Store<Self> {
                 &mut seen.$field
             }
 
@@ -287,7 +287,7 @@ impl Seen {
         }
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         self.mentioned.take();
-        T::shelf_mut(self).insert(&namespace, &name, object);
+        T::store_mut(self).insert(&namespace, &name, object);
     }
 
     /// Whether a workload says the name of a driver, which is found out once.

@@ -6,7 +6,7 @@ use super::controller::{Presence, Role};
 use super::delete::without_finalizer;
 use super::index::about;
 use super::seen::Record;
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{has, listed, nearest, span};

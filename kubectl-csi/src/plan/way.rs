@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::index;
 use super::seen::{Answer, Record, Seen, Want};
-use super::shelf::By;
+use super::store::By;
 use super::verdict::{Finding, Station, Verdict};
 pub(super) use super::which::{Counted, Got, Listed, Which, events_of, many, one};
 use crate::model::{Event, Kind, Ref};
@@ -96,7 +96,7 @@ impl<'a> Way<'a> {
     /// # Errors
     /// It was not looked at yet.
     pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Got<'a, T>> {
-        if let Some(object) = T::shelf(self.seen).get(namespace, name) {
+        if let Some(object) = T::store(self.seen).get(namespace, name) {
             return Ok(Got::Found(object));
         }
         let want = one(&Ref::new(T::KIND, namespace, name));
@@ -147,7 +147,7 @@ impl<'a> Way<'a> {
     /// It was not looked at yet.
     pub(super) fn list<T: Record>(&mut self, which: &Which) -> Step<Listed<'a, T>> {
         let whole = self.is_whole::<T>(which)?;
-        let all = T::shelf(self.seen).list(which.namespace.as_deref());
+        let all = T::store(self.seen).list(which.namespace.as_deref());
         let items = all.filter(|object| which.fits(*object)).collect();
         Ok(Listed { items, whole })
     }
@@ -163,7 +163,7 @@ impl<'a> Way<'a> {
         key: &str,
     ) -> Step<Listed<'a, T>> {
         let whole = self.is_whole::<T>(which)?;
-        let (all, _) = T::shelf(self.seen).by(T::KEYS, by, key);
+        let (all, _) = T::store(self.seen).by(T::KEYS, by, key);
         let items = all.filter(|object| which.fits(*object)).collect();
         Ok(Listed { items, whole })
     }
@@ -174,7 +174,7 @@ impl<'a> Way<'a> {
     /// They were not looked at yet.
     pub(super) fn count<T: Record>(&mut self, by: By, key: &str) -> Step<Counted> {
         let whole = self.is_whole::<T>(&Which::all())?;
-        let (_, all) = T::shelf(self.seen).by(T::KEYS, by, key);
+        let (_, all) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(Counted { all, whole })
     }
 
@@ -184,7 +184,7 @@ impl<'a> Way<'a> {
     /// They were not looked at yet.
     pub(super) fn largest<T: Record>(&mut self, group: &str) -> Step<Listed<'a, T>> {
         let whole = self.is_whole::<T>(&Which::all())?;
-        let items = T::shelf(self.seen).largest(T::KEYS, group).collect();
+        let items = T::store(self.seen).largest(T::KEYS, group).collect();
         Ok(Listed { items, whole })
     }
 
@@ -194,7 +194,7 @@ impl<'a> Way<'a> {
     /// They were not looked at yet.
     pub(super) fn first<T: Record>(&mut self, by: By, key: &str, most: usize) -> Step<Vec<&'a T>> {
         self.is_whole::<T>(&Which::all())?;
-        let (all, _) = T::shelf(self.seen).by(T::KEYS, by, key);
+        let (all, _) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(all.take(most).collect())
     }
 

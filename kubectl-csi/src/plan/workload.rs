@@ -7,7 +7,7 @@ use sidecar::names;
 
 use super::controller::{Presence, Role, TOGETHER};
 use super::seen::Record;
-use super::shelf::By;
+use super::store::By;
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
 use super::words::has;
@@ -56,9 +56,9 @@ pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let seen = way.seen;
     let names = |one: &Workload| names_driver(&one.spec.template.spec, driver);
     let is_mentioned = || {
-        Deployment::shelf(seen).list(None).any(|one| names(&one.0))
-            || StatefulSet::shelf(seen).list(None).any(|one| names(&one.0))
-            || DaemonSet::shelf(seen).list(None).any(|one| names(&one.0))
+        Deployment::store(seen).list(None).any(|one| names(&one.0))
+            || StatefulSet::store(seen).list(None).any(|one| names(&one.0))
+            || DaemonSet::store(seen).list(None).any(|one| names(&one.0))
     };
     Ok(!whole || seen.is_mentioned(driver, is_mentioned))
 }

@@ -228,7 +228,7 @@ mod tests {
         let path = folder.path().join("dump");
         std::fs::write(&path, text).unwrap();
         let (seen, unreadable) = read(&path).unwrap();
-        let pods = Pod::shelf(&seen).list(None);
+        let pods = Pod::store(&seen).list(None);
         let names = pods.map(|pod| pod.metadata.name.to_string());
         (names.collect(), unreadable)
     }
@@ -289,6 +289,6 @@ mod tests {
         std::fs::write(inner.join("log.txt"), "{").unwrap();
         std::fs::write(inner.join("broken.json"), "{").unwrap();
         let (seen, unreadable) = read(folder.path()).unwrap();
-        assert_eq!((Pod::shelf(&seen).len(), unreadable), (1, 1));
+        assert_eq!((Pod::store(&seen).len(), unreadable), (1, 1));
     }
 }

@@ -1,7 +1,7 @@
-//! Objects of a kind by namespace and name, and by what decisions look for them by.
+//! The objects of a kind, by namespace and name and by indexes.
 //!
-//! Everything that is stuck is told object by object. A decision that went through all objects of a kind each time would take hours
-//! where there are 50,000 of them: it takes them out of an index instead, which is built once for what was seen.
+//! `why` explains each stuck object by itself. With 50,000 objects of a kind, going over all of them for each would take
+//! hours: an index is built once and gives the few that matter.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Namespace and name.
 type Key = (Box<str>, Box<str>);
 
-/// What objects are looked for by. In front of names of objects with a namespace there is that namespace: [`within`].
+/// The index. Names of namespaced objects have their namespace in front: [`within`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum By {
     /// Events: kind and name of what they are about. Snapshots: the claim they are taken of. Claims: what they are filled from.
@@ -25,7 +25,7 @@ pub(super) enum By {
     /// Attachments: the volume.
     Volume,
     /// Attachments: driver and node.
-    Place,
+    DriverOnNode,
     /// Attachments that are not as they are to be: the driver.
     Busy,
     /// CSINodes: the drivers on it.
@@ -50,7 +50,7 @@ pub(super) fn within(namespace: &str, name: &str) -> String {
 /// A size and the object that has it.
 type Largest = (i64, u32);
 
-/// What an object can be found by.
+/// The indexes of a kind.
 #[derive(Debug, Default)]
 pub struct Index {
     by: HashMap<By, HashMap<Box<str>, Vec<u32>>>,
@@ -61,7 +61,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The object can be found by this.
+    /// Adds the object to an index under this key.
     pub(super) fn add(&mut self, by: By, key: &str) {
         let keys = self.by.entry(by).or_default();
         let slots = match keys.get_mut(key) {
@@ -86,18 +86,18 @@ impl Index {
 
 /// Objects of a kind.
 #[derive(Debug)]
-pub struct Shelf<T> {
-    places: BTreeMap<Key, u32>,
+pub struct Store<T> {
+    slots: BTreeMap<Key, u32>,
     objects: Vec<T>,
     index: OnceCell<Index>,
     /// How many objects decisions went over, those of the index included.
     visited: Cell<usize>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
-            places: BTreeMap::new(),
+            slots: BTreeMap::new(),
             objects: Vec::new(),
             index: OnceCell::new(),
             visited: Cell::new(0),
@@ -105,23 +105,23 @@ impl<T> Default for Shelf<T> {
     }
 }
 
-impl<T: Clone> Clone for Shelf<T> {
+impl<T: Clone> Clone for Store<T> {
     fn clone(&self) -> Self {
         Self {
-            places: self.places.clone(),
+            slots: self.slots.clone(),
             objects: self.objects.clone(),
             ..Self::default()
         }
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> Store<T> {
     /// Puts an object there, in the place of the one of the same name.
     pub(super) fn insert(&mut self, namespace: &str, name: &str, object: T) {
         self.index.take();
         let next = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
-        let place = self.places.entry((namespace.into(), name.into()));
-        let slot = *place.or_insert(next);
+        let entry = self.slots.entry((namespace.into(), name.into()));
+        let slot = *entry.or_insert(next);
         match self.objects.get_mut(slot as usize) {
             Some(old) => *old = object,
             None => self.objects.push(object),
@@ -135,14 +135,14 @@ impl<T> Shelf<T> {
 
     /// One object.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
-        let slot = self.places.get(&(namespace.into(), name.into()))?;
+        let slot = self.slots.get(&(namespace.into(), name.into()))?;
         self.objects.get(*slot as usize)
     }
 
     /// All of them, or those of a namespace, in the order of their names.
     pub fn list(&self, namespace: Option<&str>) -> impl Iterator<Item = &T> {
         let first: Key = (namespace.unwrap_or_default().into(), "".into());
-        let range = self.places.range(first..);
+        let range = self.slots.range(first..);
         let own = range.take_while(move |((own, _), _)| namespace.is_none_or(|one| **own == *one));
         own.filter_map(|(_, slot)| self.at(*slot))
     }
@@ -165,7 +165,7 @@ impl<T> Shelf<T> {
     fn index(&self, keys: fn(&T, &mut Index)) -> &Index {
         self.index.get_or_init(|| {
             let mut index = Index::default();
-            for slot in self.places.values() {
+            for slot in self.slots.values() {
                 if let Some(object) = self.at(*slot) {
                     index.slot = *slot;
                     keys(object, &mut index);
