@@ -133,6 +133,11 @@ fn series(text: &str) -> BTreeSet<String> {
             .filter(|label| !(family.starts_with("leader_election") && label.starts_with("name=")))
             // Each stage has an API server of its own.
             .filter(|label| !(family.starts_with("rest_client") && label.starts_with("host=")))
+            // O-67: one build, which stands for all of them.
+            .filter(|label| {
+                let names = ["program=", "replaces="].iter();
+                !(family == "csi_sidecar_build_info" && { names }.any(|it| label.starts_with(it)))
+            })
             .collect();
         labels.sort_unstable();
         format!("{family}{labels:?}")

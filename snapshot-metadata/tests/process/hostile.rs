@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-use crate::stage::{Stage, collected, config, get, get_snapshots, request, secured, until};
+use crate::stage::{HERE, Stage, collected, config, get, get_snapshots, request, secured, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -69,13 +69,16 @@ async fn connections_that_say_nothing() {
     }
     // Health is answered all the while, and clients are once those were given up.
     assert_eq!(get(&running.http, "/health").await.0, 200);
+    let mut client = None;
     until("a client's turn", async || {
-        let config = config(&stage.pair.der, &[b"h2"]);
-        let secured = secured(&running.address, config);
-        matches!(tokio::time::timeout(SECOND, secured).await, Ok(Ok(_)))
+        let connected = tokio::time::timeout(SECOND, running.connected(HERE)).await;
+        client = connected.ok().and_then(Result::ok);
+        client.is_some()
     })
     .await;
-    assert!(running.allocated(request()).await.1.is_ok());
+    // The next connection may have to wait for its turn again.
+    let answer = client.unwrap().get_metadata_allocated(request()).await;
+    assert!(collected(answer).await.1.is_ok());
     running.process.must_run();
 }
 

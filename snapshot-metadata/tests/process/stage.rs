@@ -41,7 +41,7 @@ pub(crate) const CLASSES: &str = "volumesnapshotclasses";
 pub(crate) const SERVING: &str = "Serving snapshot metadata";
 
 /// Where clients are, if nothing is said.
-const HERE: [u8; 4] = [127, 0, 0, 1];
+pub(crate) const HERE: [u8; 4] = [127, 0, 0, 1];
 
 /// Ranges of each message, by offset and size.
 pub(crate) type Messages = Vec<Vec<(i64, i64)>>;
@@ -252,8 +252,16 @@ impl Running {
 
     /// The same at this address.
     pub(crate) async fn client_at(&self, from: [u8; 4]) -> SnapshotMetadataClient<Channel> {
-        let channel = channel(&self.address, &self.trusted, from).await.unwrap();
-        SnapshotMetadataClient::new(channel).max_decoding_message_size(4 << 20)
+        self.connected(from).await.unwrap()
+    }
+
+    /// The same, if the program takes the connection.
+    pub(crate) async fn connected(
+        &self,
+        from: [u8; 4],
+    ) -> Result<SnapshotMetadataClient<Channel>, tonic::transport::Error> {
+        let channel = channel(&self.address, &self.trusted, from).await?;
+        Ok(SnapshotMetadataClient::new(channel).max_decoding_message_size(4 << 20))
     }
 
     pub(crate) async fn health(&self) -> i32 {
