@@ -1,4 +1,4 @@
-//! What [`build`](src/build.rs) says of the compiler.
+//! Passes the compiler's version and the target to [`build`](src/build.rs).
 
 use std::env;
 use std::process::Command;

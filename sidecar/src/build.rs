@@ -1,5 +1,5 @@
-//! Which build of which program this is. `--version`, the first log line, the `User-Agent` and
-//! `csi_sidecar_build_info` say the same.
+//! The build of the program. `--version`, the first log line, the `User-Agent` and `csi_sidecar_build_info` show the same
+//! version.
 
 use prometheus::{IntGauge, Opts};
 

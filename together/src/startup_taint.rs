@@ -1,6 +1,6 @@
 //! Removes the start-up taint from the Node, after each confirmation of the registration.
 //!
-//! What is to be done is decided in [`plan::startup_taint`](crate::plan::startup_taint).
+//! [`plan::startup_taint`](crate::plan::startup_taint) decides.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -20,15 +20,15 @@ use crate::plan::startup_taint::{Course, Look, Removal, Step, Wanted, next};
 
 const CONTROLLER: &str = "node-driver-registrar";
 
-/// Where the Node's name is, in the order of preference.
+/// Variables with the Node's name, in the order of preference.
 const VARIABLES: [&str; 3] = ["NODE_NAME", "KUBE_NODE_NAME", "CSI_NODE_NAME"];
 
-/// What helps where the API server refuses.
+/// The rules that a 403 lacks.
 const RULES: &str = "the ClusterRole of this pod's service account needs the rules \
                      {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"get\", \"patch\"]} and \
                      {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], verbs: [\"get\"]}";
 
-/// What `--remove-taint` asks for.
+/// `--remove-taint`.
 #[derive(Debug)]
 pub(crate) struct StartupTaint {
     wanted: Vec<Wanted>,
@@ -73,7 +73,7 @@ impl Metrics {
 }
 
 impl StartupTaint {
-    /// What the flags ask for; `None` without `--remove-taint`. `variable` is one of the environment.
+    /// Reads the flags; `None` without `--remove-taint`. `variable` reads a variable of the environment.
     ///
     /// # Errors
     /// Exit code 1 and a line that names the flag.
@@ -113,7 +113,7 @@ impl StartupTaint {
                 biased;
                 changed = progress.wait_for(|now| now.confirmed != confirmed) => {
                     if changed.is_err() {
-                        // Nothing will be confirmed any more.
+                        // The registrar has ended.
                         return pending().await;
                     }
                 }
@@ -149,7 +149,7 @@ impl StartupTaint {
                     (look, Some((explain(&failure), is_error)))
                 }
             };
-            // Each reason once, until there is none or another one.
+            // A reason is logged when it differs from that of the last look.
             if let Some((reason, is_error)) = hindrance.as_ref().filter(|_| hindrance != last) {
                 let node = self.node.as_str();
                 let text = "The start-up taint is not removed";
@@ -223,7 +223,7 @@ impl StartupTaint {
     }
 }
 
-/// What one look came to.
+/// The result of one look.
 enum Seen {
     Nothing,
     Removed(Removal),
@@ -244,14 +244,13 @@ fn read(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<(Vec<Wanted>, String)>, String> {
     let flag = |text: &str| format!("--node-driver-registrar-remove-taint={text}");
-    let mut wanted = Vec::new();
-    for text in config.remove_taint.iter().filter(|text| !text.is_empty()) {
-        let one = Wanted::parse(text).map_err(|problem| format!("{}: {problem}", flag(text)))?;
-        wanted.push(one);
-    }
-    let Some(first) = config.remove_taint.iter().find(|text| !text.is_empty()) else {
+    let texts = config.remove_taint.iter().filter(|text| !text.is_empty());
+    let Some(first) = texts.clone().next().map(|text| flag(text)) else {
         return Ok(None);
     };
+    let wanted = texts
+        .map(|text| Wanted::parse(text).map_err(|problem| format!("{}: {problem}", flag(text))));
+    let wanted = wanted.collect::<Result<_, _>>()?;
     let of_pod = || {
         let mut variables = VARIABLES.iter().filter_map(|name| variable(name));
         variables.find(|name| !name.is_empty())
@@ -259,14 +258,12 @@ fn read(
     let given = Some(config.node_name.clone()).filter(|name| !name.is_empty());
     let node = given.or_else(of_pod).ok_or_else(|| {
         format!(
-            "{}: the name of the Node is missing: set --node-driver-registrar-node-name or the environment \
-             variable NODE_NAME, from the field spec.nodeName of the pod",
-            flag(first)
+            "{first}: the name of the Node is missing: set --node-driver-registrar-node-name or the environment \
+             variable NODE_NAME, from the field spec.nodeName of the pod"
         )
     })?;
     if !is_subdomain(&node) {
-        let flag = flag(first);
-        return Err(format!("{flag}: {node:?} is not the name of a Node"));
+        return Err(format!("{first}: {node:?} is not the name of a Node"));
     }
     Ok(Some((wanted, node)))
 }

@@ -204,7 +204,7 @@ mountPath: /registration
 {{- include "csi-sidecars.single" (list . "registrar") -}}
 {{- $it := .Values.registrar -}}
 {{- $taint := not (empty (include "csi-sidecars.startupTaint" .)) -}}
-{{- /* Who removes a taint is a client of the API server, which csi-node-driver-registrar is not. */}}
+{{- /* Removing a taint takes a client of the API server: csi-node-sidecars has one, csi-node-driver-registrar has none. */}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "name" "csi-node-driver-registrar" "program" (ternary "csi-node-sidecars" "csi-node-driver-registrar" $taint)
   "flags" (ternary "csi-sidecars.flags.registrarTogether" "csi-sidecars.flags.registrar" $taint) "portName" "registrar" "place" "node" "api" $taint
   "probe" (ternary "/healthz" "" (not (empty $it.port))) "ready" (ternary "/registration" "" (and $it.readiness (not (empty $it.port))))

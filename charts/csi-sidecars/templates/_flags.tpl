@@ -196,7 +196,7 @@
 ) }}
 {{- end -}}
 
-{{/* The same for the program that has more than the registrar. */}}
+{{/* The same for csi-node-sidecars, which contains the registrar. */}}
 {{- define "csi-sidecars.flags.registrarTogether" -}}
 {{- include "csi-sidecars.flags" (list (list "controllers" "node-driver-registrar")) }}
 {{- include "csi-sidecars.flags.registrar" . }}

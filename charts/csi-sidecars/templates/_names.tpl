@@ -59,14 +59,14 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end -}}
 
-{{/* The key of the start-up taint that is removed from nodes, or nothing; of the scope of a kind of pod. */}}
+{{/* The key of the start-up taint that the pods of this scope remove; empty if they remove none. */}}
 {{- define "csi-sidecars.startupTaint" -}}
 {{- if and .Values.node.startupTaint.enabled .Values.registrar.enabled -}}
 {{- default (printf "%s/agent-not-ready" .Values.driver.name) .Values.node.startupTaint.key -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Those of all pools, as a JSON list. */}}
+{{/* The keys of the start-up taints of all pools, as a JSON list. */}}
 {{- define "csi-sidecars.startupTaints" -}}
 {{- $keys := list -}}
 {{- range $pool := default (list dict) .Values.node.pools -}}

@@ -127,7 +127,7 @@
 {{- $api = or $api (has $name $chosen) -}}
 {{- end -}}
 {{- $taint := and (has "registrar" $chosen) (not (empty (include "csi-sidecars.startupTaint" $root))) -}}
-{{- /* The program of nodes has no client for controllers in it; the image of all programs serves there too. */}}
+{{- /* The image of all programs serves here, too: csi-node-sidecars contains no controllers. */}}
 {{- $name := ternary "csi-sidecars" "csi-node-sidecars" $api -}}
 {{- $section := ternary $values.together $values.togetherOnNodes $api -}}
 {{- $sidecar := set (deepCopy $section) "port" $values.livenessprobe.port -}}

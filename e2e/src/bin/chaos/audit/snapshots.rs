@@ -77,8 +77,8 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
     found
 }
 
-/// Whether somebody removed the finalizers of its VolumeSnapshot, which was gone before they were there again. The content of
-/// a snapshot that is not to stay says so and waits: its VolumeSnapshot may be in the cluster that it was copied from.
+/// Whether the VolumeSnapshot was deleted without its finalizers, which somebody had removed. snapshot-controller then leaves a
+/// content with the policy Delete to its owner: the manifest may come from another cluster, where the VolumeSnapshot lives on.
 fn waits_for_people(state: &State, content: &Content) -> bool {
     let (handle, name) = (content.handle.clone(), content.taken_as());
     let freed = { handle.into_iter().chain(name) }.any(|it| state.known.free.contains(&it));
