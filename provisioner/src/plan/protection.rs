@@ -91,7 +91,9 @@ fn precedes_deletion(claim: &Claim, source: &Claim) -> bool {
 #[must_use]
 pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
     let pending = |claim: &Claim| claim.phase == ClaimPhase::Pending;
-    (pending(before) && !after.is_some_and(pending)).then(|| clone_source(before))?
+    // Another one of the name may be filled from another source.
+    let same = after.filter(|after| after.uid == before.uid);
+    (pending(before) && !same.is_some_and(pending)).then(|| clone_source(before))?
 }
 
 /// Name of the PersistentVolume that is made for the claim; `None` for a claim of another driver.
@@ -336,6 +338,15 @@ mod tests {
         );
         assert_eq!(freed_source(&pending, None), place);
         assert_eq!(freed_source(&pending, Some(&pending)), None);
+        let another = Claim {
+            uid: "another".into(),
+            ..pending.clone()
+        };
+        assert_eq!(
+            freed_source(&pending, Some(&another)),
+            place,
+            "another one of the name is there"
+        );
         assert_eq!(freed_source(&clone("ns1", "c1", Bound), None), None);
         assert_eq!(freed_source(&claim("ns1", "c1", Pending), None), None);
     }

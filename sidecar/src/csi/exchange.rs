@@ -10,7 +10,8 @@ use crate::error::Chain;
 
 /// Largest message accepted, as in Go's gRPC.
 const LARGEST: usize = 4 << 20;
-/// Largest list of all volumes: a driver without pages answers with as many as it has, some 200 bytes for each.
+/// Largest list of all volumes or snapshots: a driver without pages answers with as many as it has, some 200 bytes
+/// for each, and one without filters does so when it is asked about one.
 pub const LARGEST_LIST: usize = 32 << 20;
 /// A gRPC message starts with a compression flag and a length.
 const PREFIX: usize = 5;
@@ -31,10 +32,9 @@ impl Answer {
 
 /// The largest message that is accepted as answer of a method.
 pub(super) fn largest(path: &str) -> usize {
-    if path == "/csi.v1.Controller/ListVolumes" {
-        LARGEST_LIST
-    } else {
-        LARGEST
+    match path {
+        "/csi.v1.Controller/ListVolumes" | "/csi.v1.Controller/ListSnapshots" => LARGEST_LIST,
+        _ => LARGEST,
     }
 }
 

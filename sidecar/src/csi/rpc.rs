@@ -5,7 +5,7 @@ use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::group_controller_client::GroupControllerClient;
 use tonic::{Request, Response, Status};
 
-use super::Channel;
+use super::{Channel, LARGEST_LIST};
 
 /// The request of a call that controllers make.
 pub trait Rpc: Clone + Send + Sync + 'static {
@@ -28,7 +28,10 @@ macro_rules! rpcs {
                 channel: Channel,
                 request: Request<Self>,
             ) -> Result<Response<Self::Response>, Status> {
-                $client::new(channel).$method(request).await
+                // The channel knows the limit of each method.
+                let client = $client::new(channel);
+                let mut client = client.max_decoding_message_size(LARGEST_LIST);
+                client.$method(request).await
             }
         }
     )*};

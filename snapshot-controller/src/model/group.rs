@@ -1,5 +1,6 @@
 //! VolumeGroupSnapshot, its content and its class.
 
+use jiff::Timestamp;
 use sidecar::snapshot::{GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND};
 
 use super::{Class, ContentSource, Failure, List, Policy, SnapshotRef, Text, key};
@@ -61,10 +62,14 @@ pub struct GroupContent {
     pub uid: Text,
     /// `metadata.resourceVersion`, as it came.
     pub version: Text,
+    /// `metadata.creationTimestamp`
+    pub created: Option<Timestamp>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `metadata.finalizers`
     pub finalizers: List,
+    /// Whether it has the annotation [`GROUP_BEING_CREATED`](sidecar::snapshot::GROUP_BEING_CREATED).
+    pub being_created: bool,
     /// Whether it has the annotation [`GROUP_BEING_DELETED`](sidecar::snapshot::GROUP_BEING_DELETED).
     pub being_deleted: bool,
     /// `spec.volumeGroupSnapshotRef`

@@ -20,7 +20,9 @@ use super::informers::Informers;
 use super::operation::{Operations, State};
 use super::request::{Object, Reply, Request};
 use super::settled::{content_is_settled, is_settled};
+use super::silent::Untouched;
 
+use attempt::Subject;
 use observe::wake_named;
 
 pub use attempt::Attempt;
@@ -132,9 +134,16 @@ impl Reactor for Controller {
     ) -> (Verdict<Failed>, News) {
         let mut due = News::default();
         let silent = &mut self.in_flight.silent;
-        let (verdict, notices) = attempt.end(|snapshot| {
-            let content = attempt::content(snapshot, informers)?;
-            silent.look(snapshot, &content, now.timestamp)
+        let (verdict, notices) = attempt.end(|subject| match subject {
+            Subject::Snapshot(of) => {
+                let content = attempt::content(of, informers)?;
+                silent.look(&of.uid, Untouched::of(of, &content), now.timestamp)
+            }
+            Subject::Group(of) => {
+                let content = attempt::content_of_group(of, informers)?;
+                silent.look(&of.uid, Untouched::of_group(of, &content), now.timestamp)
+            }
+            Subject::Content(_) | Subject::GroupContent(_) => None,
         });
         due.notices = notices;
         let in_flight = self.operations.len();

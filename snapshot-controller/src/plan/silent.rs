@@ -1,7 +1,7 @@
 //! Whether no sidecar answers: a content that nobody begins with, for minutes.
 //!
-//! Nothing else would tell: there is no driver of that name, its sidecar does not run, or it leaves the
-//! content to another node's.
+//! Nothing else would tell: there is no driver of that name, its sidecar does not run or does not serve
+//! groups, or it leaves the content to another node's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::complaint::Complaint;
-use crate::model::{Content, Snapshot, Text};
+use crate::model::{Content, Group, GroupContent, Snapshot, Text};
 
 /// So long a content may be without any sign of a sidecar.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// So long it is not said again.
 const PAUSE: Duration = Duration::from_hours(1);
 
-/// When it was said last, by UID of the VolumeSnapshot.
+/// When it was said last, by UID of the VolumeSnapshot or VolumeGroupSnapshot.
 #[derive(Debug, Default)]
 pub struct Silent(HashMap<Text, Timestamp>);
 
@@ -29,18 +29,66 @@ pub struct Silence {
     pub again: Duration,
 }
 
-impl Silent {
-    /// What is to be done, `None` if somebody has begun.
-    pub fn look(&mut self, of: &Snapshot, content: &Content, now: Timestamp) -> Option<Silence> {
+/// A content that no sidecar has begun with.
+#[derive(Debug)]
+pub struct Untouched<'a> {
+    created: Timestamp,
+    reason: &'static str,
+    kind: &'static str,
+    name: &'a Text,
+    driver: &'a Text,
+    check: &'static str,
+}
+
+impl<'a> Untouched<'a> {
+    /// The content of this VolumeSnapshot, if it waits for a sidecar; a member's waits for its group.
+    #[must_use]
+    pub fn of(of: &Snapshot, content: &'a Content) -> Option<Self> {
         let begun = content.being_created || content.status.is_some();
         let ends = of.deleting || content.deleting || content.being_deleted;
-        if begun || ends || !content.is_of(of) || of.is_member() {
-            self.forget(&of.uid);
+        let waits = !begun && !ends && content.is_of(of) && !of.is_member();
+        Some(Self {
+            created: content.created.filter(|_| waits)?,
+            reason: "SnapshotNotHandled",
+            kind: "VolumeSnapshotContent",
+            name: &content.name,
+            driver: &content.driver,
+            check: "",
+        })
+    }
+
+    /// The content of this VolumeGroupSnapshot, if it waits for a sidecar.
+    #[must_use]
+    pub fn of_group(of: &Group, content: &'a GroupContent) -> Option<Self> {
+        let begun = content.being_created || content.status.is_some();
+        let ends = of.deleting || content.deleting || content.being_deleted;
+        let waits = !begun && !ends && content.is_of(of);
+        Some(Self {
+            created: content.created.filter(|_| waits)?,
+            reason: "GroupSnapshotNotHandled",
+            kind: "VolumeGroupSnapshotContent",
+            name: &content.name,
+            driver: &content.driver,
+            check: ", has --feature-gates=CSIVolumeGroupSnapshot=true",
+        })
+    }
+}
+
+impl Silent {
+    /// What is to be done for the object with this UID, `None` if somebody has begun.
+    pub fn look(
+        &mut self,
+        uid: &Text,
+        content: Option<Untouched<'_>>,
+        now: Timestamp,
+    ) -> Option<Silence> {
+        let Some(content) = content else {
+            self.forget(uid);
             return None;
-        }
-        let since = Duration::try_from(now.duration_since(content.created?));
+        };
+        let since = Duration::try_from(now.duration_since(content.created));
         let left = PATIENCE.saturating_sub(since.unwrap_or_default());
-        let last = self.0.get(&of.uid).map(|last| now.duration_since(*last));
+        let last = self.0.get(uid).map(|last| now.duration_since(*last));
         let last = last.map(|last| Duration::try_from(last).unwrap_or_default());
         let left = left.max(last.map_or(Duration::ZERO, |last| PAUSE.saturating_sub(last)));
         if !left.is_zero() {
@@ -49,18 +97,25 @@ impl Silent {
                 again: left,
             });
         }
-        self.0.insert(of.uid.clone(), now);
-        let (name, driver) = (&content.name, &content.driver);
+        self.0.insert(uid.clone(), now);
+        let Untouched {
+            reason,
+            kind,
+            name,
+            driver,
+            check,
+            ..
+        } = content;
         let message = format!(
-            "No csi-snapshotter has started on VolumeSnapshotContent {name} for five minutes: check that the csi-snapshotter of driver {driver} runs and has its permissions"
+            "No csi-snapshotter has started on {kind} {name} for five minutes: check that the csi-snapshotter of driver {driver} runs{check} and has its permissions"
         );
         Some(Silence {
-            told: Some(Complaint::event("SnapshotNotHandled", message)),
+            told: Some(Complaint::event(reason, message)),
             again: PAUSE,
         })
     }
 
-    /// The VolumeSnapshot with this UID is gone.
+    /// The object with this UID is gone.
     pub fn forget(&mut self, uid: &Text) {
         self.0.remove(uid);
     }

@@ -1,6 +1,9 @@
 //! Section 10.4: snapshots that were there before.
 
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{ListSnapshotsResponse, Snapshot};
 use serde_json::json;
+use sidecar_testkit::CallFault;
 use sidecar_testkit::driver::ControllerRpc;
 
 use super::stage::{LIST, QUICK, Stage, class, pre_provisioned, secret};
@@ -100,4 +103,31 @@ async fn s_77_s_79_s_80_class_secret_and_what_is_not_there() {
     stage.has_snap_9();
     stage.until_ready("pp").await;
     assert!(stage.content_named("pp")["status"]["error"].is_null());
+}
+
+/// B-10 of the findings, for snapshots: the driver filters nothing and has no pages.
+#[tokio::test]
+async fn a_list_of_more_than_4_mib_is_read_too() {
+    let stage = Stage::new().await;
+    stage.has_snap_9();
+    let entry = |id: &str| Entry {
+        snapshot: Some(Snapshot {
+            snapshot_id: id.into(),
+            source_volume_id: "vol-1".into(),
+            ready_to_use: true,
+            ..Snapshot::default()
+        }),
+    };
+    let mut entries = vec![entry(&"x".repeat(5 << 20)), entry("snap-9")];
+    entries[1].snapshot.as_mut().unwrap().size_bytes = 7;
+    let answer = ListSnapshotsResponse {
+        entries,
+        ..ListSnapshotsResponse::default()
+    };
+    stage.driver.fault(CallFault::on(LIST).answer(answer));
+    stage.api.insert(pre_provisioned());
+    let _program = stage.started(&[]).await;
+    stage.until_ready("pp").await;
+    assert_eq!(stage.content_named("pp")["status"]["restoreSize"], 7);
+    assert_eq!(stage.calls(LIST), 1);
 }

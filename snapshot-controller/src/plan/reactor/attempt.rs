@@ -72,16 +72,15 @@ impl Attempt {
         }
     }
 
-    /// `look` says whether a VolumeSnapshot with which all is done waits in vain.
+    /// `look` says whether an object with which all is done waits in vain for a sidecar.
     pub(super) fn end(
         mut self,
-        look: impl FnOnce(&Snapshot) -> Option<Silence>,
+        look: impl FnOnce(&Subject) -> Option<Silence>,
     ) -> (Verdict<Failed>, Vec<Notice>) {
-        if let (Some(Over::Done), Some(Subject::Snapshot(of))) = (&self.over, &self.subject)
-            && let Some(Silence { told, again }) = look(of)
+        if let (Some(Over::Done), Some(subject)) = (&self.over, &self.subject)
+            && let Some(Silence { told, again }) = look(subject)
         {
-            let subject = Subject::Snapshot(Arc::clone(of));
-            let events = told.map(|told| outcome::events(&subject, &told));
+            let events = told.map(|told| outcome::events(subject, &told));
             self.notices.extend(events.into_iter().flatten());
             let verdict = Verdict::After {
                 delay: again,
@@ -283,14 +282,22 @@ pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Tex
     driver.or_else(|| class().map(|class| class.driver.clone()))
 }
 
-/// The driver that has the snapshots of a VolumeGroupSnapshot, as far as that is known.
-pub(super) fn driver_of_group(group: &Group, informers: Informed<'_>) -> Option<Text> {
-    let content = match (group.bound(), &group.source) {
+/// The content that a VolumeGroupSnapshot has or will have, if it is there.
+pub(super) fn content_of_group(
+    group: &Group,
+    informers: Informed<'_>,
+) -> Option<Arc<GroupContent>> {
+    match (group.bound(), &group.source) {
         (Some(bound), _) => informers.group_content(bound),
         (None, GroupSource::Claims(_)) => informers.group_content(&group_content_name(&group.uid)),
         (None, GroupSource::Content(name)) => informers.group_content(name),
         (None, GroupSource::Unclear) => None,
-    };
+    }
+}
+
+/// The driver that has the snapshots of a VolumeGroupSnapshot, as far as that is known.
+pub(super) fn driver_of_group(group: &Group, informers: Informed<'_>) -> Option<Text> {
+    let content = content_of_group(group, informers);
     let class = || informers.group_class(group.class.as_deref()?);
     let driver = content.map(|content| content.driver.clone());
     driver.or_else(|| class().map(|class| class.0.driver.clone()))

@@ -1,9 +1,6 @@
 //! What changes make due.
 
-use std::sync::Arc;
-
-use sidecar::snapshot::group_content_name;
-
+use super::attempt::content_of_group;
 use super::{Controller, Informed, News, Notice, wake};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
 use crate::plan::complaint::RequeueTrigger;
@@ -96,10 +93,11 @@ impl Controller {
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
             self.ended(&old.uid, due);
+            self.in_flight.silent.forget(&old.uid);
             let members = self.in_flight.members(&old.uid).cloned();
             due.wakes
                 .extend(members.map(|member| wake(Key::Snapshot(member))));
-            let content = content_of(old, informers);
+            let content = content_of_group(old, informers);
             let name = content.as_ref().map(|content| content.name.clone());
             due.wakes
                 .extend(name.map(|name| wake(Key::GroupContent(name))));
@@ -113,7 +111,7 @@ impl Controller {
         let bound = |group: &Group| group.bound().cloned();
         if new.is_some() && new.and_then(bound) != old.and_then(bound) {
             // Those that an administrator made may join it now.
-            let content = new.and_then(|new| content_of(new, informers));
+            let content = new.and_then(|new| content_of_group(new, informers));
             let handle = content.and_then(|content| content.stands_for());
             handle
                 .iter()
@@ -203,12 +201,6 @@ impl Controller {
         due.wakes
             .extend(self.in_flight.triggered(trigger).into_iter().map(wake));
     }
-}
-
-/// The content that a group is bound to, or made for it.
-fn content_of(group: &Group, informers: Informed<'_>) -> Option<Arc<GroupContent>> {
-    let made = || Text::from(group_content_name(&group.uid));
-    informers.group_content(&group.bound().cloned().unwrap_or_else(made))
 }
 
 fn is_free(claim: &Claim) -> bool {

@@ -1,4 +1,4 @@
-//! VolumeSnapshots whose content nobody begins with.
+//! VolumeSnapshots and VolumeGroupSnapshots whose content nobody begins with.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde_json::json;
 use sidecar_testkit::sim::rest::remembered;
 
-use crate::model::{Content, Snapshot};
-use crate::plan::silent::Silent;
-use crate::testing::bench::record;
-use crate::testing::objects::{content, snapshot};
+use crate::model::{Content, Group, GroupContent, Snapshot};
+use crate::plan::silent::{Silent, Untouched};
+use crate::testing::bench::{Bench, record};
+use crate::testing::objects::{content, group, handmade_group, snapshot};
+use crate::testing::server::Kind;
 
 const MINUTE: u64 = 60;
 
@@ -30,7 +31,9 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
         (100, false, 25),
     ] {
         let now = start + Duration::from_secs(minute * MINUTE);
-        let silence = silent.look(&of, &waiting, now).unwrap();
+        let silence = silent
+            .look(&of.uid, Untouched::of(&of, &waiting), now)
+            .unwrap();
         assert_eq!(silence.told.is_some(), told, "{minute}");
         assert_eq!(
             silence.again,
@@ -46,10 +49,59 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     let mark = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
     object["metadata"]["annotations"] = json!({mark: "yes"});
     let begun: Content = record(&object.to_string()).unwrap();
-    assert!(silent.look(&of, &begun, now).is_none());
+    assert!(
+        silent
+            .look(&of.uid, Untouched::of(&of, &begun), now)
+            .is_none()
+    );
     assert!(remembered(&silent, &Silent::default(), &[]).is_empty());
     object["metadata"]["annotations"] = json!({});
     object["status"] = json!({"readyToUse": false});
     let answered: Content = record(&object.to_string()).unwrap();
-    assert!(silent.look(&of, &answered, now).is_none());
+    assert!(
+        silent
+            .look(&of.uid, Untouched::of(&of, &answered), now)
+            .is_none()
+    );
+}
+
+/// S-10 of the findings: a sidecar without the feature gate serves no groups, and nobody else would tell.
+#[test]
+fn a_group_that_no_sidecar_begins_with_is_told_of() {
+    let mut of = group("v1", "V1");
+    of["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "gp"}});
+    let mut object = handmade_group("gp", "v1");
+    object["metadata"]["creationTimestamp"] = "2026-01-02T02:59:00Z".into();
+    let told = "E: ns/v1 Warning GroupSnapshotNotHandled No csi-snapshotter has started on \
+        VolumeGroupSnapshotContent gp for five minutes: check that the csi-snapshotter of driver T runs, \
+        has --feature-gates=CSIVolumeGroupSnapshot=true and has its permissions";
+    let mark = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created";
+    for (path, value, expected) in [
+        ("/metadata/labels", json!({}), Some(told)),
+        ("/metadata/annotations", json!({mark: "yes"}), None),
+        ("/status", json!({"readyToUse": false}), None),
+        (
+            "/metadata/creationTimestamp",
+            "2026-01-02T03:04:00Z".into(),
+            None,
+        ),
+    ] {
+        let mut object = object.clone();
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[field] = value;
+        let mut bench = Bench::new();
+        bench.add(Kind::GroupContent, object);
+        bench.add(Kind::Group, of.clone());
+        let lines = bench.run();
+        let found = lines.iter().find(|line| line.contains("NotHandled"));
+        assert_eq!(found.map(String::as_str), expected, "{path}: {lines:#?}");
+    }
+    let mut ending = of.clone();
+    ending["metadata"]["deletionTimestamp"] = "2026-01-02T03:00:00Z".into();
+    object["spec"]["volumeGroupSnapshotRef"]["uid"] = "V1".into();
+    let content: GroupContent = record(&object.to_string()).unwrap();
+    for (group, waits) in [(of, true), (ending, false), (group("v1", "V2"), false)] {
+        let group: Group = record(&group.to_string()).unwrap();
+        assert_eq!(Untouched::of_group(&group, &content).is_some(), waits);
+    }
 }

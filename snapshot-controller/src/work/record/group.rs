@@ -6,7 +6,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, nullable, own};
 use sidecar::snapshot::{
-    DEFAULT_GROUP_CLASS, GROUP_BEING_DELETED, GROUP_DELETION_SECRET_NAME,
+    DEFAULT_GROUP_CLASS, GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_DELETION_SECRET_NAME,
     GROUP_DELETION_SECRET_NAMESPACE, content, group,
 };
 
@@ -114,8 +114,10 @@ impl Record for GroupContent {
             name: own(&metadata.name),
             uid: own(&metadata.uid),
             version: own(&metadata.resource_version),
+            created: { metadata.creation_timestamp.as_deref() }.and_then(|time| time.parse().ok()),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
+            being_created: metadata.annotations.get(GROUP_BEING_CREATED).is_some(),
             being_deleted: metadata.annotations.get(GROUP_BEING_DELETED).is_some(),
             group: { spec.volume_group_snapshot_ref.as_ref() }
                 .map(|group| SnapshotRef::new(group, strings))
