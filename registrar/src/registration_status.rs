@@ -22,10 +22,20 @@ impl RegistrationProgress {
         self.confirmed.is_some()
     }
 
+    /// When kubelet confirmed, unless it has asked again since: then it registers the driver anew, and has not written CSINode.
+    pub fn confirmation(&self) -> Option<Instant> {
+        self.confirmed.filter(|it| self.asked <= Some(*it))
+    }
+
     /// The driver is registered, or why it is not, on one line.
     pub fn describe(&self, now: Instant) -> String {
         let ago = |moment| now.saturating_duration_since(moment).as_secs();
         match (self.asked, self.confirmed) {
+            (Some(asked), Some(confirmed)) if asked > confirmed => format!(
+                "registered {} s ago; kubelet asked again {} s ago and has not confirmed since",
+                ago(confirmed),
+                ago(asked)
+            ),
             (_, Some(confirmed)) => format!("registered {} s ago", ago(confirmed)),
             (Some(asked), None) => format!(
                 "not registered: kubelet asked {} s ago and has not confirmed yet; \
@@ -62,7 +72,17 @@ mod tests {
             ..asked
         };
         assert!(confirmed.is_registered());
+        assert_eq!(confirmed.confirmation(), Some(start));
         assert_eq!(confirmed.describe(now), "registered 7 s ago");
         assert_eq!(confirmed.describe(start), "registered 0 s ago");
+        let again = RegistrationProgress {
+            asked: Some(start + Duration::from_secs(5)),
+            ..confirmed
+        };
+        assert!(again.is_registered());
+        assert_eq!(again.confirmation(), None);
+        let described = again.describe(now);
+        assert!(described.contains("asked again 2 s ago"), "{described}");
+        assert_eq!(asked.confirmation(), None);
     }
 }

@@ -102,7 +102,7 @@ impl StartupTaint {
         mut progress: watch::Receiver<RegistrationProgress>,
     ) -> Infallible {
         loop {
-            let confirmed = progress.borrow_and_update().confirmed;
+            let confirmed = progress.borrow_and_update().confirmation();
             let looking = async {
                 if confirmed.is_some() {
                     self.look_on(driver, Instant::now()).await;
@@ -111,7 +111,7 @@ impl StartupTaint {
             };
             tokio::select! {
                 biased;
-                changed = progress.wait_for(|now| now.confirmed != confirmed) => {
+                changed = progress.wait_for(|now| now.confirmation() != confirmed) => {
                     if changed.is_err() {
                         // The registrar has ended.
                         return pending().await;

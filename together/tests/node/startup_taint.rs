@@ -517,6 +517,30 @@ async fn o_113_a_driver_that_is_registered_anew_is_looked_at_anew() {
     until("twice", counted).await;
 }
 
+/// A kubelet that starts again asks first, and confirms once it has written CSINode.
+#[tokio::test]
+async fn o_113_a_kubelet_that_has_asked_again_must_confirm_again() {
+    let cluster = Cluster::new().await;
+    let Some(node) = cluster.beside_driver(KEY).await else {
+        return;
+    };
+    node.register().await;
+    cluster.until_gone(SECOND).await;
+    kubelet::ask(&node.socket()).await;
+    cluster.taint(&[(KEY, "")]);
+    let asked = cluster.asked().len();
+    // Looks were due after 1 and 5 s.
+    pass(SECOND * 6).await;
+    assert_eq!(cluster.asked().len(), asked, "{:?}", cluster.asked());
+    assert!(cluster.has_ours());
+    node.says("/registration", 200, "has not confirmed since")
+        .await;
+    kubelet::notify(&node.socket(), true, "").await.unwrap();
+    cluster.until_gone(SECOND).await;
+    let counted = async || lines(&node, LINE) == 2;
+    until("twice", counted).await;
+}
+
 #[tokio::test]
 async fn o_114_flags_that_cannot_be_meant_end_the_program() {
     for (flags, words) in [
