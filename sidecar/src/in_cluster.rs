@@ -8,7 +8,7 @@
 //! | here | a client with two requests: GET and JSON patch of an object |
 //!
 //! The client is for programs that send few requests, and that Kubernetes' library would make twice as large. It caches
-//! nothing: certificate authority and token are read for each connection.
+//! nothing: the certificate authority is read for each connection, the token for each request.
 
 pub(crate) mod authority;
 pub(crate) mod certificate;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -70,6 +70,8 @@ pub enum Failure {
         status: u16,
         /// The error in the answer.
         error: ApiError,
+        /// How long the API server wants to be left alone.
+        retry_after: Option<Duration>,
     },
 }
 
@@ -98,7 +100,7 @@ impl InCluster {
         }
     }
 
-    /// Connects with the token and the certificate authority that the files have now.
+    /// Connects with the certificate authority that the file has now.
     ///
     /// # Errors
     /// This is no pod with a service account's token, or the API server cannot be reached, or its certificate is refused.
@@ -114,7 +116,8 @@ impl InCluster {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| unusable(&error))?;
         let port = uri.port_u16().unwrap_or(443);
-        let token = self.token()?;
+        // Without one there is nothing to connect for.
+        self.token()?;
         let tls = self.tls()?;
         let connecting = async {
             let tcp = TcpStream::connect((bare, port)).await?;
@@ -133,9 +136,9 @@ impl InCluster {
             sender,
             driving,
             host: HeaderValue::from_str(authority).map_err(|error| unusable(&error))?,
-            token,
             user_agent: HeaderValue::from_str(&self.user_agent)
                 .map_err(|error| unusable(&error))?,
+            pod: self.clone(),
         })
     }
 
@@ -208,8 +211,8 @@ pub struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driving: JoinHandle<()>,
     host: HeaderValue,
-    token: HeaderValue,
     user_agent: HeaderValue,
+    pod: InCluster,
 }
 
 impl Drop for Connection {
@@ -228,6 +231,7 @@ impl Connection {
         serde_json::from_slice(&answer).map_err(|error| Failure::Refused {
             status: 200,
             error: ApiError::unreadable(&error),
+            retry_after: None,
         })
     }
 
@@ -250,7 +254,7 @@ impl Connection {
             .method(method)
             .uri(path)
             .header(HOST, self.host.clone())
-            .header(AUTHORIZATION, self.token.clone())
+            .header(AUTHORIZATION, self.pod.token()?)
             .header(USER_AGENT, self.user_agent.clone())
             .header(ACCEPT, "application/json");
         if body.is_some() {
@@ -266,17 +270,23 @@ impl Connection {
             let body = Limited::new(body, LARGEST).collect().await;
             let body =
                 body.map_err(|error| Failure::Away(Chain(&io::Error::other(error)).to_string()))?;
-            Ok::<_, Failure>((head.status, body.to_bytes()))
+            Ok::<_, Failure>((head, body.to_bytes()))
         };
-        let (status, body) = within(answering).await??;
-        if status.is_success() {
+        let (head, body) = within(answering).await??;
+        if head.status.is_success() {
             return Ok(body);
         }
-        Err(refused(status, &body))
+        Err(refused(head.status, retry_after(&head.headers), &body))
     }
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> Failure {
+/// `Retry-After` in seconds, the only form that the API server uses.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse();
+    seconds.ok().map(Duration::from_secs)
+}
+
+fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Failure {
     /// Kubernetes' `Status`.
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -294,6 +304,7 @@ fn refused(status: StatusCode, body: &[u8]) -> Failure {
     Failure::Refused {
         status,
         error: ApiError { message, refusal },
+        retry_after,
     }
 }
 

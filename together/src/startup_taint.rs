@@ -128,8 +128,13 @@ impl StartupTaint {
         let mut last = None;
         let mut is_first = true;
         loop {
+            let began = Instant::now();
             let seen = self.look(driver).await;
-            let since = confirmed.elapsed();
+            let (since, took) = (confirmed.elapsed(), began.elapsed());
+            let refused = |look, failure: &Failure| {
+                self.metrics.failed.inc();
+                (look, Some(explain(failure)))
+            };
             let (look, hindrance) = match seen {
                 Ok(Seen::Nothing) => (Look::Settled, None),
                 Ok(Seen::Removed(removal)) => {
@@ -138,16 +143,15 @@ impl StartupTaint {
                     (Look::Settled, None)
                 }
                 Ok(Seen::Kept(text)) => (Look::Settled, Some((text, false))),
-                Ok(Seen::Moved(place)) => (Look::Conflict(place), None),
-                Err(failure) => {
-                    self.metrics.failed.inc();
-                    let (look, is_error) = match &failure {
-                        Failure::Away(_) => (Look::Away, false),
-                        Failure::Unusable(_) => (Look::Failed, true),
-                        Failure::Refused { status, .. } => (Look::Failed, *status == 403),
-                    };
-                    (look, Some((explain(&failure), is_error)))
-                }
+                Ok(Seen::Unapplied {
+                    removal,
+                    status,
+                    failure,
+                }) => match course.unapplied(removal, status) {
+                    look @ Look::Failed => refused(look, &failure),
+                    look => (look, last.clone()),
+                },
+                Err(failure) => refused(Look::failed(&failure, took), &failure),
             };
             // A reason is logged when it differs from that of the last look.
             if let Some((reason, is_error)) = hindrance.as_ref().filter(|_| hindrance != last) {
@@ -200,10 +204,16 @@ impl StartupTaint {
                 Step::Remove(removal) => {
                     return match api.json_patch(&path, &removal.operations).await {
                         Ok(()) => Ok(Seen::Removed(removal)),
-                        // 409: the Node was written while the patch was applied.
-                        Err(Failure::Refused {
-                            status: 409 | 422, ..
-                        }) => Ok(Seen::Moved(removal.place)),
+                        Err(
+                            failure @ Failure::Refused {
+                                status: status @ (409 | 422),
+                                ..
+                            },
+                        ) => Ok(Seen::Unapplied {
+                            removal,
+                            status,
+                            failure,
+                        }),
                         Err(failure) => Err(failure),
                     };
                 }
@@ -228,14 +238,26 @@ enum Seen {
     Nothing,
     Removed(Removal),
     Kept(String),
-    /// The list of taints had changed; ours was at this place.
-    Moved(usize),
+    /// The list of taints has changed, or the change is refused.
+    Unapplied {
+        removal: Removal,
+        status: u16,
+        failure: Failure,
+    },
 }
 
-fn explain(failure: &Failure) -> String {
+/// What is said of a failure, and whether somebody has to mend it.
+fn explain(failure: &Failure) -> (String, bool) {
     match failure {
-        Failure::Refused { status: 403, error } => format!("{error}; {RULES}"),
-        Failure::Away(_) | Failure::Unusable(_) | Failure::Refused { .. } => failure.to_string(),
+        // As RBAC says it, unlike admission.
+        Failure::Refused {
+            status: 403, error, ..
+        } if error.message.contains("\" cannot ") => (format!("{error}; {RULES}"), true),
+        Failure::Unusable(_)
+        | Failure::Refused {
+            status: 403 | 422, ..
+        } => (failure.to_string(), true),
+        Failure::Away(_) | Failure::Refused { .. } => (failure.to_string(), false),
     }
 }
 

@@ -81,6 +81,18 @@ async fn o_115_an_address_of_ipv6() {
 }
 
 #[tokio::test]
+async fn o_115_the_token_is_read_for_each_request() {
+    let pod = Pod::new(&["127.0.0.1"]).await;
+    let mut connection = pod.client().connect().await.unwrap();
+    for token in ["first", "next"] {
+        std::fs::write(pod.account.path().join("token"), token).unwrap();
+        let _: Value = connection.get(PATH).await.unwrap();
+        let bearer = format!("Bearer {token}");
+        assert_eq!(pod.api.requests().pop().unwrap().authorization, bearer);
+    }
+}
+
+#[tokio::test]
 async fn several_requests_go_over_one_connection_and_a_patch_is_one() {
     let pod = Pod::new(&["127.0.0.1"]).await;
     let client = pod.client();
@@ -120,13 +132,21 @@ async fn o_112_what_cannot_be_had_is_told_apart() {
     let failure = name(&pod.at(address)).await.unwrap_err();
     assert!(matches!(failure, Failure::Away(_)), "{failure:?}");
     for (status, fault) in [
-        (429, Fault::on("GET", PATH).too_many(1)),
+        (429, Fault::on("GET", PATH).too_many(7)),
         (500, Fault::on("GET", PATH).answer(500)),
         (404, Fault::on("GET", PATH).answer(404)),
     ] {
         let fault = pod.api.fault(fault);
         match name(&pod.client()).await.unwrap_err() {
-            Failure::Refused { status: said, .. } => assert_eq!(said, status),
+            Failure::Refused {
+                status: said,
+                retry_after,
+                ..
+            } => {
+                assert_eq!(said, status);
+                let asked = (status == 429).then_some(Duration::from_secs(7));
+                assert_eq!(retry_after, asked, "{status}");
+            }
             other @ (Failure::Away(_) | Failure::Unusable(_)) => panic!("{status}: {other:?}"),
         }
         fault.remove();

@@ -22,6 +22,7 @@ use super::cache::RawObject;
 use super::feed::Members;
 use crate::error::Chain;
 use crate::flags::parse_bool;
+use crate::in_cluster::retry_after;
 use crate::rt::unit_random;
 
 use progress::{Ask, End, Progress, Refusal};
@@ -333,11 +334,7 @@ impl Reflector {
 
 async fn refusal(response: Response<Body>) -> Refusal {
     let code = response.status().as_u16();
-    let retry_after = response
-        .headers()
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
+    let retry_after = retry_after(response.headers());
     let body = timeout(
         STATUS,
         Limited::new(response.into_body(), STATUS_BYTES).collect(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sidecar::in_cluster::Failure;
 use sidecar::names::{is_label_key, is_label_value};
 use sidecar::retry::RetryPolicy;
 
@@ -223,8 +224,10 @@ fn removal(wanted: &[Wanted], node: &Node) -> Option<Removal> {
         operations.push(field("key", &taint.key));
         operations.push(field("effect", &taint.effect));
         let has_value = |wanted: &Wanted| wanted.is(taint) && wanted.value.is_some();
-        if wanted.iter().any(has_value) && !taint.value.is_empty() {
-            operations.push(field("value", &taint.value));
+        if wanted.iter().any(has_value) {
+            // The API server leaves out a value that is empty, and reads what is left out as null.
+            let value = Some(&taint.value).filter(|value| !value.is_empty());
+            operations.push(json!({"op": "test", "path": format!("{path}/value"), "value": value}));
         }
         operations.push(json!({"op": "remove", "path": path}));
     }
@@ -242,10 +245,32 @@ pub enum Look {
     Settled,
     /// The list of taints has changed meanwhile; the first of ours was at this place.
     Conflict(usize),
-    /// Nobody answered.
-    Away,
-    /// The API server refused, or this process cannot be known to it.
+    /// The API server did not answer, or only that it cannot now.
+    Away {
+        /// For how long it was waited for.
+        took: Duration,
+        /// How long it wants to be left alone.
+        asked: Duration,
+    },
+    /// The API server refused.
     Failed,
+}
+
+impl Look {
+    /// A look that ended with this failure, and began `took` ago.
+    #[must_use]
+    pub fn failed(failure: &Failure, took: Duration) -> Self {
+        let away = |asked| Self::Away { took, asked };
+        match failure {
+            Failure::Away(_) | Failure::Unusable(_) => away(Duration::ZERO),
+            Failure::Refused {
+                status: 429 | 500..,
+                retry_after,
+                ..
+            } => away(retry_after.unwrap_or_default()),
+            Failure::Refused { .. } => Self::Failed,
+        }
+    }
 }
 
 /// Looks after the confirmation: kubelet and cloud providers put the taint on late, or put back an old list.
@@ -262,48 +287,76 @@ const WATCHED: Duration = Duration::from_secs(600);
 /// What others remove in front of ours moves it, so whoever stands further back waits longer: drivers that read the
 /// same list take their turns.
 const TURN: Duration = Duration::from_millis(200);
-/// More conflicts in a row are a failure.
+/// After more conflicts in a row something else is wrong.
 const MOST_CONFLICTS: u32 = 5;
 
 const RETRY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), INTERVAL);
-/// While nobody answers, which costs nobody anything: it is noticed soon that somebody does again.
+/// While the API server is away, which is asked for a handshake or one object: it is noticed soon that it is back.
 const RETRY_AWAY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(4));
 /// Between attempts once there has been time to mend it.
 const RETRY_LATE: Duration = Duration::from_secs(300);
 
 /// When to look after one confirmation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    failures: u32,
+    /// In a row, as of `Look`.
     conflicts: u32,
+    aways: u32,
+    failures: u32,
+    /// The last one that the API server did not apply.
+    unapplied: Option<Removal>,
 }
 
 impl Course {
+    /// How a look went whose removal the API server did not apply, with this status.
+    ///
+    /// It says 409 if the Node was written meanwhile, and 422 both if a test of the patch fails and if a policy refuses the
+    /// change. After a test that failed, the Node asks for another patch.
+    #[must_use]
+    pub fn unapplied(&mut self, removal: Removal, status: u16) -> Look {
+        let place = removal.place;
+        let last = self.unapplied.replace(removal);
+        let is_refused = status == 422 && last == self.unapplied;
+        match is_refused || self.conflicts >= MOST_CONFLICTS {
+            true => Look::Failed,
+            false => Look::Conflict(place),
+        }
+    }
+
     /// The pause before the next look, at `since` after the confirmation; `None` if that was the last one.
     /// `unit_random` is in `[0, 1)`.
     #[must_use]
     pub fn pause(&mut self, since: Duration, look: Look, unit_random: f64) -> Option<Duration> {
         let jittered = |delay: Duration| delay.mul_f64(1.0 - 0.2 * unit_random);
+        let Self {
+            conflicts,
+            aways,
+            failures,
+            ..
+        } = *self;
+        (self.conflicts, self.aways, self.failures) = (0, 0, 0);
         match look {
             Look::Settled => {
-                *self = Self::default();
+                self.unapplied = None;
                 let early = LOOKS.into_iter().find(|look| *look > since);
                 let later = || (since < WATCHED).then(|| jittered(INTERVAL));
                 early.map(|look| look.saturating_sub(since)).or_else(later)
             }
-            Look::Conflict(place) if self.conflicts < MOST_CONFLICTS => {
-                self.conflicts += 1;
+            Look::Conflict(place) => {
+                (self.conflicts, self.failures) = (conflicts + 1, failures);
                 // More taints than that, and turns coincide.
                 let turns = u32::try_from(place.clamp(1, 20)).unwrap_or(1);
                 Some(TURN * turns + TURN.mul_f64(0.2 * unit_random))
             }
-            Look::Away => {
-                self.failures = self.failures.saturating_add(1);
-                Some(jittered(RETRY_AWAY.delay(self.failures, 0.0)))
+            Look::Away { took, asked } => {
+                self.aways = aways.saturating_add(1);
+                let delay = |aways| jittered(RETRY_AWAY.delay(aways, 0.0));
+                // Who has waited for an answer in vain has waited already.
+                let pause = delay(self.aways).saturating_sub(took).max(delay(1));
+                Some(pause.max(asked.min(INTERVAL)))
             }
-            Look::Conflict(_) | Look::Failed => {
-                self.conflicts = 0;
-                self.failures = self.failures.saturating_add(1);
+            Look::Failed => {
+                self.failures = failures.saturating_add(1);
                 let delay = match since < WATCHED {
                     true => RETRY.delay(self.failures, 0.0),
                     false => RETRY_LATE,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::kube::client::Body;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower_service::Service;
@@ -19,7 +19,7 @@ use super::adaptive::{Object, Verdict};
 use super::lane::{Lane, lane};
 use super::requests::Running;
 use crate::error::Chain;
-use crate::in_cluster::certificate;
+use crate::in_cluster::{certificate, retry_after};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -178,9 +178,7 @@ fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
 ///
 /// 504 is not among them: what timed out in the server may have been done.
 fn refusal<B>(answer: &Response<B>) -> Option<Option<Duration>> {
-    let asked = answer.headers().get(header::RETRY_AFTER);
-    let asked = asked.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let asked = asked.map(Duration::from_secs);
+    let asked = retry_after(answer.headers());
     match answer.status() {
         StatusCode::TOO_MANY_REQUESTS => Some(asked),
         StatusCode::SERVICE_UNAVAILABLE if asked.is_some() => Some(asked),

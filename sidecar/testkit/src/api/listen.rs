@@ -72,7 +72,7 @@ impl FakeApi {
     ///
     /// If the machine refuses.
     pub async fn serve(&self) -> Served {
-        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
         let key = made.signing_key.serialize_der();
         self.serve_as(made.cert.der(), signing(key), &made.cert.pem())

@@ -26,6 +26,8 @@ fn csi_node(drivers: &[&str], owner: &str) -> CsiNode {
 fn taint(text: &str) -> Value {
     let (rest, effect) = text.rsplit_once(':').unwrap();
     match rest.split_once('=') {
+        // As the API server writes it.
+        Some((key, "")) => json!({"key": key, "effect": effect}),
         Some((key, value)) => json!({"key": key, "value": value, "effect": effect}),
         None => json!({"key": rest, "effect": effect}),
     }
@@ -60,13 +62,13 @@ fn left(flags: &[&str], taints: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// What an API server makes of the patch: all of it or nothing.
+/// What an API server makes of the patch: all of it or nothing. What is not there passes a test for null.
 fn apply(operations: &Value, object: &mut Value) -> Result<(), String> {
     let mut patched = object.clone();
     for operation in operations.as_array().unwrap() {
         let path = operation["path"].as_str().unwrap();
         if operation["op"] == "test" {
-            if patched.pointer(path) != Some(&operation["value"]) {
+            if patched.pointer(path).unwrap_or(&Value::Null) != &operation["value"] {
                 return Err(path.to_owned());
             }
             continue;
@@ -197,6 +199,29 @@ fn o_109_key_value_and_effect() {
     }
 }
 
+/// A value that the flag names is tested, the empty one as well.
+#[test]
+fn o_106_o_109_a_taint_whose_value_has_changed_meanwhile_stays() {
+    let (key, empty, value) = (KEY.to_owned(), format!("{KEY}="), format!("{KEY}=v"));
+    for (flag, before, after, goes) in [
+        (&key, "", "=v", true),
+        (&key, "=v", "", true),
+        (&empty, "", "", true),
+        (&empty, "", "=v", false),
+        (&value, "=v", "=v", true),
+        (&value, "=v", "", false),
+        (&value, "=v", "=w", false),
+    ] {
+        let is = |value: &str| taint(&format!("{KEY}{value}:NoSchedule"));
+        let Step::Remove(removal) = decided(&[flag], &[is(before)]) else {
+            panic!("{flag}: nothing is removed");
+        };
+        let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": [is(after)]}});
+        let applied = apply(&removal.operations, &mut object).is_ok();
+        assert_eq!(applied, goes, "{flag}: {before:?}, then {after:?}");
+    }
+}
+
 #[test]
 fn o_110_no_such_taint() {
     let csi_node = csi_node(&[DRIVER], "u1");
@@ -278,61 +303,160 @@ fn pauses(look: Look, unit_random: f64, since: u64) -> Vec<f64> {
     (0..8).map(|_| pause()).collect()
 }
 
+/// Nobody answered for so long, or was asked to wait for so long.
+fn away(took: u64, asked: u64) -> Look {
+    Look::Away {
+        took: Duration::from_secs(took),
+        asked: Duration::from_secs(asked),
+    }
+}
+
 #[test]
-fn o_112_failures_back_off_and_an_api_server_that_returns_is_noticed() {
+fn o_112_who_is_away_and_who_refuses() {
+    let took = Duration::from_secs(3);
+    let answer = |status, retry_after: Option<u64>| Failure::Refused {
+        status,
+        error: sidecar::refusal::ApiError::local("said"),
+        retry_after: retry_after.map(Duration::from_secs),
+    };
+    for (failure, look) in [
+        (Failure::Away("no answer within 10s".into()), away(3, 0)),
+        (Failure::Unusable("certificate refused".into()), away(3, 0)),
+        (answer(429, None), away(3, 0)),
+        (answer(429, Some(7)), away(3, 7)),
+        (answer(500, None), away(3, 0)),
+        (answer(503, Some(1)), away(3, 1)),
+        (answer(504, None), away(3, 0)),
+        (answer(200, None), Look::Failed),
+        (answer(401, None), Look::Failed),
+        (answer(403, None), Look::Failed),
+        (answer(404, None), Look::Failed),
+        (answer(422, None), Look::Failed),
+    ] {
+        assert_eq!(Look::failed(&failure, took), look, "{failure:?}");
+    }
+}
+
+#[test]
+fn o_112_an_api_server_that_returns_is_noticed() {
+    let quick = [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
+    // However late it is: the taint may still be there.
+    for since in [3, 3600] {
+        assert_eq!(pauses(away(0, 0), 0.0, since), quick);
+        // A deadline of 10 s passed, and a connection is tried once more 7 s after it began.
+        assert_eq!(pauses(away(10, 0), 0.0, since), [1.0; 8]);
+        // What it asks for is kept, as far as a back-off goes.
+        assert_eq!(pauses(away(0, 1), 0.0, since), quick);
+        assert_eq!(pauses(away(0, 17), 0.0, since), [17.0; 8]);
+        assert_eq!(pauses(away(0, 3600), 0.0, since), [30.0; 8]);
+    }
+    for (took, unit_random) in [(0, 0.5), (2, 0.999), (10, 0.999)] {
+        for pause in pauses(away(took, 0), unit_random, 3) {
+            assert!((0.8..=4.0).contains(&pause), "{pause}");
+        }
+    }
+}
+
+#[test]
+fn o_111_refusals_back_off() {
     assert_eq!(
         pauses(Look::Failed, 0.0, 3),
         [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     );
-    assert_eq!(
-        pauses(Look::Away, 0.0, 3),
-        [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
-    );
-    // However late it is: the taint may still be there.
-    assert!(
-        pauses(Look::Away, 0.5, 3600)
-            .iter()
-            .all(|pause| *pause <= 4.0)
-    );
-    assert!(
-        pauses(Look::Failed, 0.0, 3600)
-            .iter()
-            .all(|pause| *pause == 300.0)
-    );
+    assert_eq!(pauses(Look::Failed, 0.0, 3600), [300.0; 8]);
     for pause in pauses(Look::Failed, 0.999, 3) {
         assert!(pause >= 0.8, "{pause}");
     }
-    let mut course = Course::default();
-    let at = Duration::from_secs(2);
-    for _ in 0..4 {
-        assert!(course.pause(at, Look::Failed, 0.0).is_some());
+    // An API server that has just returned may refuse until it has read the roles.
+    for between in [Look::Settled, away(0, 0)] {
+        let (mut course, at) = (Course::default(), Duration::from_secs(2));
+        for _ in 0..4 {
+            assert!(course.pause(at, Look::Failed, 0.0).is_some());
+        }
+        assert!(course.pause(at, between, 0.0).is_some());
+        let pause = course.pause(at, Look::Failed, 0.0);
+        assert_eq!(pause, Some(Duration::from_secs(1)), "{between:?}");
     }
-    assert_eq!(
-        course.pause(at, Look::Settled, 0.0),
-        Some(Duration::from_secs(3))
-    );
-    assert_eq!(
-        course.pause(at, Look::Failed, 0.0),
-        Some(Duration::from_secs(1))
-    );
+}
+
+/// What is to be removed where ours is at this place.
+fn at_place(place: usize) -> Removal {
+    let mut taints = vec![taint("a:NoSchedule"); place];
+    taints.push(taint(&format!("{KEY}:NoSchedule")));
+    let Step::Remove(removal) = decided(&[KEY], &taints) else {
+        panic!("nothing is removed");
+    };
+    removal
 }
 
 #[test]
-fn o_106_conflicts_are_tried_again_at_once_and_not_for_ever() {
-    let at = Duration::from_secs(2);
-    let mut course = Course::default();
-    for _ in 0..5 {
-        let pause = course.pause(at, Look::Conflict(0), 0.0);
-        assert_eq!(pause, Some(Duration::from_millis(200)));
+fn o_106_o_111_a_patch_that_is_not_applied_is_a_conflict_or_refused() {
+    let conflict = Look::Conflict;
+    // Status and place of each patch, and what comes of it.
+    for (row, patches) in [
+        ("moved", &[(422, 1, conflict(1)), (422, 2, conflict(2))][..]),
+        (
+            "refused",
+            &[
+                (422, 1, conflict(1)),
+                (422, 1, Look::Failed),
+                (422, 1, Look::Failed),
+            ],
+        ),
+        (
+            "moved, then refused",
+            &[
+                (422, 1, conflict(1)),
+                (422, 2, conflict(2)),
+                (422, 2, Look::Failed),
+            ],
+        ),
+        (
+            "refused, then moved",
+            &[
+                (422, 1, conflict(1)),
+                (422, 1, Look::Failed),
+                (422, 0, conflict(0)),
+            ],
+        ),
+        (
+            "written meanwhile",
+            &[(409, 1, conflict(1)), (409, 1, conflict(1))],
+        ),
+        (
+            "for ever",
+            &[
+                (409, 1, conflict(1)),
+                (422, 2, conflict(2)),
+                (422, 1, conflict(1)),
+                (409, 1, conflict(1)),
+                (422, 2, conflict(2)),
+                (422, 1, Look::Failed),
+                (422, 2, conflict(2)),
+            ],
+        ),
+    ] {
+        let (mut course, at) = (Course::default(), Duration::from_secs(2));
+        for (status, place, expected) in patches {
+            let look = course.unapplied(at_place(*place), *status);
+            assert_eq!(look, *expected, "{row}");
+            assert!(course.pause(at, look, 0.0).is_some());
+        }
     }
-    assert_eq!(
-        course.pause(at, Look::Conflict(0), 0.0),
-        Some(Duration::from_secs(1))
-    );
-    assert_eq!(
-        course.pause(at, Look::Conflict(9), 0.0),
-        Some(Duration::from_millis(1800))
-    );
+    // Once all is in order, what was refused before says nothing any more.
+    let mut course = Course::default();
+    assert_eq!(course.unapplied(at_place(1), 422), conflict(1));
+    assert!(course.pause(Duration::ZERO, Look::Settled, 0.0).is_some());
+    assert_eq!(course.unapplied(at_place(1), 422), conflict(1));
+}
+
+#[test]
+fn o_108_who_stands_further_back_waits_longer() {
+    for (place, millis) in [(0, 200), (1, 200), (9, 1800), (99, 4000)] {
+        let mut course = Course::default();
+        let pause = course.pause(Duration::from_secs(2), Look::Conflict(place), 0.0);
+        assert_eq!(pause, Some(Duration::from_millis(millis)));
+    }
 }
 
 /// O-108: ten drivers read one list at once; each sees what those before it have done.
@@ -394,9 +518,9 @@ proptest! {
     fn o_106_no_other_taint_is_ever_removed(
         before in proptest::collection::vec((0_usize..5, 0_usize..3, 0_usize..3), 0..7),
         after in proptest::collection::vec((0_usize..5, 0_usize..3, 0_usize..3), 0..7),
-        flag in 0_usize..4,
+        flag in 0_usize..5,
     ) {
-        let flags = [KEY, &format!("{KEY}=v"), &format!("{KEY}:NoExecute"), &format!("{KEY}=v:NoSchedule")];
+        let flags = [KEY, &format!("{KEY}=v"), &format!("{KEY}:NoExecute"), &format!("{KEY}=v:NoSchedule"), &format!("{KEY}=")];
         let flags = [flags[flag]];
         let list = |list: &[(usize, usize, usize)]| -> Vec<Value> {
             let mut seen = std::collections::BTreeSet::new();

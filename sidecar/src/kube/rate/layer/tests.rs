@@ -1,5 +1,6 @@
 use ::kube::Client;
 use futures_util::future::join_all;
+use http::header;
 use serde_json::{Value, json};
 use sidecar_testkit::build::{Object as _, volume};
 use sidecar_testkit::{FakeApi, Fault, Gate};
