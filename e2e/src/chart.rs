@@ -70,9 +70,27 @@ impl Release<'_> {
         process::output(&mut self.command(&["lint", "--strict", "--quiet"])?).map(drop)
     }
 
+    /// The manifest for a release of Kubernetes, such as 1.29.0.
+    ///
+    /// # Errors
+    /// As of [`Self::yaml`].
+    pub fn yaml_on(&self, kubernetes: &str) -> Result<String> {
+        let mut helm = self.command(&["template", "test"])?;
+        process::output(helm.args(["--kube-version", kubernetes]))
+    }
+
     /// Why helm does not render it.
     pub fn refusal(&self) -> Result<String> {
-        match self.yaml() {
+        self.refused(self.yaml())
+    }
+
+    /// Why helm does not render it for a release of Kubernetes.
+    pub fn refusal_on(&self, kubernetes: &str) -> Result<String> {
+        self.refused(self.yaml_on(kubernetes))
+    }
+
+    fn refused(&self, yaml: Result<String>) -> Result<String> {
+        match yaml {
             Ok(_) => bail!("helm renders {self:?}"),
             Err(error) => Ok(format!("{error:#}")),
         }

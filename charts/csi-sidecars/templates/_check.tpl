@@ -81,6 +81,9 @@
 {{- fail "metrics.podMonitor finds ports by name, and with livenessprobe.declarePort=false no container of ours has that one: use metrics.serviceMonitor" -}}
 {{- end -}}
 {{- end -}}
+{{- if include "csi-sidecars.startupTaints" . | fromJsonArray -}}
+{{- include "csi-sidecars.check.startupTaint" . -}}
+{{- end -}}
 {{- $together := include "csi-sidecars.together" . -}}
 {{- range $place := list "controller" "node" -}}
 {{- if and $.Values.livenessprobe.enabled (not (include "csi-sidecars.healthPort" (list $ $place))) -}}
@@ -115,6 +118,18 @@
 {{- $_ := set $ports $port $name -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The registrar has a client of the API server in csi-node-sidecars alone. */}}
+{{- define "csi-sidecars.check.startupTaint" -}}
+{{- $key := ternary "repository" "image" (empty .Values.registrar.image) -}}
+{{- $reference := get .Values.registrar $key -}}
+{{- if and $reference (not (include "csi-sidecars.together" .)) (ne (include "csi-sidecars.image.name" $reference) "csi-node-sidecars") -}}
+{{- fail (printf "registrar.%s is %q: node.startupTaint runs csi-node-sidecars in csi-node-driver-registrar's place; name an image of csi-node-sidecars, leave registrar.image and registrar.repository empty, or set node.startupTaint.enabled=false" $key $reference) -}}
+{{- end -}}
+{{- if and .Values.node.startupTaint.policy (semverCompare "<1.30-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "node.startupTaint.policy: ValidatingAdmissionPolicies are in Kubernetes 1.30 and later, and this is %s: set node.startupTaint.policy=false" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
 {{- end -}}
 
@@ -186,7 +201,7 @@
 {{- $it := get .root.Values .place -}}
 {{- range $list := list "initContainers" "extraContainers" -}}
 {{- range $container := get $it $list -}}
-{{- $names := list $container.name (regexFind "[^/:@]+$" (regexReplaceAll "(:[^/]*)?(@.*)?$" $container.image "")) -}}
+{{- $names := list $container.name (include "csi-sidecars.image.name" $container.image) -}}
 {{- with $container.command -}}
 {{- $names = append $names (base (first .)) -}}
 {{- end -}}

@@ -115,6 +115,11 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- or .image .repository -}}
 {{- end -}}
 
+{{/* The last part of an image's name, of a reference with or without tag and digest. */}}
+{{- define "csi-sidecars.image.name" -}}
+{{- regexFind "[^/:@]+$" (regexReplaceAll "(:[^/]*)?(@.*)?$" . "") -}}
+{{- end -}}
+
 {{/* The image of a program: dict root, program, sidecar (values). */}}
 {{- define "csi-sidecars.image" -}}
 {{- $image := .root.Values.image -}}

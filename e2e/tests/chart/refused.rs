@@ -145,6 +145,13 @@ const ROWS: &[Row] = &[
     row(&["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], &["csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests"]),
     row(&["csiDriver.preventPodSchedulingIfMissing=maybe"], &["'/csiDriver/preventPodSchedulingIfMissing'", "got string, want null or boolean"]),
     row(&["node.startupTaint.key=no key"], &["'/node/startupTaint/key'", "does not match pattern"]),
+    row(&["node.startupTaint.key=a..b/c"], &["'/node/startupTaint/key'", "does not match pattern"]),
+    row(&["node.startupTaint.key=a/b/c"], &["'/node/startupTaint/key'", "does not match pattern"]),
+    row(&["node.startupTaint.key=a/1234567890123456789012345678901234567890123456789012345678901234"], &["'/node/startupTaint/key'", "does not match pattern"]),
+    row(&["node.startupTaint.policy=maybe"], &["'/node/startupTaint/policy'", "got string, want boolean"]),
+    row(&["node.startupTaint.enabled=true", "registrar.image=registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.17.0"], &["registrar.image is \"registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.17.0\"", "name an image of csi-node-sidecars", "node.startupTaint.enabled=false"]),
+    row(&["node.startupTaint.enabled=true", "registrar.repository=registry.example.com:5000/csi-node-driver-registrar"], &["registrar.repository is", "name an image of csi-node-sidecars"]),
+    row(&["node.pools[0].name=a", "node.pools[0].startupTaint.enabled=true", "registrar.repository=r.example.com/csi-sidecars"], &["registrar.repository is", "name an image of csi-node-sidecars"]),
     row(&["node.startupTaint.effect=NoSchedule"], &["'/node/startupTaint'", "'effect' not allowed"]),
     row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
@@ -166,6 +173,30 @@ const CONTROLLER_ROWS: &[Row] = &[
     row(&["metrics.prometheusRule.callErrorRatio=1"], &["'/metrics/prometheusRule'", "'callErrorRatio' not allowed"]),
 ];
 
+/// What a release of Kubernetes does not have yet.
+const OLD_ROWS: &[(&str, Row)] = &[
+    (
+        "1.28.15",
+        row(
+            &["node.driver.image=x:1", "node.driverOutlives=true"],
+            &["node.driverOutlives", "1.29 and later", "this is v1.28.15"],
+        ),
+    ),
+    // O-119
+    (
+        "1.29.14",
+        row(
+            &["node.startupTaint.enabled=true"],
+            &[
+                "node.startupTaint.policy",
+                "1.30 and later",
+                "this is v1.29.14",
+                "set node.startupTaint.policy=false",
+            ],
+        ),
+    ),
+];
+
 const fn row(set: &'static [&'static str], says: &'static [&'static str]) -> Row {
     Row { set, says }
 }
@@ -176,6 +207,10 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     }
     for row in CONTROLLER_ROWS {
         refused("snapshot-controller", "ci/minimal-values.yaml", row)?;
+    }
+    for (kubernetes, row) in OLD_ROWS {
+        let refusal = release("csi-sidecars", "ci/minimal-values.yaml", row).refusal_on(kubernetes);
+        says(row, &refusal.with_context(|| format!("{:?}", row.set))?)?;
     }
     let imageless = row(
         &["node.driver.args={x}"],
@@ -205,16 +240,21 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn refused(chart: &str, file: &str, row: &Row) -> Result<()> {
-    let release = Release {
+fn release<'a>(chart: &'a str, file: &'a str, row: &Row) -> Release<'a> {
+    Release {
         chart,
         namespace: "storage",
         file,
         set: row.set,
-    };
-    let refusal = release
-        .refusal()
-        .with_context(|| format!("{:?}", row.set))?;
+    }
+}
+
+fn refused(chart: &str, file: &str, row: &Row) -> Result<()> {
+    let refusal = release(chart, file, row).refusal();
+    says(row, &refusal.with_context(|| format!("{:?}", row.set))?)
+}
+
+fn says(row: &Row, refusal: &str) -> Result<()> {
     for part in row.says {
         ensure!(
             refusal.contains(part),
