@@ -124,6 +124,19 @@ impl<'a> Pod<'a> {
             .collect())
     }
 
+    /// A token of the account, bound to an object or to none.
+    fn token_for(&self, bound: Option<Value>) -> Result<String> {
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600, "boundObjectRef": bound},
+        });
+        let (namespace, account) = (&self.namespace, &self.account);
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let answer = self.api.create(&path, &request)?;
+        let token = text(&answer, "/status/token").context("no token")?;
+        Ok(token.to_owned())
+    }
+
     /// A token that is bound to a pod on the node, as kubelet asks for it.
     fn token(&self) -> Result<String> {
         let (namespace, node) = (&self.namespace, &self.seat.node);
@@ -137,19 +150,9 @@ impl<'a> Pod<'a> {
             },
         });
         let pod = manifest::create(&self.api, &pod)?;
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600, "boundObjectRef": {
-                "apiVersion": "v1", "kind": "Pod", "name": "node", "uid": text(&pod, "/metadata/uid"),
-            }},
-        });
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/serviceaccounts/{}/token",
-            self.account
-        );
-        let answer = self.api.create(&path, &request)?;
-        let token = text(&answer, "/status/token").context("no token")?;
-        Ok(token.to_owned())
+        self.token_for(Some(json!({
+            "apiVersion": "v1", "kind": "Pod", "name": "node", "uid": text(&pod, "/metadata/uid"),
+        })))
     }
 
     fn kubeconfig(&self) -> Result<Value> {
@@ -184,8 +187,8 @@ impl<'a> Pod<'a> {
         Ok(dir)
     }
 
-    /// csi-node-sidecars, with files and variables as in a pod of the chart.
-    fn start(&self, token: &str) -> Result<Process> {
+    /// csi-node-sidecars, with files and variables as in a pod of the chart, to remove the taint of this key.
+    fn start(&self, token: &str, key: &str) -> Result<Process> {
         const SCRIPT: &str = "run=$(readlink -f /var/run) && mount -t tmpfs none $run && \
             mkdir -p $run/secrets/kubernetes.io && ln -s \"$0\" $run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
         let config = self.kubeconfig()?;
@@ -208,7 +211,7 @@ impl<'a> Pod<'a> {
                 "--plugin-registration-path={}",
                 self.seat.registry().display()
             ))
-            .arg(format!("--remove-taint={}", self.key()))
+            .arg(format!("--remove-taint={key}"))
             .env("KUBERNETES_SERVICE_HOST", host)
             .env("KUBERNETES_SERVICE_PORT", port)
             .env("NODE_NAME", &self.seat.node);
@@ -241,7 +244,8 @@ fn goes(cluster: &Cluster) -> Result<Verdict> {
     let key = pod.key();
     pod.set_taints(&["a.example.com/a", &key, "b.example.com/b"])?;
     let token = pod.token()?;
-    let mut sidecars = pod.start(&token)?;
+    // The value, too, which the API server has left out since it is empty.
+    let mut sidecars = pod.start(&token, &format!("{key}="))?;
     // Waits for a driver.
     wait::stays(Duration::from_secs(2), "the taint stays", || {
         Ok(pod.keys()?.contains(&key))
@@ -343,11 +347,56 @@ impl Refused<'_> {
     }
 }
 
+/// The program that is to remove another taint than the chart's says once why it does not. The log has so many such lines of processes `before` it.
+fn tells(pod: &Pod<'_>, token: &str, before: usize) -> Result<()> {
+    let mut sidecars = pod.start(token, "a.example.com/a")?;
+    let driver = pod.seat.start_driver(&[])?;
+    let told = |log: &str| -> Vec<String> {
+        let lines = log.lines().filter(|line| line.contains("is not removed"));
+        lines.skip(before).map(str::to_owned).collect()
+    };
+    wait::until_true(SOON, "a line", || Ok(!told(&sidecars.log()).is_empty()))?;
+    // Two attempts more.
+    wait::stays(Duration::from_secs(4), "the taint stays", || {
+        Ok(pod.keys()?.contains(&"a.example.com/a".to_owned()))
+    })?;
+    sidecars.must_run()?;
+    let told = told(&sidecars.log());
+    let [line] = told.as_slice() else {
+        bail!("not one line: {told:?}");
+    };
+    for words in ["denied request", "the start-up taint, and no other"] {
+        ensure!(line.contains(words), "no {words:?} in {line}");
+    }
+    ensure!(!line.contains("ClusterRole"), "{line}");
+    drop((sidecars, driver));
+    Ok(())
+}
+
+/// A policy without a reason, as others may have: the API server answers 422.
+fn without_reasons(pod: &Pod<'_>) -> Result<()> {
+    let is_policy = |it: &&Value| text(it, "/kind") == Some("ValidatingAdmissionPolicy");
+    let mut policy = pod.objects.iter().find(is_policy).cloned();
+    let policy = policy.as_mut().context("no policy")?;
+    let rules = policy.pointer_mut("/spec/validations");
+    let rules = rules.and_then(Value::as_array_mut).context("no rules")?;
+    for rule in rules {
+        rule.as_object_mut().context("no rule")?.remove("reason");
+    }
+    let name = text(policy, "/metadata/name").context("no name")?;
+    let path = format!("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{name}");
+    let rules = policy.pointer("/spec/validations");
+    pod.api
+        .merge(&path, &json!({"spec": {"validations": rules}}))?;
+    Ok(())
+}
+
 fn guarded(cluster: &Cluster) -> Result<Verdict> {
     let pod = Pod::new(cluster, "guarded")?;
     let key = pod.key();
     pod.set_taints(&["a.example.com/a", &key])?;
-    let me = pod.as_pod(&pod.token()?)?;
+    let token = pod.token()?;
+    let me = pod.as_pod(&token)?;
     let own = pod.node();
     let other = format!("/api/v1/nodes/{}", cluster.node(0)?.0);
     let a = taint("a.example.com/a", "NoSchedule");
@@ -378,6 +427,22 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
         let refused = refusal(&path, &patch)?;
         let refused = refused.with_context(|| format!("{row}: nobody refused"))?;
         ensure!(refused.contains(words), "{row}: {refused}");
+        // Not 422, as if the Node had changed below the patch.
+        ensure!(refused.contains("Forbidden"), "{row}: {refused}");
+    }
+    let unbound = pod.as_pod(&pod.token_for(None)?)?;
+    let refused = unbound.merge(&own, &of(&[&a])).err();
+    let refused = refused.map(|error| format!("{error:#}"));
+    let refused = refused.context("a token of no pod: nobody refused")?;
+    ensure!(refused.contains("which is unknown"), "{refused}");
+    if is_shown() {
+        tells(&pod, &token, 0)?;
+        without_reasons(&pod)?;
+        wait::until_true(SOON, "the policy without reasons counts", || {
+            let refused = refusal(&other, &label)?.context("nobody refused")?;
+            Ok(!refused.contains("Forbidden"))
+        })?;
+        tells(&pod, &token, 1)?;
     }
     ensure!(
         pod.keys()? == ["a.example.com/a", &key],
