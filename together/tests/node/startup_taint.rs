@@ -124,11 +124,21 @@ impl Cluster {
     }
 
     async fn beside(&self, name: &str, taint: &str, account: &TempDir) -> Option<Node> {
+        self.with("node-driver-registrar", name, taint, account)
+            .await
+    }
+
+    async fn with(
+        &self,
+        controllers: &str,
+        name: &str,
+        taint: &str,
+        account: &TempDir,
+    ) -> Option<Node> {
         let driver = FakeDriver::new(name);
         driver.start();
         let flag = format!("--node-driver-registrar-remove-taint={taint}");
-        let mut node =
-            Node::start_as(self.pod(account)?, driver, "node-driver-registrar", &[flag]).await;
+        let mut node = Node::start_as(self.pod(account)?, driver, controllers, &[flag]).await;
         let socket = node.socket_of(name);
         node.process.listening(&socket).await;
         Some(node)
@@ -239,21 +249,34 @@ async fn o_101_o_105_o_116_the_taint_goes_once_kubelet_has_confirmed() {
 
 #[tokio::test]
 async fn o_102_who_is_not_confirmed_removes_nothing() {
-    for is_refused in [true, false] {
+    for (controllers, is_refused) in [
+        ("node-driver-registrar", false),
+        ("node-driver-registrar", true),
+        ("node-driver-registrar,livenessprobe", true),
+    ] {
         let cluster = Cluster::new().await;
-        let Some(mut node) = cluster.beside_driver(KEY).await else {
+        let beside = cluster.with(controllers, NAME, KEY, &cluster.account).await;
+        let Some(mut node) = beside else {
             return;
         };
         if is_refused {
             let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
-            // It is alone here, and ends as the program does.
-            node.process
-                .ended()
-                .await
-                .failed_naming(&["a name that is taken"]);
         } else {
             pass(SECOND * 2).await;
             node.says("/readyz", 503, "kubelet has not asked yet").await;
+        }
+        match (is_refused, controllers.contains(',')) {
+            (false, _) => {}
+            // It ends as the program does.
+            (true, false) => {
+                let end = node.process.ended().await;
+                end.failed_naming(&["a name that is taken"]);
+            }
+            (true, true) => {
+                node.process.says("The registration ended").await;
+                node.says("/readyz", 503, "a name that is taken").await;
+                pass(SECOND * 2).await;
+            }
         }
         assert_eq!(cluster.asked(), [""; 0]);
         assert!(cluster.has_ours());
