@@ -147,10 +147,13 @@ impl StartupTaint {
                     removal,
                     status,
                     failure,
-                }) => match course.unapplied(removal, status) {
-                    look @ Look::Failed => refused(look, &failure),
-                    look => (look, last.clone()),
-                },
+                }) => {
+                    let look = course.unapplied(removal, status);
+                    match look == Look::Failed {
+                        true => refused(look, &failure),
+                        false => (look, last.clone()),
+                    }
+                }
                 Err(failure) => refused(Look::failed(&failure, took), &failure),
             };
             // A reason is logged when it differs from that of the last look.
