@@ -21,6 +21,7 @@ type controlRequest struct {
 	Verb      string        `json:"verb"`
 	Component string        `json:"component,omitempty"`
 	NoWait    bool          `json:"noWait,omitempty"`
+	Taint     string        `json:"taint,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 }
 
@@ -201,6 +202,7 @@ func ctlMain(args []string) error {
 	fs := flag.NewFlagSet("ctl", flag.ContinueOnError)
 	dir := fs.String("dir", "", "cluster directory")
 	noWait := fs.Bool("no-wait", false, "do not wait until a started component is ready")
+	taint := fs.String("taint", "", "add-node: the key of a taint with which the kubelet registers the node, with the effect NoSchedule")
 	timeout := fs.Duration("timeout", 60*time.Second, "how long to wait until it is ready")
 	// Flags may stand before or after the verb.
 	var words []string
@@ -217,7 +219,7 @@ func ctlMain(args []string) error {
 	if err != nil {
 		return err
 	}
-	req := controlRequest{NoWait: *noWait, Timeout: *timeout}
+	req := controlRequest{NoWait: *noWait, Taint: *taint, Timeout: *timeout}
 	switch {
 	case len(words) == 1 && words[0] == "status":
 		req.Verb = "status"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
+	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -43,6 +44,7 @@ import (
 
 type nodeFlags struct {
 	dir, name, gates string
+	taint            string
 	statusPeriod     time.Duration
 	realMounts       bool
 	verbosity        int
@@ -55,6 +57,7 @@ func nodeMain(args []string) error {
 	fs.StringVar(&n.dir, "dir", "", "cluster directory")
 	fs.StringVar(&n.name, "name", "", "node name")
 	fs.StringVar(&n.gates, "feature-gates", "", "kubelet feature gates")
+	fs.StringVar(&n.taint, "register-with-taint", "", "key of a taint with which the node is registered")
 	fs.DurationVar(&n.statusPeriod, "status-period", 500*time.Millisecond, "node status period")
 	fs.BoolVar(&n.realMounts, "real-mounts", false, "we are root: use the real mounter")
 	fs.IntVar(&n.verbosity, "v", 2, "log verbosity")
@@ -102,6 +105,9 @@ func kubeletServer(l layout, n nodeFlags) (*kubeletoptions.KubeletServer, error)
 	c, err := kubeletoptions.NewKubeletConfiguration()
 	if err != nil {
 		return nil, err
+	}
+	if n.taint != "" {
+		c.RegisterWithTaints = []v1.Taint{{Key: n.taint, Effect: v1.TaintEffectNoSchedule}}
 	}
 	c.ProviderID = "csi-cluster://" + n.name
 	c.PodLogsDir = l.podLogs(n.name)

@@ -18,8 +18,8 @@ type node struct {
 	host, kubelet *component
 }
 
-// launchNode starts a node's host and kubelet; readiness is the caller's to await.
-func (s *supervisor) launchNode(ctx context.Context, name string) error {
+// launchNode starts a node's host and kubelet, which registers it with that taint unless it is empty; readiness is the caller's to await.
+func (s *supervisor) launchNode(ctx context.Context, name, taint string) error {
 	l := s.layout
 	subject := pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}
 	// A client certificate, unlike a line of the token file, can be made while the API server runs.
@@ -43,8 +43,8 @@ func (s *supervisor) launchNode(ctx context.Context, name string) error {
 	}
 	n.kubelet = &component{
 		name: name, node: name,
-		args:  append(append([]string{"node"}, common...), "--status-period="+s.options.StatusPeriod.String(), "--feature-gates="+s.options.FeatureGates),
-		ready: nodeReady(s.admin, name),
+		args:  append(append([]string{"node"}, common...), "--status-period="+s.options.StatusPeriod.String(), "--feature-gates="+s.options.FeatureGates, "--register-with-taint="+taint),
+		ready: nodeReady(s.admin, name, taint),
 	}
 	if s.options.RealNode {
 		if err := s.makeReal(n); err != nil {
@@ -125,7 +125,7 @@ func (s *supervisor) addNode(ctx context.Context, req controlRequest) error {
 		return fmt.Errorf("%s exists already", req.Component)
 	}
 	since := time.Now()
-	if err := s.launchNode(ctx, req.Component); err != nil {
+	if err := s.launchNode(ctx, req.Component, req.Taint); err != nil {
 		return err
 	}
 	return s.awaitNode(ctx, req, since)

@@ -72,10 +72,10 @@ func fileReady(path string) func(context.Context, time.Time) error {
 	}
 }
 
-// nodeReady holds when the node is Ready and schedulable in the words of a kubelet that started after since: the Node
+// nodeReady holds when the node is Ready and, but for its start-up taint, schedulable in the words of a kubelet that started after since: the Node
 // is new, or (its conditions may be those of an earlier kubelet) its lease was renewed. A new kubelet's first attempt
 // at the lease fails because the Node does not exist yet, and the next one comes 10 s later.
-func nodeReady(client *kubernetes.Clientset, name string) func(context.Context, time.Time) error {
+func nodeReady(client *kubernetes.Clientset, name, startup string) func(context.Context, time.Time) error {
 	return func(ctx context.Context, since time.Time) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
@@ -93,7 +93,7 @@ func nodeReady(client *kubernetes.Clientset, name string) func(context.Context, 
 			}
 		}
 		for _, taint := range node.Spec.Taints {
-			if taint.Effect == v1.TaintEffectNoSchedule {
+			if taint.Effect == v1.TaintEffectNoSchedule && taint.Key != startup {
 				return fmt.Errorf("node %s has the taint %s", name, taint.Key)
 			}
 		}

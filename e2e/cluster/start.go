@@ -30,7 +30,7 @@ func (s *supervisor) start() error {
 		return err
 	}
 	for i := range s.options.Nodes {
-		if err := s.launchNode(ctx, fmt.Sprintf("node-%d", i)); err != nil {
+		if err := s.launchNode(ctx, fmt.Sprintf("node-%d", i), ""); err != nil {
 			return err
 		}
 	}

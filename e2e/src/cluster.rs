@@ -139,7 +139,16 @@ impl Cluster {
 
     /// Starts one more node and waits until it is ready; its kubelet directory.
     pub fn add_node(&self, name: &str) -> Result<PathBuf> {
-        self.run(&["ctl", "add-node", name])?;
+        self.add(&["ctl", "add-node", name], name)
+    }
+
+    /// As [`Cluster::add_node`], with a taint of this key that the kubelet registers it with; pods that do not tolerate it do not come.
+    pub fn add_tainted_node(&self, name: &str, key: &str) -> Result<PathBuf> {
+        self.add(&["ctl", "add-node", "--taint", key, name], name)
+    }
+
+    fn add(&self, verb: &[&str], name: &str) -> Result<PathBuf> {
+        self.run(verb)?;
         let state: Value = serde_json::from_str(&self.run(&["ctl", "status"])?)?;
         let nodes = state.pointer("/nodes").and_then(Value::as_array);
         let mut nodes = nodes.into_iter().flatten();

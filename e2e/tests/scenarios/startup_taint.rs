@@ -1,5 +1,7 @@
 //! The start-up taint of a node: real kubelet code registers the driver, csi-node-sidecars removes the taint with the permissions
-//! of the chart. O-101, O-119.
+//! of the chart. O-101, O-119; O-120 and O-121 on nodes that are new.
+
+mod fresh;
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,6 +29,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
         name: "o_119_nothing_but_the_taint_of_the_own_node_may_be_changed",
         run: guarded,
     },
+    Scenario {
+        name: "o_120_o_121_pods_that_wait_for_a_new_node_mount_at_once",
+        run: fresh::all,
+    },
 ];
 
 const SOON: Duration = Duration::from_secs(30);
@@ -43,8 +49,12 @@ struct Pod<'a> {
 
 impl<'a> Pod<'a> {
     fn new(cluster: &'a Cluster, name: &str) -> Result<Self> {
+        Self::on(cluster, name, cluster.add_node(name)?)
+    }
+
+    /// On a node that is there.
+    fn on(cluster: &'a Cluster, name: &str, dir: PathBuf) -> Result<Self> {
         let api = cluster.api()?;
-        let dir = cluster.add_node(name)?;
         let driver = format!("{name}.example.com");
         let seat = Seat::on(cluster, name, dir, &driver)?;
         let driver = format!("driver.name={driver}");
