@@ -38,9 +38,10 @@ const AT_ONCE: usize = 5;
 const MOUNTED: Duration = Duration::from_secs(180);
 const PODS: [&str; 2] = ["claim", "inline"];
 
-/// Of one node: whether the mount of each of [`PODS`] failed for want of the driver, and when the taint was gone after the confirmation.
+/// Of one node: whether a mount failed for want of the driver, and when the taint was gone after the confirmation.
 struct Seen {
-    failed: [bool; 2],
+    claim_failed: bool,
+    inline_failed: bool,
     seconds: Option<f64>,
 }
 
@@ -65,8 +66,8 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
                 .collect();
             seen.extend(together(cluster, &names, guard)?);
         }
-        let failed = |pod: usize| seen.iter().filter(|it| it.failed[pod]).count();
-        let (claim, inline) = (failed(0), failed(1));
+        let claim = seen.iter().filter(|it| it.claim_failed).count();
+        let inline = seen.iter().filter(|it| it.inline_failed).count();
         let seconds = seen.iter().filter_map(|it| it.seconds).fold(0.0, f64::max);
         suite::say(&format!(
             "          {name}: {nodes} nodes, first mounts that failed for want of the driver: {claim} of a claim, {inline} inline"
@@ -191,7 +192,7 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
         wait::until_true(MOUNTED, "the pod runs", running)
             .with_context(|| pod.api.events(namespace, name))?;
     }
-    let failed = PODS.map(|name| {
+    let [claim_failed, inline_failed] = PODS.map(|name| {
         let events = pod.api.events(namespace, name);
         events.contains("not found in the list of registered CSI drivers")
     });
@@ -203,5 +204,9 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
         let at_once = seconds.is_some_and(|seconds| seconds <= 1.0);
         ensure!(at_once, "O-120: {seconds:?} s\n{}", sidecars.tail());
     }
-    Ok(Seen { failed, seconds })
+    Ok(Seen {
+        claim_failed,
+        inline_failed,
+        seconds,
+    })
 }
