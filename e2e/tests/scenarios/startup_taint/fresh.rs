@@ -27,7 +27,7 @@ enum Guard {
 
 /// How many nodes of each, unless the variable `NODES` says otherwise.
 const ROWS: [(&str, Guard, usize); 3] = [
-    ("taint", Guard::Taint, 20),
+    ("taint", Guard::Taint, AT_ONCE),
     ("field", Guard::Field, 2),
     ("nothing", Guard::Nothing, 2),
 ];
@@ -76,6 +76,9 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
             suite::say(&format!(
                 "          gone at most {seconds:.2} s after the confirmation"
             ));
+            // Beside other tests the machine decides how long it takes; whoever asks for nodes measures.
+            let bound = if asked.is_some() { 1.0 } else { 30.0 };
+            ensure!(seconds <= bound, "O-120: gone after {seconds:.2} s");
         }
         match guard {
             Guard::Taint => ensure!((claim, inline) == (0, 0), "O-120: {claim}, {inline}"),
@@ -200,10 +203,8 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
     let removed = { log.lines() }.find(|line| line.contains("Removed the start-up taint"));
     let seconds = removed.and_then(|line| line.split_once(" seconds=")?.1.split(' ').next());
     let seconds: Option<f64> = seconds.map(str::parse).transpose()?;
-    if guard == Guard::Taint {
-        let at_once = seconds.is_some_and(|seconds| seconds <= 1.0);
-        ensure!(at_once, "O-120: {seconds:?} s\n{}", sidecars.tail());
-    }
+    let told = guard != Guard::Taint || seconds.is_some();
+    ensure!(told, "O-120: not removed\n{}", sidecars.tail());
     Ok(Seen {
         claim_failed,
         inline_failed,
