@@ -6,15 +6,18 @@
 //! | file | holds |
 //! |---|---|
 //! | `table` | the flags |
+//! | `audit` | the flags of `audit`, read |
 //! | `completion` | scripts for shells |
 //! | `manual` | the manual |
 
+mod audit;
 mod completion;
 mod manual;
 mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -24,7 +27,8 @@ use crate::model::{Kind, Ref, SUBJECTS};
 use crate::show::Format;
 use crate::work::Access;
 
-pub use table::{FLAGS, Flag, Takes};
+pub use audit::AuditAsk;
+pub use table::{FLAGS, Flag, Takes, audit};
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub struct Ask {
 /// What the command line comes to.
 #[derive(Clone, Debug)]
 pub enum Task {
+    /// What the driver's storage has beside the cluster.
+    Audit(Box<AuditAsk>),
     /// Why something is stuck.
     Why(Box<Ask>),
     /// What changes if images change: arguments for csi-sidecars.
@@ -79,8 +85,8 @@ is gone, and after a signal with the code of what it said last.");
     text
 }
 
-fn flags(command: Command) -> Command {
-    FLAGS.iter().fold(command, |command, flag| {
+fn flags(command: Command, flags: impl Iterator<Item = &'static Flag>) -> Command {
+    flags.fold(command, |command, flag| {
         let arg = Arg::new(flag.name)
             .long(flag.name)
             .help(flag.help)
@@ -101,7 +107,7 @@ fn flags(command: Command) -> Command {
 
 fn why(program: &str) -> Command {
     let subject = Arg::new("subject").value_name("KIND/NAME").num_args(0..=2).help("What is stuck: pod, pvc, pv, volumeattachment, volumesnapshot, volumesnapshotcontent, volumegroupsnapshot, node or csidriver, as KIND/NAME or KIND NAME; without it everything that is stuck");
-    flags(Command::new("why").about(ABOUT))
+    flags(Command::new("why").about(ABOUT), FLAGS.iter())
         .arg(subject)
         .after_help(examples(program))
 }
@@ -111,11 +117,12 @@ fn command() -> Command {
         .required(true)
         .value_parser(SHELLS.to_vec());
     Command::new(PLUGIN)
-        .about("Why CSI volumes are stuck, and what a change of images would change. Called as csi-why it is `why`.")
+        .about("Why CSI volumes are stuck, what storage has beside the cluster, and what a change of images would change. Called as csi-why it is `why`.")
         .disable_version_flag(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(why("kubectl csi why"))
+        .subcommand(audit::command())
         .subcommand(
             Command::new("preflight")
                 .about("What changes if the images of a driver's sidecars change; csi-sidecars answers it")
@@ -161,12 +168,13 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
         Ok(matches) => matches,
         Err(error) => return Err(refused(&error)),
     };
+    let wrong = |problem: String, help: &str| Exit {
+        stderr: format!("error: {problem}\nSee: {help} --help\n"),
+        ..Exit::with_code(2)
+    };
     let asked = |matches: &ArgMatches, help: &str| {
         let ask = ask(matches).map(|ask| Task::Why(Box::new(ask)));
-        ask.map_err(|problem| Exit {
-            stderr: format!("error: {problem}\nSee: {help} --help\n"),
-            ..Exit::with_code(2)
-        })
+        ask.map_err(|problem| wrong(problem, help))
     };
     match matches.subcommand() {
         Some(("completion", matches)) => {
@@ -175,12 +183,19 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
                 shell.map_or("", String::as_str),
             )))
         }
-        Some(("manual", _)) => Err(printed(manual::page(&examples("kubectl csi why")))),
+        Some(("manual", _)) => Err(printed(manual::page(
+            &examples("kubectl csi why"),
+            audit::HELP,
+        ))),
         Some(("preflight", matches)) => {
             let arguments = matches.get_many::<OsString>("arguments");
             Ok(Task::Preflight(
                 arguments.into_iter().flatten().cloned().collect(),
             ))
+        }
+        Some(("audit", matches)) => {
+            let ask = audit::ask(matches).map(|ask| Task::Audit(Box::new(ask)));
+            ask.map_err(|problem| wrong(problem, "kubectl csi audit"))
         }
         Some(("version", _)) => Err(Exit::version("kubectl-csi")),
         Some((_, matches)) => asked(matches, "kubectl csi why"),
@@ -207,15 +222,62 @@ fn refused(error: &clap::Error) -> Exit {
     }
 }
 
+fn text(matches: &ArgMatches, name: &str) -> String {
+    matches.get_one::<String>(name).cloned().unwrap_or_default()
+}
+
+/// A duration that a flag has, or what is wrong with it.
+fn duration(matches: &ArgMatches, name: &str) -> Result<Option<Duration>, String> {
+    let text = text(matches, name);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let problem = || format!("--{name}={text:?}: a duration needs a unit: 5s, 1m30s");
+    seconds(&text).ok_or_else(problem).map(Some)
+}
+
+fn format(matches: &ArgMatches) -> Format {
+    match &*text(matches, "output") {
+        "json" => Format::Json,
+        "name" => Format::Name,
+        _ => Format::Human,
+    }
+}
+
+fn access(matches: &ArgMatches) -> Result<Access, String> {
+    let text = |name| text(matches, name);
+    let timeout = duration(matches, "request-timeout")?;
+    Ok(Access {
+        kubeconfig: text("kubeconfig"),
+        context: text("context"),
+        cluster: text("cluster"),
+        user: text("user"),
+        server: text("server"),
+        token: text("token"),
+        certificate_authority: text("certificate-authority"),
+        client_certificate: text("client-certificate"),
+        client_key: text("client-key"),
+        tls_server_name: text("tls-server-name"),
+        insecure: matches.get_flag("insecure-skip-tls-verify"),
+        as_user: text("as"),
+        as_uid: text("as-uid"),
+        as_groups: { matches.get_many::<String>("as-group") }
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
+        timeout: timeout.filter(|timeout| !timeout.is_zero()),
+    })
+}
+
 fn ask(matches: &ArgMatches) -> Result<Ask, String> {
-    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let words: Vec<&str> = { matches.get_many::<String>("subject") }
         .into_iter()
         .flatten()
         .map(String::as_str)
         .collect();
     let everywhere = matches.get_flag("all-namespaces");
-    let namespace = text("namespace");
+    let namespace = text(matches, "namespace");
     check_namespace(&namespace)?;
     let subject = subject(&words, &namespace)?;
     if everywhere
@@ -237,49 +299,19 @@ fn ask(matches: &ArgMatches) -> Result<Ask, String> {
     if watch && subject.is_none() {
         return Err("--watch: name what to watch, as KIND/NAME".to_owned());
     }
-    let timeout = match &*text("request-timeout") {
-        "" | "0" => None,
-        text => Some(seconds(text).ok_or_else(|| {
-            format!("--request-timeout={text:?}: a duration needs a unit: 5s, 1m30s")
-        })?),
-    };
     Ok(Ask {
         subject,
         namespace,
         everywhere,
-        format: match &*text("output") {
-            "json" => Format::Json,
-            "name" => Format::Name,
-            _ => Format::Human,
-        },
+        format: format(matches),
         all: matches.get_flag("all"),
         watch,
         offline,
-        access: Access {
-            kubeconfig: text("kubeconfig"),
-            context: text("context"),
-            cluster: text("cluster"),
-            user: text("user"),
-            server: text("server"),
-            token: text("token"),
-            certificate_authority: text("certificate-authority"),
-            client_certificate: text("client-certificate"),
-            client_key: text("client-key"),
-            tls_server_name: text("tls-server-name"),
-            insecure: matches.get_flag("insecure-skip-tls-verify"),
-            as_user: text("as"),
-            as_uid: text("as-uid"),
-            as_groups: { matches.get_many::<String>("as-group") }
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect(),
-            timeout,
-        },
+        access: access(matches)?,
     })
 }
 
-fn seconds(text: &str) -> Option<std::time::Duration> {
+fn seconds(text: &str) -> Option<Duration> {
     let text = if text.bytes().all(|byte| byte.is_ascii_digit()) {
         format!("{text}s")
     } else {

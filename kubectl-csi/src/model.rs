@@ -10,9 +10,11 @@
 //! | `meta` | metadata, conditions, events, leases |
 //! | `pod` | pods and what makes them |
 //! | `volume` | claims, volumes, classes, attachments |
+//! | `in_tree` | sources of in-tree plugins |
 //! | `node` | nodes, CSINodes, CSIDrivers, capacity |
 //! | `snapshot` | snapshots, groups, their classes and contents |
 
+mod in_tree;
 mod kind;
 mod meta;
 mod node;
@@ -21,6 +23,7 @@ mod scalar;
 mod snapshot;
 mod volume;
 
+pub use in_tree::Translated;
 pub use kind::{Kind, Ref, SUBJECTS, dumps};
 pub use meta::{
     Condition, ConfigMap, Event, Health, Healths, Lease, Meta, ObjectRef, Quota, Secret,

@@ -33,32 +33,50 @@
 //! | `group` | group snapshots |
 //! | `driver` | a driver as a whole |
 //! | `overview` | everything that is stuck |
+//! | `stock` | what a driver says that it has |
+//! | `difference` | what an audit can find, in words |
+//! | `named` | which volumes and snapshots objects name |
+//! | `used` | which volumes attachments, nodes and pods use |
+//! | `spelling` | handles that may be one in two spellings |
+//! | `side` | one list of a driver beside that |
+//! | `comparison` | both lists beside that |
+//! | `published` | where it has volumes attached, beside where they are to be |
+//! | `audit` | what a driver has in its storage beside what the cluster has |
 
 mod attach;
+mod audit;
 mod causes;
 mod change;
 mod claim;
 mod class;
+mod comparison;
 mod content;
 mod controller;
 mod delete;
+mod difference;
 mod driver;
 mod group;
 mod held;
 mod index;
 mod journal;
 mod mount;
+mod named;
 mod node;
 mod overview;
 mod pod;
 mod provision;
+mod published;
 mod reach;
 mod refusal;
 mod schedule;
 mod seen;
+mod side;
 mod snapshot;
 mod source;
+mod spelling;
+mod stock;
 mod store;
+mod used;
 mod verdict;
 mod volume;
 mod way;
@@ -70,9 +88,12 @@ use jiff::Timestamp;
 
 use crate::model::{Kind, Ref};
 
+pub use audit::{Audit, Compare, compare};
 pub use causes::{CAUSES, title};
+pub use difference::{Difference, Note, What, Worth};
 pub use overview::{Found, Overview, Scope, survey};
 pub use seen::{Answer, Read, Record, Seen, Store, Want};
+pub use stock::{Handles, Stock, Storage, Stored, handles};
 pub use verdict::{Certainty, Finding, Next, Remedy, State, Station, Verdict, Who};
 pub use words::{listed, nearest, span};
 

@@ -9,11 +9,14 @@ use rustix::termios::tcgetwinsize;
 use sidecar::rt::Exit;
 use sidecar::shutdown::{Shutdown, Signal};
 
-use crate::args::{self, Ask, Task};
+use crate::args::{self, Ask, AuditAsk, Task};
 use crate::model::Ref;
-use crate::plan::{Next, Question, Scope, Seen, State, Verdict, Want, decide, survey};
+use crate::plan::{
+    Audit, Compare, Next, Question, Scope, Seen, State, Verdict, Want, compare, decide, handles,
+    survey,
+};
 use crate::show::{self, Format, Style};
-use crate::work::{Cluster, LookError, connect, preflight, read};
+use crate::work::{Cluster, Driver, DriverError, LookError, connect, preflight, read};
 
 /// Between two looks of `--watch`.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -33,6 +36,7 @@ enum Source {
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let ask = match args::parse(argv)? {
         Task::Why(ask) => *ask,
+        Task::Audit(ask) => return audit(&ask).await,
         Task::Preflight(arguments) => return Err(preflight(&arguments)),
     };
     let source = match &ask.offline {
@@ -128,6 +132,69 @@ async fn overview(source: &Source, ask: &Ask, namespace: String) -> Result<(), E
     let overview = settled(source, "the overview", survey).await?;
     let text = show::overview(&overview, &place, ask.format, style());
     Err(said(source, ask, text, overview.code()))
+}
+
+/// Compares the driver's storage with the cluster; what differs is compared once more after a pause.
+async fn audit(ask: &AuditAsk) -> Result<(), Exit> {
+    let cluster = Cluster::new(connect(&ask.access).await?);
+    let driver = Driver::connect(&ask.address, ask.timeout).await;
+    let driver = driver.map_err(unanswered)?;
+    let first = compared(&cluster, &driver, ask, None).await?;
+    let found = if first.differences.is_empty() {
+        first
+    } else {
+        let (count, pause) = (first.differences.len(), ask.grace.as_secs());
+        warn(&format!(
+            "{count} differences at the first look; what still differs in {pause} s is listed (--grace)"
+        ));
+        tokio::time::sleep(ask.grace).await;
+        let second = compared(&cluster, &driver, ask, Some(&first)).await?;
+        second.confirms(&first)
+    };
+    let text = show::audit(&found, ask.format, style());
+    Err(Exit {
+        stdout: text,
+        ..Exit::with_code(found.code())
+    })
+}
+
+/// The driver does not say what it has.
+fn unanswered(error: DriverError) -> Exit {
+    Exit::failure(1, show::error(&error))
+}
+
+/// One look: at the storage first, so that what is made meanwhile is in the cluster by then.
+async fn compared(
+    cluster: &Cluster,
+    driver: &Driver,
+    ask: &AuditAsk,
+    first: Option<&Audit>,
+) -> Result<Audit, Exit> {
+    let wanted = { first.map(|first| &*first.driver) }.or(ask.driver.as_deref());
+    let mut storage = driver.storage(wanted).await.map_err(unanswered)?;
+    let mut seen = Seen::default();
+    let mut looked_up = false;
+    for _ in 0..ROUNDS {
+        let what = Compare {
+            storage: &storage,
+            owned: &ask.owned,
+            first,
+        };
+        match compare(&seen, what, cluster.now()) {
+            Err(wants) => cluster.look(&mut seen, wants).await?,
+            Ok(audit) if looked_up || (audit.refused.is_some() && storage.volumes.is_known()) => {
+                return Ok(audit);
+            }
+            Ok(_) => {
+                // What the driver does not list, only the cluster can tell to ask for.
+                let (volumes, snapshots) = handles(&seen, &storage.driver);
+                let look = driver.look_up(&mut storage, &volumes, &snapshots).await;
+                look.map_err(unanswered)?;
+                looked_up = true;
+            }
+        }
+    }
+    Err(LookError::Endless("the audit".to_owned()).into())
 }
 
 /// Looks again and again, until the subject is no longer stuck or a signal comes.

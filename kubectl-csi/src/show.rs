@@ -2,16 +2,18 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `audit` | what an audit found, for people and for programs |
 //! | `human` | for people: one sentence what, one why, then what to do |
 //! | `json` | for programs |
 //! | `redact` | texts of others, without secrets and without control characters |
 
+mod audit;
 mod human;
 mod json;
 mod redact;
 
 use crate::model::Ref;
-use crate::plan::{Overview, Verdict};
+use crate::plan::{Audit, Overview, Verdict};
 
 pub use human::Style;
 
@@ -45,6 +47,22 @@ pub fn overview(overview: &Overview, place: &str, format: Format, style: Style) 
         Format::Json => json::overview(overview),
         Format::Name => names(overview.found.iter().flat_map(|found| &found.subjects)),
     }
+}
+
+/// What differs between storage and cluster.
+#[must_use]
+pub fn audit(audit: &Audit, format: Format, style: Style) -> String {
+    match format {
+        Format::Human => audit::human(audit, style),
+        Format::Json => audit::json(audit),
+        Format::Name => audit::handles(audit),
+    }
+}
+
+/// An error that may have a driver's words in it.
+#[must_use]
+pub fn error(error: &dyn std::error::Error) -> String {
+    redact::words(&error.to_string())
 }
 
 /// As kubectl takes them as arguments, one object a line.

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `cluster` | requests to the API server |
 //! | `config` | which API server, as whom |
+//! | `driver` | calls of a driver, for an audit |
 //! | `offline` | objects out of files |
 //! | `preflight` | the program that answers `kubectl csi preflight` |
 
 mod cluster;
 mod config;
+mod driver;
 mod offline;
 mod preflight;
 
 pub use cluster::{Cluster, LookError};
 pub use config::{Access, connect};
+pub use driver::{Driver, DriverError};
 pub use offline::{OfflineError, read};
 pub use preflight::preflight;

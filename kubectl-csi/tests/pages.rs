@@ -11,8 +11,8 @@
 mod world;
 
 use kubectl_csi::plan::CAUSES;
-use kubectl_csi::show::{Format, Style, verdict};
-use world::{Row, rows};
+use kubectl_csi::show::{Format, Style, audit, verdict};
+use world::{Row, rows, shown};
 
 /// Causes that are shown, one world each.
 const SHOWN: &[&str] = &[
@@ -21,7 +21,10 @@ const SHOWN: &[&str] = &[
 
 fn output(row: &Row) -> String {
     let (answer, _) = row.world().ask(&row.subject, false);
-    let text = verdict(&answer, Format::Human, Style::default());
+    indented(&verdict(&answer, Format::Human, Style::default()))
+}
+
+fn indented(text: &str) -> String {
     let lines = text
         .trim_end()
         .lines()
@@ -37,6 +40,8 @@ fn generated() -> String {
         let title = CAUSES.iter().find(|(one, _)| one == id).unwrap().1;
         page.push_str(&format!("### {id}: {title}\n\n{}\n\n", output(row)));
     }
+    let audited = audit(&shown(), Format::Human, Style::default());
+    page.push_str(&format!("### An audit\n\n{}\n\n", indented(&audited)));
     page.push_str("## Every cause\n\n| number | means |\n|---|---|\n");
     for (id, title) in CAUSES {
         page.push_str(&format!("| {id} | {title} |\n"));

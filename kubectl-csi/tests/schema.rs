@@ -10,9 +10,9 @@
 #[path = "worlds/world.rs"]
 mod world;
 
-use kubectl_csi::show::{Format, Style, overview, verdict};
+use kubectl_csi::show::{Format, Style, audit, overview, verdict};
 use serde_json::Value;
-use world::rows;
+use world::{World, rows, shown, stored};
 
 const SCHEMA: &str = include_str!("../../docs/why.schema.json");
 
@@ -83,6 +83,14 @@ fn w_36_the_schema_says_what_is_printed() {
             check(&schema, &schema["$defs"]["overview"], &value, ""),
             Ok(())
         );
+        assert_eq!(check(&schema, &schema, &value, ""), Ok(()));
+    }
+    let refused = World::healthy().audit(&stored(&["!volumes"]), "");
+    for answer in [shown(), refused] {
+        let text = audit(&answer, Format::Json, Style::default());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let audits = &schema["$defs"]["audit"];
+        assert_eq!(check(&schema, audits, &value, ""), Ok(()));
         assert_eq!(check(&schema, &schema, &value, ""), Ok(()));
     }
 }

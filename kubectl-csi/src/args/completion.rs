@@ -1,9 +1,16 @@
 //! Scripts that complete the command line, made of the table of flags.
 
-use super::{FLAGS, SHELLS, Takes};
+use super::{FLAGS, Flag, SHELLS, Takes, audit};
 use crate::model::SUBJECTS;
 
-const COMMANDS: &[&str] = &["why", "preflight", "completion", "manual", "version"];
+const COMMANDS: &[&str] = &[
+    "why",
+    "audit",
+    "preflight",
+    "completion",
+    "manual",
+    "version",
+];
 
 /// The script for a shell.
 pub(super) fn script(shell: &str) -> String {
@@ -22,17 +29,20 @@ fn kinds() -> String {
     kinds.join(" ")
 }
 
-fn long() -> String {
-    let flags: Vec<_> = FLAGS
-        .iter()
-        .map(|flag| format!("--{}", flag.name))
-        .collect();
+fn long(flags: impl Iterator<Item = &'static Flag>) -> String {
+    let flags: Vec<_> = flags.map(|flag| format!("--{}", flag.name)).collect();
     flags.join(" ")
+}
+
+/// Each flag once: those that two commands have mean the same.
+fn every() -> impl Iterator<Item = &'static Flag> {
+    let own = audit().filter(|flag| FLAGS.iter().all(|one| one.name != flag.name));
+    FLAGS.iter().chain(own)
 }
 
 fn bash() -> String {
     let mut cases = String::new();
-    for flag in FLAGS {
+    for flag in every() {
         let short = flag
             .short
             .map(|short| format!("|-{short}"))
@@ -61,6 +71,8 @@ _kubectl_csi() {{
     esac
     if [ \"$first\" = 1 ] && [ \"$COMP_CWORD\" = 1 ]; then
         COMPREPLY=($(compgen -W '{}' -- \"$word\"))
+    elif [ \"$first\" = 1 ] && [ \"${{COMP_WORDS[1]}}\" = audit ]; then
+        COMPREPLY=($(compgen -W '{}' -- \"$word\"))
     elif [ \"${{word#-}}\" != \"$word\" ]; then
         COMPREPLY=($(compgen -W '{}' -- \"$word\"))
     else
@@ -72,7 +84,8 @@ complete -F _kubectl_csi kubectl-csi csi-why
 ",
         SHELLS.join(" "),
         COMMANDS.join(" "),
-        long(),
+        long(audit()),
+        long(FLAGS.iter()),
         kinds()
     )
 }
@@ -85,9 +98,10 @@ fn quoted(text: &str) -> String {
         .replace(':', "\\:")
 }
 
-fn zsh() -> String {
+/// The flags of a command, one a line.
+fn zsh_flags(flags: impl Iterator<Item = &'static Flag>) -> String {
     let mut lines = String::new();
-    for flag in FLAGS {
+    for flag in flags {
         let value = match flag.takes {
             Takes::Nothing => String::new(),
             Takes::OneOf(values) => format!(":{}:({})", flag.name, values.join(" ")),
@@ -104,12 +118,21 @@ fn zsh() -> String {
             lines.push_str(&format!("        '*-{short}[{help}]{value}' \\\n"));
         }
     }
+    lines
+}
+
+fn zsh() -> String {
+    let (lines, audits) = (zsh_flags(FLAGS.iter()), zsh_flags(audit()));
     format!(
         "#compdef kubectl-csi csi-why
 # kubectl csi completion zsh
 _kubectl_csi_why() {{
     _arguments \\
 {lines}        '*:subject:({})'
+}}
+_kubectl_csi_audit() {{
+    _arguments \\
+{audits}        && return
 }}
 _kubectl_csi() {{
     if [[ ${{words[1]:t}} == csi-why ]]; then
@@ -122,6 +145,10 @@ _kubectl_csi() {{
         shift words
         (( CURRENT-- ))
         _kubectl_csi_why
+    elif [[ ${{words[2]}} == audit ]]; then
+        shift words
+        (( CURRENT-- ))
+        _kubectl_csi_audit
     fi
 }}
 compdef _kubectl_csi kubectl-csi csi-why
@@ -141,31 +168,39 @@ fn fish() -> String {
         "complete -c kubectl-csi -n '__fish_seen_subcommand_from completion' -f -a '{}'\n",
         SHELLS.join(" ")
     ));
-    for (program, when) in [
-        ("kubectl-csi", " -n '__fish_seen_subcommand_from why'"),
-        ("csi-why", ""),
-    ] {
+    for (program, when) in [("kubectl-csi", WHEN_WHY), ("csi-why", "")] {
         lines.push_str(&format!(
             "complete -c {program}{when} -f -a '{}'\n",
             kinds()
         ));
-        for flag in FLAGS {
-            let short = flag
-                .short
-                .map(|short| format!(" -s {short}"))
-                .unwrap_or_default();
-            let value = match flag.takes {
-                Takes::Nothing => String::new(),
-                Takes::OneOf(values) => format!(" -x -a '{}'", values.join(" ")),
-                Takes::One("FILE") => " -r -F".to_owned(),
-                Takes::One(_) | Takes::Many(_) => " -x".to_owned(),
-            };
-            let help = flag.help.replace('\'', "\\'");
-            lines.push_str(&format!(
-                "complete -c {program}{when} -l {}{short}{value} -d '{help}'\n",
-                flag.name
-            ));
-        }
+        lines.push_str(&fish_flags(program, when, FLAGS.iter()));
+    }
+    let when = " -n '__fish_seen_subcommand_from audit'";
+    lines.push_str(&fish_flags("kubectl-csi", when, audit()));
+    lines
+}
+
+const WHEN_WHY: &str = " -n '__fish_seen_subcommand_from why'";
+
+/// The flags of a command, one a line.
+fn fish_flags(program: &str, when: &str, flags: impl Iterator<Item = &'static Flag>) -> String {
+    let mut lines = String::new();
+    for flag in flags {
+        let short = flag
+            .short
+            .map(|short| format!(" -s {short}"))
+            .unwrap_or_default();
+        let value = match flag.takes {
+            Takes::Nothing => String::new(),
+            Takes::OneOf(values) => format!(" -x -a '{}'", values.join(" ")),
+            Takes::One("FILE") => " -r -F".to_owned(),
+            Takes::One(_) | Takes::Many(_) => " -x".to_owned(),
+        };
+        let help = flag.help.replace('\'', "\\'");
+        lines.push_str(&format!(
+            "complete -c {program}{when} -l {}{short}{value} -d '{help}'\n",
+            flag.name
+        ));
     }
     lines
 }

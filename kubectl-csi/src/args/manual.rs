@@ -1,6 +1,7 @@
 //! The manual page, made of the table of flags.
 
-use super::{FLAGS, Takes};
+use super::audit::ABOUT as AUDITS;
+use super::{FLAGS, Flag, Takes, audit};
 use sidecar::build::VERSION;
 
 /// Text as troff takes it.
@@ -16,9 +17,9 @@ fn plain(text: &str) -> String {
 }
 
 /// kubectl-csi(1).
-pub(super) fn page(examples: &str) -> String {
+pub(super) fn page(examples: &str, audits: &str) -> String {
     let mut page = format!(
-        ".TH KUBECTL\\-CSI 1 \"\" \"{}\" \"csi\\-sidecars\"\n.SH NAME\nkubectl\\-csi \\- why a pod, claim, volume or snapshot is stuck\n.SH SYNOPSIS\n.B kubectl csi why\n[\\fIKIND\\fR/\\fINAME\\fR] [\\fIflags\\fR]\n.br\n.B csi\\-why\n[\\fIKIND\\fR/\\fINAME\\fR] [\\fIflags\\fR]\n.SH DESCRIPTION\n{}\n",
+        ".TH KUBECTL\\-CSI 1 \"\" \"{}\" \"csi\\-sidecars\"\n.SH NAME\nkubectl\\-csi \\- why a pod, claim, volume or snapshot is stuck\n.SH SYNOPSIS\n.B kubectl csi why\n[\\fIKIND\\fR/\\fINAME\\fR] [\\fIflags\\fR]\n.br\n.B csi\\-why\n[\\fIKIND\\fR/\\fINAME\\fR] [\\fIflags\\fR]\n.br\n.B kubectl csi audit\n[\\fIflags\\fR]\n.SH DESCRIPTION\n{}\n",
         plain(VERSION),
         plain(super::ABOUT)
     );
@@ -28,21 +29,32 @@ pub(super) fn page(examples: &str) -> String {
             heading = flag.heading;
             page.push_str(&format!(".SH {}\n", heading.to_uppercase()));
         }
-        let value = match flag.takes {
-            Takes::Nothing => String::new(),
-            Takes::One(name) | Takes::Many(name) => format!(" \\fI{name}\\fR"),
-            Takes::OneOf(values) => format!(" {}", values.join("|")),
-        };
-        let short = flag
-            .short
-            .map(|short| format!("\\-{short}, "))
-            .unwrap_or_default();
-        page.push_str(&format!(
-            ".TP\n\\fB{short}\\-\\-{}\\fR{value}\n{}\n",
-            plain(flag.name),
-            plain(flag.help)
-        ));
+        page.push_str(&paragraph(flag));
     }
     page.push_str(&format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", plain(examples)));
+    page.push_str(&format!(".SH AUDIT\n{}\n", plain(AUDITS)));
+    let of_why = |flag: &&Flag| FLAGS.iter().any(|one| one.name == flag.name);
+    for flag in audit().filter(|flag| !of_why(flag)) {
+        page.push_str(&paragraph(flag));
+    }
+    page.push_str(&format!(".PP\n.nf\n{}\n.fi\n", plain(audits)));
     page
+}
+
+/// A flag and what it does.
+fn paragraph(flag: &Flag) -> String {
+    let value = match flag.takes {
+        Takes::Nothing => String::new(),
+        Takes::One(name) | Takes::Many(name) => format!(" \\fI{name}\\fR"),
+        Takes::OneOf(values) => format!(" {}", values.join("|")),
+    };
+    let short = flag
+        .short
+        .map(|short| format!("\\-{short}, "))
+        .unwrap_or_default();
+    format!(
+        ".TP\n\\fB{short}\\-\\-{}\\fR{value}\n{}\n",
+        plain(flag.name),
+        plain(flag.help)
+    )
 }

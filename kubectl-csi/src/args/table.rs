@@ -1,4 +1,4 @@
-//! The flags of `why`.
+//! The flags of `why` and of `audit`.
 
 /// What a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,23 @@ const fn flag(
     }
 }
 
-/// All of them.
+/// Those of `audit` alone.
+#[rustfmt::skip]
+static AUDIT: &[Flag] = &[
+    flag("csi-address", None, Takes::One("ADDRESS"), "Socket of the driver's controller, from where this program runs: unix:///csi/csi.sock", WHAT),
+    flag("driver", None, Takes::One("NAME"), "The driver's name; a driver with another name at the address is an error", WHAT),
+    flag("grace", None, Takes::One("DURATION"), "Pause before the second look, which has to be longer than the driver's longest call; 15m unless given", WHAT),
+    flag("owned-by", None, Takes::One("PREFIX"), "What handles of this cluster's volumes and snapshots begin with; unknown ones with other handles are counted and not listed", WHAT),
+    flag("csi-timeout", None, Takes::One("DURATION"), "Timeout of each call to the driver, a page of a list being one; 2m unless given", WHAT),
+];
+
+/// The flags of `audit`: its own, the form, the cluster.
+pub fn audit() -> impl Iterator<Item = &'static Flag> {
+    let shared = |flag: &&Flag| flag.heading == WHERE || flag.name == "output";
+    AUDIT.iter().chain(FLAGS.iter().filter(shared))
+}
+
+/// All of `why`.
 #[rustfmt::skip]
 pub static FLAGS: &[Flag] = &[
     flag("namespace", Some('n'), Takes::One("NAMESPACE"), "Namespace; the context's unless given", WHAT),

@@ -1,9 +1,49 @@
+use super::audit::{CALL, GRACE};
 use super::*;
 
 fn parsed(line: &str) -> Result<Ask, Exit> {
     match parse(line.split(' ').map(OsString::from))? {
         Task::Why(ask) => Ok(*ask),
+        Task::Audit(ask) => panic!("{ask:?}"),
         Task::Preflight(arguments) => panic!("{arguments:?}"),
+    }
+}
+
+fn audited(line: &str) -> Result<AuditAsk, Exit> {
+    let parsed = parse(line.split(' ').map(OsString::from))?;
+    match parsed {
+        Task::Audit(ask) => Ok(*ask),
+        Task::Why(_) | Task::Preflight(_) => panic!("{line}"),
+    }
+}
+
+#[test]
+fn an_audit_needs_an_address_and_has_defaults() {
+    let ask = audited("kubectl-csi audit --csi-address /csi/csi.sock").unwrap();
+    assert_eq!((ask.grace, ask.timeout), (GRACE, CALL));
+    assert_eq!((ask.driver, &*ask.owned), (None, ""));
+    let line = "kubectl-csi audit --csi-address=/s --driver=T --grace=1m --owned-by=prod- --csi-timeout=30s -o json --context=c";
+    let ask = audited(line).unwrap();
+    let seconds = (ask.grace.as_secs(), ask.timeout.as_secs());
+    assert_eq!(seconds, (60, 30));
+    assert_eq!((ask.driver.as_deref(), &*ask.owned), (Some("T"), "prod-"));
+    assert_eq!((ask.format, &*ask.access.context), (Format::Json, "c"));
+    for (flags, said) in [
+        ("", "--csi-address: name the socket"),
+        (
+            " --csi-address=/s --grace=15x",
+            "--grace=\"15x\": a duration needs a unit",
+        ),
+        (
+            " --csi-address=/s --csi-timeout=0",
+            "--csi-timeout: a call needs some time",
+        ),
+        (" --csi-address=/s --offline=x", "--offline"),
+        (" --csi-address=/s pv/x", "pv/x"),
+    ] {
+        let exit = audited(&format!("kubectl-csi audit{flags}")).unwrap_err();
+        assert_eq!(exit.code, 2, "{flags}");
+        assert!(exit.stderr.contains(said), "{flags}: {}", exit.stderr);
     }
 }
 
@@ -152,6 +192,7 @@ fn help_version_manual_and_scripts_are_printed() {
         ("kubectl-csi --help", "why"),
         ("kubectl-csi why --help", "--offline"),
         ("csi-why --help", "--offline"),
+        ("kubectl-csi audit --help", "Exit codes: 0 nothing differs"),
         ("kubectl-csi version", "kubectl-csi "),
         ("kubectl-csi manual", ".SH EXAMPLES"),
         ("kubectl-csi completion bash", "complete -F"),
@@ -166,15 +207,19 @@ fn help_version_manual_and_scripts_are_printed() {
 
 #[test]
 fn every_flag_is_in_help_manual_and_scripts() {
-    for line in [
-        "kubectl-csi why --help",
-        "kubectl-csi completion bash",
-        "kubectl-csi completion zsh",
-        "kubectl-csi completion fish",
-        "kubectl-csi manual",
+    let why: Vec<&Flag> = FLAGS.iter().collect();
+    let audit: Vec<&Flag> = audit().collect();
+    let both: Vec<&Flag> = why.iter().chain(&audit).copied().collect();
+    for (line, flags) in [
+        ("kubectl-csi why --help", &why),
+        ("kubectl-csi audit --help", &audit),
+        ("kubectl-csi completion bash", &both),
+        ("kubectl-csi completion zsh", &both),
+        ("kubectl-csi completion fish", &both),
+        ("kubectl-csi manual", &both),
     ] {
         let text = parsed(line).unwrap_err().stdout.replace('\\', "");
-        for flag in FLAGS {
+        for flag in flags {
             assert!(
                 text.contains(&format!("-{}", flag.name))
                     || text.contains(&format!("-l {}", flag.name)),

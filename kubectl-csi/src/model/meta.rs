@@ -154,8 +154,12 @@ pub struct LeaseSpec {
 impl Lease {
     /// Part of the provisioner's journal, which is no election.
     pub fn is_journal(&self) -> bool {
-        let annotations = &self.metadata.annotations;
-        annotations.get("csi-sidecars.io/journal").is_some()
+        self.journal().is_some()
+    }
+
+    /// The header of a part of the journal, which says whose it is.
+    pub fn journal(&self) -> Option<&str> {
+        self.metadata.annotations.get("csi-sidecars.io/journal")
     }
 }
 

@@ -33,9 +33,23 @@ pub struct Taint {
 pub struct NodeStatus {
     pub conditions: Many<Condition>,
     pub volumes_in_use: Many<Text>,
+    pub volumes_attached: Many<AttachedVolume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AttachedVolume {
+    pub name: Text,
 }
 
 impl Node {
+    /// Driver and handle of the CSI volumes that are attached to it or in use on it.
+    pub fn volumes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let attached = self.status.volumes_attached.iter().map(|one| &one.name);
+        let names = self.status.volumes_in_use.iter().chain(attached);
+        names.filter_map(|name| name.strip_prefix("kubernetes.io/csi/")?.split_once('^'))
+    }
+
     /// Since when its kubelet does not answer, if it does not.
     pub fn not_ready(&self) -> Option<Time> {
         let mut conditions = self.status.conditions.iter();
@@ -122,6 +136,9 @@ pub struct CsiNodeSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDriver {
     pub name: Text,
+    /// How the driver calls the node.
+    #[serde(rename = "nodeID")]
+    pub node_id: Text,
     pub topology_keys: Many<Text>,
     pub allocatable: Option<Allocatable>,
 }

@@ -1,7 +1,10 @@
 //! Pods, and what makes them.
 
+use migration::TRANSLATOR;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
+use super::in_tree::{InTree, Translated, translated};
 use super::{Condition, Healths, Kind, Many, Meta, Node, Pairs, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -77,6 +80,8 @@ pub struct PodVolume {
     pub secret: Option<NamedSource>,
     pub projected: Option<Projected>,
     pub host_path: Option<HostPath>,
+    #[serde(flatten)]
+    pub in_tree: InTree,
 }
 
 /// An object of which nothing is read.
@@ -191,6 +196,13 @@ impl NamedSource {
 }
 
 impl PodVolume {
+    /// Driver and handle of a volume of an in-tree plugin that a CSI driver has replaced; none for others.
+    pub fn in_words_of_csi(&self, namespace: &str) -> Option<Translated> {
+        let volume = self.in_tree.within(json!({"name": &*self.name}))?;
+        { TRANSLATOR.plugin_of_volume(&Value::Null, &volume) }.ok()?;
+        Some(translated(TRANSLATOR.inline_to_csi(&volume, namespace)))
+    }
+
     /// The ConfigMaps and Secrets without which it is not mounted.
     pub fn named(&self) -> impl Iterator<Item = (Kind, &str)> {
         let own = (&self.config_map, &self.secret);

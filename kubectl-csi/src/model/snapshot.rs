@@ -82,6 +82,15 @@ pub struct Content {
 }
 
 impl Content {
+    /// What the driver calls the snapshot, once that is known.
+    pub fn handle(&self) -> Option<&str> {
+        let status = self.status.as_ref();
+        let taken = status.map(|status| &*status.snapshot_handle);
+        let named = &*self.spec.source.snapshot_handle;
+        let handles = taken.into_iter().chain([named]);
+        { handles }.find(|handle| !handle.is_empty())
+    }
+
     /// The driver's words, or csi-snapshotter's.
     pub fn error(&self) -> Option<&SnapshotError> {
         let error = self
@@ -96,9 +105,18 @@ impl Content {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSpec {
     pub driver: Text,
+    pub source: ContentSource,
     pub deletion_policy: Text,
     pub source_volume_mode: Text,
     pub volume_snapshot_ref: ObjectRef,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContentSource {
+    pub snapshot_handle: Text,
+    /// The volume that it is taken of.
+    pub volume_handle: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -159,14 +177,85 @@ pub struct GroupStatus {
 #[serde(default)]
 pub struct GroupContent {
     pub metadata: Meta,
+    pub spec: GroupContentSpec,
     pub status: Option<GroupContentStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GroupContentSpec {
+    pub driver: Text,
+    pub source: GroupContentSource,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupContentSource {
+    /// The volumes that it is taken of.
+    pub volume_handles: Many<Text>,
+    pub group_snapshot_handles: Option<GroupHandles>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupHandles {
+    pub volume_group_snapshot_handle: Text,
+    pub volume_snapshot_handles: Many<Text>,
+}
+
+/// A snapshot of a group.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Member {
+    pub volume_handle: Text,
+    pub snapshot_handle: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupContentStatus {
+    pub volume_group_snapshot_handle: Text,
+    /// `v1beta1` calls them pairs of handles.
+    #[serde(alias = "volumeSnapshotHandlePairList")]
+    pub volume_snapshot_info_list: Many<Member>,
     pub ready_to_use: bool,
     pub error: Option<SnapshotError>,
+}
+
+impl GroupContent {
+    /// Its members, as far as they are known.
+    pub fn members(&self) -> &[Member] {
+        let status = self.status.as_ref();
+        status.map_or(&[], |status| &status.volume_snapshot_info_list)
+    }
+
+    /// The handles of snapshots that it names.
+    pub fn snapshots(&self) -> impl Iterator<Item = &str> {
+        let named = self.spec.source.group_snapshot_handles.iter();
+        let named = named.flat_map(|handles| &handles.volume_snapshot_handles);
+        let members = self.members().iter().map(|member| &member.snapshot_handle);
+        named.chain(members).map(|handle| &**handle)
+    }
+
+    /// Its own handle.
+    pub fn handle(&self) -> Option<&str> {
+        let status = self.status.as_ref();
+        let taken = status.map(|status| &status.volume_group_snapshot_handle);
+        let named = self.spec.source.group_snapshot_handles.as_ref();
+        let named = named.map(|handles| &handles.volume_group_snapshot_handle);
+        taken
+            .into_iter()
+            .chain(named)
+            .map(|handle| &**handle)
+            .find(|handle| !handle.is_empty())
+    }
+
+    /// The handles of the volumes that it is taken of.
+    pub fn volumes(&self) -> impl Iterator<Item = &str> {
+        let members = self.members().iter().map(|member| &member.volume_handle);
+        let named = self.spec.source.volume_handles.iter();
+        named.chain(members).map(|handle| &**handle)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,8 +1,11 @@
 //! Claims, volumes, classes and attachments.
 
+use migration::TRANSLATOR;
 use serde::Deserialize;
+use serde_json::json;
 
-use super::pod::Nothing;
+use super::in_tree::{InTree, Translated, map, translated};
+use super::pod::{HostPath, Nothing};
 use super::{Condition, Healths, Many, Meta, ObjectRef, Pairs, Selector, Text, Time};
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -110,7 +113,9 @@ pub struct VolumeSpec {
     pub volume_mode: Text,
     pub node_affinity: Option<VolumeAffinity>,
     pub csi: Option<CsiSource>,
-    pub local: Option<Nothing>,
+    pub local: Option<HostPath>,
+    #[serde(flatten)]
+    pub in_tree: InTree,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -160,6 +165,26 @@ impl Volume {
     /// The driver that serves it.
     pub fn driver(&self) -> Option<&str> {
         self.spec.csi.as_ref().map(|csi| &*csi.driver)
+    }
+
+    /// The driver that serves it in the place of its in-tree plugin, and its handle in that driver's words; none for others.
+    pub fn in_words_of_csi(&self) -> Option<(&'static str, Translated)> {
+        let (meta, spec) = (&self.metadata, &self.spec);
+        let modes: Vec<&str> = spec.access_modes.iter().map(|mode| &**mode).collect();
+        let claim = spec
+            .claim_ref
+            .as_ref()
+            .map(|claim| json!({"namespace": &*claim.namespace}));
+        let spec = self
+            .spec
+            .in_tree
+            .within(json!({"accessModes": modes, "claimRef": claim}))?;
+        let volume = json!({
+            "metadata": {"name": &*meta.name, "labels": map(&meta.labels), "annotations": map(&meta.annotations)},
+            "spec": spec,
+        });
+        let driver = TRANSLATOR.of_volume(&volume)?.name;
+        Some((driver, translated(TRANSLATOR.volume_to_csi(&volume))))
     }
 
     /// The nodes that can reach it, if not all do.
@@ -240,6 +265,14 @@ pub struct AttachmentSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct Source {
     pub persistent_volume_name: Text,
+    /// Of a volume without a PersistentVolume.
+    pub inline_volume_spec: Option<InlineVolume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct InlineVolume {
+    pub csi: Option<CsiSource>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,5 +1,6 @@
 //! csi-provisioner's journal: what it asked a driver and has no final answer to. Only this project's program has one.
 
+use serde_json::Value;
 use sidecar::names;
 
 use super::store::By;
@@ -9,6 +10,8 @@ use crate::model::{Claim, Driver, Kind, Lease, Ref};
 
 /// What the names of entries begin with; the claim's UID follows.
 const INTENT: &str = "intent.csi-sidecars.io/";
+/// The same of entries that came with a Lease from a backup, or from another cluster.
+const RESTORED: &str = "restored.csi-sidecars.io/";
 
 /// An entry.
 struct Intent<'a> {
@@ -56,6 +59,29 @@ fn find<'a>(
         }
     }
     Ok((None, whole))
+}
+
+/// The claims that have an open call in any Lease of a driver's journal, by UID, with the Lease. What cannot be told from another driver's counts.
+pub(super) fn open_calls(way: &mut Way<'_>, driver: &str) -> Step<Vec<(String, Ref)>> {
+    let mut calls = Vec::new();
+    for lease in way.all::<Lease>()?.items {
+        let Some(header) = lease.journal() else {
+            continue;
+        };
+        let header: Value = serde_json::from_str(header).unwrap_or_default();
+        let of = header.get("driver").and_then(Value::as_str);
+        if of.is_some_and(|of| of != driver && !of.is_empty()) {
+            continue;
+        }
+        let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
+        for (name, _) in lease.metadata.annotations.iter() {
+            let uid = [INTENT, RESTORED]
+                .iter()
+                .find_map(|kind| name.strip_prefix(kind));
+            calls.extend(uid.map(|uid| (uid.to_owned(), at.clone())));
+        }
+    }
+    Ok(calls)
 }
 
 /// The same in the journals of all drivers.

@@ -289,6 +289,11 @@ impl<'a> Way<'a> {
         time.is_none_or(|time| self.ago(time).as_secs() >= seconds)
     }
 
+    /// What could not be looked at, and why.
+    pub(super) fn unseen(self) -> BTreeSet<(String, String)> {
+        self.unseen
+    }
+
     /// The verdict about `subject`, once nothing has to be looked at.
     pub(super) fn verdict(self, subject: &Ref) -> Verdict {
         use super::verdict::State;

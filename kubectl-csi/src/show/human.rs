@@ -28,7 +28,7 @@ impl Default for Style {
 }
 
 #[derive(Clone, Copy)]
-enum Ink {
+pub(super) enum Ink {
     Bold,
     Dim,
     Red,
@@ -46,7 +46,7 @@ impl Style {
         }
     }
 
-    fn ink(self, ink: Ink, text: &str) -> String {
+    pub(super) fn ink(self, ink: Ink, text: &str) -> String {
         let code = match ink {
             Ink::Bold => 1,
             Ink::Dim => 2,
@@ -63,7 +63,7 @@ impl Style {
 }
 
 /// `text` in lines of at most `width`, each behind `indent` spaces.
-fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines = Vec::new();
     let mut line = String::new();
     let room = width.saturating_sub(indent).max(20);
@@ -229,7 +229,11 @@ fn cause(finding: &Finding, style: Style, text: &mut String) {
     }
 }
 
-fn unseen<'a>(parts: impl Iterator<Item = &'a (String, String)>, style: Style, text: &mut String) {
+pub(super) fn unseen<'a>(
+    parts: impl Iterator<Item = &'a (String, String)>,
+    style: Style,
+    text: &mut String,
+) {
     let parts: Vec<_> = parts
         .map(|(what, why)| format!("{} ({})", plain(what), words(why)))
         .collect();

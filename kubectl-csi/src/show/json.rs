@@ -7,9 +7,9 @@ use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
 
 /// Of the form.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
-fn object(of: &Ref) -> Value {
+pub(super) fn object(of: &Ref) -> Value {
     json!({"kind": of.kind.name(), "namespace": plain(&of.namespace), "name": plain(&of.name)})
 }
 
@@ -33,7 +33,7 @@ fn cause(finding: &Finding) -> Value {
     })
 }
 
-fn printed(value: &Value) -> String {
+pub(super) fn printed(value: &Value) -> String {
     format!("{value:#}\n")
 }
 

@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubectl_csi::model::{Kind, Ref};
 use kubectl_csi::plan::{
-    Answer, Next, Overview, Question, Read, Scope, Seen, Verdict, Want, decide, survey,
+    Answer, Audit, Compare, Next, Overview, Question, Read, Scope, Seen, Stock, Storage, Stored,
+    Verdict, Want, Worth, compare, decide, survey,
 };
 use serde_json::Value;
 
@@ -317,6 +318,52 @@ impl World {
         world
     }
 
+    /// With a second volume and a second snapshot, so that one of them may be lost.
+    pub(crate) fn two() -> Self {
+        let mut world = Self::healthy();
+        for edit in [
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-k"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"kept-1"}},"status":{"phase":"Bound"}}"#,
+            r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"content-k"},"spec":{"driver":"csi.example.com","source":{"snapshotHandle":"kept-s"}}}"#,
+        ] {
+            world.edit(edit);
+        }
+        world
+    }
+
+    /// What differs at two looks between these objects and a driver's storage.
+    pub(crate) fn audit(&self, storage: &Storage, owned: &str) -> Audit {
+        let first = self.audited(storage, owned, None).0;
+        self.again(storage, owned, &first)
+    }
+
+    /// The second look.
+    pub(crate) fn again(&self, storage: &Storage, owned: &str, first: &Audit) -> Audit {
+        self.audited(storage, owned, Some(first)).0.confirms(first)
+    }
+
+    /// One look, and how many objects were gone over for it.
+    pub(crate) fn audited(
+        &self,
+        storage: &Storage,
+        owned: &str,
+        first: Option<&Audit>,
+    ) -> (Audit, usize) {
+        let mut seen = Seen::default();
+        let compared = Compare {
+            storage,
+            owned,
+            first,
+        };
+        loop {
+            match compare(&seen, compared, NOW.parse().unwrap()) {
+                Ok(audit) => return (audit, seen.visited()),
+                Err(wants) => wants
+                    .into_iter()
+                    .for_each(|want| self.look(&mut seen, want)),
+            }
+        }
+    }
+
     /// Everything that is stuck, and how many requests it took.
     pub(crate) fn survey(&self, namespace: Option<&str>) -> (Overview, usize) {
         let (overview, seen) = self.surveyed(namespace);
@@ -359,6 +406,120 @@ impl World {
         let items: Vec<_> = self.objects.values().collect();
         serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
+}
+
+/// The storage behind the healthy world.
+pub(crate) fn storage() -> Storage {
+    let two = |handles: [&str; 2], nodes: Option<Vec<Box<str>>>| {
+        let one = |bytes, nodes: Option<Vec<Box<str>>>| Stored {
+            bytes,
+            attached: nodes.iter().flatten().next().cloned(),
+            nodes,
+            group: None,
+        };
+        let [first, second] = handles;
+        let none = nodes.as_ref().map(|_| Vec::new());
+        let all = [
+            (first.into(), one(10 << 30, nodes)),
+            (second.into(), one(0, none)),
+        ];
+        Stock::Listed(all.into())
+    };
+    Storage {
+        driver: "csi.example.com".to_owned(),
+        volumes: two(["vol-1", "kept-1"], Some(vec!["worker-2".into()])),
+        snapshots: two(["s-1", "kept-s"], None),
+        unnamed: (0, 0),
+        missing: (None, None),
+        sources: BTreeMap::new(),
+    }
+}
+
+/// What an audit finds in a world and a storage in which all sorts of things differ.
+pub(crate) fn shown() -> Audit {
+    let mut world = World::two();
+    for edit in [
+        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-2"},"spec":{"capacity":{"storage":"20Gi"},"persistentVolumeReclaimPolicy":"Retain","csi":{"driver":"csi.example.com","volumeHandle":"vol-2"}},"status":{"phase":"Released"}}"#,
+        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-3","annotations":{"pv.kubernetes.io/provisioned-by":"csi.example.com"}},"spec":{"capacity":{"storage":"20Gi"},"persistentVolumeReclaimPolicy":"Delete","csi":{"driver":"csi.example.com","volumeHandle":"vol-3"}},"status":{"phase":"Bound"}}"#,
+        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-5","annotations":{"pv.kubernetes.io/provisioned-by":"csi.example.com"}},"spec":{"capacity":{"storage":"20Gi"},"persistentVolumeReclaimPolicy":"Delete","csi":{"driver":"csi.example.com","volumeHandle":"vol-5"}},"status":{"phase":"Bound"}}"#,
+        r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-4"},"spec":{"csi":{"driver":"old.example.com","volumeHandle":"x"}},"status":{"phase":"Bound"}}"#,
+        r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"csi-5"},"spec":{"attacher":"csi.example.com","nodeName":"worker-9","source":{"persistentVolumeName":"pvc-2"}},"status":{"attached":true}}"#,
+        r#"pvc shop/data-db-0 status.conditions = [{"type":"Unused","status":"True","lastTransitionTime":"2026-05-02T00:00:00Z"}]"#,
+    ] {
+        world.edit(edit);
+    }
+    let storage = stored(&[
+        "- volume vol-1",
+        "+ volume vol-1 10 worker-2 worker-1",
+        "+ volume vol-2 40",
+        "+ volume vol-7 100",
+        "+ volume vol-8 50",
+        "+ volume vol-9 20 worker-3",
+        "+ volume VOL-3 20",
+        "+ snapshot s-9",
+        "x volume vol-3",
+        "x volume vol-5",
+    ]);
+    world.audit(&storage, "")
+}
+
+/// The same, with another volume or snapshot (`+ volume HANDLE GIBIBYTES NODE`, `+ snapshot HANDLE`), without one (`- volume HANDLE`), or without the list
+/// (`!volumes` and `!snapshots`; `?volumes HANDLE` for one that lacks this). `# volumes` is an entry without an id, `~ volume` a driver that can be
+/// asked for each and has all, `x volume HANDLE` one that lacks this, `< SOURCE HANDLE` what something is made of.
+pub(crate) fn stored(edits: &[&str]) -> Storage {
+    let mut storage = storage();
+    for edit in edits {
+        let words: Vec<&str> = edit.split(' ').collect();
+        match words.as_slice() {
+            ["#", "volumes"] => storage.unnamed.0 += 1,
+            ["#", _] => storage.unnamed.1 += 1,
+            ["~", "volume"] => storage.missing.0 = Some(BTreeSet::new()),
+            ["~", "snapshot"] => storage.missing.1 = Some(BTreeSet::new()),
+            ["x", "volume", handle] => drop(
+                storage
+                    .missing
+                    .0
+                    .get_or_insert_default()
+                    .insert((*handle).into()),
+            ),
+            ["x", "snapshot", handle] => drop(
+                storage
+                    .missing
+                    .1
+                    .get_or_insert_default()
+                    .insert((*handle).into()),
+            ),
+            ["<", source, made] => drop(storage.sources.insert((*source).into(), (*made).into())),
+            _ => {}
+        }
+        let stock = match edit.contains("volume") {
+            true => &mut storage.volumes,
+            false => &mut storage.snapshots,
+        };
+        match (words.as_slice(), stock) {
+            (["+", _, handle, rest @ ..], Stock::Listed(all)) => {
+                let size: i64 = rest.first().map_or(0, |size| size.parse().unwrap());
+                let nodes = rest.iter().skip(1).filter(|word| !word.contains('='));
+                let nodes: Vec<Box<str>> = nodes.map(|node| (*node).into()).collect();
+                let group = rest.iter().find_map(|word| word.strip_prefix("group="));
+                let one = Stored {
+                    bytes: size << 30,
+                    attached: nodes.first().cloned(),
+                    nodes: edit.contains("volume").then_some(nodes),
+                    group: group.map(Into::into),
+                };
+                all.insert((*handle).into(), one);
+            }
+            (["-", _, handle], Stock::Listed(all)) => {
+                all.remove(*handle).unwrap();
+            }
+            (["#" | "~" | "x" | "<", ..], _) => {}
+            ([_, handle], stock) => *stock = Stock::Without([(*handle).into()].into()),
+            ([_], stock) => *stock = Stock::Unknown("the driver does not list them".to_owned()),
+            _ => panic!("what is {edit}"),
+        }
+    }
+    storage
 }
 
 /// A world of a table: what is asked, what is the cause.
@@ -429,4 +590,70 @@ fn read(tables: &[&str]) -> Vec<Row> {
         });
     }
     rows
+}
+
+/// What an audit says, in a word and a name each.
+pub(crate) fn told(audit: &Audit) -> Vec<String> {
+    let differences = audit.differences.iter().map(|one| {
+        let node = one.node.as_ref().map(|node| format!(" {node}"));
+        format!(
+            "{} {}{}",
+            one.what.word(),
+            one.handle,
+            node.unwrap_or_default()
+        )
+    });
+    let notes = audit.notes.iter().map(|note| {
+        let says = note.says.as_ref().filter(|_| note.worth != Worth::Unused);
+        let says = says.map(|says| format!(" {says}"));
+        format!(
+            "{} {}{}",
+            note.worth.word(),
+            note.object.name,
+            says.unwrap_or_default()
+        )
+    });
+    let unseen = audit
+        .unseen
+        .iter()
+        .map(|(what, _)| format!("unseen: {what}"));
+    let refused = audit.refused.iter().map(|why| format!("refused: {why}"));
+    let undecided = audit.undecided.iter().map(|one| {
+        let why: Vec<&str> = one.why.iter().map(|why| &**why).collect();
+        format!("? {} {}: {}", one.what.word(), one.handle, why.join("; "))
+    });
+    differences
+        .chain(undecided)
+        .chain(notes)
+        .chain(unseen)
+        .chain(refused)
+        .collect()
+}
+
+/// Whether it is what was expected: all of it, or `FRONT | WORDS` for one that begins so and has these words in it.
+pub(crate) fn is(told: &str, expected: &str) -> bool {
+    match expected.split_once(" | ") {
+        Some((front, words)) => told.starts_with(front) && told.contains(words),
+        None => told == expected,
+    }
+}
+
+/// Row, edits of the world, edits of the storage, what is told, the exit code.
+pub(crate) type Case<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str], u8);
+
+/// Compares each world of a table twice with its storage.
+pub(crate) fn check(cases: &[Case<'_>]) {
+    let mut wrong = Vec::new();
+    for (row, edits, storage, expected, code) in cases {
+        let mut world = World::two();
+        edits.iter().for_each(|edit| world.edit(edit));
+        let audit = world.audit(&stored(storage), "");
+        let all = told(&audit);
+        let mut pairs = all.iter().zip(*expected);
+        let fits = all.len() == expected.len() && pairs.all(|(one, other)| is(one, other));
+        if !fits || audit.code() != *code {
+            wrong.push(format!("{row}: {all:#?}, {}", audit.code()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,0 +1,196 @@
+//! What a driver has in its storage, beside what the cluster has.
+//!
+//! Nothing here is proof that something may be deleted: CSI does not say whose a volume is, and other clusters, volumes made by hand and kept
+//! ones look the same. Somebody may delete by hand what is called unknown, so nothing is called so of which anything speaks against it.
+//!
+//! A look is the driver's list and then the cluster's objects. What two looks say is a finding: what comes and goes meanwhile is none, and
+//! what was in the first list cannot be the volume of a claim that came after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::comparison::{snapshots, volumes};
+use super::controller;
+use super::difference::{Difference, Note, Worth};
+use super::named::{self, at};
+use super::seen::{Seen, Want};
+use super::stock::Storage;
+use super::way::{Step, Stop, Way};
+use crate::model::{Attachment, Claim, Kind, Node, Ref, Volume};
+
+/// What a look says, or two.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    pub driver: String,
+    /// Of the driver.
+    pub volumes: Option<usize>,
+    /// Of the driver.
+    pub snapshots: Option<usize>,
+    pub differences: Vec<Difference>,
+    /// What would be differences, if nothing spoke against it.
+    pub undecided: Vec<Difference>,
+    /// Unknown ones whose handles are not those of this cluster.
+    pub others: usize,
+    pub notes: Vec<Note>,
+    pub unseen: BTreeSet<(String, String)>,
+    /// Why nothing can be compared.
+    pub refused: Option<String>,
+    /// The objects that did not say which volume or snapshot is theirs.
+    pub(super) nameless: BTreeSet<String>,
+}
+
+impl Audit {
+    /// What still differs at this look.
+    #[must_use]
+    pub fn confirms(mut self, first: &Self) -> Self {
+        let before = first.differences.iter().chain(&first.undecided);
+        let before: BTreeMap<_, _> = before.map(|one| (one.key(), one)).collect();
+        let now = std::mem::take(&mut self.differences);
+        let now = now.into_iter().chain(std::mem::take(&mut self.undecided));
+        for mut one in now {
+            let Some(earlier) = before.get(&one.key()) else {
+                continue;
+            };
+            one.why.extend(earlier.why.iter().cloned());
+            self.note(one);
+        }
+        self.others = self.others.min(first.others);
+        self.unseen.extend(first.unseen.iter().cloned());
+        self
+    }
+
+    pub(super) fn note(&mut self, one: Difference) {
+        match one.why.is_empty() {
+            true => self.differences.push(one),
+            false => self.undecided.push(one),
+        }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match () {
+            () if self.refused.is_some() => 4,
+            () if !self.differences.is_empty() => 3,
+            () if !self.unseen.is_empty() || !self.undecided.is_empty() => 1,
+            () => 0,
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Compare<'a> {
+    pub storage: &'a Storage,
+    /// What handles of this cluster begin with.
+    pub owned: &'a str,
+    /// The first look, at the second.
+    pub first: Option<&'a Audit>,
+}
+
+/// Compares one look at the storage with one at the cluster, which has to be the later one.
+///
+/// # Errors
+/// What has to be looked at first.
+pub fn compare(seen: &Seen, what: Compare<'_>, now: Timestamp) -> Result<Audit, Vec<Want>> {
+    let mut way = Way::new(seen, now, true);
+    let mut audit = Audit {
+        driver: what.storage.driver.clone(),
+        ..Audit::default()
+    };
+    match all(&mut way, what, &mut audit) {
+        Err(Stop::Look) => return Err(way.wants.into_iter().collect()),
+        Ok(()) | Err(Stop::Told) => {}
+    }
+    audit.differences.sort();
+    audit.undecided.sort();
+    audit.notes.sort();
+    audit.unseen.extend(way.unseen());
+    Ok(audit)
+}
+
+fn all(way: &mut Way<'_>, what: Compare<'_>, audit: &mut Audit) -> Step {
+    let driver = &*what.storage.driver;
+    let Some(cluster) = named::look(way, driver)? else {
+        audit.refused = Some("PersistentVolumes may not be listed".to_owned());
+        return Ok(());
+    };
+    let nameless = [&cluster.volumes, &cluster.snapshots].map(|named| named.nameless.keys());
+    audit.nameless = nameless.into_iter().flatten().cloned().collect();
+    let calls = cluster.calls.iter().map(|(uid, lease)| Note {
+        worth: Worth::MayExist,
+        object: lease.clone(),
+        says: Some(uid.clone()),
+    });
+    audit.notes.extend(calls);
+    if cluster.has_driver {
+        volumes(way, what, &cluster, audit)?;
+    } else {
+        audit.refused = Some(format!(
+            "no PersistentVolume and no CSINode of this cluster names {driver}. The driver at --csi-address, or the kubeconfig's context, is of another cluster, or the driver was never used here"
+        ));
+    }
+    // A driver that is perhaps another cluster's says nothing about this one.
+    if audit.refused.is_none() || !what.storage.volumes.is_known() && cluster.has_driver {
+        snapshots(way, what, &cluster, audit)?;
+    }
+    notes(way, driver, audit)
+}
+
+fn note(audit: &mut Audit, worth: Worth, object: Ref, says: Option<String>) {
+    audit.notes.push(Note {
+        worth,
+        object,
+        says,
+    });
+}
+
+/// What the objects alone say.
+fn notes(way: &mut Way<'_>, driver: &str, audit: &mut Audit) -> Step {
+    let mut gone = BTreeMap::new();
+    for volume in way.all::<Volume>()?.items {
+        let Some(of) = volume.driver() else { continue };
+        let kept = volume.status.phase == "Released"
+            && volume.spec.persistent_volume_reclaim_policy == "Retain";
+        if kept && of == driver {
+            note(audit, Worth::Kept, at(volume), None);
+        }
+        let is_gone = match gone.get(of) {
+            Some(is_gone) => *is_gone,
+            None => {
+                let is_gone = of != driver && controller::is_gone(way, of)?;
+                gone.insert(of, is_gone);
+                is_gone
+            }
+        };
+        if is_gone {
+            note(audit, Worth::Driverless, at(volume), Some(of.to_owned()));
+        }
+    }
+    let nodes = way.all::<Node>()?;
+    for one in way.all::<Attachment>()?.items {
+        let node = &*one.spec.node_name;
+        if nodes.whole && one.spec.attacher == driver && way.get::<Node>("", node)?.is_missing() {
+            let object = Ref::new(Kind::Attachment, "", &one.metadata.name);
+            note(audit, Worth::Nodeless, object, Some(node.to_owned()));
+        }
+    }
+    for claim in way.all::<Claim>()?.items {
+        let unused = { claim.status.conditions.iter() }
+            .find(|one| one.kind == "Unused" && one.status == "True");
+        let Some(unused) = unused else { continue };
+        let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
+        if volume.and_then(Volume::driver) == Some(driver) {
+            let meta = &claim.metadata;
+            let object = Ref::new(Kind::Claim, &meta.namespace, &meta.name);
+            let since = unused.last_transition_time.0;
+            note(
+                audit,
+                Worth::Unused,
+                object,
+                since.map(|since| since.to_string()),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! What an audit can find, in words.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::Ref;
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    UnknownVolume,
+    LostVolume,
+    OtherSize,
+    Published,
+    NotPublished,
+    UnknownSnapshot,
+    LostSnapshot,
+}
+
+impl What {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 7] = [
+        Self::UnknownVolume,
+        Self::LostVolume,
+        Self::OtherSize,
+        Self::Published,
+        Self::NotPublished,
+        Self::UnknownSnapshot,
+        Self::LostSnapshot,
+    ];
+
+    /// As JSON has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::UnknownVolume => "unknownVolume",
+            Self::LostVolume => "lostVolume",
+            Self::OtherSize => "otherSize",
+            Self::Published => "publishedWithoutAttachment",
+            Self::NotPublished => "attachmentNotPublished",
+            Self::UnknownSnapshot => "unknownSnapshot",
+            Self::LostSnapshot => "lostSnapshot",
+        }
+    }
+
+    /// What it means.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::UnknownVolume => "Volumes in the storage that this cluster does not know",
+            Self::LostVolume => "PersistentVolumes whose volume is not in the storage",
+            Self::OtherSize => "PersistentVolumes with another size than in the storage",
+            Self::Published => {
+                "Volumes that the storage has attached to a node without a VolumeAttachment"
+            }
+            Self::NotPublished => {
+                "VolumeAttachments of volumes that the storage does not have attached there"
+            }
+            Self::UnknownSnapshot => "Snapshots in the storage that this cluster does not know",
+            Self::LostSnapshot => "VolumeSnapshotContents whose snapshot is not in the storage",
+        }
+    }
+
+    /// What it would be, if nothing spoke against it.
+    pub fn undecided(self) -> &'static str {
+        match self {
+            Self::UnknownVolume => "volumes that this cluster does not know",
+            Self::LostVolume => "PersistentVolumes without a volume",
+            Self::UnknownSnapshot => "snapshots that this cluster does not know",
+            Self::LostSnapshot => "VolumeSnapshotContents without a snapshot",
+            Self::OtherSize | Self::Published | Self::NotPublished => "differences",
+        }
+    }
+
+    /// What to think of before anything is done about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::UnknownVolume => {
+                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Other clusters may use the same storage; their volumes, those made by hand, those that only the templates of workloads name, and those kept when their PersistentVolume was deleted look the same. Ask every cluster of that storage before you delete one."
+            }
+            Self::LostVolume => {
+                "Their data is gone, or the driver does not see that part of the storage. Restore a backup into a new claim."
+            }
+            Self::OtherSize => {
+                "A volume that was changed in the storage itself: kubectl csi why on its claim says whether a growth is under way."
+            }
+            Self::Published => {
+                "A node may write to them that Kubernetes does not know of. If a detach was lost, the next attach to another node fails: look in the storage."
+            }
+            Self::NotPublished => {
+                "Somebody detached them in the storage; pods there get input/output errors. csi-attacher compares, too (--reconcile-sync), and attaches them again: if they stay, see its log."
+            }
+            Self::UnknownSnapshot => {
+                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Snapshots of other clusters that use the same storage, of backup tools, or kept when their content was deleted look the same."
+            }
+            Self::LostSnapshot => {
+                "No claim can be restored from them any more. Delete the VolumeSnapshot, and take a new one."
+            }
+        }
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    pub what: What,
+    /// The driver's name of the volume or snapshot.
+    pub handle: String,
+    /// The object of the cluster, if there is one.
+    pub object: Option<Ref>,
+    /// A node, as the driver calls it.
+    pub node: Option<String>,
+    pub bytes: Option<i64>,
+    /// What the cluster says instead, where both have a size.
+    pub expected: Option<i64>,
+    /// Why nobody can tell whether it is one.
+    pub why: BTreeSet<Arc<str>>,
+}
+
+impl Difference {
+    pub(super) fn new(what: What, handle: &str) -> Self {
+        Self {
+            what,
+            handle: handle.to_owned(),
+            object: None,
+            node: None,
+            bytes: None,
+            expected: None,
+            why: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn of(mut self, object: Ref) -> Self {
+        self.object = Some(object);
+        self
+    }
+
+    pub(super) fn on(mut self, node: &str) -> Self {
+        self.node = Some(node.to_owned());
+        self
+    }
+
+    /// The same at both looks, whatever its size is now.
+    pub(super) fn key(&self) -> (What, &str, Option<&Ref>, Option<&str>) {
+        let node = self.node.as_deref();
+        (self.what, &self.handle, self.object.as_ref(), node)
+    }
+}
+
+/// What is no difference, and worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Worth {
+    /// A claim with an open call in the journal, which is the object.
+    MayExist,
+    /// Known by the name of another driver.
+    OtherDriver,
+    Kept,
+    Driverless,
+    Nodeless,
+    Unused,
+}
+
+impl Worth {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 6] = [
+        Self::MayExist,
+        Self::OtherDriver,
+        Self::Kept,
+        Self::Driverless,
+        Self::Nodeless,
+        Self::Unused,
+    ];
+
+    /// As JSON has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::MayExist => "mayExist",
+            Self::OtherDriver => "otherDriver",
+            Self::Kept => "kept",
+            Self::Driverless => "driverless",
+            Self::Nodeless => "nodeless",
+            Self::Unused => "unused",
+        }
+    }
+
+    /// What it means.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MayExist => "Claims for which a volume may exist that nothing names",
+            Self::OtherDriver => {
+                "Volumes and snapshots that this cluster knows by another driver's name"
+            }
+            Self::Kept => {
+                "Volumes that are kept though their claims are gone (reclaim policy Retain)"
+            }
+            Self::Driverless => "Volumes of drivers that are not in this cluster",
+            Self::Nodeless => "Attachments to nodes that do not exist any more",
+            Self::Unused => "Claims that no pod has used for long",
+        }
+    }
+
+    /// What to think of before anything is done about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::MayExist => {
+                "csi-provisioner's journal has open calls for them, by the claim's UID; it asks again until the answer is final. As long as one is open, no volume is called unknown."
+            }
+            Self::OtherDriver => {
+                "Two drivers serve one storage. What one of them deletes is gone for both."
+            }
+            Self::Kept => {
+                "Nobody will touch them: kubectl csi why pv/NAME says how to use one again."
+            }
+            Self::Driverless => "Nobody can attach or delete them before the driver is back.",
+            Self::Nodeless => "kubectl csi why volumeattachment/NAME says what keeps each of them.",
+            Self::Unused => "Whether their data is still wanted only their owners know.",
+        }
+    }
+}
+
+/// One of these.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    pub worth: Worth,
+    pub object: Ref,
+    /// The claim's UID, the driver, the node, since when.
+    pub says: Option<String>,
+}

@@ -1,0 +1,251 @@
+//! A list of a driver beside what a cluster names: volumes, or snapshots.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use migration::TRANSLATOR;
+
+use super::audit::{Audit, Compare};
+use super::difference::{Difference, Note, What, Worth};
+use super::named::{Cluster, Named};
+use super::spelling::{Alike, alike};
+use super::stock::{Handles, Stock, Storage, Stored};
+use crate::model::Ref;
+
+/// So many objects are named that say nothing of their handles.
+const FEW: usize = 3;
+
+/// Why something may be this cluster's although nothing names it, or may be there although it is not listed.
+pub(super) type Why = BTreeSet<Arc<str>>;
+
+/// Another cluster works with the storage, if a volume that nothing here names is attached to a node that is none of this cluster's.
+fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
+    let Stock::Listed(volumes) = &storage.volumes else {
+        return None;
+    };
+    let strange = volumes
+        .iter()
+        .filter(|(handle, _)| !cluster.volumes.by.contains_key(&***handle));
+    let mut nodes = strange.filter_map(|(_, one)| one.attached.as_deref());
+    let node = nodes.find(|node| !cluster.nodes.contains(*node))?;
+    Some(format!("another cluster uses the same storage: it has a volume attached to {node}, which is no node of this one").into())
+}
+
+/// Why what a list lacks may be there: the list is not whole, or not of this cluster's storage.
+pub(super) fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
+    let mut why = Why::new();
+    if unnamed > 0 {
+        why.insert(format!("{unnamed} entries of the driver's list have no id").into());
+    }
+    if found * 2 < all {
+        why.insert(format!("the driver has only {found} of the {all} {what} of this cluster: its list is not whole, or it is another cluster's").into());
+    }
+    why
+}
+
+/// What is compared.
+pub(super) struct Side<'a> {
+    /// What one is that the storage has alone.
+    pub(super) unknown: What,
+    /// The same for the cluster.
+    pub(super) lost: What,
+    /// What objects of the cluster are called.
+    pub(super) objects: &'static str,
+    pub(super) stored: &'a BTreeMap<Box<str>, Stored>,
+    /// Entries of the list that have no id.
+    pub(super) unnamed: usize,
+    /// What the driver says that it does not have, if it can be asked.
+    pub(super) missing: Option<&'a Handles>,
+    pub(super) named: &'a Named,
+    pub(super) cluster: &'a Cluster,
+}
+
+impl Side<'_> {
+    /// Notes what is on one side alone; `staying` is what has to be in the storage. How many are known of those that it has.
+    pub(super) fn compare(
+        &self,
+        compare: Compare<'_>,
+        staying: &[(&str, Ref)],
+        mut doubts: Why,
+        audit: &mut Audit,
+    ) -> usize {
+        let storage = compare.storage;
+        let is_listed = |handle: &str| self.stored.contains_key(handle);
+        let gone = staying.iter().filter(|(handle, _)| !is_listed(handle));
+        let gone: Vec<_> = gone.collect();
+        let (all, found) = (staying.len(), staying.len() - gone.len());
+        let lacking = lacking(all, found, self.unnamed, self.objects);
+        doubts.extend(lacking.iter().cloned());
+        doubts.extend(is_shared(storage, self.cluster));
+        doubts.extend(self.doubts(compare.first, audit));
+        let strange = self.strange(audit);
+        let mut known = self.stored.len() - strange.len();
+        known += self.unknown(compare, &strange, &doubts, audit);
+        let handles: Vec<&str> = gone.iter().map(|(handle, _)| *handle).collect();
+        let spelled = alike(&handles, &strange, &[]);
+        for (handle, object) in gone {
+            let mut why = lacking.clone();
+            if spelled.contains_key(handle) {
+                why.insert("the driver lists one with a handle much like this".into());
+            }
+            why.extend(self.may_be_there(handle, !strange.is_empty()));
+            audit.note(Difference {
+                why,
+                ..Difference::new(self.lost, handle).of(object.clone())
+            });
+        }
+        known
+    }
+
+    /// Why what is not listed may be in the storage, which may have it under another handle.
+    fn may_be_there(&self, handle: &str, has_strange: bool) -> Option<Arc<str>> {
+        let why = match self.missing {
+            _ if self.named.by_hand.contains(handle) => {
+                "a person wrote its handle, and the driver may list it under another one"
+            }
+            Some(missing) if missing.contains(handle) => return None,
+            Some(_) => {
+                "the driver does not list it, and does not answer NOT_FOUND when it is asked for it"
+            }
+            None if has_strange => {
+                "the driver cannot be asked for it, and lists some that nothing names: this may be one of them"
+            }
+            None => return None,
+        };
+        Some(why.into())
+    }
+
+    /// What speaks against every unknown one: objects whose handle nobody knows, and those whose handle the driver does not list.
+    fn doubts(&self, first: Option<&Audit>, audit: &mut Audit) -> Why {
+        let named = self.named;
+        let mut why: Why = { named.doubts.iter() }
+            .map(|text| Arc::from(&**text))
+            .collect();
+        let nameless = named.nameless.iter();
+        let nameless = nameless.filter(|(key, _)| !self.stored.contains_key(&***key));
+        let nameless = nameless.map(|(key, text)| (key.clone(), text.clone()));
+        let driver = &*audit.driver;
+        let translated = |handle: &str| {
+            let own = self.cluster.in_tree.iter().any(|(one, _)| one == handle);
+            let mut listed = self.stored.keys();
+            own && listed.any(|one| TRANSLATOR.may_be_one(driver, handle, one))
+        };
+        let unlisted = { named.by.iter() }.filter(|(handle, (_, other))| {
+            let is_own = other.is_none() && !named.nameless.contains_key(*handle);
+            let is_own = is_own && !self.stored.contains_key(&***handle);
+            is_own && self.may_be_there(handle, true).is_some() && !translated(handle)
+        });
+        let unlisted = unlisted.map(|(handle, (object, _))| {
+            let text = format!("the driver does not list what {object} names: this may be it");
+            (format!("{} {handle}", self.lost.word()), text)
+        });
+        let all: Vec<(String, String)> = nameless.chain(unlisted).collect();
+        // What was not there at the first look came after the driver's first list, and is of nothing in it.
+        let counts = |key: &String| first.is_some_and(|first| first.nameless.contains(key));
+        let texts: Vec<&String> = { all.iter() }
+            .filter(|(key, _)| counts(key))
+            .map(|(_, text)| text)
+            .collect();
+        why.extend(texts.iter().take(FEW).map(|text| Arc::from(&***text)));
+        if let Some(more) = texts.len().checked_sub(FEW).filter(|more| *more > 0) {
+            why.insert(format!("so it is for {more} more objects").into());
+        }
+        audit.nameless.extend(all.into_iter().map(|(key, _)| key));
+        why
+    }
+
+    /// The handles that nothing names.
+    fn strange(&self, audit: &mut Audit) -> Vec<&str> {
+        let mut strange: Vec<&str> = Vec::new();
+        for handle in self.stored.keys() {
+            match self.named.by.get(&**handle) {
+                None => strange.push(handle),
+                Some((object, other)) => audit.notes.extend(other.clone().map(|other| Note {
+                    worth: Worth::OtherDriver,
+                    object: object.clone(),
+                    says: Some(other),
+                })),
+            }
+        }
+        strange
+    }
+
+    /// Notes those of them that are unknown. How many of them objects of in-tree plugins may mean.
+    fn unknown(
+        &self,
+        compare: Compare<'_>,
+        strange: &[&str],
+        doubts: &Why,
+        audit: &mut Audit,
+    ) -> usize {
+        let driver = &*compare.storage.driver;
+        let alike = likeness(self.cluster, strange);
+        let mut known = 0;
+        for handle in strange {
+            let Some(one) = self.stored.get(*handle) else {
+                continue;
+            };
+            let mut why = doubts.clone();
+            why.extend(alike.get(handle).map(|text| Arc::from(&**text)));
+            why.extend(self.uses(handle, one, compare.storage));
+            let translated = { self.cluster.in_tree.iter() }
+                .find(|(other, _)| TRANSLATOR.may_be_one(driver, other, handle));
+            if let Some((_, object)) = translated {
+                known += 1;
+                why.insert(format!("{object} of an in-tree plugin may be it").into());
+            }
+            if !handle.starts_with(compare.owned) {
+                audit.others += 1;
+                continue;
+            }
+            audit.note(Difference {
+                bytes: (one.bytes > 0).then_some(one.bytes),
+                why,
+                ..Difference::new(self.unknown, handle)
+            });
+        }
+        known
+    }
+
+    /// Who uses it in the storage.
+    fn uses(&self, handle: &str, one: &Stored, storage: &Storage) -> Why {
+        let attached = one.attached.as_ref();
+        let attached =
+            attached.map(|node| format!("the storage has it attached to a node, {node}"));
+        let made = storage.sources.get(handle);
+        let made = made.map(|made| format!("the storage has {made}, which is made of it"));
+        let group = one.group.as_ref();
+        let group = group.and_then(|group| self.cluster.sources.get(&**group));
+        let group = group.map(|object| format!("it is a member of {object}"));
+        let uses = [attached, made, group].into_iter().flatten();
+        uses.map(Arc::from).collect()
+    }
+}
+
+/// What handles are much like that nothing names, in words.
+fn likeness<'a>(cluster: &Cluster, strange: &[&'a str]) -> HashMap<&'a str, String> {
+    let mut handles: Vec<(&str, &Ref)> = Vec::new();
+    for named in [&cluster.volumes, &cluster.snapshots] {
+        let by = named.by.iter();
+        handles.extend(by.map(|(handle, (object, _))| (&**handle, object)));
+    }
+    let sources = cluster.sources.iter();
+    handles.extend(sources.map(|(handle, object)| (&**handle, object)));
+    let texts: Vec<&str> = handles.iter().map(|(handle, _)| *handle).collect();
+    let names: Vec<&str> = cluster.names.iter().map(|(name, _)| &**name).collect();
+    let said = |alike: Alike| {
+        let Alike::To(number) = alike else {
+            return "its handle cannot be compared with others".to_owned();
+        };
+        if let Some((_, object)) = handles.get(number) {
+            return format!("{object} names it, or one with a handle much like it");
+        }
+        let name = number.checked_sub(handles.len());
+        let name = name.and_then(|number| cluster.names.get(number));
+        let object = name.map(|(_, object)| object.to_string());
+        let object = object.unwrap_or_default();
+        format!("its handle has a name or the UID of {object} in it")
+    };
+    let found = alike(strange, &texts, &names).into_iter();
+    found.map(|(handle, alike)| (handle, said(alike))).collect()
+}

@@ -1,0 +1,100 @@
+//! Volumes that attachments, nodes and pods name, or use without naming them.
+
+use sha2::{Digest as _, Sha256};
+
+use super::named::{Cluster, at, key};
+use super::way::{Step, Way};
+use crate::model::{Attachment, Claim, Node, Pod, Volume};
+
+/// The handle that kubelet gives a volume which lives as long as its pod.
+fn ephemeral(pod: &str, volume: &str) -> String {
+    let digest = Sha256::digest(format!("{pod}{volume}").as_bytes());
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("csi-{digits}")
+}
+
+pub(super) fn used(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+    for attachment in way.all::<Attachment>()?.items {
+        let (object, source) = (at(attachment), &attachment.spec.source);
+        let inline = source.inline_volume_spec.as_ref();
+        if let Some(csi) = inline.and_then(|inline| inline.csi.as_ref()) {
+            let of = (&*csi.driver, &*csi.volume_handle);
+            cluster.volumes.add(of, driver, &object);
+        }
+        let volume = &*source.persistent_volume_name;
+        if attachment.spec.attacher == driver
+            && !volume.is_empty()
+            && way.get::<Volume>("", volume)?.is_missing()
+        {
+            let why = format!(
+                "{object} is of the PersistentVolume {volume}, which does not exist: this may be its volume"
+            );
+            cluster.volumes.nameless.insert(key(attachment), why);
+        }
+    }
+    for node in way.all::<Node>()?.items {
+        for of in node.volumes() {
+            cluster.volumes.add(of, driver, &at(node));
+        }
+    }
+    pods(way, driver, cluster)
+}
+
+/// Volumes that pods have of their own, and those of pods that run without their claim.
+fn pods(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+    let are_claims_whole = way.all::<Claim>()?.whole;
+    for pod in way.all::<Pod>()?.items {
+        let object = at(pod);
+        for volume in &pod.spec.volumes {
+            if let Some(csi) = &volume.csi {
+                let handle = ephemeral(&pod.metadata.uid, &volume.name);
+                cluster.volumes.add((&csi.driver, &handle), driver, &object);
+                if csi.driver == driver {
+                    let why = format!(
+                        "{object} has a volume of its own of {driver}, which may be this one under another handle"
+                    );
+                    // Found by its handle, it leaves this list.
+                    cluster.volumes.nameless.insert(handle, why);
+                }
+                continue;
+            }
+            let path = volume.host_path.iter().map(|one| &*one.path);
+            for text in volume.in_tree.texts().chain(path) {
+                cluster.names.push((text.to_owned(), object.clone()));
+            }
+            match volume.in_words_of_csi(&pod.metadata.namespace) {
+                Some(Ok((own, handle))) => {
+                    cluster.volumes.add((&own, &handle), driver, &object);
+                    if own == driver {
+                        cluster.in_tree.push((handle, object.clone()));
+                    }
+                }
+                Some(Err(why)) => {
+                    let doubt = format!(
+                        "{object} has a volume of an in-tree plugin, whose handle cannot be told: {why}"
+                    );
+                    cluster.volumes.doubts.insert(doubt);
+                }
+                None => {}
+            }
+        }
+        if pod.status.phase != "Running" || !are_claims_whole {
+            continue;
+        }
+        for claim in pod.claims() {
+            if way
+                .get::<Claim>(&pod.metadata.namespace, &claim)?
+                .is_missing()
+            {
+                let why = format!(
+                    "{object} runs with the claim {claim}, which does not exist: this may be its volume"
+                );
+                cluster
+                    .volumes
+                    .nameless
+                    .insert(format!("{} {claim}", key(pod)), why);
+            }
+        }
+    }
+    Ok(())
+}

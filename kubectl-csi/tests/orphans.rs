@@ -1,0 +1,757 @@
+//! `kubectl csi audit` calls no volume unknown that somebody of this cluster may use: somebody may delete it on its word.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong here is a failed test"
+)]
+
+#[path = "worlds/world.rs"]
+mod world;
+
+use kubectl_csi::model::Kind;
+use kubectl_csi::plan::{Stock, Storage, Stored};
+use serde_json::json;
+use world::{Case, World, check, stored, told};
+
+/// A volume in the storage that nothing names.
+const STRAY: &str = "+ volume vol-9 1";
+/// The same for a snapshot.
+const SNAPSHOT: &str = "+ snapshot s-9";
+
+const NOBODY: &[&str] = &[
+    r#"pv pvc-1 spec.csi.driver = "csi.example.org""#,
+    r#"pv pvc-k spec.csi.driver = "csi.example.org""#,
+    "csinode worker-1 spec.drivers = []",
+    "csinode worker-2 spec.drivers = []",
+    "csinode worker-3 spec.drivers = []",
+];
+const TWIN: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"twin"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"vol-9"}},"status":{"phase":"Bound"}}"#;
+const INSTALLED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"twin.example.com"},"spec":{}}"#;
+const INLINE: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"inline"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"inlineVolumeSpec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-9"}}}}}"#;
+const HEADLESS: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"headless","uid":"h"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"gone"}}}"#;
+const IN_USE: &str =
+    r#"node worker-1 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-9"]"#;
+const ATTACHED: &str = r#"node worker-1 status.volumesAttached = [{"name":"kubernetes.io/csi/csi.example.com^vol-9","devicePath":""}]"#;
+const EPHEMERAL: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"e","namespace":"shop","uid":"u"},"spec":{"volumes":[{"name":"v","csi":{"driver":"csi.example.com"}}]}}"#;
+/// Of the pod with UID `u` and its volume `v`, as kubelet calls it.
+const EPHEMERAL_HANDLE: &str =
+    "csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9";
+const WANTED: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"new","namespace":"shop","uid":"n","annotations":{"volume.kubernetes.io/storage-provisioner":"csi.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
+const WAITS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"waits","namespace":"shop","uid":"w"},"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}"#;
+const OTHERS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"other","namespace":"shop","uid":"o","annotations":{"volume.kubernetes.io/storage-provisioner":"other.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
+const ORPHAN: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"orphan","namespace":"shop","uid":"o"},"spec":{"nodeName":"worker-1","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"gone"}}]},"status":{"phase":"Running"}}"#;
+const NFS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"nfs"},"spec":{"mountOptions":["hard"],"nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}},"status":{"phase":"Bound"}}"#;
+const POD_NFS: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"nfs","namespace":"shop","uid":"o"},"spec":{"volumes":[{"name":"w","emptyDir":{}},{"name":"v","nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}}]}}"#;
+const LOST: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"lost","namespace":"shop","uid":"l"},"spec":{"storageClassName":"","volumeName":"gone"},"status":{"phase":"Lost"}}"#;
+const BY_NAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c","namespace":"shop","uid":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"},"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}"#;
+const TAKING: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"taking","uid":"t"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"}}}"#;
+const GROUP: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g","uid":"g"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-1"]}}}"#;
+const MEMBERS: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{}},"status":{"volumeSnapshotInfoList":[{"volumeHandle":"vol-1","snapshotHandle":"s-9"}]}}"#;
+const PAIRS: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1beta1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{}},"status":{"volumeSnapshotHandlePairList":[{"volumeHandle":"vol-1","snapshotHandle":"s-9"}]}}"#;
+const NAMED: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{"groupSnapshotHandles":{"volumeGroupSnapshotHandle":"x","volumeSnapshotHandles":["s-9"]}}}}"#;
+const TWIN_SNAPSHOT: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"twin"},"spec":{"driver":"twin.example.com","source":{"snapshotHandle":"s-9"}}}"#;
+const OF_STRAY: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"of"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-9"}},"status":{"snapshotHandle":"s-1"}}"#;
+const GROUP_OF_STRAY: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"of"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-9"]}},"status":{"volumeSnapshotInfoList":[{"snapshotHandle":"s-1"}]}}"#;
+const CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-7","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
+const RESTORED: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-node-1","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","restored.csi-sidecars.io/u-8":"{}"}},"spec":{}}"#;
+const UNREAD: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{","intent.csi-sidecars.io/u-9":"{"}},"spec":{}}"#;
+const OTHER_CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"other-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"other.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
+
+const CASES: &[Case<'_>] = &[
+    (
+        "W-50 a cluster that does not name the driver",
+        NOBODY,
+        &[STRAY],
+        &[
+            "driverless pvc-1 csi.example.org",
+            "driverless pvc-k csi.example.org",
+            "refused: | no PersistentVolume and no CSINode of this cluster names csi.example.com",
+        ],
+        4,
+    ),
+    (
+        "W-50 none is known",
+        &["pv pvc-k spec.csi.volumeHandle = \"other\""],
+        &["- volume vol-1", STRAY],
+        &["refused: | this cluster knows none of the 2 volumes that it lists"],
+        4,
+    ),
+    (
+        "W-50 a new cluster on an old storage",
+        &[
+            "- pv pvc-1",
+            "- pv pvc-k",
+            "- va csi-c4",
+            "- pvc shop/data-db-0",
+        ],
+        &[STRAY],
+        &["refused: | this cluster knows none of the 3"],
+        4,
+    ),
+    (
+        "W-50 nothing is listed",
+        &[],
+        &["- volume vol-1", "- volume kept-1"],
+        &["refused: | it lists no volume, and this cluster has 2 PersistentVolumes of it"],
+        4,
+    ),
+    (
+        "W-50 most are lost",
+        &[
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"third"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"third"}},"status":{"phase":"Bound"}}"#,
+        ],
+        &["- volume vol-1", STRAY],
+        &[
+            "? unknownVolume vol-9 | the driver has only 1 of the 3 PersistentVolumes of this cluster",
+            "? lostVolume third | the driver has only 1 of the 3",
+            "? lostVolume vol-1 | the driver has only 1 of the 3",
+        ],
+        1,
+    ),
+    (
+        "W-53 no list, and none answers",
+        &["- pv pvc-k"],
+        &["?volumes vol-1"],
+        &[
+            "? lostVolume vol-1 | the driver has only 0 of the 1",
+            "unseen: volumes that this cluster does not know",
+        ],
+        1,
+    ),
+    (
+        "W-50 an entry without an id",
+        &[],
+        &["# volumes", "- volume vol-1", STRAY],
+        &[
+            "? unknownVolume vol-9 | 1 entries of the driver's list have no id",
+            "? lostVolume vol-1 | 1 entries of the driver's list have no id",
+        ],
+        1,
+    ),
+    (
+        "W-50 not listed, and there when asked for",
+        &[],
+        &["- volume vol-1", "~ volume"],
+        &["? lostVolume vol-1 | does not answer NOT_FOUND"],
+        1,
+    ),
+    (
+        "W-50 one on each side, and nobody to ask",
+        &[],
+        &["- volume vol-1", STRAY],
+        &[
+            "? unknownVolume vol-9: the driver does not list what volume pvc-1 names: this may be it",
+            "? lostVolume vol-1: the driver cannot be asked for it, and lists some that nothing names: this may be one of them",
+        ],
+        1,
+    ),
+    (
+        "W-50 a handle that a person wrote",
+        &[],
+        &["- volume kept-1", "x volume kept-1", STRAY],
+        &[
+            "? unknownVolume vol-9: the driver does not list what volume pvc-k names: this may be it",
+            "? lostVolume kept-1: a person wrote its handle, and the driver may list it under another one",
+        ],
+        1,
+    ),
+    (
+        "W-50 a handle that a node has in use and nobody lists",
+        &[r#"node worker-1 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^other"]"#],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9: the driver does not list what node worker-1 names: this may be it",
+        ],
+        1,
+    ),
+    (
+        "W-53 a handle that a person wrote, asked for",
+        &[],
+        &["?volumes kept-1"],
+        &[
+            "? lostVolume kept-1 | a person wrote its handle",
+            "unseen: volumes that this cluster does not know",
+        ],
+        1,
+    ),
+    (
+        "W-58 one on each side, and nobody to ask",
+        &[],
+        &["- snapshot s-1", SNAPSHOT],
+        &[
+            "? unknownSnapshot s-9: the driver does not list what snapshot content snapcontent-1 names: this may be it",
+            "? lostSnapshot s-1: the driver cannot be asked for it, and lists some that nothing names: this may be one of them",
+        ],
+        1,
+    ),
+    (
+        "W-50 a path of a node",
+        &[
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"local"},"spec":{"local":{"path":"/mnt/vol-9"}},"status":{"phase":"Bound"}}"#,
+        ],
+        &["+ volume mnt/vol-9 1"],
+        &["? unknownVolume mnt/vol-9 | its handle has a name or the UID of volume local in it"],
+        1,
+    ),
+    (
+        "W-50 a flex volume",
+        &[
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"flex"},"spec":{"flexVolume":{"driver":"a/b","options":{"id":"vol-9"}}},"status":{"phase":"Bound"}}"#,
+        ],
+        &[STRAY],
+        &["? unknownVolume vol-9 | its handle has a name or the UID of volume flex in it"],
+        1,
+    ),
+    (
+        "W-50 another driver's name",
+        &[TWIN, INSTALLED],
+        &[STRAY],
+        &["otherDriver twin twin.example.com"],
+        0,
+    ),
+    (
+        "W-58 another driver's name",
+        &[TWIN_SNAPSHOT],
+        &[SNAPSHOT],
+        &["otherDriver twin twin.example.com"],
+        0,
+    ),
+    (
+        "W-50 an attachment without a PersistentVolume",
+        &[INLINE],
+        &[STRAY],
+        &[],
+        0,
+    ),
+    (
+        "W-50 an attachment whose PersistentVolume is gone",
+        &[HEADLESS],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9 | attachment headless is of the PersistentVolume gone, which does not exist",
+        ],
+        1,
+    ),
+    ("W-50 in use on a node", &[IN_USE], &[STRAY], &[], 0),
+    ("W-50 attached to a node", &[ATTACHED], &[STRAY], &[], 0),
+    (
+        "W-50 attached in the storage",
+        &[],
+        &["+ volume vol-9 1 worker-3"],
+        &["? unknownVolume vol-9 | the storage has it attached to a node, worker-3"],
+        1,
+    ),
+    (
+        "W-50 attached in the storage to a node of another cluster",
+        &[],
+        &["+ volume vol-9 1 elsewhere", "+ volume vol-8 1", SNAPSHOT],
+        &[
+            "? unknownVolume vol-8: another cluster uses the same storage: it has a volume attached to elsewhere, which is no node of this one",
+            "? unknownVolume vol-9 | the storage has it attached to a node, elsewhere",
+            "? unknownSnapshot s-9 | another cluster uses the same storage",
+        ],
+        1,
+    ),
+    (
+        "W-50 what a copy is made of",
+        &[],
+        &[STRAY, SNAPSHOT, "< vol-9 vol-1", "< s-9 kept-1"],
+        &[
+            "? unknownVolume vol-9 | the storage has vol-1, which is made of it",
+            "? unknownSnapshot s-9 | the storage has kept-1, which is made of it",
+        ],
+        1,
+    ),
+    (
+        "W-79 a member that the driver names",
+        &[],
+        &["+ snapshot s-9 1 group=g-1"],
+        &["? unknownSnapshot s-9 | it is a member of group snapshot content groupcontent-1"],
+        1,
+    ),
+    (
+        "W-51 a snapshot whose content is gone",
+        &[r#"vs shop/snap status.boundVolumeSnapshotContentName = "gone""#],
+        &[SNAPSHOT],
+        &[
+            "? unknownSnapshot s-9 | snapshot shop/snap names the content gone, which does not exist",
+        ],
+        1,
+    ),
+    (
+        "W-51 a group whose content is gone",
+        &[r#"vgs shop/group status.boundVolumeGroupSnapshotContentName = "gone""#],
+        &[SNAPSHOT],
+        &["? unknownSnapshot s-9 | group snapshot shop/group names the content gone"],
+        1,
+    ),
+    (
+        "W-50 a pod's own volume under another handle",
+        &[EPHEMERAL],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9: pod shop/e has a volume of its own of csi.example.com, which may be this one under another handle",
+        ],
+        1,
+    ),
+    (
+        "W-50 a snapshot's source",
+        &[OF_STRAY],
+        &[STRAY],
+        &["? unknownVolume vol-9 | snapshot content of names it"],
+        1,
+    ),
+    (
+        "W-50 a group's source",
+        &[GROUP_OF_STRAY],
+        &[STRAY],
+        &["? unknownVolume vol-9 | group snapshot content of names it"],
+        1,
+    ),
+    (
+        "W-50 a snapshot among the volumes",
+        &[],
+        &["+ volume s-1 1"],
+        &["? unknownVolume s-1 | snapshot content"],
+        1,
+    ),
+    (
+        "W-58 a volume among the snapshots",
+        &[],
+        &["+ snapshot vol-1"],
+        &["? unknownSnapshot vol-1 | names it"],
+        1,
+    ),
+    (
+        "W-50 another case",
+        &[],
+        &["- volume vol-1", "+ volume VOL-1 10"],
+        &[
+            "? unknownVolume VOL-1 | volume pvc-1 names it",
+            "? lostVolume vol-1 | the driver lists one with a handle much like this",
+        ],
+        1,
+    ),
+    (
+        "W-50 a path in front",
+        &[],
+        &["+ volume pool/vol-1 10"],
+        &["? unknownVolume pool/vol-1 | volume pvc-1 names it"],
+        1,
+    ),
+    (
+        "W-50 the folder of a volume",
+        &[r#"pv pvc-k spec.csi.volumeHandle = "server/share/k""#],
+        &["- volume kept-1", "+ volume server/share 10"],
+        &[
+            "? unknownVolume server/share | volume pvc-k names it",
+            "? lostVolume server/share/k | a handle much like this",
+        ],
+        1,
+    ),
+    (
+        "W-50 named after its PersistentVolume",
+        &[],
+        &["+ volume pvc-k 1"],
+        &["? unknownVolume pvc-k | its handle has a name or the UID of volume pvc-k in it"],
+        1,
+    ),
+    (
+        "W-50 named after another driver's PersistentVolume",
+        &[TWIN, INSTALLED, r#"pv twin spec.csi.volumeHandle = "x-1""#],
+        &["+ volume disk-twin 1"],
+        &["? unknownVolume disk-twin | its handle has a name or the UID of volume twin in it"],
+        1,
+    ),
+    (
+        "W-50 named after its claim",
+        &[BY_NAME],
+        &["+ volume disk_6BA7B8109DAD11D180B400C04FD430C8 1"],
+        &[
+            "? unknownVolume disk_6BA7B8109DAD11D180B400C04FD430C8 | a name or the UID of claim shop/c",
+        ],
+        1,
+    ),
+    (
+        "W-51 a claim that gets its volume",
+        &[WANTED],
+        &[STRAY],
+        &["? unknownVolume vol-9 | claim shop/new has no PersistentVolume yet"],
+        1,
+    ),
+    (
+        "W-51 a pod that runs with a claim that is gone",
+        &[ORPHAN],
+        &[STRAY],
+        &["? unknownVolume vol-9 | pod shop/orphan runs with the claim gone, which does not exist"],
+        1,
+    ),
+    (
+        "W-50 a path on a server",
+        &[NFS],
+        &["+ volume exports/vol-9 1"],
+        &["? unknownVolume exports/vol-9 | its handle has a name or the UID of volume nfs in it"],
+        1,
+    ),
+    (
+        "W-50 a path on a server that a pod mounts",
+        &[POD_NFS],
+        &["+ volume exports/vol-9 1"],
+        &["? unknownVolume exports/vol-9 | its handle has a name or the UID of pod shop/nfs in it"],
+        1,
+    ),
+    (
+        "W-50 named after a claim without a UID",
+        &[],
+        &["+ volume shop-data-db-0 1"],
+        &[
+            "? unknownVolume shop-data-db-0 | its handle has a name or the UID of claim shop/data-db-0 in it",
+        ],
+        1,
+    ),
+    (
+        "W-58 the group itself",
+        &[],
+        &["+ snapshot g-1"],
+        &["? unknownSnapshot g-1 | group snapshot content groupcontent-1 names it"],
+        1,
+    ),
+    (
+        "W-51 a claim of another driver",
+        &[OTHERS],
+        &[STRAY],
+        &["unknownVolume vol-9"],
+        3,
+    ),
+    (
+        "W-51 a claim that waits for a pod",
+        &[WAITS],
+        &[STRAY],
+        &["unknownVolume vol-9"],
+        3,
+    ),
+    (
+        "W-51 a claim whose volume is gone",
+        &[LOST],
+        &[STRAY],
+        &["? unknownVolume vol-9 | claim shop/lost names the PersistentVolume gone"],
+        1,
+    ),
+    (
+        "W-51 a snapshot that is being taken",
+        &[TAKING],
+        &[SNAPSHOT],
+        &["? unknownSnapshot s-9 | snapshot content taking has no handle yet"],
+        1,
+    ),
+    (
+        "W-51 a group that is being taken",
+        &[GROUP],
+        &[SNAPSHOT],
+        &["? unknownSnapshot s-9 | group snapshot content g has no members yet"],
+        1,
+    ),
+    ("W-79 members", &[MEMBERS], &[SNAPSHOT], &[], 0),
+    (
+        "W-79 members as v1beta1 has them",
+        &[PAIRS],
+        &[SNAPSHOT],
+        &[],
+        0,
+    ),
+    ("W-79 members made by hand", &[NAMED], &[SNAPSHOT], &[], 0),
+    (
+        "W-79 any Lease of the journal",
+        &[CALLS],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9 | claim with UID u-7",
+            "mayExist csi-example-com-journal-7 u-7",
+        ],
+        1,
+    ),
+    (
+        "W-79 an entry of a backup",
+        &[RESTORED],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9 | claim with UID u-8",
+            "mayExist csi-example-com-journal-node-1 u-8",
+        ],
+        1,
+    ),
+    (
+        "W-79 a journal that cannot be read",
+        &[UNREAD],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9 | claim with UID u-9",
+            "mayExist x-journal-0 u-9",
+        ],
+        1,
+    ),
+    (
+        "W-79 another driver's journal",
+        &[OTHER_CALLS],
+        &[STRAY],
+        &["unknownVolume vol-9"],
+        3,
+    ),
+    (
+        "W-58 none is known",
+        &[
+            "- volumesnapshotcontent snapcontent-1",
+            "- volumesnapshotcontent content-k",
+            "volumegroupsnapshotcontent groupcontent-1 status.volumeSnapshotInfoList = [{\"snapshotHandle\":\"x\"}]",
+        ],
+        &[],
+        &[
+            "? unknownSnapshot kept-s | knows none of the snapshots",
+            "? unknownSnapshot s-1 | knows none of the snapshots",
+        ],
+        1,
+    ),
+    (
+        "W-58 contents in a version that is not looked at",
+        &["!volumesnapshotcontents"],
+        &[SNAPSHOT],
+        &[
+            "? unknownSnapshot kept-s | does not serve volumesnapshotcontents",
+            "? unknownSnapshot s-9 | does not serve",
+        ],
+        1,
+    ),
+    (
+        "W-43 an API server without pods",
+        &["!pods"],
+        &[STRAY],
+        &["? unknownVolume vol-9 | the API server does not serve pods"],
+        1,
+    ),
+];
+
+#[test]
+fn w_50_w_51_w_53_w_58_w_79_what_may_be_used_is_not_called_unknown() {
+    check(CASES);
+}
+
+/// What could not be looked at may name any of them; and it is said which permission that takes.
+#[test]
+fn w_25_w_50_without_a_permission_nothing_is_called_unknown() {
+    for (kind, volumes, snapshots) in [
+        (Kind::Attachment, true, false),
+        (Kind::Claim, true, false),
+        (Kind::Pod, true, false),
+        (Kind::Lease, true, false),
+        (Kind::Class, true, false),
+        (Kind::Node, true, false),
+        (Kind::Content, true, true),
+        (Kind::GroupContent, true, true),
+        (Kind::Snapshot, false, true),
+        (Kind::GroupSnapshot, false, true),
+    ] {
+        let mut world = World::two();
+        world.forbidden.insert(kind);
+        let audit = world.audit(&stored(&[STRAY, SNAPSHOT]), "");
+        let why = format!("{} could not be listed: no permission", kind.plural());
+        for (is_undecided, handle) in [(volumes, "vol-9"), (snapshots, "s-9")] {
+            let one = audit.undecided.iter().find(|one| one.handle == handle);
+            let says = one.is_some_and(|one| one.why.iter().any(|text| **text == why));
+            assert_eq!(says, is_undecided, "{kind:?} {handle}: {audit:?}");
+            let is_told = audit.differences.iter().any(|one| one.handle == handle);
+            assert_eq!(is_told, !is_undecided, "{kind:?} {handle}: {audit:?}");
+        }
+    }
+    let mut world = World::two();
+    world.forbidden.extend([Kind::Volume, Kind::CsiNode]);
+    let audit = world.audit(&stored(&[STRAY]), "");
+    assert!(
+        audit.differences.is_empty() && audit.code() == 4,
+        "{audit:?}"
+    );
+}
+
+/// The volume of a claim that is there at one look alone is known at the other, or it is not this one.
+#[test]
+fn w_51_what_says_nothing_of_its_handle_counts_if_it_does_so_twice() {
+    let world = |edits: &[&str]| {
+        let mut world = World::two();
+        edits.iter().for_each(|edit| world.edit(edit));
+        world
+    };
+    let storage = stored(&[STRAY, SNAPSHOT]);
+    let both = ["unknownVolume vol-9", "unknownSnapshot s-9"];
+    for (first, second) in [
+        (&[][..], &[WANTED, TAKING, HEADLESS, EPHEMERAL][..]),
+        (&[WANTED, TAKING, HEADLESS, EPHEMERAL][..], &[][..]),
+        (
+            &[WANTED][..],
+            // Deleted, and made again.
+            &[WANTED, r#"pvc shop/new metadata.uid = "n2""#][..],
+        ),
+    ] {
+        let first = world(first).audited(&storage, "", None).0;
+        let audit = world(second).again(&storage, "", &first);
+        assert_eq!(told(&audit), both);
+    }
+    // What speaks against it at one look is not forgotten at the other.
+    let first = world(&["!pods"]).audited(&storage, "", None).0;
+    let audit = world(&[]).again(&storage, "", &first);
+    assert_eq!(audit.code(), 3, "the snapshot");
+    assert_eq!(audit.undecided.len(), 1, "{:?}", told(&audit));
+    // The second look says that it is another cluster's driver.
+    let first = world(&[]).audited(&storage, "", None).0;
+    let audit = world(NOBODY).again(&storage, "", &first);
+    assert!(
+        audit.differences.is_empty() && audit.code() == 4,
+        "{:?}",
+        told(&audit)
+    );
+}
+
+/// More of the same is a number.
+#[test]
+fn w_51_many_claims_are_named_in_part() {
+    let mut world = World::two();
+    for number in 0..10 {
+        world.edit(&WANTED.replace("\"new\"", &format!("\"new-{number}\"")));
+    }
+    let audit = world.audit(&stored(&[STRAY]), "");
+    let why = &audit.undecided[0].why;
+    assert_eq!(why.len(), 4, "{why:?}");
+    assert!(why.contains("so it is for 7 more objects"), "{why:?}");
+}
+
+/// A driver's storage: volumes that are attached nowhere, no snapshots.
+fn listing(driver: &str, handles: &[&str]) -> Storage {
+    let all = handles
+        .iter()
+        .map(|handle| ((*handle).into(), Stored::default()));
+    Storage {
+        driver: driver.to_owned(),
+        volumes: Stock::Listed(all.collect()),
+        snapshots: Stock::Unknown("none".to_owned()),
+        unnamed: (0, 0),
+        missing: (Some([].into()), None),
+        sources: [].into(),
+    }
+}
+
+/// Driver, source of a PersistentVolume, handle of another one, a handle in the storage, what is told of it.
+type InTree<'a> = (&'a str, serde_json::Value, &'a str, &'a str, &'a str);
+
+fn in_tree() -> Vec<InTree<'static>> {
+    let gce = "projects/p/zones/z/disks/d";
+    vec![
+        (
+            "ebs.csi.aws.com",
+            json!({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-0a"}}),
+            "vol-0b",
+            "vol-0a",
+            "",
+        ),
+        (
+            "ebs.csi.aws.com",
+            json!({"awsElasticBlockStore": {"volumeID": "vol-0a"}}),
+            "vol-0b",
+            "vol-0c",
+            "? unknownVolume vol-0c: the driver does not list what volume old names: this may be it",
+        ),
+        (
+            "ebs.csi.aws.com",
+            json!({"awsElasticBlockStore": {"volumeID": "vol-0a"}}),
+            "vol-0a",
+            "vol-0c",
+            "unknownVolume vol-0c",
+        ),
+        (
+            "pd.csi.storage.gke.io",
+            json!({"gcePersistentDisk": {"pdName": "d"}}),
+            "projects/p/zones/z/disks/e",
+            gce,
+            "? unknownVolume projects/p/zones/z/disks/d | volume old of an in-tree plugin may be it",
+        ),
+        (
+            "csi.vsphere.vmware.com",
+            json!({"vsphereVolume": {"volumePath": "[ds] a.vmdk"}}),
+            "6ba7b810",
+            "6ba7b811",
+            "? unknownVolume 6ba7b811 | volumes of the in-tree plugin such as volume old have other handles",
+        ),
+        (
+            "file.csi.azure.com",
+            json!({"azureFile": {"secretName": "s"}}),
+            "rg#a#b",
+            "rg#a#c",
+            "? unknownVolume rg#a#c | volume old is of an in-tree plugin",
+        ),
+        // The share alone tells.
+        (
+            "file.csi.azure.com",
+            json!({"azureFile": {"secretName": "s", "shareName": "share"}, "claimRef": {"namespace": "shop"}}),
+            "rg#a#b",
+            "rg#a#share#x",
+            "? unknownVolume rg#a#share#x | volume old of an in-tree plugin may be it",
+        ),
+        // Another name for the same storage.
+        (
+            "ebs.example.com",
+            json!({"awsElasticBlockStore": {"volumeID": "vol-0a"}}),
+            "vol-0b",
+            "vol-0a",
+            "otherDriver old ebs.csi.aws.com",
+        ),
+    ]
+}
+
+#[test]
+fn w_50_volumes_of_in_tree_plugins_are_known_by_their_drivers_handles() {
+    for (driver, source, own, listed, expected) in in_tree() {
+        let mut world = World::healthy();
+        let volume = |name: &str, spec: serde_json::Value| {
+            format!(
+                "+ {}",
+                json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Bound"}})
+            )
+        };
+        world.edit(&volume("old", source));
+        let csi = json!({"csi": {"driver": driver, "volumeHandle": own}});
+        world.edit(&volume("new", csi));
+        let told = told(&world.audit(&listing(driver, &[own, listed]), ""));
+        let told: Vec<_> = told
+            .iter()
+            .filter(|one| !one.starts_with("driverless"))
+            .collect();
+        let fits = match expected {
+            "" => told.is_empty(),
+            expected => told.len() == 1 && world::is(told[0], expected),
+        };
+        assert!(fits, "{driver} {listed}: {told:?}");
+    }
+}
+
+#[test]
+fn w_50_volumes_that_pods_have_of_their_own_are_known() {
+    let driver = "ebs.csi.aws.com";
+    let pod = |volume: &serde_json::Value| {
+        format!(
+            "+ {}",
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "uid": "u"}, "spec": {"volumes": [volume]}})
+        )
+    };
+    let csi = json!({"name": "v", "csi": {"driver": driver}});
+    let in_tree = json!({"name": "v", "awsElasticBlockStore": {"volumeID": "vol-0a"}});
+    for (volume, listed) in [(&csi, EPHEMERAL_HANDLE), (&in_tree, "vol-0a")] {
+        let mut world = World::healthy();
+        world.edit(&pod(volume));
+        world.edit(&format!("+ {}", json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "new"}, "spec": {"csi": {"driver": driver, "volumeHandle": "vol-0b"}}})));
+        let told = told(&world.audit(&listing(driver, &["vol-0b", listed]), ""));
+        let told: Vec<_> = told
+            .iter()
+            .filter(|one| !one.starts_with("driverless"))
+            .collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
