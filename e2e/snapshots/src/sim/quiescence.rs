@@ -61,12 +61,19 @@ impl World {
         }
     }
 
-    /// What an administrator made, and what is looked for in vain, is deleted by hand.
+    /// What an administrator made, and what is looked for in vain, is deleted by hand; so is what was cut loose, as
+    /// its event says: with the policy Retain.
     fn delete_what_is_lost(&mut self) {
-        let all = self.server.all(Kind::Content);
-        let lost = all.filter(|(_, content)| self.is_lost(content));
-        let lost: Vec<Text> = lost.map(|(name, _)| name.clone()).collect();
         self.seen.by_hand = true;
+        for name in self.seen.loose.clone() {
+            self.seen.reconsidered.insert(name.clone());
+            self.edit(Kind::Content, &name, |content| {
+                content["spec"]["deletionPolicy"] = "Retain".into();
+            });
+        }
+        let all = self.server.all(Kind::Content);
+        let lost = all.filter(|(name, one)| self.is_lost(one) || self.seen.loose.contains(*name));
+        let lost: Vec<Text> = lost.map(|(name, _)| name.clone()).collect();
         lost.iter()
             .for_each(|name| self.delete(Kind::Content, name));
         self.seen.by_hand = false;

@@ -7,6 +7,7 @@ use sidecar_testkit::sim::server::finalizers;
 
 use super::check::{is_deleting, uid_of};
 use super::effect::is_told;
+use super::groups::is_member;
 use super::kind::Kind;
 use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
 use super::world::{Faults, World};
@@ -24,6 +25,13 @@ const HELD: [Kind; 4] = [
 const HOLDER: &str = "x/y";
 /// More contents than these are not made by hand.
 const BY_HAND: usize = 3;
+
+/// Key of the VolumeSnapshot that a content names.
+fn snapshot_of(content: &Value) -> String {
+    let of = &content["spec"]["volumeSnapshotRef"];
+    let part = |name: &str| of[name].as_str().unwrap_or_default();
+    format!("{}/{}", part("namespace"), part("name"))
+}
 
 impl World {
     pub(super) fn users(&mut self) {
@@ -43,6 +51,7 @@ impl World {
             12 => self.policies_change(Kind::Content),
             13 | 14 => self.others_hold_and_let_go(),
             15 => self.administrator_makes(),
+            16 if self.dice.one_in(2) => self.someone_cuts_loose(),
             _ => self.surroundings_change(),
         }
         self.seen.by_hand = false;
@@ -91,6 +100,26 @@ impl World {
             self.seen_by_copies(kind, &key);
             self.delete(kind, &key);
         }
+    }
+
+    /// Backup tools keep a snapshot by its content, take the finalizers of the VolumeSnapshot and delete that.
+    fn someone_cuts_loose(&mut self) {
+        let all = self.server.all(Kind::Content);
+        let loose = all.filter(|(_, content)| {
+            content["spec"]["deletionPolicy"] == "Retain"
+                && !is_deleting(content)
+                && self.owner(content).is_some()
+                && !is_member(content)
+        });
+        let loose: Vec<_> = loose
+            .map(|(name, content)| (name.clone(), snapshot_of(content)))
+            .collect();
+        if loose.is_empty() {
+            return;
+        }
+        let (content, snapshot) = self.dice.of(&loose).clone();
+        self.seen.loose.insert(content);
+        self.server.strip(Kind::Snapshot, &snapshot);
     }
 
     /// A content says that its VolumeSnapshot is being deleted, as a copy of an older life: who deletes it by

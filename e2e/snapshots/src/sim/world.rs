@@ -96,6 +96,8 @@ pub(super) struct Seen {
     pub(super) forgotten: BTreeSet<Text>,
     /// UIDs of VolumeSnapshots whose content users took away.
     pub(super) robbed: BTreeSet<Text>,
+    /// Contents that users kept when they took the VolumeSnapshot away.
+    pub(super) loose: BTreeSet<Text>,
     /// Contents made, by UID of their VolumeSnapshot.
     pub(super) made: BTreeMap<Text, usize>,
     /// How often the driver was asked for a snapshot, and answered that it is not ready.
