@@ -128,6 +128,11 @@
 {{- if and $reference (not (include "csi-sidecars.together" .)) (ne (include "csi-sidecars.image.name" $reference) "csi-node-sidecars") -}}
 {{- fail (printf "registrar.%s is %q: node.startupTaint runs csi-node-sidecars in csi-node-driver-registrar's place; name an image of csi-node-sidecars, leave registrar.image and registrar.repository empty, or set node.startupTaint.enabled=false" $key $reference) -}}
 {{- end -}}
+{{- range $pool := .Values.node.pools -}}
+{{- if hasKey ($pool.startupTaint | default dict) "policy" -}}
+{{- fail (printf "node.pools[%s].startupTaint.policy: the pools share one account and its ValidatingAdmissionPolicy: set node.startupTaint.policy" $pool.name) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.node.startupTaint.policy (semverCompare "<1.30-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "node.startupTaint.policy: ValidatingAdmissionPolicies are in Kubernetes 1.30 and later, and this is %s: set node.startupTaint.policy=false" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}

@@ -152,6 +152,7 @@ const ROWS: &[Row] = &[
     row(&["node.startupTaint.enabled=true", "registrar.image=registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.17.0"], &["registrar.image is \"registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.17.0\"", "name an image of csi-node-sidecars", "node.startupTaint.enabled=false"]),
     row(&["node.startupTaint.enabled=true", "registrar.repository=registry.example.com:5000/csi-node-driver-registrar"], &["registrar.repository is", "name an image of csi-node-sidecars"]),
     row(&["node.pools[0].name=a", "node.pools[0].startupTaint.enabled=true", "registrar.repository=r.example.com/csi-sidecars"], &["registrar.repository is", "name an image of csi-node-sidecars"]),
+    row(&["node.pools[0].name=a", "node.pools[0].startupTaint.enabled=true", "node.pools[0].startupTaint.policy=false"], &["node.pools[a].startupTaint.policy", "set node.startupTaint.policy"]),
     row(&["node.startupTaint.effect=NoSchedule"], &["'/node/startupTaint'", "'effect' not allowed"]),
     row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),

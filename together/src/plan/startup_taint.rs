@@ -251,6 +251,8 @@ pub enum Look {
         took: Duration,
         /// How long it wants to be left alone.
         asked: Duration,
+        /// Whether it answered: it may have too much to do.
+        answered: bool,
     },
     /// The API server refused.
     Failed,
@@ -260,14 +262,18 @@ impl Look {
     /// A look that ended with this failure, and began `took` ago.
     #[must_use]
     pub fn failed(failure: &Failure, took: Duration) -> Self {
-        let away = |asked| Self::Away { took, asked };
+        let away = |asked, answered| Self::Away {
+            took,
+            asked,
+            answered,
+        };
         match failure {
-            Failure::Away(_) | Failure::Unusable(_) => away(Duration::ZERO),
+            Failure::Away(_) | Failure::Unusable(_) => away(Duration::ZERO, false),
             Failure::Refused {
                 status: 429 | 500..,
                 retry_after,
                 ..
-            } => away(retry_after.unwrap_or_default()),
+            } => away(retry_after.unwrap_or_default(), true),
             Failure::Refused { .. } => Self::Failed,
         }
     }
@@ -315,8 +321,9 @@ impl Course {
     #[must_use]
     pub fn unapplied(&mut self, removal: Removal, status: u16) -> Look {
         let place = removal.place;
-        let last = self.unapplied.replace(removal);
-        let is_refused = status == 422 && last == self.unapplied;
+        let tested = Some(removal).filter(|_| status == 422);
+        let is_refused = tested.is_some() && tested == self.unapplied;
+        self.unapplied = tested;
         match is_refused || self.conflicts >= MOST_CONFLICTS {
             true => Look::Failed,
             false => Look::Conflict(place),
@@ -348,9 +355,18 @@ impl Course {
                 let turns = u32::try_from(place.clamp(1, 20)).unwrap_or(1);
                 Some(TURN * turns + TURN.mul_f64(0.2 * unit_random))
             }
-            Look::Away { took, asked } => {
+            Look::Away {
+                took,
+                asked,
+                answered,
+            } => {
                 self.aways = aways.saturating_add(1);
-                let delay = |aways| jittered(RETRY_AWAY.delay(aways, 0.0));
+                // What all nodes ask every few seconds must not keep it busy for ever.
+                let policy = match answered && since >= WATCHED {
+                    true => RETRY,
+                    false => RETRY_AWAY,
+                };
+                let delay = |aways| jittered(policy.delay(aways, 0.0));
                 // Who has waited for an answer in vain has waited already.
                 let pause = delay(self.aways).saturating_sub(took).max(delay(1));
                 Some(pause.max(asked.min(INTERVAL)))

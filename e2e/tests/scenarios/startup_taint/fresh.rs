@@ -36,6 +36,8 @@ const AT_ONCE: usize = 5;
 
 /// A mount that fails is tried again after up to two minutes.
 const MOUNTED: Duration = Duration::from_secs(180);
+/// What the kubelet says of a mount that comes before the driver.
+const NOT_FOUND: &str = "not found in the list of registered CSI drivers";
 const PODS: [&str; 2] = ["claim", "inline"];
 
 /// Of one node: whether a mount failed for want of the driver, and when the taint was gone after the confirmation.
@@ -169,6 +171,31 @@ fn begin<'a>(cluster: &'a Cluster, name: &str, guard: Guard) -> Result<(Pod<'a>,
     Ok((pod, path))
 }
 
+/// Waits until the pod was kept away, or was too early for the driver: a driver that comes before proves nothing.
+fn is_early(pod: &Pod<'_>, path: &str, name: &str, guard: Guard) -> Result<()> {
+    let kept = match guard {
+        Guard::Taint => true,
+        Guard::Field => name != "inline",
+        Guard::Nothing => false,
+    };
+    let is_kept = |object: &Value| {
+        let conditions = object.pointer("/status/conditions");
+        let conditions = conditions.and_then(Value::as_array).cloned();
+        conditions.unwrap_or_default().iter().any(|condition| {
+            let message = text(condition, "/message").unwrap_or_default();
+            text(condition, "/reason") == Some("Unschedulable") && !message.contains("unbound")
+        })
+    };
+    let early = || {
+        if kept {
+            return Ok(is_kept(&pod.api.get(path)?));
+        }
+        Ok(pod.api.events(&pod.namespace, name).contains(NOT_FOUND))
+    };
+    wait::until_true(MOUNTED, "the pod waits for the driver", early)
+        .with_context(|| format!("{name}\n{}", pod.api.events(&pod.namespace, name)))
+}
+
 fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
     let (namespace, node) = (&pod.namespace, &pod.seat.node);
     let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -176,8 +203,9 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
     for (name, volume) in PODS.iter().zip([object::claimed_volume("claim"), inline]) {
         pod.api.create(&path, &object::pod(name, node, &volume))?;
     }
-    // As long as a driver's image takes.
-    thread::sleep(Duration::from_secs(5));
+    for name in PODS {
+        is_early(pod, &format!("{path}/{name}"), name, guard)?;
+    }
     let token = pod.token()?;
     // Kubernetes 1.37 looks at pods that the field has kept away again only when a limit has grown; else within five minutes.
     let limit = match guard {
@@ -197,7 +225,7 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
     }
     let [claim_failed, inline_failed] = PODS.map(|name| {
         let events = pod.api.events(namespace, name);
-        events.contains("not found in the list of registered CSI drivers")
+        events.contains(NOT_FOUND)
     });
     let log = sidecars.log();
     let removed = { log.lines() }.find(|line| line.contains("Removed the start-up taint"));

@@ -303,11 +303,21 @@ fn pauses(look: Look, unit_random: f64, since: u64) -> Vec<f64> {
     (0..8).map(|_| pause()).collect()
 }
 
-/// Nobody answered for so long, or was asked to wait for so long.
-fn away(took: u64, asked: u64) -> Look {
+/// Nobody answered for so long.
+fn away(took: u64) -> Look {
+    Look::Away {
+        took: Duration::from_secs(took),
+        asked: Duration::ZERO,
+        answered: false,
+    }
+}
+
+/// The API server answered after so long that it cannot now, and asked to wait for so long.
+fn busy(took: u64, asked: u64) -> Look {
     Look::Away {
         took: Duration::from_secs(took),
         asked: Duration::from_secs(asked),
+        answered: true,
     }
 }
 
@@ -320,13 +330,13 @@ fn o_112_who_is_away_and_who_refuses() {
         retry_after: retry_after.map(Duration::from_secs),
     };
     for (failure, look) in [
-        (Failure::Away("no answer within 10s".into()), away(3, 0)),
-        (Failure::Unusable("certificate refused".into()), away(3, 0)),
-        (answer(429, None), away(3, 0)),
-        (answer(429, Some(7)), away(3, 7)),
-        (answer(500, None), away(3, 0)),
-        (answer(503, Some(1)), away(3, 1)),
-        (answer(504, None), away(3, 0)),
+        (Failure::Away("no answer within 10s".into()), away(3)),
+        (Failure::Unusable("certificate refused".into()), away(3)),
+        (answer(429, None), busy(3, 0)),
+        (answer(429, Some(7)), busy(3, 7)),
+        (answer(500, None), busy(3, 0)),
+        (answer(503, Some(1)), busy(3, 1)),
+        (answer(504, None), busy(3, 0)),
         (answer(200, None), Look::Failed),
         (answer(401, None), Look::Failed),
         (answer(403, None), Look::Failed),
@@ -342,16 +352,19 @@ fn o_112_an_api_server_that_returns_is_noticed() {
     let quick = [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
     // However late it is: the taint may still be there.
     for since in [3, 3600] {
-        assert_eq!(pauses(away(0, 0), 0.0, since), quick);
+        assert_eq!(pauses(away(0), 0.0, since), quick);
         // A deadline of 10 s passed, and a connection is tried once more 7 s after it began.
-        assert_eq!(pauses(away(10, 0), 0.0, since), [1.0; 8]);
+        assert_eq!(pauses(away(10), 0.0, since), [1.0; 8]);
         // What it asks for is kept, as far as a back-off goes.
-        assert_eq!(pauses(away(0, 1), 0.0, since), quick);
-        assert_eq!(pauses(away(0, 17), 0.0, since), [17.0; 8]);
-        assert_eq!(pauses(away(0, 3600), 0.0, since), [30.0; 8]);
+        assert_eq!(pauses(busy(0, 17), 0.0, since)[..4], [17.0; 4]);
+        assert_eq!(pauses(busy(0, 3600), 0.0, since), [30.0; 8]);
     }
+    assert_eq!(pauses(busy(0, 1), 0.0, 3), quick);
+    // All nodes of a cluster must not keep it busy for ever.
+    let slower = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0];
+    assert_eq!(pauses(busy(0, 1), 0.0, 3600), slower);
     for (took, unit_random) in [(0, 0.5), (2, 0.999), (10, 0.999)] {
-        for pause in pauses(away(took, 0), unit_random, 3) {
+        for pause in pauses(away(took), unit_random, 3) {
             assert!((0.8..=4.0).contains(&pause), "{pause}");
         }
     }
@@ -368,7 +381,7 @@ fn o_111_refusals_back_off() {
         assert!(pause >= 0.8, "{pause}");
     }
     // An API server that has just returned may refuse until it has read the roles.
-    for between in [Look::Settled, away(0, 0)] {
+    for between in [Look::Settled, away(0)] {
         let (mut course, at) = (Course::default(), Duration::from_secs(2));
         for _ in 0..4 {
             assert!(course.pause(at, Look::Failed, 0.0).is_some());
@@ -422,6 +435,10 @@ fn o_106_o_111_a_patch_that_is_not_applied_is_a_conflict_or_refused() {
         (
             "written meanwhile",
             &[(409, 1, conflict(1)), (409, 1, conflict(1))],
+        ),
+        (
+            "written meanwhile, then moved by somebody",
+            &[(409, 1, conflict(1)), (422, 1, conflict(1))],
         ),
         (
             "for ever",
