@@ -140,10 +140,16 @@ async fn audit(ask: &AuditAsk) -> Result<(), Exit> {
     let driver = Driver::connect(&ask.address, ask.timeout).await;
     let driver = driver.map_err(unanswered)?;
     let first = compared(&cluster, &driver, ask, None).await?;
-    let found = if first.differences.is_empty() {
+    let count = first.differences.len() + first.undecided.len();
+    let found = if count == 0 {
         first
     } else {
-        let (count, pause) = (first.differences.len(), ask.grace.as_secs());
+        let pause = ask.grace.as_secs();
+        if ask.grace < ask.timeout {
+            warn(
+                "--grace is shorter than --csi-timeout: what a call makes that is under way at the first look may be listed as unknown",
+            );
+        }
         warn(&format!(
             "{count} differences at the first look; what still differs in {pause} s is listed (--grace)"
         ));

@@ -26,6 +26,11 @@ const DRIVER: &str = "csi.example.com";
 const JOURNAL: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{}","intent.csi-sidecars.io/u-1":"{}"}},"spec":{}}"#;
 const MEMBER: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"member"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"},"volumeSnapshotRef":{"namespace":"shop","name":"member"}},"status":{"snapshotHandle":"s-2","volumeGroupSnapshotHandle":"g-1"}}"#;
 const FOREIGN: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"foreign"},"spec":{"csi":{"driver":"gone.example.com","volumeHandle":"x"}},"status":{"phase":"Bound"}}"#;
+/// A volume that the same nodes reach as that of the healthy world: the driver sees that part of the storage.
+const ZONE_A: &str = r#"pv pvc-k spec.nodeAffinity = {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["a"]}]}]}}"#;
+const SAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"same"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-1"}},"status":{"phase":"Bound"}}"#;
+const SAME_ATTACHED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"same"},"spec":{"attacher":"twin.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"same"}},"status":{"attached":true}}"#;
+const INLINE: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"inline"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"inlineVolumeSpec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-1"}}}}}"#;
 const STATIC: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"static"},"spec":{"driver":"csi.example.com","source":{"snapshotHandle":"s-9"}}}"#;
 
 const CASES: &[Case<'_>] = &[
@@ -39,14 +44,53 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 lost",
-        &[],
+        &["- va csi-c4", ZONE_A],
         &["- volume vol-1"],
         &["lostVolume vol-1"],
         3,
     ),
     (
+        "W-50 lost, and attached",
+        &[ZONE_A],
+        &["- volume vol-1", "x volume vol-1"],
+        &[
+            "? lostVolume vol-1 | attachment csi-ffdaad03ba65c0273b452bfb60922c9f475ab4de47ee85f23955e0c1794651c0 has it attached or in use",
+        ],
+        1,
+    ),
+    (
+        "W-50 lost, and in use on a node",
+        &[
+            "- va csi-c4",
+            ZONE_A,
+            r#"node worker-2 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-1"]"#,
+        ],
+        &["- volume vol-1"],
+        &["? lostVolume vol-1: node worker-2 has it attached or in use"],
+        1,
+    ),
+    (
+        "W-50 lost, and of a part of the storage of which nothing is listed",
+        &["- va csi-c4"],
+        &["- volume vol-1", "x volume vol-1"],
+        &[
+            "? lostVolume vol-1: the driver has no volume that the same nodes reach, and may see another part of the storage",
+        ],
+        1,
+    ),
+    (
+        "W-53 asked for, and of another part of the storage",
+        &["- va csi-c4"],
+        &["?volumes vol-1"],
+        &[
+            "? lostVolume vol-1: the driver has no volume that the same nodes reach, and may see another part of the storage",
+            "unseen: volumes that this cluster does not know",
+        ],
+        1,
+    ),
+    (
         "W-50 both",
-        &[],
+        &["- va csi-c4", ZONE_A],
         &["- volume vol-1", "x volume vol-1", "+ volume vol-9 1"],
         &["unknownVolume vol-9", "lostVolume vol-1"],
         3,
@@ -70,6 +114,8 @@ const CASES: &[Case<'_>] = &[
         &[
             r#"pv pvc-1 status.phase = "Released""#,
             r#"pv pvc-1 spec.persistentVolumeReclaimPolicy = "Retain""#,
+            "- va csi-c4",
+            ZONE_A,
         ],
         &["- volume vol-1"],
         &["lostVolume vol-1", "kept pvc-1"],
@@ -91,7 +137,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-53 no list, asked for each",
-        &[],
+        &["- va csi-c4", ZONE_A],
         &["?volumes vol-1"],
         &[
             "lostVolume vol-1",
@@ -116,6 +162,48 @@ const CASES: &[Case<'_>] = &[
     (
         "W-55 published elsewhere, too",
         &[],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["publishedWithoutAttachment vol-1 worker-1"],
+        3,
+    ),
+    (
+        "W-55 published where another PersistentVolume of the volume is attached",
+        &[SAME, SAME_ATTACHED],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where another driver's PersistentVolume of the volume is attached",
+        &[
+            SAME,
+            r#"pv same spec.csi.driver = "twin.example.com""#,
+            r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"twin.example.com"},"spec":{}}"#,
+            SAME_ATTACHED,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where a volume without a PersistentVolume is attached",
+        &[INLINE],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where an attachment has lost its PersistentVolume",
+        &[
+            r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"headless"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"gone"}}}"#,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published elsewhere, and two PersistentVolumes of the volume",
+        &[SAME],
         &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
         &["publishedWithoutAttachment vol-1 worker-1"],
         3,
@@ -168,8 +256,22 @@ const CASES: &[Case<'_>] = &[
         &[STATIC],
         &[],
         &[
-            "? lostSnapshot s-9: a person wrote its handle, and the driver may list it under another one",
+            "? lostSnapshot s-9 | a person wrote its handle, and the driver may list it under another one",
         ],
+        1,
+    ),
+    (
+        "W-58 being made",
+        &["volumesnapshotcontent snapcontent-1 status.readyToUse = false"],
+        &["- snapshot s-1"],
+        &["? lostSnapshot s-1: its content is not ready to use: it may still be in the making"],
+        1,
+    ),
+    (
+        "W-58 being made, asked for each",
+        &["volumesnapshotcontent snapcontent-1 status.readyToUse = false"],
+        &["?snapshots s-1"],
+        &["? lostSnapshot s-1: its content is not ready to use: it may still be in the making"],
         1,
     ),
     (
@@ -361,7 +463,7 @@ fn same(volumes: usize, snapshots: usize) -> (FakeApi, FakeDriver) {
             "kind": "VolumeSnapshotContent",
             "metadata": {"name": format!("content-{number}")},
             "spec": {"driver": DRIVER, "deletionPolicy": "Delete", "source": {}, "volumeSnapshotRef": {}},
-            "status": {"snapshotHandle": format!("snap-{number}")},
+            "status": {"snapshotHandle": format!("snap-{number}"), "readyToUse": true},
         }));
     }
     driver.configure(|model| {

@@ -182,10 +182,11 @@ pub struct GroupContent {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct GroupContentSpec {
     pub driver: Text,
     pub source: GroupContentSource,
+    pub volume_group_snapshot_ref: ObjectRef,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

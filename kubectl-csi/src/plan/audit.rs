@@ -3,8 +3,8 @@
 //! Nothing here is proof that something may be deleted: CSI does not say whose a volume is, and other clusters, volumes made by hand and kept
 //! ones look the same. Somebody may delete by hand what is called unknown, so nothing is called so of which anything speaks against it.
 //!
-//! A look is the driver's list and then the cluster's objects. What two looks say is a finding: what comes and goes meanwhile is none, and
-//! what was in the first list cannot be the volume of a claim that came after it.
+//! A look is the driver's list and then the cluster's objects. What two looks say is a finding: what comes and goes meanwhile is none. What
+//! was in the first list is not the volume that is made for a claim which came after it; but a new object may be about an old volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +36,8 @@ pub struct Audit {
     pub unseen: BTreeSet<(String, String)>,
     /// Why nothing can be compared.
     pub refused: Option<String>,
-    /// The objects that did not say which volume or snapshot is theirs.
-    pub(super) nameless: BTreeSet<String>,
+    /// The UIDs of objects for which volumes and snapshots are made.
+    pub(super) seen: BTreeSet<String>,
 }
 
 impl Audit {
@@ -111,12 +111,11 @@ pub fn compare(seen: &Seen, what: Compare<'_>, now: Timestamp) -> Result<Audit, 
 
 fn all(way: &mut Way<'_>, what: Compare<'_>, audit: &mut Audit) -> Step {
     let driver = &*what.storage.driver;
-    let Some(cluster) = named::look(way, driver)? else {
+    let Some(cluster) = named::look(way, what.storage)? else {
         audit.refused = Some("PersistentVolumes may not be listed".to_owned());
         return Ok(());
     };
-    let nameless = [&cluster.volumes, &cluster.snapshots].map(|named| named.nameless.keys());
-    audit.nameless = nameless.into_iter().flatten().cloned().collect();
+    audit.seen.clone_from(&cluster.uids);
     let calls = cluster.calls.iter().map(|(uid, lease)| Note {
         worth: Worth::MayExist,
         object: lease.clone(),

@@ -1,13 +1,15 @@
 //! What a driver says that it has, beside what a cluster names.
 
+use std::sync::Arc;
+
 use super::audit::{Audit, Compare};
 use super::difference::{Difference, What};
 use super::named::{Cluster, Named, at};
 use super::published::attached;
-use super::side::{Side, Why, lacking};
+use super::side::{Side, Staying, Why, lacking};
 use super::stock::{Handles, Stock, Stored};
 use super::way::{Step, Way};
-use crate::model::{Content, Kind, Ref, Volume};
+use crate::model::{Content, Kind, Selector, Volume};
 
 /// What it means if nothing fits.
 const FOREIGN: &str =
@@ -28,10 +30,24 @@ pub(super) fn volumes(
             Some((&*csi.volume_handle, volume))
         })
         .collect();
-    let staying = own.iter().filter(|(_, volume)| stays(volume));
-    let staying: Vec<(&str, Ref)> = staying
-        .map(|(handle, volume)| (*handle, at(*volume)))
+    let is_there = |handle: &str| match &storage.volumes {
+        Stock::Listed(stored) => stored.contains_key(handle),
+        Stock::Without(missing) => !missing.contains(handle),
+        Stock::Unknown(_) => false,
+    };
+    let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| is_there(handle)) }
+        .filter_map(|(_, volume)| volume.reached_from())
         .collect();
+    let staying = own.iter().filter(|(_, volume)| stays(volume));
+    let staying = staying.map(|(handle, volume)| Staying {
+        handle,
+        object: at(*volume),
+        why: match is_there(handle) {
+            true => Why::new(),
+            false => may_be_used(handle, volume, &reached, cluster),
+        },
+    });
+    let staying: Vec<Staying<'_>> = staying.collect();
     let stored = match &storage.volumes {
         Stock::Listed(stored) => stored,
         Stock::Without(missing) => {
@@ -49,6 +65,7 @@ pub(super) fn volumes(
         }
     };
     audit.volumes = Some(stored.len());
+    unasked(storage.unasked.0, "PersistentVolumes", audit);
     let side = Side {
         unknown: What::UnknownVolume,
         lost: What::LostVolume,
@@ -85,21 +102,48 @@ pub(super) fn volumes(
     attached(way, driver, &own, stored, audit)
 }
 
+/// Why a volume may be there although the driver does not list it: a driver may list a part of the storage, such as that of its own node or zone.
+fn may_be_used(handle: &str, volume: &Volume, reached: &[&Selector], cluster: &Cluster) -> Why {
+    let of = volume.reached_from();
+    let is_apart = of.is_some_and(|of| reached.iter().all(|one| one.terms() != of.terms()));
+    let apart = is_apart.then(|| {
+        "the driver has no volume that the same nodes reach, and may see another part of the storage".to_owned()
+    });
+    let used = cluster.in_use.get(handle);
+    let used = used.map(|object| format!("{object} has it attached or in use"));
+    apart.into_iter().chain(used).map(Arc::from).collect()
+}
+
+/// What was not asked for is not known to be gone.
+fn unasked(count: usize, objects: &str, audit: &mut Audit) {
+    if count > 0 {
+        let why = format!(
+            "the driver failed when it was asked for each, and was not asked for {count} more: none of these is confirmed"
+        );
+        audit
+            .unseen
+            .insert((format!("{objects} that the driver does not list"), why));
+    }
+}
+
 /// What a driver lacks that was asked for each.
 fn missed(
     (lost, objects): (What, &str),
-    staying: &[(&str, Ref)],
+    staying: &[Staying<'_>],
     missing: &Handles,
     named: &Named,
     audit: &mut Audit,
 ) {
-    let gone = staying
-        .iter()
-        .filter(|(handle, _)| missing.contains(*handle));
+    let gone = staying.iter().filter(|one| missing.contains(one.handle));
     let gone: Vec<_> = gone.collect();
     let lacking = lacking(staying.len(), staying.len() - gone.len(), 0, objects);
-    for (handle, object) in gone {
-        let mut why = lacking.clone();
+    for Staying {
+        handle,
+        object,
+        why,
+    } in gone
+    {
+        let mut why: Why = lacking.union(why).cloned().collect();
         if named.by_hand.contains(*handle) {
             why.insert(
                 "a person wrote its handle, and the driver may have it under another one".into(),
@@ -134,6 +178,13 @@ fn other_size(volume: &Volume, handle: &str, stored: &Stored) -> Option<Differen
     })
 }
 
+/// A driver may list a snapshot only when it is done.
+fn is_being_made(content: &Content) -> Option<Arc<str>> {
+    let status = content.status.as_ref();
+    let is_ready = status.is_some_and(|status| status.ready_to_use);
+    (!is_ready).then(|| "its content is not ready to use: it may still be in the making".into())
+}
+
 /// Members of a group have contents of their own, and the driver lists each of them: none counts twice.
 pub(super) fn snapshots(
     way: &mut Way<'_>,
@@ -150,15 +201,25 @@ pub(super) fn snapshots(
     let staying = own
         .iter()
         .filter(|(_, content)| !content.metadata.is_leaving());
-    let staying: Vec<(&str, Ref)> = staying
-        .map(|(handle, content)| (*handle, at(*content)))
-        .collect();
+    let staying = staying.map(|(handle, content)| Staying {
+        handle,
+        object: at(*content),
+        why: is_being_made(content).into_iter().collect(),
+    });
+    let staying: Vec<Staying<'_>> = staying.collect();
     match &storage.snapshots {
         Stock::Listed(stored) => {
             audit.snapshots = Some(stored.len());
+            unasked(storage.unasked.1, CONTENTS, audit);
             let mut doubts = Why::new();
             if !way.is_served(Kind::Content, "")? {
                 doubts.insert("the API server does not serve volumesnapshotcontents in a version that is looked at".into());
+            }
+            // Most clusters have no groups of snapshots, and no such kind.
+            let has_groups = stored.values().any(|one| one.group.is_some());
+            let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
+            if has_groups && !way.is_served(Kind::GroupContent, "")? {
+                doubts.insert("the API server does not serve volumegroupsnapshotcontents in a version that is looked at".into());
             }
             let named = &cluster.snapshots;
             if !stored.keys().any(|handle| named.by.contains_key(&**handle)) {

@@ -74,25 +74,25 @@ impl What {
     pub fn advice(self) -> &'static str {
         match self {
             Self::UnknownVolume => {
-                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Other clusters may use the same storage; their volumes, those made by hand, those that only the templates of workloads name, and those kept when their PersistentVolume was deleted look the same. Ask every cluster of that storage before you delete one."
+                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Other clusters may use the same storage; their volumes, those made by hand, those that only the templates of workloads or resources of other programs name, and those kept when their PersistentVolume was deleted look the same. Ask every cluster of that storage before you delete one."
             }
             Self::LostVolume => {
-                "Their data is gone, or the driver does not see that part of the storage. Restore a backup into a new claim."
+                "Their data may be gone, or the driver does not list them. First look in the storage by hand. Set the reclaim policy to Retain before you delete any of these objects or their claims: if the driver only does not list a volume, deleting the object deletes it, too. What is gone has to be restored from a backup into a new claim."
             }
             Self::OtherSize => {
                 "A volume that was changed in the storage itself: kubectl csi why on its claim says whether a growth is under way."
             }
             Self::Published => {
-                "A node may write to them that Kubernetes does not know of. If a detach was lost, the next attach to another node fails: look in the storage."
+                "A node may write to them that Kubernetes does not know of. Another cluster that uses the same storage may have attached them. If a detach was lost, the next attach to another node fails: look in the storage."
             }
             Self::NotPublished => {
                 "Somebody detached them in the storage; pods there get input/output errors. csi-attacher compares, too (--reconcile-sync), and attaches them again: if they stay, see its log."
             }
             Self::UnknownSnapshot => {
-                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Snapshots of other clusters that use the same storage, of backup tools, or kept when their content was deleted look the same."
+                "Unknown is not orphaned: nothing in this cluster names them, and more is not known. Snapshots of other clusters that use the same storage, of backup tools, those that only resources of other programs name, or kept when their content was deleted look the same."
             }
             Self::LostSnapshot => {
-                "No claim can be restored from them any more. Delete the VolumeSnapshot, and take a new one."
+                "They may be gone, or the driver does not list them. First look in the storage by hand. Set the deletion policy to Retain before you delete any of these objects or their VolumeSnapshots: if the driver only does not list a snapshot, deleting the object deletes it, too."
             }
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sidecar::names;
 
+use super::named::Whose;
 use super::store::By;
 use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
@@ -61,24 +62,36 @@ fn find<'a>(
     Ok((None, whole))
 }
 
-/// The claims that have an open call in any Lease of a driver's journal, by UID, with the Lease. What cannot be told from another driver's counts.
-pub(super) fn open_calls(way: &mut Way<'_>, driver: &str) -> Step<Vec<(String, Ref)>> {
+/// A call that has no final answer.
+pub(super) struct Call {
+    /// The claim's.
+    pub(super) uid: String,
+    pub(super) lease: Ref,
+    /// Whether its request names a snapshot, or nobody can tell.
+    pub(super) names_snapshot: bool,
+}
+
+/// The open calls in any Lease of a driver's journal. What cannot be told from another driver's counts, and so does an entry in a Lease that has lost its header.
+pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>> {
     let mut calls = Vec::new();
     for lease in way.all::<Lease>()?.items {
-        let Some(header) = lease.journal() else {
-            continue;
-        };
+        let header = lease.journal().unwrap_or_default();
         let header: Value = serde_json::from_str(header).unwrap_or_default();
         let of = header.get("driver").and_then(Value::as_str);
-        if of.is_some_and(|of| of != driver && !of.is_empty()) {
+        if of.is_some_and(|of| !whose.is(of) && !of.is_empty()) {
             continue;
         }
         let at = Ref::new(Kind::Lease, &lease.metadata.namespace, &lease.metadata.name);
-        for (name, _) in lease.metadata.annotations.iter() {
+        for (name, text) in lease.metadata.annotations.iter() {
             let uid = [INTENT, RESTORED]
                 .iter()
                 .find_map(|kind| name.strip_prefix(kind));
-            calls.extend(uid.map(|uid| (uid.to_owned(), at.clone())));
+            let is_damaged = serde_json::from_str::<Value>(text).is_err();
+            calls.extend(uid.map(|uid| Call {
+                uid: uid.to_owned(),
+                lease: at.clone(),
+                names_snapshot: is_damaged || text.to_lowercase().contains("snapshot"),
+            }));
         }
     }
     Ok(calls)

@@ -9,11 +9,52 @@ use migration::TRANSLATOR;
 
 use super::journal;
 use super::seen::{Answer, Record};
+use super::stock::{Stock, Storage};
 use super::used::used;
 use super::way::{Step, Way, Which, many};
 use crate::model::{
-    Claim, Class, Content, CsiNode, GroupContent, GroupSnapshot, Kind, Ref, Snapshot, Volume,
+    Claim, Class, Content, CsiNode, GroupContent, GroupSnapshot, Kind, Meta, ObjectRef, Ref,
+    Snapshot, Volume,
 };
+
+/// The driver that is audited, and the names of others by which the cluster knows what it lists: all of them serve that storage.
+#[derive(Clone, Debug)]
+pub(super) struct Whose<'a> {
+    pub(super) driver: &'a str,
+    also: BTreeSet<String>,
+}
+
+impl Whose<'_> {
+    /// Whether the driver of this name serves the storage.
+    pub(super) fn is(&self, name: &str) -> bool {
+        name == self.driver || self.also.contains(name)
+    }
+}
+
+/// An object that says nothing of its handle: it may be about any of them.
+#[derive(Clone, Debug)]
+pub(super) struct Nameless {
+    /// Who it is, in words.
+    pub(super) why: String,
+    /// The UIDs of what it was made for, if a new volume or snapshot is being made for just these. Without any, it may be about an old one.
+    pub(super) new_for: Vec<String>,
+}
+
+impl Nameless {
+    pub(super) fn old(why: String) -> Self {
+        Self::new(why, Vec::new())
+    }
+
+    fn new(why: String, new_for: Vec<String>) -> Self {
+        Self { why, new_for }
+    }
+
+    /// Whether it may be about what the driver listed before these objects were seen.
+    pub(super) fn may_be_older(&self, seen: &BTreeSet<String>) -> bool {
+        let is_seen = |uid: &String| uid.is_empty() || seen.contains(uid);
+        self.new_for.is_empty() || self.new_for.iter().any(is_seen)
+    }
+}
 
 /// Volumes, or snapshots.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +63,10 @@ pub(super) struct Named {
     pub(super) by: BTreeMap<String, (Ref, Option<String>)>,
     /// Handles that a person wrote, which need not be the driver's own.
     pub(super) by_hand: BTreeSet<String>,
-    /// An object that says nothing of its handle, by what tells it from others: it may be about any of them.
-    pub(super) nameless: BTreeMap<String, String>,
+    /// By what tells it from others.
+    pub(super) nameless: BTreeMap<String, Nameless>,
+    /// Handles that objects of other drivers have, with these drivers.
+    others: BTreeSet<(String, String)>,
     /// What could not be looked at, or not be understood.
     pub(super) doubts: BTreeSet<String>,
 }
@@ -36,6 +79,8 @@ impl Named {
             return;
         }
         let other = (own != driver).then(|| own.to_owned());
+        self.others
+            .extend(other.iter().map(|other| (handle.to_owned(), other.clone())));
         let entry = self.by.entry(handle.to_owned());
         let entry = entry.or_insert_with(|| (object.clone(), other.clone()));
         if other.is_none() && entry.1.is_some() {
@@ -55,6 +100,10 @@ pub(super) struct Cluster {
     pub(super) in_tree: Vec<(String, Ref)>,
     /// Names and UIDs that a handle may be made of.
     pub(super) names: Vec<(String, Ref)>,
+    /// Volumes that a node has, by handle.
+    pub(super) in_use: BTreeMap<String, Ref>,
+    /// The UIDs of objects for which volumes and snapshots are made.
+    pub(super) uids: BTreeSet<String>,
     /// What the driver calls the nodes.
     pub(super) nodes: BTreeSet<String>,
     /// Whether an object says that the driver is this cluster's.
@@ -91,7 +140,7 @@ fn missing(way: &Way<'_>, kind: Kind) -> Option<String> {
 
 /// What the cluster names of this driver's; none if PersistentVolumes may not be listed. What others are made of is read before it, so that nothing is missed that becomes a
 /// PersistentVolume meanwhile.
-pub(super) fn look(way: &mut Way<'_>, driver: &str) -> Step<Option<Cluster>> {
+pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>> {
     let all = |kinds: &[Kind]| -> Vec<_> {
         let wants = kinds.iter().map(|kind| many(*kind, &Which::all()));
         wants.collect()
@@ -112,6 +161,30 @@ pub(super) fn look(way: &mut Way<'_>, driver: &str) -> Step<Option<Cluster>> {
     if !way.all::<Volume>()?.whole {
         return Ok(None);
     }
+    let mut whose = Whose {
+        driver: &storage.driver,
+        also: BTreeSet::new(),
+    };
+    let cluster = gather(way, &whose)?;
+    for (stock, named) in [
+        (&storage.volumes, &cluster.volumes),
+        (&storage.snapshots, &cluster.snapshots),
+    ] {
+        let Stock::Listed(stored) = stock else {
+            continue;
+        };
+        let others = named.others.iter();
+        let others = others.filter(|(handle, _)| stored.contains_key(&**handle));
+        whose.also.extend(others.map(|(_, other)| other.clone()));
+    }
+    Ok(Some(match whose.also.is_empty() {
+        true => cluster,
+        false => gather(way, &whose)?,
+    }))
+}
+
+fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
+    let driver = whose.driver;
     let mut cluster = Cluster::default();
     for kind in [
         Kind::Pod,
@@ -135,23 +208,31 @@ pub(super) fn look(way: &mut Way<'_>, driver: &str) -> Step<Option<Cluster>> {
         cluster.snapshots.doubts.extend(missing(way, kind));
     }
     volumes(way, driver, &mut cluster)?;
-    used(way, driver, &mut cluster)?;
-    claims(way, driver, &mut cluster)?;
-    snapshots(way, driver, &mut cluster)?;
+    used(way, whose, &mut cluster)?;
+    claims(way, whose, &mut cluster)?;
+    snapshots(way, whose, &mut cluster)?;
     for node in way.all::<CsiNode>()?.items {
         let node = node.driver(driver).map(|driver| driver.node_id.to_string());
         cluster.has_driver |= node.is_some();
         cluster.nodes.extend(node);
     }
-    cluster.calls = journal::open_calls(way, driver)?;
-    for (uid, lease) in &cluster.calls {
+    for call in journal::open_calls(way, whose)? {
+        let (uid, lease) = (call.uid, call.lease);
+        let text =
+            format!("csi-provisioner's journal has an open call for the claim with UID {uid}");
+        let volumes = &mut cluster.volumes.nameless;
+        let why = format!("{text}: this may be its volume");
+        volumes.insert(format!("call {uid}"), Nameless::new(why, vec![uid.clone()]));
+        if call.names_snapshot {
+            let why = format!("{text}, which is to be filled from a snapshot: this may be it");
+            let snapshots = &mut cluster.snapshots.nameless;
+            snapshots.insert(format!("call {uid}"), Nameless::old(why));
+        }
+        cluster.uids.insert(uid.clone());
         cluster.names.push((uid.clone(), lease.clone()));
-        let why = format!(
-            "csi-provisioner's journal has an open call for the claim with UID {uid}: this may be its volume"
-        );
-        cluster.volumes.nameless.insert(format!("call {uid}"), why);
+        cluster.calls.push((uid, lease));
     }
-    Ok(Some(cluster))
+    Ok(cluster)
 }
 
 fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
@@ -206,42 +287,53 @@ fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
 }
 
 /// Claims whose volume may exist without a PersistentVolume.
-fn claims(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
     let is_of = |provisioner: &str| {
-        provisioner == driver || TRANSLATOR.driver_of_plugin(provisioner) == Ok(driver)
+        let translated = TRANSLATOR.driver_of_plugin(provisioner);
+        whose.is(provisioner) || translated.is_ok_and(|driver| whose.is(driver))
     };
     for claim in way.all::<Claim>()?.items {
         let object = at(claim);
         let uid = claim.metadata.uid.to_string();
-        cluster.names.push((uid, object.clone()));
+        cluster.uids.insert(uid.clone());
+        cluster.names.push((uid.clone(), object.clone()));
         cluster.names.push((object.path(), object.clone()));
         let volume = &*claim.spec.volume_name;
-        if !volume.is_empty() && !way.get::<Volume>("", volume)?.is_missing() {
+        if !volume.is_empty() {
+            // Whose that volume was, its class does not say.
+            if way.get::<Volume>("", volume)?.is_missing() {
+                let why = format!(
+                    "{object} names the PersistentVolume {volume}, which does not exist: this may be its volume"
+                );
+                let nameless = &mut cluster.volumes.nameless;
+                nameless.insert(key(claim), Nameless::old(why));
+            }
             continue;
         }
         let annotations = &claim.metadata.annotations;
-        let provisioner = { ["volume.kubernetes.io/", "volume.beta.kubernetes.io/"].iter() }
+        let annotated = { ["volume.kubernetes.io/", "volume.beta.kubernetes.io/"].iter() }
             .find_map(|prefix| annotations.get(&format!("{prefix}storage-provisioner")));
-        let class = claim.class().filter(|class| !class.is_empty());
-        let is_due = match (provisioner, class) {
-            (Some(provisioner), _) => is_of(provisioner),
-            (None, Some(class)) => match way.get::<Class>("", class)?.found() {
-                Some(class) => {
-                    let chosen = !class.waits_for_consumer() || claim.selected_node().is_some();
-                    is_of(&class.provisioner) && (chosen || !volume.is_empty())
-                }
-                None => !volume.is_empty(),
-            },
-            (None, None) => !volume.is_empty(),
+        let class = match claim.class().filter(|class| !class.is_empty()) {
+            Some(class) => way.get::<Class>("", class)?.found(),
+            None => None,
         };
-        if is_due {
-            let why = match volume {
-                "" => format!("{object} has no PersistentVolume yet: this may be its volume"),
-                volume => format!(
-                    "{object} names the PersistentVolume {volume}, which does not exist: this may be its volume"
-                ),
-            };
-            cluster.volumes.nameless.insert(key(claim), why);
+        let provisioner = annotated.or(class.map(|class| &*class.provisioner));
+        let waits = class.is_some_and(Class::waits_for_consumer);
+        let waits = annotated.is_none() && waits && claim.selected_node().is_none();
+        if provisioner.is_some_and(is_of) && !waits {
+            let why = format!("{object} has no PersistentVolume yet: this may be its volume");
+            let nameless = &mut cluster.volumes.nameless;
+            nameless.insert(key(claim), Nameless::new(why, vec![uid]));
+        }
+        if let Some(("VolumeSnapshot", namespace, name)) = claim.filled_from()
+            && provisioner.is_none_or(is_of)
+            && way.get::<Snapshot>(namespace, name)?.is_missing()
+        {
+            let why = format!(
+                "{object} is to be filled from the VolumeSnapshot {name}, which does not exist: this may be its snapshot"
+            );
+            let nameless = &mut cluster.snapshots.nameless;
+            nameless.insert(key(claim), Nameless::old(why));
         }
     }
     Ok(())
@@ -253,10 +345,18 @@ fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
         "{} names the content {content}, which does not exist: this may be its snapshot",
         at(snapshot)
     );
-    cluster.snapshots.nameless.insert(key(snapshot), why);
+    let nameless = &mut cluster.snapshots.nameless;
+    nameless.insert(key(snapshot), Nameless::old(why));
 }
 
-fn snapshots(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+/// What tells that a snapshot is new: its content, and what that is for. None if a person names the snapshot.
+fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool) -> Vec<String> {
+    let uids = [&meta.uid, &of.uid].into_iter().filter(|_| is_taken);
+    uids.map(ToString::to_string).collect()
+}
+
+fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
+    let driver = whose.driver;
     for content in way.all::<Content>()?.items {
         let (object, spec) = (at(content), &content.spec);
         let status = content.status.as_ref();
@@ -272,10 +372,14 @@ fn snapshots(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
         }
         let source = spec.source.volume_handle.to_string();
         cluster.sources.insert(source, object.clone());
-        if spec.driver == driver && content.handle().is_none() {
+        if whose.is(&spec.driver) && content.handle().is_none() {
             let why = format!("{object} has no handle yet: this may be its snapshot");
-            cluster.snapshots.nameless.insert(key(content), why);
+            let is_taken = !spec.source.volume_handle.is_empty();
+            let new_for = new_for(&content.metadata, &spec.volume_snapshot_ref, is_taken);
+            let nameless = &mut cluster.snapshots.nameless;
+            nameless.insert(key(content), Nameless::new(why, new_for));
         }
+        cluster.uids.insert(content.metadata.uid.to_string());
         let uid = spec.volume_snapshot_ref.uid.to_string();
         cluster.names.push((uid, object.clone()));
         cluster.names.push((object.name.clone(), object));
@@ -288,32 +392,37 @@ fn snapshots(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
         for handle in group.volumes().chain(group.handle()) {
             cluster.sources.insert(handle.to_owned(), object.clone());
         }
-        if (own == driver || own.is_empty()) && group.snapshots().next().is_none() {
+        if (whose.is(own) || own.is_empty()) && group.snapshots().next().is_none() {
             let why = format!("{object} has no members yet: this may be one");
-            cluster.snapshots.nameless.insert(key(group), why);
+            let is_taken = group.spec.source.group_snapshot_handles.is_none();
+            let of = &group.spec.volume_group_snapshot_ref;
+            let new_for = new_for(&group.metadata, of, is_taken);
+            let nameless = &mut cluster.snapshots.nameless;
+            nameless.insert(key(group), Nameless::new(why, new_for));
         }
+        cluster.uids.insert(group.metadata.uid.to_string());
     }
+    let snapshots = way.all::<Snapshot>()?.items;
+    let groups = way.all::<GroupSnapshot>()?.items;
+    let uids = { snapshots.iter().map(|one| &one.metadata.uid) }
+        .chain(groups.iter().map(|one| &one.metadata.uid));
+    cluster.uids.extend(uids.map(ToString::to_string));
     let are_whole = way.all::<Content>()?.whole && way.all::<GroupContent>()?.whole;
-    for snapshot in way.all::<Snapshot>()?.items.iter().filter(|_| are_whole) {
+    for snapshot in snapshots.into_iter().filter(|_| are_whole) {
         let Some(content) = snapshot.content() else {
             continue;
         };
         if way.get::<Content>("", content)?.is_missing() {
-            gone(cluster, *snapshot, content);
+            gone(cluster, snapshot, content);
         }
     }
-    for group in way
-        .all::<GroupSnapshot>()?
-        .items
-        .iter()
-        .filter(|_| are_whole)
-    {
+    for group in groups.into_iter().filter(|_| are_whole) {
         let status = group.status.as_ref();
         let content = status.map_or("", |status| {
             &*status.bound_volume_group_snapshot_content_name
         });
         if !content.is_empty() && way.get::<GroupContent>("", content)?.is_missing() {
-            gone(cluster, *group, content);
+            gone(cluster, group, content);
         }
     }
     // What a content names empty is nothing.

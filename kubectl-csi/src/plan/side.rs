@@ -7,9 +7,10 @@ use migration::TRANSLATOR;
 
 use super::audit::{Audit, Compare};
 use super::difference::{Difference, Note, What, Worth};
-use super::named::{Cluster, Named};
+use super::named::{Cluster, Named, Nameless};
 use super::spelling::{Alike, alike};
 use super::stock::{Handles, Stock, Storage, Stored};
+use super::used::is_ephemeral;
 use crate::model::Ref;
 
 /// So many objects are named that say nothing of their handles.
@@ -18,16 +19,13 @@ const FEW: usize = 3;
 /// Why something may be this cluster's although nothing names it, or may be there although it is not listed.
 pub(super) type Why = BTreeSet<Arc<str>>;
 
-/// Another cluster works with the storage, if a volume that nothing here names is attached to a node that is none of this cluster's.
+/// Another cluster works with the storage, if a volume is attached to a node that is none of this cluster's.
 fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
     let Stock::Listed(volumes) = &storage.volumes else {
         return None;
     };
-    let strange = volumes
-        .iter()
-        .filter(|(handle, _)| !cluster.volumes.by.contains_key(&***handle));
-    let mut nodes = strange.filter_map(|(_, one)| one.attached.as_deref());
-    let node = nodes.find(|node| !cluster.nodes.contains(*node))?;
+    let mut nodes = volumes.values().flat_map(|one| &one.attached);
+    let node = nodes.find(|node| !cluster.nodes.contains(&***node))?;
     Some(format!("another cluster uses the same storage: it has a volume attached to {node}, which is no node of this one").into())
 }
 
@@ -41,6 +39,14 @@ pub(super) fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> W
         why.insert(format!("the driver has only {found} of the {all} {what} of this cluster: its list is not whole, or it is another cluster's").into());
     }
     why
+}
+
+/// What has to be in the storage.
+pub(super) struct Staying<'a> {
+    pub(super) handle: &'a str,
+    pub(super) object: Ref,
+    /// Why it may be there although the driver does not list it.
+    pub(super) why: Why,
 }
 
 /// What is compared.
@@ -65,13 +71,13 @@ impl Side<'_> {
     pub(super) fn compare(
         &self,
         compare: Compare<'_>,
-        staying: &[(&str, Ref)],
+        staying: &[Staying<'_>],
         mut doubts: Why,
         audit: &mut Audit,
     ) -> usize {
         let storage = compare.storage;
         let is_listed = |handle: &str| self.stored.contains_key(handle);
-        let gone = staying.iter().filter(|(handle, _)| !is_listed(handle));
+        let gone = staying.iter().filter(|one| !is_listed(one.handle));
         let gone: Vec<_> = gone.collect();
         let (all, found) = (staying.len(), staying.len() - gone.len());
         let lacking = lacking(all, found, self.unnamed, self.objects);
@@ -81,10 +87,15 @@ impl Side<'_> {
         let strange = self.strange(audit);
         let mut known = self.stored.len() - strange.len();
         known += self.unknown(compare, &strange, &doubts, audit);
-        let handles: Vec<&str> = gone.iter().map(|(handle, _)| *handle).collect();
+        let handles: Vec<&str> = gone.iter().map(|one| one.handle).collect();
         let spelled = alike(&handles, &strange, &[]);
-        for (handle, object) in gone {
-            let mut why = lacking.clone();
+        for Staying {
+            handle,
+            object,
+            why,
+        } in gone
+        {
+            let mut why: Why = lacking.union(why).cloned().collect();
             if spelled.contains_key(handle) {
                 why.insert("the driver lists one with a handle much like this".into());
             }
@@ -116,14 +127,16 @@ impl Side<'_> {
     }
 
     /// What speaks against every unknown one: objects whose handle nobody knows, and those whose handle the driver does not list.
-    fn doubts(&self, first: Option<&Audit>, audit: &mut Audit) -> Why {
+    fn doubts(&self, first: Option<&Audit>, audit: &Audit) -> Why {
         let named = self.named;
         let mut why: Why = { named.doubts.iter() }
             .map(|text| Arc::from(&**text))
             .collect();
-        let nameless = named.nameless.iter();
-        let nameless = nameless.filter(|(key, _)| !self.stored.contains_key(&***key));
-        let nameless = nameless.map(|(key, text)| (key.clone(), text.clone()));
+        // What is made for an object that was not there at the first look came after the driver's first list.
+        let counts = |one: &Nameless| first.is_some_and(|first| one.may_be_older(&first.seen));
+        let nameless = { named.nameless.iter() }
+            .filter(|(key, one)| counts(one) && !self.stored.contains_key(&***key));
+        let nameless = nameless.map(|(_, one)| one.why.clone());
         let driver = &*audit.driver;
         let translated = |handle: &str| {
             let own = self.cluster.in_tree.iter().any(|(one, _)| one == handle);
@@ -135,22 +148,15 @@ impl Side<'_> {
             let is_own = is_own && !self.stored.contains_key(&***handle);
             is_own && self.may_be_there(handle, true).is_some() && !translated(handle)
         });
-        let unlisted = unlisted.map(|(handle, (object, _))| {
-            let text = format!("the driver does not list what {object} names: this may be it");
-            (format!("{} {handle}", self.lost.word()), text)
+        let unlisted = unlisted.filter(|_| first.is_some());
+        let unlisted = unlisted.map(|(_, (object, _))| {
+            format!("the driver does not list what {object} names: this may be it")
         });
-        let all: Vec<(String, String)> = nameless.chain(unlisted).collect();
-        // What was not there at the first look came after the driver's first list, and is of nothing in it.
-        let counts = |key: &String| first.is_some_and(|first| first.nameless.contains(key));
-        let texts: Vec<&String> = { all.iter() }
-            .filter(|(key, _)| counts(key))
-            .map(|(_, text)| text)
-            .collect();
-        why.extend(texts.iter().take(FEW).map(|text| Arc::from(&***text)));
+        let texts: Vec<String> = nameless.chain(unlisted).collect();
+        why.extend(texts.iter().take(FEW).map(|text| Arc::from(&**text)));
         if let Some(more) = texts.len().checked_sub(FEW).filter(|more| *more > 0) {
             why.insert(format!("so it is for {more} more objects").into());
         }
-        audit.nameless.extend(all.into_iter().map(|(key, _)| key));
         why
     }
 
@@ -209,7 +215,7 @@ impl Side<'_> {
 
     /// Who uses it in the storage.
     fn uses(&self, handle: &str, one: &Stored, storage: &Storage) -> Why {
-        let attached = one.attached.as_ref();
+        let attached = one.attached.first();
         let attached =
             attached.map(|node| format!("the storage has it attached to a node, {node}"));
         let made = storage.sources.get(handle);
@@ -217,7 +223,11 @@ impl Side<'_> {
         let group = one.group.as_ref();
         let group = group.and_then(|group| self.cluster.sources.get(&**group));
         let group = group.map(|object| format!("it is a member of {object}"));
-        let uses = [attached, made, group].into_iter().flatten();
+        let is_pods = self.unknown == What::UnknownVolume && is_ephemeral(handle);
+        let pods = is_pods.then(|| {
+            "kubelet names a pod's own volume so, which may still run on a node that does not answer".to_owned()
+        });
+        let uses = [attached, made, group, pods].into_iter().flatten();
         uses.map(Arc::from).collect()
     }
 }

@@ -11,7 +11,7 @@ const MOST: usize = 40;
 const LONGEST: usize = 4 << 10;
 /// Digits of a UUID.
 const UUID: usize = 32;
-/// A UUID that so many handles have names a pool, a cluster or an account.
+/// A UUID that so many known handles and so many strange ones have names a pool, a cluster or an account.
 const SHARED: usize = 3;
 
 /// What a handle is made of: letters and digits, in lower case.
@@ -67,8 +67,8 @@ pub(super) fn alike<'a>(
 ) -> HashMap<&'a str, Alike> {
     let mut found = HashMap::new();
     let mut wanted: HashMap<String, Vec<&'a str>> = HashMap::new();
-    // How many known handles have a UUID of a strange one, and which has it last.
-    let mut ids: HashMap<u128, (usize, usize)> = HashMap::new();
+    // How many known handles have a UUID of a strange one, which has it last, and how many strange ones have it.
+    let mut ids: HashMap<u128, (usize, usize, usize)> = HashMap::new();
     let mut most = 0;
     for one in strange {
         let words = words(one);
@@ -77,7 +77,9 @@ pub(super) fn alike<'a>(
             continue;
         }
         most = most.max(words.len());
-        ids.extend(uuids(&words).into_iter().map(|id| (id, (0, 0))));
+        for id in uuids(&words) {
+            ids.entry(id).or_default().2 += 1;
+        }
         wanted.entry(words.concat()).or_default().push(one);
     }
     let mut whole: HashMap<String, usize> = HashMap::new();
@@ -97,7 +99,7 @@ pub(super) fn alike<'a>(
         if number < handles.len() && !whole.contains_key(&text) {
             for id in uuids(&words) {
                 if let Some(count) = ids.get_mut(&id) {
-                    *count = (count.0 + 1, number);
+                    *count = (count.0 + 1, number, count.2);
                 }
             }
         }
@@ -108,9 +110,11 @@ pub(super) fn alike<'a>(
         let contained = runs(&words, MOST).find_map(|run| whole.get(&run).copied());
         let own = uuids(&words);
         let shared = own.iter().filter_map(|id| ids.get(id));
-        let is_own = |count: usize| count > 0 && (count < SHARED || own.len() == 1);
-        let mut shared = shared.filter(|(count, _)| is_own(*count));
-        let number = contained.or_else(|| shared.next().map(|(_, number)| *number));
+        let is_pool =
+            |known: usize, strange: usize| own.len() > 1 && known >= SHARED && strange >= SHARED;
+        let mut shared =
+            shared.filter(|(known, _, strange)| *known > 0 && !is_pool(*known, *strange));
+        let number = contained.or_else(|| shared.next().map(|(_, number, _)| *number));
         if let Some(number) = number {
             found.entry(*one).or_insert(Alike::To(number));
         }

@@ -12,8 +12,8 @@ pub struct Stored {
     pub bytes: i64,
     /// The nodes it is published to, in the driver's words; none if the driver does not say.
     pub nodes: Option<Vec<Box<str>>>,
-    /// A node of these, or one that a driver names without the capability to.
-    pub attached: Option<Box<str>>,
+    /// The same, also of a driver that names them without the capability to.
+    pub attached: Vec<Box<str>>,
     /// The group that a snapshot is a member of.
     pub group: Option<Box<str>>,
 }
@@ -50,6 +50,8 @@ pub struct Storage {
     pub unnamed: (usize, usize),
     /// Volumes and snapshots of the cluster that it does not list, and answers NOT_FOUND for when it is asked for them; none if it cannot be asked.
     pub missing: (Option<Handles>, Option<Handles>),
+    /// How many volumes and snapshots it was not asked for, since it failed too often before.
+    pub unasked: (usize, usize),
     /// Volumes and snapshots that one in its lists is made of, with that one.
     pub sources: BTreeMap<Box<str>, Box<str>>,
 }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::named::{Cluster, at, key};
+use super::named::{Cluster, Nameless, Whose, at, key};
 use super::way::{Step, Way};
 use crate::model::{Attachment, Claim, Node, Pod, Volume};
 
@@ -13,7 +13,14 @@ fn ephemeral(pod: &str, volume: &str) -> String {
     format!("csi-{digits}")
 }
 
-pub(super) fn used(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+/// Whether a handle looks like those.
+pub(super) fn is_ephemeral(handle: &str) -> bool {
+    let digits = handle.strip_prefix("csi-").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
+    let driver = whose.driver;
     for attachment in way.all::<Attachment>()?.items {
         let (object, source) = (at(attachment), &attachment.spec.source);
         let inline = source.inline_volume_spec.as_ref();
@@ -22,26 +29,36 @@ pub(super) fn used(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> St
             cluster.volumes.add(of, driver, &object);
         }
         let volume = &*source.persistent_volume_name;
-        if attachment.spec.attacher == driver
-            && !volume.is_empty()
-            && way.get::<Volume>("", volume)?.is_missing()
-        {
+        let got = way.get::<Volume>("", volume)?;
+        let is_missing = got.is_missing();
+        let csi = got.found().and_then(|volume| volume.spec.csi.as_ref());
+        let inline = inline.and_then(|inline| inline.csi.as_ref());
+        if let Some(csi) = csi.or(inline).filter(|_| attachment.status.attached) {
+            let handle = csi.volume_handle.to_string();
+            cluster.in_use.insert(handle, object.clone());
+        }
+        if whose.is(&attachment.spec.attacher) && !volume.is_empty() && is_missing {
             let why = format!(
                 "{object} is of the PersistentVolume {volume}, which does not exist: this may be its volume"
             );
-            cluster.volumes.nameless.insert(key(attachment), why);
+            let nameless = &mut cluster.volumes.nameless;
+            nameless.insert(key(attachment), Nameless::old(why));
         }
     }
     for node in way.all::<Node>()?.items {
         for of in node.volumes() {
             cluster.volumes.add(of, driver, &at(node));
+            if whose.is(of.0) {
+                cluster.in_use.insert(of.1.to_owned(), at(node));
+            }
         }
     }
-    pods(way, driver, cluster)
+    pods(way, whose, cluster)
 }
 
 /// Volumes that pods have of their own, and those of pods that run without their claim.
-fn pods(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
+fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
+    let driver = whose.driver;
     let are_claims_whole = way.all::<Claim>()?.whole;
     for pod in way.all::<Pod>()?.items {
         let object = at(pod);
@@ -49,12 +66,14 @@ fn pods(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
             if let Some(csi) = &volume.csi {
                 let handle = ephemeral(&pod.metadata.uid, &volume.name);
                 cluster.volumes.add((&csi.driver, &handle), driver, &object);
-                if csi.driver == driver {
+                if whose.is(&csi.driver) {
                     let why = format!(
-                        "{object} has a volume of its own of {driver}, which may be this one under another handle"
+                        "{object} has a volume of its own of {}, which may be this one under another handle",
+                        csi.driver
                     );
                     // Found by its handle, it leaves this list.
-                    cluster.volumes.nameless.insert(handle, why);
+                    let nameless = &mut cluster.volumes.nameless;
+                    nameless.insert(handle, Nameless::old(why));
                 }
                 continue;
             }
@@ -78,7 +97,7 @@ fn pods(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
                 None => {}
             }
         }
-        if pod.status.phase != "Running" || !are_claims_whole {
+        if pod.is_over() || pod.spec.node_name.is_empty() || !are_claims_whole {
             continue;
         }
         for claim in pod.claims() {
@@ -89,10 +108,8 @@ fn pods(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
                 let why = format!(
                     "{object} runs with the claim {claim}, which does not exist: this may be its volume"
                 );
-                cluster
-                    .volumes
-                    .nameless
-                    .insert(format!("{} {claim}", key(pod)), why);
+                let nameless = &mut cluster.volumes.nameless;
+                nameless.insert(format!("{} {claim}", key(pod)), Nameless::old(why));
             }
         }
     }

@@ -167,7 +167,7 @@ pub(super) fn json(audit: &Audit) -> String {
     let difference = |one: &Difference| {
         json!({
             "what": one.what.word(),
-            "handle": plain(&one.handle),
+            "handle": &one.handle,
             "object": one.object.as_ref().map(object),
             "node": one.node.as_deref().map(plain),
             "bytes": one.bytes,

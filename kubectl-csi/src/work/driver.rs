@@ -1,6 +1,7 @@
 //! What a driver has in its storage: calls that read, each with a deadline, page by page.
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ const MOST_PAGES: usize = 100_000;
 const MOST_ENTRIES: usize = 2_000_000;
 /// How often a list is begun.
 const TRIES: u32 = 3;
+/// Calls for one volume or snapshot that may fail in turn.
+const FAILURES: usize = 5;
 /// Before a list is begun anew with a driver that is starting.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -154,6 +157,7 @@ impl Driver {
             snapshots,
             unnamed,
             missing: (None, None),
+            unasked: (0, 0),
             sources: sources.into_inner(),
         })
     }
@@ -171,13 +175,15 @@ impl Driver {
         let can = self.capabilities().await?;
         if can.has(Rpc::GetVolume) {
             let is_missing = async |handle: &str| self.lacks_volume(handle).await;
-            storage.missing.0 = looked_up(&mut storage.volumes, volumes, is_missing).await?;
+            let found = looked_up(&mut storage.volumes, volumes, is_missing).await?;
+            (storage.missing.0, storage.unasked.0) = found;
         }
         // A driver that lists snapshots finds one by its handle, too.
         let by_get = can.has(Rpc::GetSnapshot);
         if by_get || can.has(Rpc::ListSnapshots) {
             let is_missing = async |handle: &str| self.lacks_snapshot(handle, by_get).await;
-            storage.missing.1 = looked_up(&mut storage.snapshots, snapshots, is_missing).await?;
+            let found = looked_up(&mut storage.snapshots, snapshots, is_missing).await?;
+            (storage.missing.1, storage.unasked.1) = found;
         }
         Ok(())
     }
@@ -253,7 +259,7 @@ impl Driver {
             is_made_of(sources, &volume.volume_id, source);
             let stored = Stored {
                 bytes: volume.capacity_bytes,
-                attached: published.as_ref().and_then(|ids| ids.first().cloned()),
+                attached: published.clone().unwrap_or_default(),
                 nodes: published.filter(|_| nodes),
                 group: None,
             };
@@ -299,17 +305,29 @@ impl Driver {
 }
 
 /// Asks for each handle that is not in the list, if there is one. Those that the driver does not have are what is known of a driver without a list; of one
-/// that has a list, any other answer means that the list is not whole.
+/// that has a list, any other answer means that the list is not whole; after some failures in turn it is asked no more, and how many are left is said.
 async fn looked_up(
     stock: &mut Stock,
     handles: &BTreeSet<String>,
     is_missing: impl AsyncFn(&str) -> Result<bool, DriverError>,
-) -> Result<Option<Handles>, DriverError> {
+) -> Result<(Option<Handles>, usize), DriverError> {
     let mut missing = BTreeSet::new();
+    let (mut failures, mut unasked) = (0, 0);
     for handle in handles {
         let lacks = match &*stock {
             Stock::Listed(all) if all.contains_key(&**handle) => false,
-            Stock::Listed(_) => matches!(is_missing(handle).await, Ok(true)),
+            Stock::Listed(_) if failures >= FAILURES => {
+                unasked += 1;
+                false
+            }
+            Stock::Listed(_) => {
+                let answer = is_missing(handle).await;
+                failures = match answer {
+                    Ok(_) => 0,
+                    Err(_) => failures + 1,
+                };
+                answer.unwrap_or(false)
+            }
             Stock::Without(_) | Stock::Unknown(_) => is_missing(handle).await?,
         };
         if lacks {
@@ -317,10 +335,10 @@ async fn looked_up(
         }
     }
     if stock.is_known() {
-        return Ok(Some(missing));
+        return Ok((Some(missing), unasked));
     }
     *stock = Stock::Without(missing);
-    Ok(None)
+    Ok((None, 0))
 }
 
 /// Whether the driver does not have what it was asked for.
@@ -330,6 +348,16 @@ fn is_missing<T>(method: &'static str, answer: Result<T, Status>) -> Result<bool
         Err(status) if status.code() == Code::NotFound => Ok(true),
         Err(status) => Err(DriverError::Call { method, status }),
     }
+}
+
+/// A driver may list what it has once for each of its nodes.
+fn merge(one: &mut Stored, other: Stored) {
+    one.attached.extend(other.attached);
+    match &mut one.nodes {
+        Some(nodes) => nodes.extend(other.nodes.unwrap_or_default()),
+        None => one.nodes = other.nodes,
+    }
+    one.group = one.group.take().or(other.group);
 }
 
 /// All pages. A token that has expired, and a driver that starts anew in between, let the list begin anew: its first half may be of another time.
@@ -359,8 +387,12 @@ async fn listed(
             Err(status) => return Err(DriverError::Call { method, status }),
         };
         unnamed += more;
-        let entries = entries.into_iter();
-        all.extend(entries.map(|(handle, stored)| (handle.into_boxed_str(), stored)));
+        for (handle, stored) in entries {
+            match all.entry(handle.into_boxed_str()) {
+                Entry::Vacant(entry) => drop(entry.insert(stored)),
+                Entry::Occupied(mut entry) => merge(entry.get_mut(), stored),
+            }
+        }
         if next.is_empty() {
             return Ok((all, unnamed));
         }

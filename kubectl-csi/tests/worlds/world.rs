@@ -413,7 +413,7 @@ pub(crate) fn storage() -> Storage {
     let two = |handles: [&str; 2], nodes: Option<Vec<Box<str>>>| {
         let one = |bytes, nodes: Option<Vec<Box<str>>>| Stored {
             bytes,
-            attached: nodes.iter().flatten().next().cloned(),
+            attached: nodes.clone().unwrap_or_default(),
             nodes,
             group: None,
         };
@@ -431,6 +431,7 @@ pub(crate) fn storage() -> Storage {
         snapshots: two(["s-1", "kept-s"], None),
         unnamed: (0, 0),
         missing: (None, None),
+        unasked: (0, 0),
         sources: BTreeMap::new(),
     }
 }
@@ -504,7 +505,7 @@ pub(crate) fn stored(edits: &[&str]) -> Storage {
                 let group = rest.iter().find_map(|word| word.strip_prefix("group="));
                 let one = Stored {
                     bytes: size << 30,
-                    attached: nodes.first().cloned(),
+                    attached: nodes.clone(),
                     nodes: edit.contains("volume").then_some(nodes),
                     group: group.map(Into::into),
                 };
