@@ -372,20 +372,34 @@ fn w_50_w_51_w_53_w_55_w_58_w_79_what_differs_is_told_and_nothing_else() {
 /// Nothing is unknown, lost or published on its own because somebody may not look.
 #[test]
 fn w_25_w_50_without_a_permission_nothing_differs() {
-    let storage = stored(&[]);
-    for (kind, code) in [
-        (Kind::Volume, 4),
-        (Kind::Attachment, 1),
-        (Kind::CsiNode, 1),
-        (Kind::Content, 1),
-        (Kind::Lease, 1),
-        (Kind::Node, 1),
-        (Kind::Claim, 1),
-    ] {
+    let storage = stored(&[
+        "- volume vol-1",
+        "+ volume vol-1 10 worker-2 worker-1",
+        "+ volume vol-9 1",
+        "+ snapshot s-9",
+    ]);
+    let published = "publishedWithoutAttachment vol-1";
+    let (volume, snapshot) = ("unknownVolume vol-9", "unknownSnapshot s-9");
+    // With all permissions all three differ.
+    let all = World::two().audit(&storage, "");
+    assert_eq!(all.differences.len(), 3, "{volume}: {all:?}");
+    // What differs whatever the objects of a kind are.
+    let rows: [(Kind, &[&str], u8); 7] = [
+        (Kind::Volume, &[], 4),
+        (Kind::Attachment, &[snapshot], 3),
+        (Kind::CsiNode, &[], 1),
+        (Kind::Content, &[published], 3),
+        (Kind::Lease, &[published], 3),
+        (Kind::Node, &[published, snapshot], 3),
+        (Kind::Claim, &[published], 3),
+    ];
+    for (kind, expected, code) in rows {
         let mut world = World::two();
         world.forbidden.insert(kind);
         let audit = world.audit(&storage, "");
-        assert!(audit.differences.is_empty(), "{kind:?}: {audit:?}");
+        let found = audit.differences.iter();
+        let found = found.map(|one| format!("{} {}", one.what.word(), one.handle));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{kind:?}: {audit:?}");
         assert_eq!(audit.code(), code, "{kind:?}: {audit:?}");
         let named = audit
             .unseen
@@ -427,8 +441,22 @@ fn handles_of_others_are_counted_and_not_listed() {
 #[test]
 fn w_56_the_work_grows_with_the_volumes_and_no_faster() {
     let visited = [50, 100, 200].map(|copies| {
-        let world = World::two().times(copies);
-        world.audited(&stored(&[]), "", None).1
+        let mut world = World::two().times(copies);
+        let mut edits = Vec::new();
+        for copy in 0..copies {
+            let handle = format!("vol-1-{copy}");
+            world.edit(&format!(
+                "pv pvc-1-{copy} spec.csi.volumeHandle = \"{handle}\""
+            ));
+            edits.push(format!("+ volume {handle} 10 worker-2"));
+            edits.push(format!("+ volume stray-{copy} 1"));
+        }
+        let edits: Vec<&str> = edits.iter().map(String::as_str).collect();
+        let (audit, visited) = world.audited(&stored(&edits), "", None);
+        // Each of the strays, and vol-1, whose PersistentVolume is another one's now.
+        let unknown = audit.differences.len() + audit.undecided.len();
+        assert_eq!(unknown, copies + 1, "{audit:?}");
+        visited
     });
     let [first, second, third] = visited;
     assert!(
@@ -500,8 +528,10 @@ async fn audited(
         "audit".to_owned(),
         format!("--kubeconfig={}", server.kubeconfig().display()),
         format!("--csi-address={}", driver.address()),
-        "--grace=0s".to_owned(),
     ];
+    if !flags.iter().any(|flag| flag.starts_with("--grace")) {
+        arguments.push("--grace=0s".to_owned());
+    }
     arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
     let run = move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-csi"));
@@ -709,6 +739,83 @@ async fn w_53_a_driver_without_a_list_is_asked_for_each_volume_or_named() {
     assert_eq!(code, Some(4), "{out}");
     let text = out.replace('\n', " ");
     assert!(text.contains("csi.example.com cannot be audited: the driver does not list its volumes: it has neither LIST_VOLUMES nor GET_VOLUME"), "{out}");
+}
+
+/// A driver may list a volume once for each node: it is one volume, at all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_55_a_volume_that_is_listed_twice_is_at_the_nodes_of_both() {
+    use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
+    use csi_proto::csi::{ListVolumesResponse, Volume};
+    let entry = |node: &str| Entry {
+        volume: Some(Volume {
+            volume_id: "vol-0".to_owned(),
+            ..Volume::default()
+        }),
+        status: Some(VolumeStatus {
+            published_node_ids: vec![node.to_owned()],
+            ..VolumeStatus::default()
+        }),
+    };
+    let (api, driver) = same(1, 0);
+    driver.fault(CallFault::on("ListVolumes").answer(ListVolumesResponse {
+        entries: vec![entry("b"), entry("a"), entry("b")],
+        next_token: String::new(),
+    }));
+    let (code, out, error) = audited(&api, &driver, &["-o", "json"]).await;
+    assert_eq!(code, Some(3), "{out} {error}");
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let nodes: Vec<&Value> = { answer["differences"].as_array().unwrap().iter() }
+        .map(|one| &one["node"])
+        .collect();
+    assert_eq!(nodes, ["a", "b"], "{out}");
+}
+
+/// A driver that fails for each is not asked a hundred times, and nothing is called lost for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_50_a_driver_that_fails_when_it_is_asked_is_left_in_peace() {
+    let (api, driver) = same(20, 0);
+    driver.configure(|model| {
+        (0..8).for_each(|number| drop(model.volumes.remove(&format!("vol-{number}"))));
+    });
+    driver.fault(CallFault::on("ControllerGetVolume").fail(Code::Internal, "broken"));
+    let (code, out, error) = audited(&api, &driver, &[]).await;
+    assert_eq!(code, Some(1), "{out} {error}");
+    assert_eq!(
+        driver.calls_to("ControllerGetVolume").len(),
+        10,
+        "two looks"
+    );
+    let text = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("was not asked for 3 more"), "{out}");
+    assert!(
+        text.contains("PersistentVolumes without a volume: 8"),
+        "{out}"
+    );
+    assert!(
+        error.contains("8 differences at the first look"),
+        "looks again, too, if nobody can tell: {error}"
+    );
+    assert!(
+        error.contains("--grace is shorter than --csi-timeout"),
+        "{error}"
+    );
+    let flags = ["--csi-timeout=1s", "--grace=1s"];
+    let (_, _, error) = audited(&api, &driver, &flags).await;
+    assert!(!error.contains("--grace is shorter"), "{error}");
+}
+
+/// Programs get the handle, people what a terminal can show of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w_50_json_has_handles_as_they_are() {
+    let (api, driver) = same(3, 0);
+    let handle = "stray\u{7}\u{202e}x";
+    driver.configure(|model| model.add(handle));
+    let (code, out, _) = audited(&api, &driver, &["-o", "json"]).await;
+    assert_eq!(code, Some(3), "{out}");
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(answer["differences"][0]["handle"], handle, "{out}");
+    let (_, out, _) = audited(&api, &driver, &[]).await;
+    assert!(!out.contains('\u{7}') && !out.contains('\u{202e}'), "{out}");
 }
 
 /// A driver that repeats a token has no last page, be it the next one or one long before.

@@ -710,10 +710,10 @@ fn w_50_w_51_w_53_w_58_w_79_what_may_be_used_is_not_called_unknown() {
 fn w_25_w_50_without_a_permission_nothing_is_called_unknown() {
     for (kind, volumes, snapshots) in [
         (Kind::Attachment, true, false),
-        (Kind::Claim, true, false),
+        (Kind::Claim, true, true),
         (Kind::Pod, true, false),
-        (Kind::Lease, true, false),
-        (Kind::Class, true, false),
+        (Kind::Lease, true, true),
+        (Kind::Class, true, true),
         (Kind::Node, true, false),
         (Kind::Content, true, true),
         (Kind::GroupContent, true, true),

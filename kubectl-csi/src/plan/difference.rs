@@ -46,7 +46,7 @@ impl What {
     pub fn title(self) -> &'static str {
         match self {
             Self::UnknownVolume => "Volumes in the storage that this cluster does not know",
-            Self::LostVolume => "PersistentVolumes whose volume is not in the storage",
+            Self::LostVolume => "PersistentVolumes whose volume the driver does not have",
             Self::OtherSize => "PersistentVolumes with another size than in the storage",
             Self::Published => {
                 "Volumes that the storage has attached to a node without a VolumeAttachment"
@@ -55,7 +55,7 @@ impl What {
                 "VolumeAttachments of volumes that the storage does not have attached there"
             }
             Self::UnknownSnapshot => "Snapshots in the storage that this cluster does not know",
-            Self::LostSnapshot => "VolumeSnapshotContents whose snapshot is not in the storage",
+            Self::LostSnapshot => "VolumeSnapshotContents whose snapshot the driver does not have",
         }
     }
 

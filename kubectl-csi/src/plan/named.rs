@@ -200,6 +200,9 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
         cluster.volumes.doubts.extend(missing(way, kind));
     }
     for kind in [
+        Kind::Claim,
+        Kind::Lease,
+        Kind::Class,
         Kind::Snapshot,
         Kind::GroupSnapshot,
         Kind::GroupContent,

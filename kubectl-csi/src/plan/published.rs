@@ -59,6 +59,7 @@ pub(super) fn attached(
         let Some(published) = stored.get(handle).and_then(|one| one.nodes.as_deref()) else {
             continue;
         };
+        let published: BTreeSet<&str> = published.iter().map(|id| &**id).collect();
         let attachments = all.get(handle).map(Vec::as_slice).unwrap_or_default();
         let names = attachments.iter().map(|one| &*one.spec.node_name);
         let names = || names.clone().chain(headless.iter().copied());
@@ -67,7 +68,7 @@ pub(super) fn attached(
         let all_known = names().all(|name| ids.contains_key(name));
         let without = published
             .iter()
-            .filter(|id| all_known && !wanted.contains(&***id));
+            .filter(|id| all_known && !wanted.contains(**id));
         let difference = |id: &str| {
             Difference::new(What::Published, handle)
                 .of(at(volume))
@@ -80,7 +81,7 @@ pub(super) fn attached(
             let Some(id) = ids.get(&*one.spec.node_name) else {
                 continue;
             };
-            if !published.iter().any(|node| **node == **id) {
+            if !published.contains(id) {
                 let object = Ref::new(Kind::Attachment, "", &one.metadata.name);
                 let difference = Difference::new(What::NotPublished, handle)
                     .of(object)

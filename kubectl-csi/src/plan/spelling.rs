@@ -168,6 +168,20 @@ mod tests {
     }
 
     #[test]
+    fn w_50_a_uuid_that_few_strange_handles_have_is_no_pool() {
+        let known =
+            ["1", "2", "3"].map(|end| format!("{POOL}-{end}{}", A.get(1..).unwrap_or_default()));
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let strange =
+            ["4", "5"].map(|end| format!("{POOL}-{end}{}", B.get(1..).unwrap_or_default()));
+        let strange: Vec<&str> = strange.iter().map(String::as_str).collect();
+        for all in [1, 2] {
+            let strange = strange.get(..all).unwrap_or_default();
+            assert_eq!(alike(strange, &known, &[]).len(), all);
+        }
+    }
+
+    #[test]
     fn w_50_a_uuid_of_all_handles_is_their_pool() {
         let known =
             ["1", "2", "3"].map(|end| format!("{POOL}-{end}{}", B.get(1..).unwrap_or_default()));
