@@ -36,6 +36,7 @@
 //! | `stock` | what a driver says that it has |
 //! | `difference` | what an audit can find, in words |
 //! | `named` | which volumes and snapshots objects name |
+//! | `taken` | which snapshots contents and groups name |
 //! | `used` | which volumes attachments, nodes and pods use |
 //! | `spelling` | handles that may be one in two spellings |
 //! | `side` | one list of a driver beside that |
@@ -76,6 +77,7 @@ mod source;
 mod spelling;
 mod stock;
 mod store;
+mod taken;
 mod used;
 mod verdict;
 mod volume;

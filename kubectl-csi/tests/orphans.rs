@@ -7,78 +7,21 @@
     reason = "what goes wrong here is a failed test"
 )]
 
+#[path = "worlds/objects.rs"]
+mod objects;
 #[path = "worlds/world.rs"]
 mod world;
 
 use kubectl_csi::model::Kind;
 use kubectl_csi::plan::{Stock, Storage, Stored};
+use objects::{
+    ATTACHED, BY_NAME, CALLS, EPHEMERAL, EPHEMERAL_HANDLE, GROUP, GROUP_OF_STRAY, HEADLESS, IN_USE,
+    INLINE, INSTALLED, LOST, MEMBERS, NAMED, NFS, NOBODY, OF_STRAY, ORPHAN, OTHER_CALLS, OTHERS,
+    PAIRS, POD_NFS, RESTORED, SNAPSHOT, STRAY, TAKING, TWIN, TWIN_SNAPSHOT, UNREAD, WAITS, WANTED,
+    ZONE_A,
+};
 use serde_json::json;
 use world::{Case, World, check, stored, told};
-
-/// A volume in the storage that nothing names.
-const STRAY: &str = "+ volume vol-9 1";
-/// The same for a snapshot.
-const SNAPSHOT: &str = "+ snapshot s-9";
-
-const NOBODY: &[&str] = &[
-    r#"pv pvc-1 spec.csi.driver = "csi.example.org""#,
-    r#"pv pvc-k spec.csi.driver = "csi.example.org""#,
-    "csinode worker-1 spec.drivers = []",
-    "csinode worker-2 spec.drivers = []",
-    "csinode worker-3 spec.drivers = []",
-];
-const TWIN: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"twin"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"vol-9"}},"status":{"phase":"Bound"}}"#;
-const INSTALLED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"twin.example.com"},"spec":{}}"#;
-const INLINE: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"inline"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"inlineVolumeSpec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-9"}}}}}"#;
-const HEADLESS: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"headless","uid":"h"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"gone"}}}"#;
-const IN_USE: &str =
-    r#"node worker-1 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-9"]"#;
-const ATTACHED: &str = r#"node worker-1 status.volumesAttached = [{"name":"kubernetes.io/csi/csi.example.com^vol-9","devicePath":""}]"#;
-const EPHEMERAL: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"e","namespace":"shop","uid":"u"},"spec":{"volumes":[{"name":"v","csi":{"driver":"csi.example.com"}}]}}"#;
-/// Of the pod with UID `u` and its volume `v`, as kubelet calls it.
-const EPHEMERAL_HANDLE: &str =
-    "csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9";
-const WANTED: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"new","namespace":"shop","uid":"n","annotations":{"volume.kubernetes.io/storage-provisioner":"csi.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
-const WAITS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"waits","namespace":"shop","uid":"w"},"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}"#;
-const OTHERS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"other","namespace":"shop","uid":"o","annotations":{"volume.kubernetes.io/storage-provisioner":"other.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
-const ORPHAN: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"orphan","namespace":"shop","uid":"o"},"spec":{"nodeName":"worker-1","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"gone"}}]},"status":{"phase":"Running"}}"#;
-const NFS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"nfs"},"spec":{"mountOptions":["hard"],"nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}},"status":{"phase":"Bound"}}"#;
-const POD_NFS: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"nfs","namespace":"shop","uid":"o"},"spec":{"volumes":[{"name":"w","emptyDir":{}},{"name":"v","nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}}]}}"#;
-const LOST: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"lost","namespace":"shop","uid":"l"},"spec":{"storageClassName":"","volumeName":"gone"},"status":{"phase":"Lost"}}"#;
-/// A volume that the same nodes reach as that of the healthy world: the driver sees that part of the storage.
-const ZONE_A: &str = r#"pv pvc-k spec.nodeAffinity = {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["a"]}]}]}}"#;
-const MANUAL: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"manual"},"provisioner":"kubernetes.io/no-provisioner"}"#;
-/// Another driver's name for a volume that is listed.
-const TWIN_KNOWS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"twin"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"kept-1"}},"status":{"phase":"Bound"}}"#;
-const TWIN_WANTED: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"new","namespace":"shop","uid":"n","annotations":{"volume.kubernetes.io/storage-provisioner":"twin.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
-const TWIN_CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"twin-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"twin.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
-const FROM_CALL: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-6","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","intent.csi-sidecars.io/u-6":"{\"source\":{\"snapshot\":\"sid\"}}"}},"spec":{}}"#;
-const HEADERLESS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x-journal-5","namespace":"storage","annotations":{"intent.csi-sidecars.io/u-5":"{}"}},"spec":{}}"#;
-const FROM_GONE: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"restored","namespace":"shop","uid":"r"},"spec":{"storageClassName":"fast","dataSource":{"apiGroup":"snapshot.storage.k8s.io","kind":"VolumeSnapshot","name":"gone"}},"status":{"phase":"Pending"}}"#;
-const EPHEMERAL_STRAY: &str =
-    "+ volume csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9 1";
-const BY_NAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c","namespace":"shop","uid":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"},"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}"#;
-const TAKING: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"taking","uid":"t"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"}}}"#;
-const GROUP: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g","uid":"g"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-1"]}}}"#;
-/// Of a snapshot, both of which are new.
-const TAKING_NEW: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"taking","uid":"t"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"},"volumeSnapshotRef":{"uid":"taken"}}}"#;
-const SNAP: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshot","metadata":{"name":"taken","namespace":"shop","uid":"taken"},"spec":{"source":{"persistentVolumeClaimName":"data-db-0"}}}"#;
-const GROUP_NEW: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g","uid":"g"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-1"]},"volumeGroupSnapshotRef":{"uid":"vgs"}}}"#;
-const VGS: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshot","metadata":{"name":"v","namespace":"shop","uid":"vgs"},"spec":{"source":{}}}"#;
-const SELECTED: &str =
-    r#"pvc shop/waits metadata.annotations = {"volume.kubernetes.io/selected-node":"worker-1"}"#;
-const HAND_MADE: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"hand"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"hand"}},"status":{"phase":"Available"}}"#;
-const CALLS_FOR_IT: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-7","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","intent.csi-sidecars.io/w":"{}"}},"spec":{}}"#;
-const MEMBERS: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{}},"status":{"volumeSnapshotInfoList":[{"volumeHandle":"vol-1","snapshotHandle":"s-9"}]}}"#;
-const PAIRS: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1beta1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{}},"status":{"volumeSnapshotHandlePairList":[{"volumeHandle":"vol-1","snapshotHandle":"s-9"}]}}"#;
-const NAMED: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g"},"spec":{"driver":"csi.example.com","source":{"groupSnapshotHandles":{"volumeGroupSnapshotHandle":"x","volumeSnapshotHandles":["s-9"]}}}}"#;
-const TWIN_SNAPSHOT: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"twin"},"spec":{"driver":"twin.example.com","source":{"snapshotHandle":"s-9"}}}"#;
-const OF_STRAY: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"of"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-9"}},"status":{"snapshotHandle":"s-1"}}"#;
-const GROUP_OF_STRAY: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"of"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-9"]}},"status":{"volumeSnapshotInfoList":[{"snapshotHandle":"s-1"}]}}"#;
-const CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-7","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
-const RESTORED: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-node-1","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","restored.csi-sidecars.io/u-8":"{}"}},"spec":{}}"#;
-const UNREAD: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"x-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{","intent.csi-sidecars.io/u-9":"{"}},"spec":{}}"#;
-const OTHER_CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"other-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"other.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
 
 const CASES: &[Case<'_>] = &[
     (
@@ -461,153 +404,6 @@ const CASES: &[Case<'_>] = &[
         1,
     ),
     (
-        "W-51 a claim of a class without a provisioner whose volume is gone",
-        &[
-            LOST,
-            MANUAL,
-            r#"pvc shop/lost spec.storageClassName = "manual""#,
-        ],
-        &[STRAY],
-        &["? unknownVolume vol-9 | claim shop/lost names the PersistentVolume gone"],
-        1,
-    ),
-    (
-        "W-51 a claim that another driver provisioned whose volume is gone",
-        &[
-            LOST,
-            r#"pvc shop/lost metadata.annotations = {"volume.kubernetes.io/storage-provisioner":"other.example.com"}"#,
-        ],
-        &[STRAY],
-        &["? unknownVolume vol-9 | claim shop/lost names the PersistentVolume gone"],
-        1,
-    ),
-    (
-        "W-51 a claim that gets its volume from another name of the storage",
-        &[TWIN_KNOWS, INSTALLED, TWIN_WANTED],
-        &[STRAY],
-        &["? unknownVolume vol-9 | claim shop/new has no PersistentVolume yet"],
-        1,
-    ),
-    (
-        "W-51 a snapshot that is being taken under another name of the storage",
-        &[
-            TWIN_KNOWS,
-            INSTALLED,
-            TAKING,
-            r#"volumesnapshotcontent taking spec.driver = "twin.example.com""#,
-        ],
-        &[SNAPSHOT],
-        &["? unknownSnapshot s-9 | snapshot content taking has no handle yet"],
-        1,
-    ),
-    (
-        "W-79 another driver's journal that serves the same storage",
-        &[TWIN_KNOWS, INSTALLED, TWIN_CALLS],
-        &[STRAY],
-        &[
-            "? unknownVolume vol-9 | claim with UID u-7",
-            "mayExist twin-journal-0 u-7",
-        ],
-        1,
-    ),
-    (
-        "W-51 a claim whose snapshot is gone",
-        &[FROM_GONE],
-        &[SNAPSHOT],
-        &[
-            "? unknownSnapshot s-9 | claim shop/restored is to be filled from the VolumeSnapshot gone, which does not exist",
-        ],
-        1,
-    ),
-    (
-        "W-51 a claim of another driver whose snapshot is gone",
-        &[
-            FROM_GONE,
-            r#"pvc shop/restored metadata.annotations = {"volume.kubernetes.io/storage-provisioner":"other.example.com"}"#,
-        ],
-        &[SNAPSHOT],
-        &["unknownSnapshot s-9"],
-        3,
-    ),
-    (
-        "W-79 a call that is filled from a snapshot",
-        &[FROM_CALL],
-        &[SNAPSHOT],
-        &[
-            "? unknownSnapshot s-9 | an open call for the claim with UID u-6, which is to be filled from a snapshot",
-            "mayExist csi-example-com-journal-6 u-6",
-        ],
-        1,
-    ),
-    (
-        "W-79 an entry in a Lease without a header",
-        &[HEADERLESS],
-        &[STRAY],
-        &[
-            "? unknownVolume vol-9 | claim with UID u-5",
-            "mayExist x-journal-5 u-5",
-        ],
-        1,
-    ),
-    (
-        "W-51 a pod that is not yet running, or of which nobody knows, with a claim that is gone",
-        &[ORPHAN, r#"pod shop/orphan status.phase = "Unknown""#],
-        &[STRAY],
-        &["? unknownVolume vol-9 | pod shop/orphan runs with the claim gone, which does not exist"],
-        1,
-    ),
-    (
-        "W-51 a pod that is over",
-        &[ORPHAN, r#"pod shop/orphan status.phase = "Succeeded""#],
-        &[STRAY],
-        &["unknownVolume vol-9"],
-        3,
-    ),
-    (
-        "W-50 what kubelet calls a pod's own volume, and no pod",
-        &[],
-        &[EPHEMERAL_STRAY],
-        &[
-            "? unknownVolume csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9: kubelet names a pod's own volume so, which may still run on a node that does not answer",
-        ],
-        1,
-    ),
-    (
-        "W-50 a known volume attached to a node of another cluster",
-        &[],
-        &[
-            "- volume vol-1",
-            "+ volume vol-1 10 worker-2 elsewhere",
-            STRAY,
-        ],
-        &[
-            "publishedWithoutAttachment vol-1 elsewhere",
-            "? unknownVolume vol-9: another cluster uses the same storage: it has a volume attached to elsewhere, which is no node of this one",
-        ],
-        3,
-    ),
-    (
-        "W-58 contents of groups in a version that is not looked at",
-        &["!volumegroupsnapshotcontents"],
-        &[SNAPSHOT],
-        &["? unknownSnapshot s-9 | does not serve volumegroupsnapshotcontents"],
-        1,
-    ),
-    (
-        "W-58 a cluster without groups, and a driver with them",
-        &["!volumegroupsnapshotcontents", "!volumegroupsnapshots"],
-        &["+ snapshot s-9 1 group=g-1"],
-        &["? unknownSnapshot s-9 | does not serve volumegroupsnapshotcontents"],
-        1,
-    ),
-    (
-        "W-58 a cluster without groups",
-        &["!volumegroupsnapshotcontents", "!volumegroupsnapshots"],
-        &[SNAPSHOT],
-        &["unknownSnapshot s-9"],
-        3,
-    ),
-    (
         "W-51 a snapshot that is being taken",
         &[TAKING],
         &[SNAPSHOT],
@@ -738,86 +534,6 @@ fn w_25_w_50_without_a_permission_nothing_is_called_unknown() {
     assert!(
         audit.differences.is_empty() && audit.code() == 4,
         "{audit:?}"
-    );
-}
-
-/// What is made for a new object is not what was there before it. But a new object may be about an old volume, and an old one about any.
-#[test]
-fn w_51_what_says_nothing_of_its_handle_counts_unless_it_is_made_for_a_new_object() {
-    let world = |edits: &[&str]| {
-        let mut world = World::two();
-        edits.iter().for_each(|edit| world.edit(edit));
-        world
-    };
-    let storage = stored(&[STRAY, SNAPSHOT]);
-    let volume = "unknownVolume vol-9";
-    let snapshot = "unknownSnapshot s-9";
-    // Objects at the first look, at the second, and what may be unknown still.
-    let looks: &[(&[&str], &[&str], &[&str])] = &[
-        (&[], &[WANTED, TAKING_NEW, GROUP_NEW], &[volume, snapshot]),
-        (&[], &[CALLS], &[volume, snapshot]),
-        (
-            &[WANTED, TAKING, HEADLESS, EPHEMERAL],
-            &[],
-            &[volume, snapshot],
-        ),
-        // Deleted, and made again.
-        (
-            &[WANTED],
-            &[WANTED, r#"pvc shop/new metadata.uid = "n2""#],
-            &[volume, snapshot],
-        ),
-        // New objects, which may be about something old.
-        (&[], &[LOST], &[snapshot]),
-        (&[], &[HEADLESS], &[snapshot]),
-        (&[], &[EPHEMERAL], &[snapshot]),
-        (&[], &[ORPHAN], &[snapshot]),
-        (&[], &[HAND_MADE], &[snapshot]),
-        (&[], &[FROM_CALL], &[volume]),
-        (&[], &[FROM_GONE], &[volume]),
-        (
-            &[],
-            &[r#"vs shop/snap status.boundVolumeSnapshotContentName = "gone""#],
-            &[volume],
-        ),
-        (
-            &[],
-            &[TAKING, "volumesnapshotcontent taking spec.source = {}"],
-            &[volume],
-        ),
-        // One object speaks at the first look, another one at the second.
-        (&[LOST], &[ORPHAN], &[snapshot]),
-        // Old objects, of which only the second look says that something is made for them.
-        (&[WAITS], &[WAITS, SELECTED], &[snapshot]),
-        (&[SNAP], &[SNAP, TAKING_NEW], &[volume]),
-        (&[VGS], &[VGS, GROUP_NEW], &[volume]),
-        (&[WAITS], &[WAITS, CALLS_FOR_IT], &[snapshot]),
-        // Without a UID nobody knows.
-        (&[], &[WANTED, "pvc shop/new metadata.uid"], &[snapshot]),
-        (&[], &[TAKING], &[volume]),
-    ];
-    for (first, second, expected) in looks {
-        let before = world(first).audited(&storage, "", None).0;
-        let audit = world(second).again(&storage, "", &before);
-        let told = told(&audit);
-        let told: Vec<&String> = { told.iter() }
-            .filter(|one| one.starts_with("unknown"))
-            .collect();
-        assert_eq!(told, *expected, "{first:?} {second:?}");
-        assert_eq!(audit.undecided.len(), 2 - expected.len(), "{second:?}");
-    }
-    // What speaks against it at one look is not forgotten at the other.
-    let first = world(&["!pods"]).audited(&storage, "", None).0;
-    let audit = world(&[]).again(&storage, "", &first);
-    assert_eq!(audit.code(), 3, "the snapshot");
-    assert_eq!(audit.undecided.len(), 1, "{:?}", told(&audit));
-    // The second look says that it is another cluster's driver.
-    let first = world(&[]).audited(&storage, "", None).0;
-    let audit = world(NOBODY).again(&storage, "", &first);
-    assert!(
-        audit.differences.is_empty() && audit.code() == 4,
-        "{:?}",
-        told(&audit)
     );
 }
 

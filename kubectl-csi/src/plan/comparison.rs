@@ -30,24 +30,7 @@ pub(super) fn volumes(
             Some((&*csi.volume_handle, volume))
         })
         .collect();
-    let is_there = |handle: &str| match &storage.volumes {
-        Stock::Listed(stored) => stored.contains_key(handle),
-        Stock::Without(missing) => !missing.contains(handle),
-        Stock::Unknown(_) => false,
-    };
-    let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| is_there(handle)) }
-        .filter_map(|(_, volume)| volume.reached_from())
-        .collect();
-    let staying = own.iter().filter(|(_, volume)| stays(volume));
-    let staying = staying.map(|(handle, volume)| Staying {
-        handle,
-        object: at(*volume),
-        why: match is_there(handle) {
-            true => Why::new(),
-            false => may_be_used(handle, volume, &reached, cluster),
-        },
-    });
-    let staying: Vec<Staying<'_>> = staying.collect();
+    let staying = staying(&storage.volumes, &own, cluster);
     let stored = match &storage.volumes {
         Stock::Listed(stored) => stored,
         Stock::Without(missing) => {
@@ -100,6 +83,28 @@ pub(super) fn volumes(
         audit.differences.extend(other);
     }
     attached(way, driver, &own, stored, audit)
+}
+
+/// What has to be in the storage.
+fn staying<'a>(stock: &Stock, own: &[(&'a str, &Volume)], cluster: &Cluster) -> Vec<Staying<'a>> {
+    let is_there = |handle: &str| match stock {
+        Stock::Listed(stored) => stored.contains_key(handle),
+        Stock::Without(missing) => !missing.contains(handle),
+        Stock::Unknown(_) => false,
+    };
+    let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| is_there(handle)) }
+        .filter_map(|(_, volume)| volume.reached_from())
+        .collect();
+    let staying = own.iter().filter(|(_, volume)| stays(volume));
+    let staying = staying.map(|(handle, volume)| Staying {
+        handle,
+        object: at(*volume),
+        why: match is_there(handle) {
+            true => Why::new(),
+            false => may_be_used(handle, volume, &reached, cluster),
+        },
+    });
+    staying.collect()
 }
 
 /// Why a volume may be there although the driver does not list it: a driver may list a part of the storage, such as that of its own node or zone.

@@ -10,12 +10,10 @@ use migration::TRANSLATOR;
 use super::journal;
 use super::seen::{Answer, Record};
 use super::stock::{Stock, Storage};
+use super::taken::snapshots;
 use super::used::used;
 use super::way::{Step, Way, Which, many};
-use crate::model::{
-    Claim, Class, Content, CsiNode, GroupContent, GroupSnapshot, Kind, Meta, ObjectRef, Ref,
-    Snapshot, Volume,
-};
+use crate::model::{Claim, Class, CsiNode, Kind, Ref, Snapshot, Volume};
 
 /// The driver that is audited, and the names of others by which the cluster knows what it lists: all of them serve that storage.
 #[derive(Clone, Debug)]
@@ -45,7 +43,7 @@ impl Nameless {
         Self::new(why, Vec::new())
     }
 
-    fn new(why: String, new_for: Vec<String>) -> Self {
+    pub(super) fn new(why: String, new_for: Vec<String>) -> Self {
         Self { why, new_for }
     }
 
@@ -339,96 +337,5 @@ fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
             nameless.insert(key(claim), Nameless::old(why));
         }
     }
-    Ok(())
-}
-
-/// Of a snapshot whose content was deleted, nobody knows the handle.
-fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
-    let why = format!(
-        "{} names the content {content}, which does not exist: this may be its snapshot",
-        at(snapshot)
-    );
-    let nameless = &mut cluster.snapshots.nameless;
-    nameless.insert(key(snapshot), Nameless::old(why));
-}
-
-/// What tells that a snapshot is new: its content, and what that is for. None if a person names the snapshot.
-fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool) -> Vec<String> {
-    let uids = [&meta.uid, &of.uid].into_iter().filter(|_| is_taken);
-    uids.map(ToString::to_string).collect()
-}
-
-fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
-    let driver = whose.driver;
-    for content in way.all::<Content>()?.items {
-        let (object, spec) = (at(content), &content.spec);
-        let status = content.status.as_ref();
-        let taken = status.map_or("", |status| &*status.snapshot_handle);
-        for handle in [taken, &spec.source.snapshot_handle] {
-            cluster
-                .snapshots
-                .add((&spec.driver, handle), driver, &object);
-        }
-        let named = &spec.source.snapshot_handle;
-        if spec.driver == driver && !named.is_empty() {
-            cluster.snapshots.by_hand.insert(named.to_string());
-        }
-        let source = spec.source.volume_handle.to_string();
-        cluster.sources.insert(source, object.clone());
-        if whose.is(&spec.driver) && content.handle().is_none() {
-            let why = format!("{object} has no handle yet: this may be its snapshot");
-            let is_taken = !spec.source.volume_handle.is_empty();
-            let new_for = new_for(&content.metadata, &spec.volume_snapshot_ref, is_taken);
-            let nameless = &mut cluster.snapshots.nameless;
-            nameless.insert(key(content), Nameless::new(why, new_for));
-        }
-        cluster.uids.insert(content.metadata.uid.to_string());
-        let uid = spec.volume_snapshot_ref.uid.to_string();
-        cluster.names.push((uid, object.clone()));
-        cluster.names.push((object.name.clone(), object));
-    }
-    for group in way.all::<GroupContent>()?.items {
-        let (object, own) = (at(group), &*group.spec.driver);
-        for handle in group.snapshots() {
-            cluster.snapshots.add((own, handle), driver, &object);
-        }
-        for handle in group.volumes().chain(group.handle()) {
-            cluster.sources.insert(handle.to_owned(), object.clone());
-        }
-        if (whose.is(own) || own.is_empty()) && group.snapshots().next().is_none() {
-            let why = format!("{object} has no members yet: this may be one");
-            let is_taken = group.spec.source.group_snapshot_handles.is_none();
-            let of = &group.spec.volume_group_snapshot_ref;
-            let new_for = new_for(&group.metadata, of, is_taken);
-            let nameless = &mut cluster.snapshots.nameless;
-            nameless.insert(key(group), Nameless::new(why, new_for));
-        }
-        cluster.uids.insert(group.metadata.uid.to_string());
-    }
-    let snapshots = way.all::<Snapshot>()?.items;
-    let groups = way.all::<GroupSnapshot>()?.items;
-    let uids = { snapshots.iter().map(|one| &one.metadata.uid) }
-        .chain(groups.iter().map(|one| &one.metadata.uid));
-    cluster.uids.extend(uids.map(ToString::to_string));
-    let are_whole = way.all::<Content>()?.whole && way.all::<GroupContent>()?.whole;
-    for snapshot in snapshots.into_iter().filter(|_| are_whole) {
-        let Some(content) = snapshot.content() else {
-            continue;
-        };
-        if way.get::<Content>("", content)?.is_missing() {
-            gone(cluster, snapshot, content);
-        }
-    }
-    for group in groups.into_iter().filter(|_| are_whole) {
-        let status = group.status.as_ref();
-        let content = status.map_or("", |status| {
-            &*status.bound_volume_group_snapshot_content_name
-        });
-        if !content.is_empty() && way.get::<GroupContent>("", content)?.is_missing() {
-            gone(cluster, group, content);
-        }
-    }
-    // What a content names empty is nothing.
-    cluster.sources.remove("");
     Ok(())
 }
