@@ -1,0 +1,91 @@
+//! The lists of a driver, page by page: the whole list, or none.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tonic::{Code, Status};
+
+use super::driver::DriverError;
+use crate::plan::Stored;
+
+/// Pages of a list, and entries of one: more than any storage has.
+const MOST_PAGES: usize = 100_000;
+const MOST_ENTRIES: usize = 2_000_000;
+/// How often a list is begun.
+const TRIES: u32 = 3;
+/// Before a list is begun anew with a driver that is starting.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A page: its entries, how many more have no id, and the token of the next.
+pub(super) type Page = (Vec<(String, Stored)>, usize, String);
+
+/// A list: its entries, and how many more have no id.
+pub(super) type List = (BTreeMap<Box<str>, Stored>, usize);
+
+/// A driver may list what it has once for each of its nodes.
+fn merge(one: &mut Stored, other: Stored) {
+    one.attached.extend(other.attached);
+    match &mut one.nodes {
+        Some(nodes) => nodes.extend(other.nodes.unwrap_or_default()),
+        None => one.nodes = other.nodes,
+    }
+    one.group = one.group.take().or(other.group);
+}
+
+/// All pages. A token that has expired, and a driver that starts anew in between, let the list begin anew: its first half may be of another time.
+pub(super) async fn listed(
+    method: &'static str,
+    page: impl AsyncFn(String) -> Result<Page, Status>,
+) -> Result<List, DriverError> {
+    let endless = |why: String| DriverError::Endless { method, why };
+    let mut tried = 1;
+    let (mut all, mut unnamed, mut token) = (BTreeMap::new(), 0, String::new());
+    // Hashes of tokens: a driver that gives one twice goes round in a circle.
+    let mut tokens = BTreeSet::new();
+    loop {
+        let (entries, more, next) = match page(token.clone()).await {
+            Ok(page) => page,
+            Err(status) if tried < TRIES && is_passing(status.code()) => {
+                tried += 1;
+                all.clear();
+                unnamed = 0;
+                token.clear();
+                tokens.clear();
+                if status.code() == Code::Unavailable {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                continue;
+            }
+            Err(status) => return Err(DriverError::Call { method, status }),
+        };
+        unnamed += more;
+        for (handle, stored) in entries {
+            match all.entry(handle.into_boxed_str()) {
+                Entry::Vacant(entry) => drop(entry.insert(stored)),
+                Entry::Occupied(mut entry) => merge(entry.get_mut(), stored),
+            }
+        }
+        if next.is_empty() {
+            return Ok((all, unnamed));
+        }
+        if !tokens.insert(Sha256::digest(next.as_bytes()).to_vec()) {
+            return Err(endless(
+                "it gave a token for the next page twice".to_owned(),
+            ));
+        }
+        if tokens.len() >= MOST_PAGES || all.len() + unnamed > MOST_ENTRIES {
+            let (pages, entries) = (tokens.len(), all.len() + unnamed);
+            return Err(endless(format!(
+                "it has more than {pages} pages with {entries} entries"
+            )));
+        }
+        token = next;
+    }
+}
+
+/// Whether the list is worth another beginning.
+fn is_passing(code: Code) -> bool {
+    matches!(code, Code::Aborted | Code::Unavailable)
+}
