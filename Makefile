@@ -460,6 +460,12 @@ versions: programs driver helm snapshot-crds ## Scenarios on clusters of older K
 	done
 	@printf '==> versions: the scenarios passed with Kubernetes %s\n' '$(OLDER)'
 
+.PHONY: long-outages
+long-outages: ## Processes of several whose driver stays away for ten minutes, at the start and later (AWAY_MINUTES=)
+	$(need-rust)
+	$(call say,long-outages: the driver stays away)
+	@AWAY_MINUTES=$${AWAY_MINUTES:-10} cargo test $(ALL) --exclude e2e --test process --test node -- a_101_a_driver_that_comes a_52_a_driver_that_stays
+
 .PHONY: clones
 clones: programs cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)
 	$(call say,clones: claims and clones at once)

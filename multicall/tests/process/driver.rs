@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::stay_away;
 use tokio::time::Instant;
 
 use super::stage::{ALL, Stage, free_address, get, is_together, settle, until_answer};
@@ -172,6 +173,7 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     // Longer than a single program waits for its driver at the start, too.
     let before = running.log().matches("Still connecting").count();
     running.logs_times("Still connecting", before + 4).await;
+    stay_away().await;
     let why = until_answer(&address, "/readyz", 503, "not requesting a lease").await;
     assert_eq!(why, "not requesting a lease: waiting for the driver\n");
     assert!(running.is_running(), "{}", running.log());
@@ -195,6 +197,7 @@ async fn a_101_a_driver_that_comes_late_is_waited_for() {
     let controllers = "--controllers=provisioner,attacher,resizer,livenessprobe";
     let mut running = stage.start(&[controllers, &endpoint, "--probe-timeout=500ms"]);
     running.logs_times("Still connecting", 7).await;
+    stay_away().await;
     assert_eq!(get(&address, "/healthz").await.0, 500);
     assert_eq!(get(&address, "/readyz").await.0, 503);
     assert!(running.is_running());

@@ -40,6 +40,14 @@ pub async fn within(limit: Duration, what: &str, mut condition: impl AsyncFnMut(
     }
 }
 
+/// Keeps an outage going for as many minutes as the variable `AWAY_MINUTES` says, without it not at all:
+/// `make long-outages`.
+pub async fn stay_away() {
+    let minutes = std::env::var("AWAY_MINUTES").ok();
+    let minutes: u64 = minutes.map_or(0, |text| text.parse().expect("AWAY_MINUTES"));
+    tokio::time::sleep(Duration::from_secs(60 * minutes)).await;
+}
+
 /// A running program, killed when the test is over.
 #[derive(Debug)]
 pub struct Process {

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use sidecar_testkit::http::get;
-use sidecar_testkit::process::{Process, until, within};
+use sidecar_testkit::process::{Process, stay_away, until, within};
 use sidecar_testkit::{CallFault, FakeDriver};
 
 const NAME: &str = "d.example.com";
@@ -274,6 +274,7 @@ async fn a_101_a_driver_that_comes_late_is_waited_for_and_its_health_told() {
             .contains("Cannot register the driver yet")
     };
     within(minute, "a program's patience", waits).await;
+    stay_away().await;
     node.says("/healthz", 500, "").await;
     node.says("/readyz", 503, "the driver's name is not known yet")
         .await;
