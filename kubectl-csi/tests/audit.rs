@@ -43,7 +43,7 @@ fn same(volumes: usize, snapshots: usize) -> (FakeApi, FakeDriver) {
             "apiVersion": "snapshot.storage.k8s.io/v1",
             "kind": "VolumeSnapshotContent",
             "metadata": {"name": format!("content-{number}")},
-            "spec": {"driver": DRIVER, "deletionPolicy": "Delete", "source": {}, "volumeSnapshotRef": {}},
+            "spec": {"driver": DRIVER, "deletionPolicy": "Delete", "source": {"volumeHandle": format!("vol-{number}")}, "volumeSnapshotRef": {}},
             "status": {"snapshotHandle": format!("snap-{number}"), "readyToUse": true},
         }));
     }
@@ -283,10 +283,9 @@ async fn w_53_a_driver_without_a_list_is_asked_for_each_volume_or_named() {
     });
     let (code, out, error) = audited(&api, &driver, &["-o", "json"]).await;
     assert_eq!(code, Some(3), "{out} {error}");
-    assert_eq!(
-        differences(&out),
-        ["lostVolume vol-1", "lostSnapshot snap-1"]
-    );
+    // It may see another part of the storage than that of the snapshot.
+    assert_eq!(differences(&out), ["lostVolume vol-1"]);
+    assert!(out.contains("\"lostSnapshot\""), "{out}");
     driver.configure(|model| model.controller = Vec::new());
     let (code, out, _) = audited(&api, &driver, &[]).await;
     assert_eq!(code, Some(4), "{out}");
@@ -309,6 +308,14 @@ async fn w_55_a_volume_that_is_listed_twice_is_at_the_nodes_of_both() {
         }),
     };
     let (api, driver) = same(1, 0);
+    for id in ["a", "b"] {
+        api.insert(json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSINode",
+            "metadata": {"name": format!("node-{id}")},
+            "spec": {"drivers": [{"name": DRIVER, "nodeID": id}]},
+        }));
+    }
     driver.fault(CallFault::on("ListVolumes").answer(ListVolumesResponse {
         entries: vec![entry("b"), entry("a"), entry("b")],
         next_token: String::new(),
@@ -320,6 +327,11 @@ async fn w_55_a_volume_that_is_listed_twice_is_at_the_nodes_of_both() {
         .map(|one| &one["node"])
         .collect();
     assert_eq!(nodes, ["a", "b"], "{out}");
+    let (_, out, _) = audited(&api, &driver, &["-o", "name"]).await;
+    assert_eq!(
+        out,
+        "publishedWithoutAttachment vol-0 a\npublishedWithoutAttachment vol-0 b\n"
+    );
 }
 
 /// A driver that fails for each is not asked a hundred times, and nothing is called lost for it.

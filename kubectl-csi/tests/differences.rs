@@ -20,6 +20,9 @@ const FOREIGN: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadat
 const ZONE_A: &str = r#"pv pvc-k spec.nodeAffinity = {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["a"]}]}]}}"#;
 const SAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"same"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-1"}},"status":{"phase":"Bound"}}"#;
 const SAME_ATTACHED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"same"},"spec":{"attacher":"twin.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"same"}},"status":{"attached":true}}"#;
+const TWIN_KNOWS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"twin"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"kept-1"}},"status":{"phase":"Bound"}}"#;
+const TWIN_INSTALLED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"CSIDriver","metadata":{"name":"twin.example.com"},"spec":{}}"#;
+const USER: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"user","namespace":"shop","uid":"u2"},"spec":{"nodeName":"worker-1","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data-db-0"}}]},"status":{"phase":"Running"}}"#;
 const INLINE: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"inline"},"spec":{"attacher":"csi.example.com","nodeName":"worker-1","source":{"inlineVolumeSpec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-1"}}}}}"#;
 const STATIC: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"static"},"spec":{"driver":"csi.example.com","source":{"snapshotHandle":"s-9"}}}"#;
 
@@ -34,7 +37,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 lost",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["- volume vol-1"],
         &["lostVolume vol-1"],
         3,
@@ -52,6 +55,7 @@ const CASES: &[Case<'_>] = &[
         "W-50 lost, and in use on a node",
         &[
             "- va csi-c4",
+            "- pod shop/db-0",
             ZONE_A,
             r#"node worker-2 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-1"]"#,
         ],
@@ -60,8 +64,26 @@ const CASES: &[Case<'_>] = &[
         1,
     ),
     (
+        "W-50 lost, and a pod runs with it",
+        &["- va csi-c4", ZONE_A],
+        &["- volume vol-1", "x volume vol-1"],
+        &["? lostVolume vol-1: pod shop/db-0 has it attached or in use"],
+        1,
+    ),
+    (
+        "W-50 lost, and the pod is over",
+        &[
+            "- va csi-c4",
+            ZONE_A,
+            r#"pod shop/db-0 status.phase = "Succeeded""#,
+        ],
+        &["- volume vol-1", "x volume vol-1"],
+        &["lostVolume vol-1"],
+        3,
+    ),
+    (
         "W-50 lost, and of a part of the storage of which nothing is listed",
-        &["- va csi-c4"],
+        &["- va csi-c4", "- pod shop/db-0"],
         &["- volume vol-1", "x volume vol-1"],
         &[
             "? lostVolume vol-1: the driver has no volume that the same nodes reach, and may see another part of the storage",
@@ -70,7 +92,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-53 asked for, and of another part of the storage",
-        &["- va csi-c4"],
+        &["- va csi-c4", "- pod shop/db-0"],
         &["?volumes vol-1"],
         &[
             "? lostVolume vol-1: the driver has no volume that the same nodes reach, and may see another part of the storage",
@@ -80,7 +102,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 both",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["- volume vol-1", "x volume vol-1", "+ volume vol-9 1"],
         &["unknownVolume vol-9", "lostVolume vol-1"],
         3,
@@ -105,6 +127,7 @@ const CASES: &[Case<'_>] = &[
             r#"pv pvc-1 status.phase = "Released""#,
             r#"pv pvc-1 spec.persistentVolumeReclaimPolicy = "Retain""#,
             "- va csi-c4",
+            "- pod shop/db-0",
             ZONE_A,
         ],
         &["- volume vol-1"],
@@ -127,7 +150,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-53 no list, asked for each",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["?volumes vol-1"],
         &[
             "lostVolume vol-1",
@@ -199,6 +222,103 @@ const CASES: &[Case<'_>] = &[
         3,
     ),
     (
+        "W-55 published where another PersistentVolume is attached whose handle is not listed",
+        &[
+            SAME,
+            r#"pv same spec.csi.volumeHandle = "pool/vol-1""#,
+            r#"pv same status.phase = "Failed""#,
+            r#"pv same spec.persistentVolumeReclaimPolicy = "Delete""#,
+            SAME_ATTACHED,
+            r#"va same spec.attacher = "csi.example.com""#,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where a driver's other name has an attachment whose handle is not listed",
+        &[
+            TWIN_KNOWS,
+            TWIN_INSTALLED,
+            SAME,
+            r#"pv same spec.csi = {"driver":"twin.example.com","volumeHandle":"t-1"}"#,
+            SAME_ATTACHED,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where another driver has an attachment whose handle is not listed",
+        &[
+            TWIN_INSTALLED,
+            SAME,
+            r#"pv same spec.csi = {"driver":"twin.example.com","volumeHandle":"t-1"}"#,
+            SAME_ATTACHED,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["publishedWithoutAttachment vol-1 worker-1"],
+        3,
+    ),
+    (
+        "W-55 published under the name that a node has for the driver's other name",
+        &[
+            TWIN_KNOWS,
+            TWIN_INSTALLED,
+            r#"csinode worker-1 spec.drivers = [{"name":"twin.example.com","nodeID":"t-worker-1"}]"#,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 t-worker-1"],
+        &["publishedWithoutAttachment vol-1 t-worker-1"],
+        3,
+    ),
+    (
+        "W-55 published, and the driver's volumes are not attached",
+        &["csidriver csi.example.com spec.attachRequired = false"],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &[],
+        0,
+    ),
+    (
+        "W-55 published where a node has it in use",
+        &[r#"node worker-1 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-1"]"#],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["? publishedWithoutAttachment vol-1: node worker-1 has it attached or in use"],
+        1,
+    ),
+    (
+        "W-55 published where a node has it attached",
+        &[
+            r#"node worker-1 status.volumesAttached = [{"name":"kubernetes.io/csi/csi.example.com^vol-1","devicePath":""}]"#,
+        ],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["? publishedWithoutAttachment vol-1: node worker-1 has it attached or in use"],
+        1,
+    ),
+    (
+        "W-55 published where a pod runs with it",
+        &[USER],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["? publishedWithoutAttachment vol-1: pod shop/user has it attached or in use"],
+        1,
+    ),
+    (
+        "W-55 published where a pod ran with it",
+        &[USER, r#"pod shop/user status.phase = "Failed""#],
+        &["- volume vol-1", "+ volume vol-1 10 worker-2 worker-1"],
+        &["publishedWithoutAttachment vol-1 worker-1"],
+        3,
+    ),
+    (
+        "W-55 not published there, but to a node that nobody knows",
+        &[],
+        &["- volume vol-1", "+ volume vol-1 10 WORKER-2"],
+        &[
+            "? publishedWithoutAttachment vol-1: WORKER-2 is no node | ",
+            "? attachmentNotPublished vol-1: the storage has it attached to WORKER-2, which is no node of this cluster: the driver may have two spellings for a node",
+        ],
+        1,
+    ),
+    (
         "W-55 not published",
         &[],
         &["- volume vol-1", "+ volume vol-1 10"],
@@ -239,6 +359,25 @@ const CASES: &[Case<'_>] = &[
         &["- snapshot s-1"],
         &["lostSnapshot s-1"],
         3,
+    ),
+    (
+        "W-58 lost, and its volume is not listed",
+        &["volumesnapshotcontent snapcontent-1 spec.source.volumeHandle = \"gone\""],
+        &["- snapshot s-1"],
+        &[
+            "? lostSnapshot s-1: the driver does not list the volume that it is taken of, and may see another part of the storage",
+        ],
+        1,
+    ),
+    (
+        "W-58 lost, and no volumes are listed",
+        &[],
+        &["- snapshot s-1", "?volumes vol-0"],
+        &[
+            "? lostSnapshot s-1: the driver does not list its volumes, and may see another part of the storage",
+            "unseen: volumes that this cluster does not know",
+        ],
+        1,
     ),
     ("W-58 made by hand", &[STATIC], &["+ snapshot s-9"], &[], 0),
     (
@@ -374,13 +513,15 @@ fn w_25_w_50_without_a_permission_nothing_differs() {
     let all = World::two().audit(&storage, "");
     assert_eq!(all.differences.len(), 3, "{volume}: {all:?}");
     // What differs whatever the objects of a kind are.
-    let rows: [(Kind, &[&str], u8); 7] = [
+    let rows: [(Kind, &[&str], u8); 9] = [
+        (Kind::Driver, &[volume, snapshot], 3),
+        (Kind::Pod, &[snapshot], 3),
         (Kind::Volume, &[], 4),
         (Kind::Attachment, &[snapshot], 3),
         (Kind::CsiNode, &[], 1),
         (Kind::Content, &[published], 3),
         (Kind::Lease, &[published], 3),
-        (Kind::Node, &[published, snapshot], 3),
+        (Kind::Node, &[snapshot], 3),
         (Kind::Claim, &[published], 3),
     ];
     for (kind, expected, code) in rows {
@@ -394,7 +535,7 @@ fn w_25_w_50_without_a_permission_nothing_differs() {
         let named = audit
             .unseen
             .iter()
-            .any(|(what, _)| what.contains(kind.plural()));
+            .any(|(what, _)| what.contains(kind.plural()) || what.starts_with(kind.name()));
         assert!(named, "{kind:?}: {:?}", audit.unseen);
     }
 }

@@ -14,8 +14,8 @@ mod world;
 
 use objects::{
     CALLS, CALLS_FOR_IT, EPHEMERAL, EPHEMERAL_STRAY, FROM_CALL, FROM_GONE, GROUP_NEW, HAND_MADE,
-    HEADERLESS, HEADLESS, INSTALLED, LOST, MANUAL, NOBODY, ORPHAN, SELECTED, SNAP, SNAPSHOT, STRAY,
-    TAKING, TAKING_NEW, TWIN_CALLS, TWIN_KNOWS, TWIN_WANTED, VGS, WAITS, WANTED,
+    HEADERLESS, HEADLESS, INSTALLED, LOST, MANUAL, NOBODY, ORPHAN, RESTORED, SELECTED, SNAP,
+    SNAPSHOT, STRAY, TAKING, TAKING_NEW, TWIN_CALLS, TWIN_KNOWS, TWIN_WANTED, VGS, WAITS, WANTED,
 };
 use world::{Case, World, check, stored, told};
 
@@ -141,9 +141,69 @@ const CASES: &[Case<'_>] = &[
             STRAY,
         ],
         &[
-            "publishedWithoutAttachment vol-1 elsewhere",
             "? unknownVolume vol-9: another cluster uses the same storage: it has a volume attached to elsewhere, which is no node of this one",
+            "? publishedWithoutAttachment vol-1: elsewhere is no node of this cluster: another one uses the same storage, or the driver has two spellings for a node",
         ],
+        1,
+    ),
+    (
+        "W-50 what another name of the driver has, and nobody lists",
+        &[
+            TWIN_KNOWS,
+            INSTALLED,
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"unlisted"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"t-1"}},"status":{"phase":"Bound"}}"#,
+        ],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9: the driver does not list what volume unlisted names: this may be it",
+        ],
+        1,
+    ),
+    (
+        "W-50 what another driver has, and nobody lists",
+        &[
+            r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"unlisted"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"t-1"}},"status":{"phase":"Bound"}}"#,
+            INSTALLED,
+        ],
+        &[STRAY],
+        &["unknownVolume vol-9"],
+        3,
+    ),
+    (
+        "W-50 a pod's own volume in a folder, and no pod",
+        &[],
+        &["+ volume pool/csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9 1"],
+        &["? unknownVolume pool/csi-e6184ce1 | kubelet names a pod's own volume so"],
+        1,
+    ),
+    (
+        "W-50 contents in a version that is not looked at",
+        &["!volumesnapshotcontents"],
+        &[STRAY, "- snapshot s-1", "- snapshot kept-s"],
+        &[
+            "? unknownVolume vol-9: the API server does not serve volumesnapshotcontents in a version that is looked at",
+        ],
+        1,
+    ),
+    (
+        "W-50 contents of groups in a version that is not looked at",
+        &["!volumegroupsnapshotcontents"],
+        &[STRAY],
+        &[
+            "? unknownVolume vol-9: the API server does not serve volumegroupsnapshotcontents in a version that is looked at",
+        ],
+        1,
+    ),
+    (
+        "W-50 a cluster without snapshots",
+        &[
+            "!volumesnapshots",
+            "!volumesnapshotcontents",
+            "!volumegroupsnapshots",
+            "!volumegroupsnapshotcontents",
+        ],
+        &[STRAY, "- snapshot s-1", "- snapshot kept-s"],
+        &["unknownVolume vol-9"],
         3,
     ),
     (
@@ -174,6 +234,94 @@ fn w_50_w_51_w_58_w_79_what_may_be_meant_is_not_called_unknown() {
     check(CASES);
 }
 
+const UNKNOWN_VOLUME: &str = "unknownVolume vol-9";
+const UNKNOWN_SNAPSHOT: &str = "unknownSnapshot s-9";
+
+/// Objects at the first look, at the second, and what may be unknown still.
+type Looks<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
+const LOOKS: &[Looks<'_>] = &[
+    (
+        &[],
+        &[WANTED, SNAP, TAKING_NEW, VGS, GROUP_NEW],
+        &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
+    ),
+    (
+        &[],
+        &[WAITS, CALLS_FOR_IT],
+        &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
+    ),
+    (&[WANTED], &[], &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT]),
+    (
+        &[SNAP, TAKING_NEW],
+        &[],
+        &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
+    ),
+    // Gone at the second look, and maybe about something old.
+    (&[TAKING], &[], &[UNKNOWN_VOLUME]),
+    (&[HEADLESS], &[], &[UNKNOWN_SNAPSHOT]),
+    (&[EPHEMERAL], &[], &[UNKNOWN_SNAPSHOT]),
+    (&[CALLS], &[], &[UNKNOWN_SNAPSHOT]),
+    // New, and what they are for is not there.
+    (&[], &[CALLS], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[TAKING_NEW], &[UNKNOWN_VOLUME]),
+    (&[], &[GROUP_NEW], &[UNKNOWN_VOLUME]),
+    // An entry of a backup, and the same with an entry of its own.
+    (
+        &[],
+        &[WAITS, r#"pvc shop/waits metadata.uid = "u-8""#, RESTORED],
+        &[UNKNOWN_SNAPSHOT],
+    ),
+    (
+        &[],
+        &[
+            WAITS,
+            r#"pvc shop/waits metadata.uid = "u-8""#,
+            RESTORED,
+            r#"lease storage/csi-example-com-journal-node-1 metadata.annotations = {"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"csi.example.com\"}","restored.csi-sidecars.io/u-8":"{}","intent.csi-sidecars.io/u-8":"{}"}"#,
+        ],
+        &[UNKNOWN_SNAPSHOT],
+    ),
+    // Deleted, and made again.
+    (
+        &[WANTED],
+        &[WANTED, r#"pvc shop/new metadata.uid = "n2""#],
+        &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
+    ),
+    // New objects, which may be about something old.
+    (&[], &[LOST], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[HEADLESS], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[EPHEMERAL], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[ORPHAN], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[HAND_MADE], &[UNKNOWN_SNAPSHOT]),
+    (&[], &[FROM_CALL], &[]),
+    (&[], &[FROM_GONE], &[UNKNOWN_VOLUME]),
+    (
+        &[],
+        &[r#"vs shop/snap status.boundVolumeSnapshotContentName = "gone""#],
+        &[UNKNOWN_VOLUME],
+    ),
+    (
+        &[],
+        &[TAKING, "volumesnapshotcontent taking spec.source = {}"],
+        &[UNKNOWN_VOLUME],
+    ),
+    // One object speaks at the first look, another one at the second.
+    (&[LOST], &[ORPHAN], &[UNKNOWN_SNAPSHOT]),
+    // Old objects, of which only the second look says that something is made for them.
+    (&[WAITS], &[WAITS, SELECTED], &[UNKNOWN_SNAPSHOT]),
+    (&[SNAP], &[SNAP, TAKING_NEW], &[UNKNOWN_VOLUME]),
+    (&[VGS], &[VGS, GROUP_NEW], &[UNKNOWN_VOLUME]),
+    (&[WAITS], &[WAITS, CALLS_FOR_IT], &[UNKNOWN_SNAPSHOT]),
+    // Without a UID nobody knows.
+    (
+        &[],
+        &[WANTED, "pvc shop/new metadata.uid"],
+        &[UNKNOWN_SNAPSHOT],
+    ),
+    (&[], &[TAKING], &[UNKNOWN_VOLUME]),
+];
+
 /// What is made for a new object is not what was there before it. But a new object may be about an old volume, and an old one about any.
 #[test]
 fn w_51_what_says_nothing_of_its_handle_counts_unless_it_is_made_for_a_new_object() {
@@ -183,53 +331,7 @@ fn w_51_what_says_nothing_of_its_handle_counts_unless_it_is_made_for_a_new_objec
         world
     };
     let storage = stored(&[STRAY, SNAPSHOT]);
-    let volume = "unknownVolume vol-9";
-    let snapshot = "unknownSnapshot s-9";
-    // Objects at the first look, at the second, and what may be unknown still.
-    let looks: &[(&[&str], &[&str], &[&str])] = &[
-        (&[], &[WANTED, TAKING_NEW, GROUP_NEW], &[volume, snapshot]),
-        (&[], &[CALLS], &[volume, snapshot]),
-        (
-            &[WANTED, TAKING, HEADLESS, EPHEMERAL],
-            &[],
-            &[volume, snapshot],
-        ),
-        // Deleted, and made again.
-        (
-            &[WANTED],
-            &[WANTED, r#"pvc shop/new metadata.uid = "n2""#],
-            &[volume, snapshot],
-        ),
-        // New objects, which may be about something old.
-        (&[], &[LOST], &[snapshot]),
-        (&[], &[HEADLESS], &[snapshot]),
-        (&[], &[EPHEMERAL], &[snapshot]),
-        (&[], &[ORPHAN], &[snapshot]),
-        (&[], &[HAND_MADE], &[snapshot]),
-        (&[], &[FROM_CALL], &[volume]),
-        (&[], &[FROM_GONE], &[volume]),
-        (
-            &[],
-            &[r#"vs shop/snap status.boundVolumeSnapshotContentName = "gone""#],
-            &[volume],
-        ),
-        (
-            &[],
-            &[TAKING, "volumesnapshotcontent taking spec.source = {}"],
-            &[volume],
-        ),
-        // One object speaks at the first look, another one at the second.
-        (&[LOST], &[ORPHAN], &[snapshot]),
-        // Old objects, of which only the second look says that something is made for them.
-        (&[WAITS], &[WAITS, SELECTED], &[snapshot]),
-        (&[SNAP], &[SNAP, TAKING_NEW], &[volume]),
-        (&[VGS], &[VGS, GROUP_NEW], &[volume]),
-        (&[WAITS], &[WAITS, CALLS_FOR_IT], &[snapshot]),
-        // Without a UID nobody knows.
-        (&[], &[WANTED, "pvc shop/new metadata.uid"], &[snapshot]),
-        (&[], &[TAKING], &[volume]),
-    ];
-    for (first, second, expected) in looks {
+    for (first, second, expected) in LOOKS {
         let before = world(first).audited(&storage, "", None).0;
         let audit = world(second).again(&storage, "", &before);
         let told = told(&audit);

@@ -48,6 +48,7 @@ const CASES: &[Case<'_>] = &[
             "- pv pvc-1",
             "- pv pvc-k",
             "- va csi-c4",
+            "- pod shop/db-0",
             "- pvc shop/data-db-0",
         ],
         &[STRAY],
@@ -86,7 +87,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 an entry without an id",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["# volumes", "- volume vol-1", STRAY],
         &[
             "? unknownVolume vol-9 | 1 entries of the driver's list have no id",
@@ -96,14 +97,14 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 not listed, and there when asked for",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["- volume vol-1", "~ volume"],
         &["? lostVolume vol-1 | does not answer NOT_FOUND"],
         1,
     ),
     (
         "W-50 one on each side, and nobody to ask",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["- volume vol-1", STRAY],
         &[
             "? unknownVolume vol-9: the driver does not list what volume pvc-1 names: this may be it",
@@ -290,7 +291,7 @@ const CASES: &[Case<'_>] = &[
     ),
     (
         "W-50 another case",
-        &["- va csi-c4", ZONE_A],
+        &["- va csi-c4", "- pod shop/db-0", ZONE_A],
         &["- volume vol-1", "+ volume VOL-1 10"],
         &[
             "? unknownVolume VOL-1 | volume pvc-1 names it",

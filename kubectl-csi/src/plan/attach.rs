@@ -30,7 +30,7 @@ pub(super) fn of(attachment: &Attachment) -> Ref {
 }
 
 /// Whether volumes of this driver are attached at all; without its object Kubernetes thinks so.
-fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
+pub(super) fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let known = way.get::<Driver>("", driver)?.found();
     Ok(known.is_none_or(|known| known.spec.attach_required != Some(false)))
 }

@@ -1,5 +1,6 @@
 //! What a driver says that it has, beside what a cluster names.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::{Audit, Compare};
@@ -59,7 +60,8 @@ pub(super) fn volumes(
         named: &cluster.volumes,
         cluster,
     };
-    let known = side.compare(what, &staying, Why::new(), audit);
+    let doubts = unserved(way, &storage.snapshots)?;
+    let known = side.compare(what, &staying, doubts, audit);
     let all = (stored.len() + storage.unnamed.0, staying.len());
     audit.refused = match all {
         (0, 0) => None,
@@ -82,7 +84,7 @@ pub(super) fn volumes(
         let other = one.and_then(|one| other_size(volume, handle, one));
         audit.differences.extend(other);
     }
-    attached(way, driver, &own, stored, audit)
+    attached(way, cluster, &own, stored, audit)
 }
 
 /// What has to be in the storage.
@@ -190,6 +192,44 @@ fn is_being_made(content: &Content) -> Option<Arc<str>> {
     (!is_ready).then(|| "its content is not ready to use: it may still be in the making".into())
 }
 
+/// A driver may list a part of the storage: it sees the part that a snapshot is in where it lists its volume.
+fn may_be_elsewhere(content: &Content, volumes: &Stock) -> Option<Arc<str>> {
+    let source = &*content.spec.source.volume_handle;
+    let why = match volumes {
+        Stock::Listed(stored) if stored.contains_key(source) => return None,
+        Stock::Listed(_) => {
+            "the driver does not list the volume that it is taken of, and may see another part of the storage"
+        }
+        Stock::Without(_) | Stock::Unknown(_) => {
+            "the driver does not list its volumes, and may see another part of the storage"
+        }
+    };
+    Some(why.into())
+}
+
+/// Contents, which name snapshots and the volumes that these are taken of, may be there in another version only.
+fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
+    let none = BTreeMap::new();
+    let stored = match snapshots {
+        Stock::Listed(stored) => stored,
+        Stock::Without(_) | Stock::Unknown(_) => &none,
+    };
+    // Many clusters have no snapshots, most have no groups of them, and no such kinds.
+    let are_there = !stored.is_empty() || way.is_served(Kind::Snapshot, "")?;
+    let has_groups = stored.values().any(|one| one.group.is_some());
+    let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
+    let mut why = Why::new();
+    for (kind, is_expected) in [(Kind::Content, are_there), (Kind::GroupContent, has_groups)] {
+        if is_expected && !way.is_served(kind, "")? {
+            let kind = kind.plural();
+            let text =
+                format!("the API server does not serve {kind} in a version that is looked at");
+            why.insert(text.into());
+        }
+    }
+    Ok(why)
+}
+
 /// Members of a group have contents of their own, and the driver lists each of them: none counts twice.
 pub(super) fn snapshots(
     way: &mut Way<'_>,
@@ -209,23 +249,16 @@ pub(super) fn snapshots(
     let staying = staying.map(|(handle, content)| Staying {
         handle,
         object: at(*content),
-        why: is_being_made(content).into_iter().collect(),
+        why: { is_being_made(content).into_iter() }
+            .chain(may_be_elsewhere(content, &storage.volumes))
+            .collect(),
     });
     let staying: Vec<Staying<'_>> = staying.collect();
     match &storage.snapshots {
         Stock::Listed(stored) => {
             audit.snapshots = Some(stored.len());
             unasked(storage.unasked.1, CONTENTS, audit);
-            let mut doubts = Why::new();
-            if !way.is_served(Kind::Content, "")? {
-                doubts.insert("the API server does not serve volumesnapshotcontents in a version that is looked at".into());
-            }
-            // Most clusters have no groups of snapshots, and no such kind.
-            let has_groups = stored.values().any(|one| one.group.is_some());
-            let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
-            if has_groups && !way.is_served(Kind::GroupContent, "")? {
-                doubts.insert("the API server does not serve volumegroupsnapshotcontents in a version that is looked at".into());
-            }
+            let mut doubts = unserved(way, &storage.snapshots)?;
             let named = &cluster.snapshots;
             if !stored.keys().any(|handle| named.by.contains_key(&**handle)) {
                 doubts.insert(

@@ -66,7 +66,9 @@ impl What {
             Self::LostVolume => "PersistentVolumes without a volume",
             Self::UnknownSnapshot => "snapshots that this cluster does not know",
             Self::LostSnapshot => "VolumeSnapshotContents without a snapshot",
-            Self::OtherSize | Self::Published | Self::NotPublished => "differences",
+            Self::OtherSize => "other sizes",
+            Self::Published => "attached to a node without a VolumeAttachment",
+            Self::NotPublished => "VolumeAttachments of volumes that are not attached there",
         }
     }
 

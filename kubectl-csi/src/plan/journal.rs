@@ -67,6 +67,8 @@ pub(super) struct Call {
     /// The claim's.
     pub(super) uid: String,
     pub(super) lease: Ref,
+    /// Whether it came with a Lease from a backup, or from another cluster.
+    pub(super) is_restored: bool,
     /// Whether its request names a snapshot, or nobody can tell.
     pub(super) names_snapshot: bool,
 }
@@ -90,6 +92,7 @@ pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>
             calls.extend(uid.map(|uid| Call {
                 uid: uid.to_owned(),
                 lease: at.clone(),
+                is_restored: name.starts_with(RESTORED),
                 names_snapshot: is_damaged || text.to_lowercase().contains("snapshot"),
             }));
         }

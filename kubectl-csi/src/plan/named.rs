@@ -102,8 +102,10 @@ pub(super) struct Cluster {
     pub(super) in_use: BTreeMap<String, Ref>,
     /// The UIDs of objects for which volumes and snapshots are made.
     pub(super) uids: BTreeSet<String>,
-    /// What the driver calls the nodes.
+    /// What the driver calls the nodes, by any of its names.
     pub(super) nodes: BTreeSet<String>,
+    /// Other names of the driver, which serve the same storage.
+    pub(super) twins: BTreeSet<String>,
     /// Whether an object says that the driver is this cluster's.
     pub(super) has_driver: bool,
     /// The calls of csi-provisioner that have no final answer, by claim.
@@ -183,7 +185,10 @@ pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>
 
 fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
     let driver = whose.driver;
-    let mut cluster = Cluster::default();
+    let mut cluster = Cluster {
+        twins: whose.also.clone(),
+        ..Cluster::default()
+    };
     for kind in [
         Kind::Pod,
         Kind::Claim,
@@ -213,17 +218,28 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
     claims(way, whose, &mut cluster)?;
     snapshots(way, whose, &mut cluster)?;
     for node in way.all::<CsiNode>()?.items {
-        let node = node.driver(driver).map(|driver| driver.node_id.to_string());
-        cluster.has_driver |= node.is_some();
-        cluster.nodes.extend(node);
+        cluster.has_driver |= node.driver(driver).is_some();
+        let serving = node.spec.drivers.iter().filter(|one| whose.is(&one.name));
+        let ids = serving.map(|one| one.node_id.to_string());
+        cluster.nodes.extend(ids);
     }
+    let claims: BTreeSet<&str> = { way.all::<Claim>()?.items.into_iter() }
+        .map(|claim| &*claim.metadata.uid)
+        .collect();
     for call in journal::open_calls(way, whose)? {
         let (uid, lease) = (call.uid, call.lease);
         let text =
             format!("csi-provisioner's journal has an open call for the claim with UID {uid}");
         let volumes = &mut cluster.volumes.nameless;
         let why = format!("{text}: this may be its volume");
-        volumes.insert(format!("call {uid}"), Nameless::new(why, vec![uid.clone()]));
+        // A call for a claim that is gone, or from a backup, may have made its volume long ago.
+        let (key, is_new) = (format!("call {uid}"), claims.contains(&*uid));
+        if is_new && !call.is_restored {
+            let new = Nameless::new(why, vec![uid.clone()]);
+            volumes.entry(key).or_insert(new);
+        } else {
+            volumes.insert(key, Nameless::old(why));
+        }
         if call.names_snapshot {
             let why = format!("{text}, which is to be filled from a snapshot: this may be it");
             let snapshots = &mut cluster.snapshots.nameless;

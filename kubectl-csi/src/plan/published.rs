@@ -1,18 +1,26 @@
 //! Where a driver has its volumes attached, beside where they are to be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::attach::is_attached_at_all;
 use super::audit::Audit;
 use super::difference::{Difference, What};
-use super::named::at;
+use super::named::{Cluster, at};
+use super::side::Why;
 use super::stock::Stored;
-use super::way::{Step, Way};
-use crate::model::{Attachment, CsiNode, Kind, Ref, Volume};
+use super::store::{By, within};
+use super::way::{Got, Step, Way, Which};
+use crate::model::{Attachment, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
-/// The attachments of volumes by handle, whichever object and driver names it, and the nodes of the driver's own whose PersistentVolume is gone.
+/// The attachments of listed volumes by handle, whichever object and driver names it, and the nodes of all others of the storage, which may be of any volume.
 type Attachments<'a> = (BTreeMap<String, Vec<&'a Attachment>>, BTreeSet<&'a str>);
 
-fn attachments<'a>(way: &mut Way<'a>, driver: &str) -> Step<Attachments<'a>> {
+fn attachments<'a>(
+    way: &mut Way<'a>,
+    is_ours: impl Fn(&str) -> bool,
+    stored: &BTreeMap<Box<str>, Stored>,
+) -> Step<Attachments<'a>> {
     let (mut by, mut headless) = (BTreeMap::<_, Vec<_>>::new(), BTreeSet::new());
     for one in way.all::<Attachment>()?.items {
         let source = &one.spec.source;
@@ -26,18 +34,48 @@ fn attachments<'a>(way: &mut Way<'a>, driver: &str) -> Step<Attachments<'a>> {
             translated.ok().map(|(_, handle)| handle)
         };
         match handle.or_else(translated) {
-            Some(handle) => by.entry(handle).or_default().push(one),
-            None if one.spec.attacher == driver => drop(headless.insert(&*one.spec.node_name)),
-            None => {}
+            Some(handle) if stored.contains_key(&*handle) => {
+                by.entry(handle).or_default().push(one)
+            }
+            _ if is_ours(&one.spec.attacher) => drop(headless.insert(&*one.spec.node_name)),
+            _ => {}
         }
     }
     Ok((by, headless))
 }
 
+/// Why a volume may rightly be attached to a node without a VolumeAttachment.
+fn may_be_right(
+    way: &mut Way<'_>,
+    is_ours: impl Fn(&str) -> bool,
+    (handle, volume): (&str, &Volume),
+    (id, names): (&str, &[&str]),
+) -> Step<Why> {
+    let mut why = Why::new();
+    if names.is_empty() {
+        why.insert(format!("{id} is no node of this cluster: another one uses the same storage, or the driver has two spellings for a node").into());
+    }
+    let claim = volume.spec.claim_ref.as_ref();
+    let claim = claim.map(|claim| within(&claim.namespace, &claim.name));
+    let pods = way.by::<Pod>(&Which::all(), By::Claim, &claim.unwrap_or_default())?;
+    let nodes = way.all::<Node>()?;
+    if !pods.whole || !nodes.whole {
+        why.insert("pods or nodes, which may use it there, could not be listed".into());
+    }
+    let has = |node: &Node| { node.volumes() }.any(|of| is_ours(of.0) && of.1 == handle);
+    let nodes = { nodes.items.into_iter() }.filter(|one| names.contains(&&*one.metadata.name));
+    let pods = { pods.items.into_iter() }
+        .filter(|pod| !pod.is_over() && names.contains(&&*pod.spec.node_name));
+    let users = nodes.filter(|node| has(node)).map(at);
+    let users = users.chain(pods.map(at));
+    why.extend(users.map(|user| Arc::from(format!("{user} has it attached or in use"))));
+    Ok(why)
+}
+
 /// Notes what is attached on one side alone.
 pub(super) fn attached(
     way: &mut Way<'_>,
-    driver: &str,
+    cluster: &Cluster,
     own: &[(&str, &Volume)],
     stored: &BTreeMap<Box<str>, Stored>,
     audit: &mut Audit,
@@ -45,14 +83,32 @@ pub(super) fn attached(
     if stored.values().all(|one| one.nodes.is_none()) {
         return Ok(());
     }
+    let driver = audit.driver.clone();
+    // Without attachments, nodes attach volumes themselves.
+    let is_unseen = matches!(way.get::<Driver>("", &driver)?, Got::Unseen);
+    if is_unseen || !is_attached_at_all(way, &driver)? {
+        return Ok(());
+    }
     let nodes = way.all::<CsiNode>()?;
     if !nodes.whole || !way.all::<Attachment>()?.whole {
         return Ok(());
     }
-    let ids: BTreeMap<&str, &str> = { nodes.items.iter() }
-        .filter_map(|node| Some((&*node.metadata.name, &*node.driver(driver)?.node_id)))
-        .collect();
-    let (all, headless) = attachments(way, driver)?;
+    let is_ours = |name: &str| name == driver || cluster.twins.contains(name);
+    // The driver's own name of a node first.
+    let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes.items {
+        let names = std::iter::once(&driver).chain(&cluster.twins);
+        for one in names.filter_map(|name| node.driver(name)) {
+            let of = ids.entry(&node.metadata.name).or_default();
+            of.push(&one.node_id);
+        }
+    }
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, ids) in &ids {
+        ids.iter()
+            .for_each(|id| names.entry(id).or_default().push(name));
+    }
+    let (all, headless) = attachments(way, is_ours, stored)?;
     // Two PersistentVolumes may name one volume.
     let own: BTreeMap<&str, &Volume> = own.iter().rev().copied().collect();
     for (handle, volume) in own {
@@ -61,32 +117,39 @@ pub(super) fn attached(
         };
         let published: BTreeSet<&str> = published.iter().map(|id| &**id).collect();
         let attachments = all.get(handle).map(Vec::as_slice).unwrap_or_default();
-        let names = attachments.iter().map(|one| &*one.spec.node_name);
-        let names = || names.clone().chain(headless.iter().copied());
-        let wanted: BTreeSet<&str> = names().filter_map(|name| ids.get(name).copied()).collect();
+        let nodes = attachments.iter().map(|one| &*one.spec.node_name);
+        let nodes = || nodes.clone().chain(headless.iter().copied());
+        let wanted = nodes().filter_map(|name| ids.get(name));
+        let wanted: BTreeSet<&str> = wanted.flatten().copied().collect();
         // Where the driver's name of a node is not known, nothing can be compared.
-        let all_known = names().all(|name| ids.contains_key(name));
+        let all_known = nodes().all(|name| ids.contains_key(name));
         let without = published
             .iter()
             .filter(|id| all_known && !wanted.contains(**id));
-        let difference = |id: &str| {
-            Difference::new(What::Published, handle)
-                .of(at(volume))
-                .on(id)
-        };
-        audit.differences.extend(without.map(|id| difference(id)));
+        for id in without {
+            let of = names.get(id).map(Vec::as_slice).unwrap_or_default();
+            let difference = Difference::new(What::Published, handle).of(at(volume));
+            audit.note(Difference {
+                why: may_be_right(way, is_ours, (handle, volume), (id, of))?,
+                ..difference.on(id)
+            });
+        }
         let attached = attachments.iter().filter(|one| one.spec.attacher == driver);
         let attached = attached.filter(|one| one.status.attached && !one.metadata.is_leaving());
+        let strange = published.iter().find(|id| !names.contains_key(**id));
+        let strange = strange.map(|id| Arc::from(format!("the storage has it attached to {id}, which is no node of this cluster: the driver may have two spellings for a node")));
         for one in attached {
-            let Some(id) = ids.get(&*one.spec.node_name) else {
+            let of = ids.get(&*one.spec.node_name);
+            let Some((id, of)) = of.and_then(|of| Some((of.first()?, of))) else {
                 continue;
             };
-            if !published.contains(id) {
+            if !of.iter().any(|id| published.contains(id)) {
                 let object = Ref::new(Kind::Attachment, "", &one.metadata.name);
-                let difference = Difference::new(What::NotPublished, handle)
-                    .of(object)
-                    .on(id);
-                audit.differences.push(difference);
+                let difference = Difference::new(What::NotPublished, handle).of(object);
+                audit.note(Difference {
+                    why: strange.iter().cloned().collect(),
+                    ..difference.on(id)
+                });
             }
         }
     }

@@ -132,8 +132,11 @@ impl Side<'_> {
         let mut why: Why = { named.doubts.iter() }
             .map(|text| Arc::from(&**text))
             .collect();
-        // What is made for an object that was not there at the first look came after the driver's first list.
-        let counts = |one: &Nameless| first.is_some_and(|first| one.may_be_older(&first.seen));
+        // What is made for an object that was not there at the first look came after the driver's first list. The first look keeps
+        // what may be about an old one: its object may be gone at the second.
+        let none = BTreeSet::new();
+        let before = first.map_or(&none, |first| &first.seen);
+        let counts = |one: &Nameless| one.may_be_older(before);
         let nameless = { named.nameless.iter() }
             .filter(|(key, one)| counts(one) && !self.stored.contains_key(&***key));
         let nameless = nameless.map(|(_, one)| one.why.clone());
@@ -144,7 +147,8 @@ impl Side<'_> {
             own && listed.any(|one| TRANSLATOR.may_be_one(driver, handle, one))
         };
         let unlisted = { named.by.iter() }.filter(|(handle, (_, other))| {
-            let is_own = other.is_none() && !named.nameless.contains_key(*handle);
+            let is_own = { other.as_ref() }.is_none_or(|other| self.cluster.twins.contains(other));
+            let is_own = is_own && !named.nameless.contains_key(*handle);
             let is_own = is_own && !self.stored.contains_key(&***handle);
             is_own && self.may_be_there(handle, true).is_some() && !translated(handle)
         });

@@ -1,5 +1,7 @@
 //! Which snapshots contents and groups name, and which they may mean without naming them.
 
+use std::collections::BTreeSet;
+
 use super::named::{Cluster, Nameless, Whose, at, key};
 use super::seen::Record;
 use super::way::{Step, Way};
@@ -15,14 +17,18 @@ fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
     nameless.insert(key(snapshot), Nameless::old(why));
 }
 
-/// What tells that a snapshot is new: its content, and what that is for. None if a person names the snapshot.
-fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool) -> Vec<String> {
+/// What tells that a snapshot is new: its content, and what that is for. None if a person names the snapshot, or if that is gone.
+fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool, there: &BTreeSet<&str>) -> Vec<String> {
+    let is_taken = is_taken && there.contains(&*of.uid);
     let uids = [&meta.uid, &of.uid].into_iter().filter(|_| is_taken);
     uids.map(ToString::to_string).collect()
 }
 
 pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
     let driver = whose.driver;
+    let there: BTreeSet<&str> = { way.all::<Snapshot>()?.items.into_iter() }
+        .map(|one| &*one.metadata.uid)
+        .collect();
     for content in way.all::<Content>()?.items {
         let (object, spec) = (at(content), &content.spec);
         let status = content.status.as_ref();
@@ -41,7 +47,12 @@ pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Clus
         if whose.is(&spec.driver) && content.handle().is_none() {
             let why = format!("{object} has no handle yet: this may be its snapshot");
             let is_taken = !spec.source.volume_handle.is_empty();
-            let new_for = new_for(&content.metadata, &spec.volume_snapshot_ref, is_taken);
+            let new_for = new_for(
+                &content.metadata,
+                &spec.volume_snapshot_ref,
+                is_taken,
+                &there,
+            );
             let nameless = &mut cluster.snapshots.nameless;
             nameless.insert(key(content), Nameless::new(why, new_for));
         }
@@ -58,6 +69,9 @@ pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Clus
 }
 
 fn groups(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
+    let there: BTreeSet<&str> = { way.all::<GroupSnapshot>()?.items.into_iter() }
+        .map(|one| &*one.metadata.uid)
+        .collect();
     for group in way.all::<GroupContent>()?.items {
         let (object, own) = (at(group), &*group.spec.driver);
         for handle in group.snapshots() {
@@ -70,7 +84,7 @@ fn groups(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
             let why = format!("{object} has no members yet: this may be one");
             let is_taken = group.spec.source.group_snapshot_handles.is_none();
             let of = &group.spec.volume_group_snapshot_ref;
-            let new_for = new_for(&group.metadata, of, is_taken);
+            let new_for = new_for(&group.metadata, of, is_taken, &there);
             let nameless = &mut cluster.snapshots.nameless;
             nameless.insert(key(group), Nameless::new(why, new_for));
         }

@@ -15,7 +15,8 @@ fn ephemeral(pod: &str, volume: &str) -> String {
 
 /// Whether a handle looks like those.
 pub(super) fn is_ephemeral(handle: &str) -> bool {
-    let digits = handle.strip_prefix("csi-").unwrap_or_default();
+    let name = handle.rsplit('/').next().unwrap_or_default();
+    let digits = name.strip_prefix("csi-").unwrap_or_default();
     digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -101,10 +102,15 @@ fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
             continue;
         }
         for claim in pod.claims() {
-            if way
-                .get::<Claim>(&pod.metadata.namespace, &claim)?
-                .is_missing()
-            {
+            let got = way.get::<Claim>(&pod.metadata.namespace, &claim)?;
+            if let Some(claim) = got.found() {
+                let volume = way.get::<Volume>("", &claim.spec.volume_name)?.found();
+                let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
+                if let Some(csi) = csi.filter(|csi| whose.is(&csi.driver)) {
+                    let used = cluster.in_use.entry(csi.volume_handle.to_string());
+                    used.or_insert_with(|| object.clone());
+                }
+            } else if got.is_missing() {
                 let why = format!(
                     "{object} runs with the claim {claim}, which does not exist: this may be its volume"
                 );

@@ -193,9 +193,14 @@ pub(super) fn json(audit: &Audit) -> String {
     }))
 }
 
-/// One difference a line: what it is, and the handle. What is not certain is not here: scripts read this.
+/// One difference a line: what it is, and the handle; where a volume is attached, the node, too. What is not certain is not here: scripts read this.
 pub(super) fn handles(audit: &Audit) -> String {
     let lines = audit.differences.iter();
-    let lines = lines.map(|one| format!("{} {}\n", one.what.word(), plain(&one.handle)));
+    let lines = lines.map(|one| {
+        let node = one.node.as_ref().filter(|_| one.what == What::Published);
+        let node = node.map(|node| format!(" {}", plain(node)));
+        let (word, handle) = (one.what.word(), plain(&one.handle));
+        format!("{word} {handle}{}\n", node.unwrap_or_default())
+    });
     lines.collect()
 }
