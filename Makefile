@@ -264,7 +264,7 @@ DEMO_KUBECONFIG := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG
 DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 
 # Whoever tries it for the first time waits for nothing that it does not run.
-ifeq ($(DEMO) $(or $(SIDECARS),together),whole together)
+ifeq ($(DEMO) $(SIDECARS),whole together)
 demo-rust: NEEDED := csi-sidecars csi-node-sidecars snapshot-controller
 endif
 
