@@ -263,7 +263,7 @@ DEMO_KUBECONFIG := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG
 
 DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 
-# Whoever tries it for the first time waits for nothing that it does not run.
+# With one process for all of a pod, what the demonstration does not run is not compiled.
 ifeq ($(DEMO) $(SIDECARS),whole together)
 demo-rust: NEEDED := csi-sidecars csi-node-sidecars snapshot-controller
 endif

@@ -22,7 +22,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
-pub use exchange::LARGEST_LIST;
 pub use observe::Channel;
 
 /// When a call, or several calls together, must be done.

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{ListVolumesRequest, ListVolumesResponse};
-use sidecar::csi::{Channel, Deadline, LARGEST_LIST, call};
+use sidecar::csi::rpc::Rpc;
+use sidecar::csi::{Channel, Deadline, call};
 use sidecar::{rpc_code, verbose};
 use tokio::time::sleep;
 
@@ -80,9 +80,8 @@ async fn page(
     deadline: Deadline,
     request: ListVolumesRequest,
 ) -> Result<ListVolumesResponse, RpcError> {
-    let mut client = ControllerClient::new(channel).max_decoding_message_size(LARGEST_LIST);
     let answer = call(deadline, request, async |request| {
-        client.list_volumes(request).await
+        Rpc::send(channel, request).await
     });
     answer.await.map_err(|status| {
         verbose!(4, err = rpc_code::text(&status), "ListVolumes failed");

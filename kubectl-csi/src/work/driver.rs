@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::volume_content_source::Type as Source;
 use csi_proto::csi::{
     ControllerGetVolumeRequest, GetSnapshotRequest, ListSnapshotsRequest, ListVolumesRequest,
@@ -13,7 +12,8 @@ use sidecar::csi::connection::{Address, AddressError, ConnectError, OnLoss, Opti
 use sidecar::csi::identity::{
     ControllerCapabilities, IdentityError, controller_capabilities, driver_name,
 };
-use sidecar::csi::{Channel, LARGEST_LIST, call, connection};
+use sidecar::csi::rpc;
+use sidecar::csi::{Channel, call, connection};
 use sidecar::rpc_code;
 use tonic::{Code, Status};
 
@@ -177,36 +177,32 @@ impl Driver {
         let request = ControllerGetVolumeRequest {
             volume_id: handle.to_owned(),
         };
-        let mut client = ControllerClient::new(self.channel.clone());
-        let answer = call(self.timeout, request, async |request| {
-            client.controller_get_volume(request).await
-        });
-        is_missing("ControllerGetVolume", answer.await)
+        is_missing("ControllerGetVolume", self.call(request).await)
     }
 
     async fn lacks_snapshot(&self, handle: &str, by_get: bool) -> Result<bool, DriverError> {
-        let mut client = ControllerClient::new(self.channel.clone());
         if by_get {
             let request = GetSnapshotRequest {
                 snapshot_id: handle.to_owned(),
                 ..GetSnapshotRequest::default()
             };
-            let answer = call(self.timeout, request, async |request| {
-                client.get_snapshot(request).await
-            });
-            return is_missing("GetSnapshot", answer.await);
+            return is_missing("GetSnapshot", self.call(request).await);
         }
         let request = ListSnapshotsRequest {
             snapshot_id: handle.to_owned(),
             ..ListSnapshotsRequest::default()
         };
-        let answer = call(self.timeout, request, async |request| {
-            client.list_snapshots(request).await
-        });
-        match answer.await {
+        match self.call(request).await {
             Ok(answer) => Ok(answer.entries.is_empty() && answer.next_token.is_empty()),
             answer @ Err(_) => is_missing("ListSnapshots", answer),
         }
+    }
+
+    async fn call<M: rpc::Rpc>(&self, request: M) -> Result<M::Response, Status> {
+        let answer = call(self.timeout, request, async |request| {
+            M::send(self.channel.clone(), request).await
+        });
+        answer.await
     }
 
     async fn capabilities(&self) -> Result<ControllerCapabilities, DriverError> {
@@ -223,12 +219,7 @@ impl Driver {
             max_entries: PAGE,
             starting_token,
         };
-        let client = ControllerClient::new(self.channel.clone());
-        let mut client = client.max_decoding_message_size(LARGEST_LIST);
-        let answer = call(self.timeout, request, async |request| {
-            client.list_volumes(request).await
-        });
-        let answer = answer.await?;
+        let answer = self.call(request).await?;
         let all = answer.entries.len();
         let entries = answer.entries.into_iter().filter_map(|entry| {
             let volume = entry.volume.filter(|one| !one.volume_id.is_empty())?;
@@ -265,12 +256,7 @@ impl Driver {
             starting_token,
             ..ListSnapshotsRequest::default()
         };
-        let client = ControllerClient::new(self.channel.clone());
-        let mut client = client.max_decoding_message_size(LARGEST_LIST);
-        let answer = call(self.timeout, request, async |request| {
-            client.list_snapshots(request).await
-        });
-        let answer = answer.await?;
+        let answer = self.call(request).await?;
         let all = answer.entries.len();
         let entries = answer.entries.into_iter().filter_map(|entry| {
             let snapshot = { entry.snapshot }.filter(|one| !one.snapshot_id.is_empty())?;

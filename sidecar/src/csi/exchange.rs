@@ -12,7 +12,7 @@ use crate::error::Chain;
 const LARGEST: usize = 4 << 20;
 /// Largest list of all volumes or snapshots: a driver without pages answers with as many as it has, some 200 bytes
 /// for each, and one without filters does so when it is asked about one.
-pub const LARGEST_LIST: usize = 32 << 20;
+pub(super) const LARGEST_LIST: usize = 32 << 20;
 /// A gRPC message starts with a compression flag and a length.
 const PREFIX: usize = 5;
 

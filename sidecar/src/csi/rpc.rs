@@ -5,7 +5,8 @@ use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::group_controller_client::GroupControllerClient;
 use tonic::{Request, Response, Status};
 
-use super::{Channel, LARGEST_LIST};
+use super::Channel;
+use super::exchange::LARGEST_LIST;
 
 /// The request of a call that controllers make.
 pub trait Rpc: Clone + Send + Sync + 'static {
@@ -47,6 +48,8 @@ rpcs! {
     ControllerClient: get_capacity(GetCapacityRequest) -> GetCapacityResponse;
     ControllerClient: create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
     ControllerClient: delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+    ControllerClient: list_volumes(ListVolumesRequest) -> ListVolumesResponse;
+    ControllerClient: controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
     ControllerClient: list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
     ControllerClient: get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     GroupControllerClient: create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse;
