@@ -53,7 +53,7 @@ echo "kubectl $*" >>"$LOG"
 [ -z "${FAIL:-}" ] || [[ "$*" != *"$FAIL"* ]] || exit 1
 [ "$1" != --namespace ] || shift 2
 case "$*" in
-    apply*"--filename -") grep -q '^kind: ' || { echo "nothing to apply" >&2; exit 1; } ;;
+    apply*"--filename -") grep '^kind: ' >/dev/null || { echo "nothing to apply" >&2; exit 1; } ;;
     apply*) [ -f "${!#}" ] || { echo "no file ${!#}" >&2; exit 1; } ;;
     get*containers*image*) echo "$USED" ;;
     get*restartCount*) echo "${RESTARTS:-0 0 0 0 0 0 0}" ;;
@@ -67,7 +67,7 @@ SH
 
 all="csi-attacher csi-node-driver-registrar csi-provisioner csi-resizer csi-snapshotter livenessprobe snapshot-controller csi-sidecars"
 for name in $all; do : >"$work/images/$name-amd64.oci.tar"; : >"$work/images/$name-arm64.oci.tar"; done
-ours=$(for name in $all; do echo "$registry/$name:dev"; done | head -n 6)
+ours=$(for name in $all; do echo "$registry/$name:dev"; done | sed -n '1,6p')
 # A copy, so that what the driver's stand-in writes is not in this tree.
 mkdir -p "$work/tree/e2e/kind"
 cp e2e/kind/run.sh "$work/tree/e2e/kind/"
