@@ -125,9 +125,9 @@ else
 programs: ## Every program as tests run it, into build/programs: like the released ones, but quick to compile (SHIPPED=1: bin/ instead)
 	$(need-rust)
 	$(call say,programs: static programs that are not optimized)
-	@cargo build $(ALL) $(or $(NEEDED:%=--bin %),--bins)
+	@cargo build $(ALL) --bins
 	@mkdir -p $(TESTED)
-	@for one in $(or $(NEEDED),$(PROGRAMS) csi-sidecars); do \
+	@for one in $(PROGRAMS) csi-sidecars; do \
 	    [ $(TESTED)/$$one -nt $(COMPILED)/$$one ] || strip -o $(TESTED)/$$one $(COMPILED)/$$one; \
 	done
 endif
@@ -263,23 +263,17 @@ DEMO_KUBECONFIG := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG
 
 DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 
-# With one process for all of a pod, what the demonstration does not run is not compiled.
-ifeq ($(DEMO) $(SIDECARS),whole together)
-demo-rust: NEEDED := csi-sidecars csi-node-sidecars snapshot-controller
-endif
-
 .PHONY: demo-needs
 demo-needs:
 	@e2e/needs.sh $(DEMO)
 	@[ -x $(TESTED)/csi-sidecars ] && [ -x bin/csi-cluster ] && echo '==> demo: compiles what has changed, then tells its story in a minute' || \
-	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some twelve minutes on two processors; later runs take a minute'
+	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some eight minutes on two processors; later runs take a minute'
 
 # Compilers wait for each other at the end of a program, so Rust and Go are compiled side by side.
 .PHONY: demo-rust demo-go
 demo-rust:
 	$(need-rust)
-	@cargo build $(ALL) $(if $(NEEDED),$(NEEDED:%=--bin %) --bin csi-test-driver --bin demo,--bins)
-	@$(MAKE) programs NEEDED='$(NEEDED)'
+	@$(MAKE) programs
 	@$(MAKE) driver
 demo-go:
 	@$(MAKE) cluster
