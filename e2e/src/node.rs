@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -294,12 +293,6 @@ impl<'a> Seat<'a> {
         }
         Ok(calls)
     }
-}
-
-/// A TCP address on the loop-back interface that was free a moment ago.
-pub fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    Ok(listener.local_addr()?.to_string())
 }
 
 /// GET over plain HTTP; status code and body.

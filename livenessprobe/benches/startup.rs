@@ -9,7 +9,7 @@
     reason = "a measurement that does not work has nothing better to do than to end"
 )]
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,9 +46,7 @@ impl Livenessprobe {
             .unwrap();
         let driver = FakeDriver::new("d.example.com");
         runtime.block_on(async { driver.start() });
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap().to_string();
-        drop(free);
+        let address = sidecar_testkit::free_address();
         let mut command = Command::new(program);
         command
             .arg(format!("--csi-address={}", driver.socket().display()))

@@ -10,12 +10,13 @@ use e2e::api::{Api, text};
 use e2e::chart::{self, Release};
 use e2e::cluster::Cluster;
 use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER};
-use e2e::node::{Seat, free_address, http_get};
+use e2e::node::{Seat, http_get};
 use e2e::object::{self, Binding};
 use e2e::process::Process;
 use e2e::suite::{self, Verdict};
 use e2e::{process, program, snapshots, wait};
 use serde_json::{Value, json};
+use sidecar_testkit::free_address;
 
 use super::rendered::{dashboard, items};
 
@@ -146,7 +147,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     ] {
         let controller = Controller::install(cluster, sidecar, &seat)?;
         controller.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
-        let address = free_address()?;
+        let address = free_address();
         let endpoint = format!("--http-endpoint={address}");
         let mut all = vec!["--leader-election", endpoint.as_str()];
         all.extend(flags);
@@ -159,7 +160,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
             address,
         ));
     }
-    let address = free_address()?;
+    let address = free_address();
     let mut probe = seat.command(program::livenessprobe()?);
     probe.arg(format!("--csi-address={}", seat.socket().display()));
     probe.arg(format!("--http-endpoint={address}"));
@@ -211,7 +212,7 @@ fn standby_of_several(attacher: &Controller<'_>) -> Result<Option<(Process, Stri
     if program::all_in_one().is_err() {
         return Ok(None);
     }
-    let address = free_address()?;
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let flags = ["--controllers=attacher", "--leader-election", &endpoint];
     let together = attacher.of(program::all_in_one);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;
-use e2e::node::{Seat, free_address, http_get};
+use e2e::node::{Seat, http_get};
 use e2e::process::Process;
 use e2e::suite::{Scenario, Verdict};
 use e2e::{program, wait};
 use rustix::process::Signal;
+use sidecar_testkit::free_address;
 
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
     name: "dead_driver_is_unhealthy_until_it_is_back",
@@ -30,7 +31,7 @@ fn start(seat: &Seat<'_>, address: &str) -> Result<Process> {
 
 fn dead_driver(cluster: &Cluster) -> Result<Verdict> {
     let seat = Seat::new(cluster, 0, "liveness.example.com")?;
-    let address = free_address()?;
+    let address = free_address();
     // Containers of a pod start in any order.
     let mut probe = start(&seat, &address)?;
     wait::stays(

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
-use e2e::node::{Seat, free_address, http_get};
+use e2e::node::{Seat, http_get};
 use e2e::suite::{Scenario, Verdict};
 use e2e::{program, wait};
 use rustix::process::Signal;
+use sidecar_testkit::free_address;
 
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
@@ -61,7 +62,7 @@ fn registers(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     let seat = Seat::new(cluster, 0, "plain.example.com")?;
     let _driver = seat.start_driver(&["--enable-topology=true", "--maxvolumespernode=7"])?;
-    let address = free_address()?;
+    let address = free_address();
     let mut registrar = seat.start_registrar(&[&format!("--http-endpoint={address}")])?;
 
     let entry = seat.until_registered(&api, &mut registrar)?;

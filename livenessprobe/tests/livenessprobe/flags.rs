@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::process::{self, free, is_foreign, port, run};
+use crate::process::{self, free_address, is_foreign, port, run};
 
 #[tokio::test]
 async fn l_1_o_68_the_version() {
@@ -56,7 +56,7 @@ async fn rows_about_flags_that_contradict_each_other() {
 #[tokio::test]
 async fn a_bad_metrics_path_ends_with_2() {
     let driver = process::driver();
-    let endpoint = format!("--http-endpoint={}", free());
+    let endpoint = format!("--http-endpoint={}", free_address());
     for path in ["/healthz", "metrics", "", "/a b"] {
         let flag = format!("--metrics-path={path}");
         let end = process::start(&driver, &[&endpoint, &flag]).ended().await;
@@ -83,7 +83,7 @@ async fn l_24_l_25_an_address_that_is_taken() {
     let health = format!("--health-port={taken}");
     let endpoint = format!("--http-endpoint=127.0.0.1:{taken}");
     let metrics = format!("--metrics-address=127.0.0.1:{taken}");
-    let free = format!("--health-port={}", port(&free()));
+    let free = format!("--health-port={}", port(&free_address()));
     for (row, flags, code, named) in [
         ("L-24", &[health.as_str()][..], 0, &health),
         ("L-24", &[&endpoint], 0, &endpoint),

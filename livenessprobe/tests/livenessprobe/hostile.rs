@@ -164,7 +164,7 @@ async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
         return;
     }
     let driver = process::driver();
-    let address = process::free();
+    let address = process::free_address();
     let mut command = Command::new(process::program());
     command.args(process::csi_address(&driver));
     command.arg(program::flag(&format!("--http-endpoint={address}")));

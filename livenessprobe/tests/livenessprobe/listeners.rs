@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use crate::process::{
-    self, NAME, Process, Serving, csi_address, free, get, is_foreign, listening, port, program,
-    until,
+    self, NAME, Process, Serving, csi_address, free_address, get, is_foreign, listening, port,
+    program, until,
 };
 
 /// Local addresses that the process listens on, as `/proc/net` writes them.
@@ -104,12 +104,11 @@ async fn l_4_l_6_one_endpoint_for_all() {
 /// An address of IPv6 stands in brackets, and nothing but it is listened on.
 #[tokio::test]
 async fn an_endpoint_of_ipv6_alone() {
-    let Ok(free) = std::net::TcpListener::bind("[::1]:0") else {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
         eprintln!("skipped: the machine has no IPv6");
         return;
-    };
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    }
+    let address = format!("[::1]:{}", port(&free_address()));
     let driver = process::driver();
     let mut process = process::start(&driver, &["--http-endpoint", &address]);
     listening(&mut process, &address).await;
@@ -122,7 +121,7 @@ async fn an_endpoint_of_ipv6_alone() {
 #[tokio::test]
 async fn l_8_metrics_apart() {
     let driver = process::driver();
-    let (health, metrics) = (free(), free());
+    let (health, metrics) = (free_address(), free_address());
     let flags = [
         &format!("--health-port={}", port(&health)),
         &format!("--metrics-address={metrics}"),
@@ -152,7 +151,7 @@ async fn l_8_metrics_apart() {
 #[tokio::test]
 async fn l_9_no_metrics_beside_the_health_port() {
     let driver = process::driver();
-    let health = free();
+    let health = free_address();
     let mut process = process::start(&driver, &["--health-port", port(&health)]);
     listening(&mut process, &health).await;
     for (path, status) in [

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use sidecar_testkit::FakeDriver;
+pub(crate) use sidecar_testkit::free_address;
 pub(crate) use sidecar_testkit::http::{Answer, get, request};
 pub(crate) use sidecar_testkit::process::{End, PATIENCE, Process, as_init, signal_to, until};
 
@@ -47,12 +48,6 @@ pub(crate) async fn run(flags: &[&str]) -> End {
     Process::start(command).ended().await
 }
 
-/// An address that was free a moment ago: upstream does not tell where it listens.
-pub(crate) fn free() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 pub(crate) fn port(address: &str) -> &str {
     address.rsplit_once(':').unwrap().1
 }
@@ -74,7 +69,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) async fn beside(driver: &FakeDriver, flags: &[&str]) -> Self {
-        let address = free();
+        let address = free_address();
         let endpoint = format!("--http-endpoint={address}");
         let mut process = start(driver, &[&[endpoint.as_str()], flags].concat());
         listening(&mut process, &address).await;

@@ -34,7 +34,7 @@ async fn l_26_sigterm_as_process_1() {
         if connected {
             driver.start();
         }
-        let address = process::free();
+        let address = process::free_address();
         let mut flags = csi_address(&driver);
         flags.push(program::flag(&format!("--http-endpoint={address}")));
         let Some((mut process, id)) = as_init(&process::program(), &flags).await else {

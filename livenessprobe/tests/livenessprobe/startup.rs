@@ -6,12 +6,12 @@ use csi_proto::csi::GetPluginInfoResponse;
 use sidecar_testkit::{CallFault, FakeDriver};
 use tonic::Code;
 
-use crate::process::{self, NAME, Serving, free, listening, start, until};
+use crate::process::{self, NAME, Serving, free_address, listening, start, until};
 
 #[tokio::test]
 async fn l_10_a_driver_that_comes_late() {
     let driver = FakeDriver::new(NAME);
-    let address = free();
+    let address = free_address();
     let mut process = start(&driver, &[&format!("--http-endpoint={address}")]);
     while process.elapsed() < Duration::from_secs(15) {
         process.must_run();
@@ -53,7 +53,7 @@ async fn l_11_a_driver_without_a_name() {
 async fn l_12_a_driver_that_never_tells_its_name() {
     let driver = process::driver();
     driver.fault(CallFault::on("GetPluginInfo").hang());
-    let address = free();
+    let address = free_address();
     let mut process = start(&driver, &[&format!("--http-endpoint={address}")]);
     until("the question", async || !driver.calls().is_empty()).await;
     while process.elapsed() < Duration::from_secs(12) {

@@ -48,10 +48,10 @@ async fn r_38_healthy() {
 #[tokio::test]
 async fn health_port_listens_everywhere() {
     let seat = Seat::new();
-    // This flag cannot leave the choice to the system: a port that was free a moment ago.
-    let free = std::net::TcpListener::bind("[::]:0").or(std::net::TcpListener::bind("0.0.0.0:0"));
-    let port = free.unwrap().local_addr().unwrap().port().to_string();
-    let (_driver, process) = seat.running(&["--health-port", &port]).await;
+    // This flag cannot leave the choice to the system.
+    let free = sidecar_testkit::free_address();
+    let (_, port) = free.rsplit_once(':').unwrap();
+    let (_driver, process) = seat.running(&["--health-port", port]).await;
     address(&process).await;
     for host in ["127.0.0.1", "127.0.0.2", "[::1]"] {
         let address = format!("{host}:{port}");
@@ -266,9 +266,7 @@ async fn fs_11_health_is_answered_under_attack() {
 async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     let seat = Seat::new();
     let _driver = Driver::start(&seat.csi());
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = sidecar_testkit::free_address();
     let command = seat.command(&[&format!("--http-endpoint={address}")]);
     let (mut process, stderr) = Process::start_unread(command);
     process.listening(&seat.socket()).await;

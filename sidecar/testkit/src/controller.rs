@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+pub use crate::address::free_address;
 pub use running::{Ended, Running};
 pub use stage::Stage;
 
@@ -137,26 +138,6 @@ impl Program {
     pub fn has_driver(&self) -> bool {
         !self.driver.is_empty()
     }
-}
-
-/// An address to listen on. Below the ports that the system hands out by itself, of which one that
-/// was free a moment ago may be the local end of somebody's connection by now.
-///
-/// # Panics
-/// There is none.
-#[must_use]
-pub fn free_address() -> String {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id() * 131;
-    for _ in 0..20_000 {
-        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::SeqCst)) % 20_000;
-        let address = format!("127.0.0.1:{port}");
-        if std::net::TcpListener::bind(&address).is_ok() {
-            return address;
-        }
-    }
-    panic!("every port is taken")
 }
 
 /// Status and body of a GET, as soon as somebody listens.

@@ -9,6 +9,7 @@
 //!
 //! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
+//! * [`free_address`]: where a program can listen that has to be told.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`controller`][]: a controller beside both, and what all controllers have to do.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
@@ -26,6 +27,7 @@
     reason = "a test tool fails loudly, reads JSON by field, and makes its own ids"
 )]
 
+pub mod address;
 pub mod api;
 pub mod build;
 pub mod controller;
@@ -37,6 +39,7 @@ pub mod process;
 pub mod rows;
 pub mod sim;
 
+pub use address::free_address;
 pub use api::FakeApi;
 pub use api::fault::{Fault, Gate};
 pub use driver::FakeDriver;

@@ -17,7 +17,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use sidecar_testkit::http::get;
 use sidecar_testkit::process::{Process, stay_away, until, within};
-use sidecar_testkit::{CallFault, FakeDriver};
+use sidecar_testkit::{CallFault, FakeDriver, free_address};
 
 const NAME: &str = "d.example.com";
 const ENDPOINT: &str = "/p/csi.sock";
@@ -147,11 +147,7 @@ async fn a_57_a_registrar_alone_answers_for_its_socket() {
 
 #[tokio::test]
 async fn a_58_old_probes_have_their_own_listeners() {
-    let free = || {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
-    let (probe, registrar) = (free(), free());
+    let (probe, registrar) = (free_address(), free_address());
     let node = Node::both(&[
         format!("--livenessprobe-http-endpoint={probe}"),
         format!("--node-driver-registrar-http-endpoint={registrar}"),

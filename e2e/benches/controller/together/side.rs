@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::link::Link;
-use e2e::node::free_address;
 use e2e::process::Process;
 use e2e::program;
 use serde_json::json;
+use sidecar_testkit::free_address;
 
 use crate::contender::Contender;
 use crate::load::Load;
@@ -82,7 +82,7 @@ pub(super) struct Side {
 impl Side {
     /// Starts them, each with a connection of its own to the API server.
     pub(super) fn start(world: &World, driver: &Driver, all: &[Contender]) -> Result<Self> {
-        let health = free_address()?;
+        let health = free_address();
         let mut side = Self {
             programs: Vec::new(),
             links: Vec::new(),

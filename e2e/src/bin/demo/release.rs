@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
-use e2e::node::free_address;
 use e2e::{chart, process, program, wait};
 use serde_json::{Value, json};
+use sidecar_testkit::free_address;
 
 use crate::container::items;
 use crate::{DRIVER, SOON};
@@ -98,7 +98,7 @@ impl Release {
             "image": { "registry": "registry.example.com/storage" },
             "replicas": 1,
             "hostNetwork": true,
-            "port": port(&free_address()?),
+            "port": port(&free_address()),
         });
         Self::new(
             cluster,
@@ -118,11 +118,11 @@ impl Release {
         let home = cluster.dir().join("run");
         // The controllers' pod has the machine's network, and no port may be taken.
         let ports = [
-            free_address()?,
-            free_address()?,
-            free_address()?,
-            free_address()?,
-            free_address()?,
+            free_address(),
+            free_address(),
+            free_address(),
+            free_address(),
+            free_address(),
         ];
         let [attacher, provisioner, resizer, snapshotter, health] = ports;
         let values = json!({

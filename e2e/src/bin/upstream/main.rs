@@ -13,9 +13,10 @@ use e2e::cluster::{Cluster, Options};
 use e2e::controller::{
     ATTACHER, Controller, PROVISIONER, RESIZER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar,
 };
-use e2e::node::{Seat, free_address, http_get};
+use e2e::node::{Seat, http_get};
 use e2e::suite::{reasons, say};
 use e2e::{snapshots, wait};
+use sidecar_testkit::free_address;
 
 /// Controllers, and the variables that name them.
 const CONTROLLERS: [(Sidecar, &str); 5] = [
@@ -80,7 +81,7 @@ fn help(sidecar: Sidecar) -> Result<String> {
 /// Help and type of each metric, and the names of its labels.
 fn metrics(cluster: &Cluster, sidecar: Sidecar, seat: &Seat<'_>) -> Result<String> {
     let controller = Controller::install(cluster, sidecar, seat)?;
-    let address = free_address()?;
+    let address = free_address();
     let flag = format!("--http-endpoint={address}");
     let mut process = controller.start("0", Route::Direct, &[&flag])?;
     let limit = Duration::from_secs(30);
