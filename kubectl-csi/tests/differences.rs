@@ -385,7 +385,7 @@ const CASES: &[Case<'_>] = &[
         &[STATIC],
         &[],
         &[
-            "? lostSnapshot s-9 | a person wrote its handle, and the driver may list it under another one",
+            "? lostSnapshot s-9 | a person wrote its handle, and the driver may have it under another one",
         ],
         1,
     ),

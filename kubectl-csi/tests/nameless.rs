@@ -177,6 +177,15 @@ const CASES: &[Case<'_>] = &[
         1,
     ),
     (
+        "W-50 the same with a share before it and something behind it",
+        &[],
+        &[
+            "+ volume nas#share#csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9#old 1",
+        ],
+        &["? unknownVolume nas#share#csi-e6184ce1 | kubelet names a pod's own volume so"],
+        1,
+    ),
+    (
         "W-50 contents in a version that is not looked at",
         &["!volumesnapshotcontents"],
         &[STRAY, "- snapshot s-1", "- snapshot kept-s"],

@@ -13,7 +13,7 @@ mod objects;
 mod world;
 
 use kubectl_csi::model::Kind;
-use kubectl_csi::plan::{Stock, Storage, Stored};
+use kubectl_csi::plan::{Difference, Stock, Storage, Stored};
 use objects::{
     ATTACHED, BY_NAME, CALLS, EPHEMERAL, EPHEMERAL_HANDLE, GROUP, GROUP_OF_STRAY, HEADLESS, IN_USE,
     INLINE, INSTALLED, LOST, MEMBERS, NAMED, NFS, NOBODY, OF_STRAY, ORPHAN, OTHER_CALLS, OTHERS,
@@ -118,7 +118,7 @@ const CASES: &[Case<'_>] = &[
         &["- volume kept-1", "x volume kept-1", STRAY],
         &[
             "? unknownVolume vol-9: the driver does not list what volume pvc-k names: this may be it",
-            "? lostVolume kept-1: a person wrote its handle, and the driver may list it under another one",
+            "? lostVolume kept-1: a person wrote its handle, and the driver may have it under another one",
         ],
         1,
     ),
@@ -538,6 +538,31 @@ fn w_25_w_50_without_a_permission_nothing_is_called_unknown() {
     );
 }
 
+#[test]
+fn w_50_a_lost_volume_may_be_in_use_where_that_cannot_be_seen() {
+    for (kind, is_undecided) in [
+        (Kind::Pod, true),
+        (Kind::Claim, true),
+        (Kind::Node, true),
+        (Kind::Attachment, true),
+        (Kind::Lease, false),
+        (Kind::Class, false),
+        (Kind::Content, false),
+    ] {
+        let mut world = World::two();
+        world.edit(r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pvc-5","annotations":{"pv.kubernetes.io/provisioned-by":"csi.example.com"}},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-5"}},"status":{"phase":"Bound"}}"#);
+        world.forbidden.insert(kind);
+        let audit = world.audit(&stored(&["x volume vol-5"]), "");
+        let lost = |all: &[Difference]| all.iter().any(|one| one.handle == "vol-5");
+        assert_eq!(lost(&audit.undecided), is_undecided, "{kind:?}: {audit:?}");
+        assert_eq!(
+            lost(&audit.differences),
+            !is_undecided,
+            "{kind:?}: {audit:?}"
+        );
+    }
+}
+
 /// More of the same is a number.
 #[test]
 fn w_51_many_claims_are_named_in_part() {
@@ -558,11 +583,11 @@ fn listing(driver: &str, handles: &[&str]) -> Storage {
         .map(|handle| ((*handle).into(), Stored::default()));
     Storage {
         driver: driver.to_owned(),
-        volumes: Stock::Listed(all.collect()),
-        snapshots: Stock::Unknown("none".to_owned()),
-        unnamed: (0, 0),
-        missing: (Some([].into()), None),
-        unasked: (0, 0),
+        volumes: Stock {
+            missing: Some([].into()),
+            ..Stock::new(Ok(all.collect()))
+        },
+        snapshots: Stock::new(Err("none".to_owned())),
         sources: [].into(),
     }
 }

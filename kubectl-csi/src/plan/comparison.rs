@@ -1,16 +1,15 @@
 //! What a driver says that it has, beside what a cluster names.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit::{Audit, Compare};
 use super::difference::{Difference, What};
-use super::named::{Cluster, Named, at};
+use super::named::{Cluster, at};
 use super::published::attached;
-use super::side::{Side, Staying, Why, lacking};
-use super::stock::{Handles, Stock, Stored};
+use super::side::{Side, Staying, Why};
+use super::stock::{Stock, Stored};
 use super::way::{Step, Way};
-use crate::model::{Content, Kind, Selector, Volume};
+use crate::model::{Attachment, Claim, Content, Kind, Node, Pod, Selector, Volume};
 
 /// What it means if nothing fits.
 const FOREIGN: &str =
@@ -31,38 +30,32 @@ pub(super) fn volumes(
             Some((&*csi.volume_handle, volume))
         })
         .collect();
-    let staying = staying(&storage.volumes, &own, cluster);
-    let stored = match &storage.volumes {
-        Stock::Listed(stored) => stored,
-        Stock::Without(missing) => {
-            let lost = (What::LostVolume, "PersistentVolumes");
-            missed(lost, &staying, missing, &cluster.volumes, audit);
-            audit.unseen.insert((
-                "volumes that this cluster does not know".to_owned(),
-                "the driver does not list its volumes (no LIST_VOLUMES)".to_owned(),
-            ));
-            return Ok(());
-        }
-        Stock::Unknown(why) => {
-            audit.refused = Some(why.clone());
-            return Ok(());
-        }
-    };
-    audit.volumes = Some(stored.len());
-    unasked(storage.unasked.0, "PersistentVolumes", audit);
+    let staying = staying(&storage.volumes, &own, cluster, unseen_use(way)?.as_ref());
+    if let (Err(why), false) = (&storage.volumes.listed, storage.volumes.is_known()) {
+        audit.refused = Some(why.clone());
+        return Ok(());
+    }
     let side = Side {
         unknown: What::UnknownVolume,
         lost: What::LostVolume,
         objects: "PersistentVolumes",
-        stored,
-        unnamed: storage.unnamed.0,
-        missing: storage.missing.0.as_ref(),
+        stock: &storage.volumes,
         named: &cluster.volumes,
         cluster,
     };
+    let Ok(stored) = &storage.volumes.listed else {
+        side.compare(what, &staying, Why::new(), audit);
+        audit.unseen.insert((
+            "volumes that this cluster does not know".to_owned(),
+            "the driver does not list its volumes (no LIST_VOLUMES)".to_owned(),
+        ));
+        return Ok(());
+    };
+    audit.volumes = Some(stored.len());
+    unasked(&storage.volumes, "PersistentVolumes", audit);
     let doubts = unserved(way, &storage.snapshots)?;
     let known = side.compare(what, &staying, doubts, audit);
-    let all = (stored.len() + storage.unnamed.0, staying.len());
+    let all = (stored.len() + storage.volumes.unnamed, staying.len());
     audit.refused = match all {
         (0, 0) => None,
         (0, all) => Some(format!(
@@ -87,23 +80,39 @@ pub(super) fn volumes(
     attached(way, cluster, &own, stored, audit)
 }
 
+/// Why a volume may be in use and nobody see it.
+fn unseen_use(way: &mut Way<'_>) -> Step<Option<Arc<str>>> {
+    let are_whole = [
+        way.all::<Pod>()?.whole,
+        way.all::<Claim>()?.whole,
+        way.all::<Node>()?.whole,
+        way.all::<Attachment>()?.whole,
+    ];
+    let all_seen = are_whole.iter().all(|is_whole| *is_whole);
+    Ok((!all_seen).then(|| {
+        "not all pods, claims, nodes and attachments could be listed: it may be in use".into()
+    }))
+}
+
 /// What has to be in the storage.
-fn staying<'a>(stock: &Stock, own: &[(&'a str, &Volume)], cluster: &Cluster) -> Vec<Staying<'a>> {
-    let is_there = |handle: &str| match stock {
-        Stock::Listed(stored) => stored.contains_key(handle),
-        Stock::Without(missing) => !missing.contains(handle),
-        Stock::Unknown(_) => false,
-    };
-    let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| is_there(handle)) }
+fn staying<'a>(
+    stock: &Stock,
+    own: &[(&'a str, &Volume)],
+    cluster: &Cluster,
+    unseen_use: Option<&Arc<str>>,
+) -> Vec<Staying<'a>> {
+    let reached: Vec<&Selector> = { own.iter().filter(|(handle, _)| stock.has(handle)) }
         .filter_map(|(_, volume)| volume.reached_from())
         .collect();
     let staying = own.iter().filter(|(_, volume)| stays(volume));
     let staying = staying.map(|(handle, volume)| Staying {
         handle,
         object: at(*volume),
-        why: match is_there(handle) {
+        why: match stock.has(handle) {
             true => Why::new(),
-            false => may_be_used(handle, volume, &reached, cluster),
+            false => { may_be_used(handle, volume, &reached, cluster).into_iter() }
+                .chain(unseen_use.cloned())
+                .collect(),
         },
     });
     staying.collect()
@@ -122,7 +131,8 @@ fn may_be_used(handle: &str, volume: &Volume, reached: &[&Selector], cluster: &C
 }
 
 /// What was not asked for is not known to be gone.
-fn unasked(count: usize, objects: &str, audit: &mut Audit) {
+fn unasked(stock: &Stock, objects: &str, audit: &mut Audit) {
+    let count = stock.unasked;
     if count > 0 {
         let why = format!(
             "the driver failed when it was asked for each, and was not asked for {count} more: none of these is confirmed"
@@ -130,36 +140,6 @@ fn unasked(count: usize, objects: &str, audit: &mut Audit) {
         audit
             .unseen
             .insert((format!("{objects} that the driver does not list"), why));
-    }
-}
-
-/// What a driver lacks that was asked for each.
-fn missed(
-    (lost, objects): (What, &str),
-    staying: &[Staying<'_>],
-    missing: &Handles,
-    named: &Named,
-    audit: &mut Audit,
-) {
-    let gone = staying.iter().filter(|one| missing.contains(one.handle));
-    let gone: Vec<_> = gone.collect();
-    let lacking = lacking(staying.len(), staying.len() - gone.len(), 0, objects);
-    for Staying {
-        handle,
-        object,
-        why,
-    } in gone
-    {
-        let mut why: Why = lacking.union(why).cloned().collect();
-        if named.by_hand.contains(*handle) {
-            why.insert(
-                "a person wrote its handle, and the driver may have it under another one".into(),
-            );
-        }
-        audit.note(Difference {
-            why,
-            ..Difference::new(lost, handle).of(object.clone())
-        });
     }
 }
 
@@ -195,28 +175,22 @@ fn is_being_made(content: &Content) -> Option<Arc<str>> {
 /// A driver may list a part of the storage: it sees the part that a snapshot is in where it lists its volume.
 fn may_be_elsewhere(content: &Content, volumes: &Stock) -> Option<Arc<str>> {
     let source = &*content.spec.source.volume_handle;
-    let why = match volumes {
-        Stock::Listed(stored) if stored.contains_key(source) => return None,
-        Stock::Listed(_) => {
+    let why = match &volumes.listed {
+        Ok(stored) if stored.contains_key(source) => return None,
+        Ok(_) => {
             "the driver does not list the volume that it is taken of, and may see another part of the storage"
         }
-        Stock::Without(_) | Stock::Unknown(_) => {
-            "the driver does not list its volumes, and may see another part of the storage"
-        }
+        Err(_) => "the driver does not list its volumes, and may see another part of the storage",
     };
     Some(why.into())
 }
 
 /// Contents, which name snapshots and the volumes that these are taken of, may be there in another version only.
 fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
-    let none = BTreeMap::new();
-    let stored = match snapshots {
-        Stock::Listed(stored) => stored,
-        Stock::Without(_) | Stock::Unknown(_) => &none,
-    };
+    let mut stored = snapshots.listed.iter().flatten().peekable();
     // Many clusters have no snapshots, most have no groups of them, and no such kinds.
-    let are_there = !stored.is_empty() || way.is_served(Kind::Snapshot, "")?;
-    let has_groups = stored.values().any(|one| one.group.is_some());
+    let are_there = stored.peek().is_some() || way.is_served(Kind::Snapshot, "")?;
+    let has_groups = stored.any(|(_, one)| one.group.is_some());
     let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
     let mut why = Why::new();
     for (kind, is_expected) in [(Kind::Content, are_there), (Kind::GroupContent, has_groups)] {
@@ -254,37 +228,33 @@ pub(super) fn snapshots(
             .collect(),
     });
     let staying: Vec<Staying<'_>> = staying.collect();
-    match &storage.snapshots {
-        Stock::Listed(stored) => {
-            audit.snapshots = Some(stored.len());
-            unasked(storage.unasked.1, CONTENTS, audit);
-            let mut doubts = unserved(way, &storage.snapshots)?;
-            let named = &cluster.snapshots;
-            if !stored.keys().any(|handle| named.by.contains_key(&**handle)) {
-                doubts.insert(
-                    "this cluster knows none of the snapshots that the driver lists".into(),
-                );
-            }
-            let side = Side {
-                unknown: What::UnknownSnapshot,
-                lost: What::LostSnapshot,
-                objects: CONTENTS,
-                stored,
-                unnamed: storage.unnamed.1,
-                missing: storage.missing.1.as_ref(),
-                named,
-                cluster,
-            };
-            side.compare(what, &staying, doubts, audit);
-        }
-        Stock::Without(missing) => {
-            let lost = (What::LostSnapshot, CONTENTS);
-            missed(lost, &staying, missing, &cluster.snapshots, audit);
-        }
-        Stock::Unknown(why) if !own.is_empty() => {
+    let stock = &storage.snapshots;
+    if let Err(why) = &stock.listed
+        && !stock.is_known()
+    {
+        if !own.is_empty() {
             audit.unseen.insert(("snapshots".to_owned(), why.clone()));
         }
-        Stock::Unknown(_) => {}
+        return Ok(());
     }
+    let mut doubts = Why::new();
+    let named = &cluster.snapshots;
+    if let Ok(stored) = &stock.listed {
+        audit.snapshots = Some(stored.len());
+        unasked(stock, CONTENTS, audit);
+        doubts = unserved(way, stock)?;
+        if !stored.keys().any(|handle| named.by.contains_key(&**handle)) {
+            doubts.insert("this cluster knows none of the snapshots that the driver lists".into());
+        }
+    }
+    let side = Side {
+        unknown: What::UnknownSnapshot,
+        lost: What::LostSnapshot,
+        objects: CONTENTS,
+        stock,
+        named,
+        cluster,
+    };
+    side.compare(what, &staying, doubts, audit);
     Ok(())
 }

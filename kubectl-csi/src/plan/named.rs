@@ -9,7 +9,7 @@ use migration::TRANSLATOR;
 
 use super::journal;
 use super::seen::{Answer, Record};
-use super::stock::{Stock, Storage};
+use super::stock::Storage;
 use super::taken::snapshots;
 use super::used::used;
 use super::way::{Step, Way, Which, many};
@@ -170,11 +170,8 @@ pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>
         (&storage.volumes, &cluster.volumes),
         (&storage.snapshots, &cluster.snapshots),
     ] {
-        let Stock::Listed(stored) = stock else {
-            continue;
-        };
         let others = named.others.iter();
-        let others = others.filter(|(handle, _)| stored.contains_key(&**handle));
+        let others = others.filter(|(handle, _)| stock.listed.is_ok() && stock.has(handle));
         whose.also.extend(others.map(|(_, other)| other.clone()));
     }
     Ok(Some(match whose.also.is_empty() {

@@ -1,6 +1,6 @@
 //! A list of a driver beside what a cluster names: volumes, or snapshots.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use migration::TRANSLATOR;
@@ -9,7 +9,7 @@ use super::audit::{Audit, Compare};
 use super::difference::{Difference, Note, What, Worth};
 use super::named::{Cluster, Named, Nameless};
 use super::spelling::{Alike, alike};
-use super::stock::{Handles, Stock, Storage, Stored};
+use super::stock::{Stock, Storage, Stored};
 use super::used::is_ephemeral;
 use crate::model::Ref;
 
@@ -21,16 +21,14 @@ pub(super) type Why = BTreeSet<Arc<str>>;
 
 /// Another cluster works with the storage, if a volume is attached to a node that is none of this cluster's.
 fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
-    let Stock::Listed(volumes) = &storage.volumes else {
-        return None;
-    };
+    let volumes = storage.volumes.listed.as_ref().ok()?;
     let mut nodes = volumes.values().flat_map(|one| &one.attached);
     let node = nodes.find(|node| !cluster.nodes.contains(&***node))?;
     Some(format!("another cluster uses the same storage: it has a volume attached to {node}, which is no node of this one").into())
 }
 
 /// Why what a list lacks may be there: the list is not whole, or not of this cluster's storage.
-pub(super) fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
+fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
     let mut why = Why::new();
     if unnamed > 0 {
         why.insert(format!("{unnamed} entries of the driver's list have no id").into());
@@ -57,11 +55,8 @@ pub(super) struct Side<'a> {
     pub(super) lost: What,
     /// What objects of the cluster are called.
     pub(super) objects: &'static str,
-    pub(super) stored: &'a BTreeMap<Box<str>, Stored>,
-    /// Entries of the list that have no id.
-    pub(super) unnamed: usize,
-    /// What the driver says that it does not have, if it can be asked.
-    pub(super) missing: Option<&'a Handles>,
+    /// What the driver has of them.
+    pub(super) stock: &'a Stock,
     pub(super) named: &'a Named,
     pub(super) cluster: &'a Cluster,
 }
@@ -76,16 +71,15 @@ impl Side<'_> {
         audit: &mut Audit,
     ) -> usize {
         let storage = compare.storage;
-        let is_listed = |handle: &str| self.stored.contains_key(handle);
-        let gone = staying.iter().filter(|one| !is_listed(one.handle));
+        let gone = { staying.iter() }.filter(|one| !self.stock.has(one.handle));
         let gone: Vec<_> = gone.collect();
         let (all, found) = (staying.len(), staying.len() - gone.len());
-        let lacking = lacking(all, found, self.unnamed, self.objects);
+        let lacking = lacking(all, found, self.stock.unnamed, self.objects);
         doubts.extend(lacking.iter().cloned());
         doubts.extend(is_shared(storage, self.cluster));
         doubts.extend(self.doubts(compare.first, audit));
         let strange = self.strange(audit);
-        let mut known = self.stored.len() - strange.len();
+        let mut known = self.listed().count() - strange.len();
         known += self.unknown(compare, &strange, &doubts, audit);
         let handles: Vec<&str> = gone.iter().map(|one| one.handle).collect();
         let spelled = alike(&handles, &strange, &[]);
@@ -108,11 +102,15 @@ impl Side<'_> {
         known
     }
 
+    fn listed(&self) -> impl Iterator<Item = (&Box<str>, &Stored)> {
+        self.stock.listed.iter().flatten()
+    }
+
     /// Why what is not listed may be in the storage, which may have it under another handle.
     fn may_be_there(&self, handle: &str, has_strange: bool) -> Option<Arc<str>> {
-        let why = match self.missing {
+        let why = match &self.stock.missing {
             _ if self.named.by_hand.contains(handle) => {
-                "a person wrote its handle, and the driver may list it under another one"
+                "a person wrote its handle, and the driver may have it under another one"
             }
             Some(missing) if missing.contains(handle) => return None,
             Some(_) => {
@@ -137,19 +135,19 @@ impl Side<'_> {
         let none = BTreeSet::new();
         let before = first.map_or(&none, |first| &first.seen);
         let counts = |one: &Nameless| one.may_be_older(before);
-        let nameless = { named.nameless.iter() }
-            .filter(|(key, one)| counts(one) && !self.stored.contains_key(&***key));
+        let nameless =
+            { named.nameless.iter() }.filter(|(key, one)| counts(one) && !self.stock.has(key));
         let nameless = nameless.map(|(_, one)| one.why.clone());
         let driver = &*audit.driver;
         let translated = |handle: &str| {
             let own = self.cluster.in_tree.iter().any(|(one, _)| one == handle);
-            let mut listed = self.stored.keys();
-            own && listed.any(|one| TRANSLATOR.may_be_one(driver, handle, one))
+            let mut listed = self.listed();
+            own && listed.any(|(one, _)| TRANSLATOR.may_be_one(driver, handle, one))
         };
         let unlisted = { named.by.iter() }.filter(|(handle, (_, other))| {
             let is_own = { other.as_ref() }.is_none_or(|other| self.cluster.twins.contains(other));
             let is_own = is_own && !named.nameless.contains_key(*handle);
-            let is_own = is_own && !self.stored.contains_key(&***handle);
+            let is_own = is_own && !self.stock.has(handle);
             is_own && self.may_be_there(handle, true).is_some() && !translated(handle)
         });
         let unlisted = unlisted.filter(|_| first.is_some());
@@ -166,10 +164,10 @@ impl Side<'_> {
 
     /// The handles that nothing names.
     fn strange(&self, audit: &mut Audit) -> Vec<&str> {
-        let mut strange: Vec<&str> = Vec::new();
-        for handle in self.stored.keys() {
+        let mut strange = Vec::new();
+        for (handle, _) in self.listed() {
             match self.named.by.get(&**handle) {
-                None => strange.push(handle),
+                None => strange.push(&**handle),
                 Some((object, other)) => audit.notes.extend(other.clone().map(|other| Note {
                     worth: Worth::OtherDriver,
                     object: object.clone(),
@@ -191,8 +189,9 @@ impl Side<'_> {
         let driver = &*compare.storage.driver;
         let alike = likeness(self.cluster, strange);
         let mut known = 0;
+        let listed = self.stock.listed.as_ref().ok();
         for handle in strange {
-            let Some(one) = self.stored.get(*handle) else {
+            let Some(one) = listed.and_then(|listed| listed.get(*handle)) else {
                 continue;
             };
             let mut why = doubts.clone();

@@ -21,21 +21,44 @@ pub struct Stored {
 /// Handles.
 pub type Handles = BTreeSet<Box<str>>;
 
-/// What is known of a driver's volumes, or of its snapshots.
+/// A driver's volumes, or its snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stock {
-    /// All there are.
-    Listed(BTreeMap<Box<str>, Stored>),
-    /// The driver lists none; it was asked for those that the cluster knows, and does not have these.
-    Without(Handles),
-    /// Neither; why.
-    Unknown(String),
+pub struct Stock {
+    /// All that the driver lists, by handle; or why it lists none.
+    pub listed: Result<BTreeMap<Box<str>, Stored>, String>,
+    /// Entries of the list that have no id.
+    pub unnamed: usize,
+    /// Those of the cluster that the driver does not list and answers NOT_FOUND for; none if it cannot be asked for each.
+    pub missing: Option<Handles>,
+    /// How many the driver was not asked for, since it failed too often before.
+    pub unasked: usize,
 }
 
 impl Stock {
+    /// What the driver lists, or why it lists none.
+    #[must_use]
+    pub const fn new(listed: Result<BTreeMap<Box<str>, Stored>, String>) -> Self {
+        Self {
+            listed,
+            unnamed: 0,
+            missing: None,
+            unasked: 0,
+        }
+    }
+
     /// Whether the driver says anything.
-    pub fn is_known(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.listed.is_ok() || self.missing.is_some()
+    }
+
+    /// Whether the driver says that it has this one.
+    #[must_use]
+    pub fn has(&self, handle: &str) -> bool {
+        match &self.listed {
+            Ok(all) => all.contains_key(handle),
+            Err(_) => { self.missing.as_ref() }.is_some_and(|missing| !missing.contains(handle)),
+        }
     }
 }
 
@@ -46,12 +69,6 @@ pub struct Storage {
     pub driver: String,
     pub volumes: Stock,
     pub snapshots: Stock,
-    /// Entries of its lists of volumes and of snapshots that have no id.
-    pub unnamed: (usize, usize),
-    /// Volumes and snapshots of the cluster that it does not list, and answers NOT_FOUND for when it is asked for them; none if it cannot be asked.
-    pub missing: (Option<Handles>, Option<Handles>),
-    /// How many volumes and snapshots it was not asked for, since it failed too often before.
-    pub unasked: (usize, usize),
     /// Volumes and snapshots that one in its lists is made of, with that one.
     pub sources: BTreeMap<Box<str>, Box<str>>,
 }

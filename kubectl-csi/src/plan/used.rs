@@ -13,11 +13,11 @@ fn ephemeral(pod: &str, volume: &str) -> String {
     format!("csi-{digits}")
 }
 
-/// Whether a handle looks like those.
+/// Whether a handle has one of those in it.
 pub(super) fn is_ephemeral(handle: &str) -> bool {
-    let name = handle.rsplit('/').next().unwrap_or_default();
-    let digits = name.strip_prefix("csi-").unwrap_or_default();
-    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    // Drivers put it behind a pool, a server or a share, and something else behind it.
+    let digits = |rest: &str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    { handle.split("csi-").skip(1) }.any(|rest| digits(rest) == 64)
 }
 
 pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {

@@ -18,7 +18,7 @@ use sidecar::rpc_code;
 use tonic::{Code, Status};
 
 use super::pages::{Page, listed};
-use crate::plan::{Handles, Stock, Storage, Stored};
+use crate::plan::{Stock, Storage, Stored};
 
 use csi_proto::csi::controller_service_capability::rpc::Type as Rpc;
 
@@ -110,39 +110,31 @@ impl Driver {
             });
         }
         let can = self.capabilities().await?;
-        let mut unnamed = (0, 0);
         let sources = RefCell::new(BTreeMap::new());
         let volumes = match can.has(Rpc::ListVolumes) {
             true => {
                 let nodes = can.has(Rpc::ListVolumesPublishedNodes);
                 let page = async |token| self.volumes(token, nodes, &sources).await;
-                let (all, more) = listed("ListVolumes", page).await?;
-                unnamed.0 = more;
-                Stock::Listed(all)
+                listed("ListVolumes", page).await?
             }
-            false => Stock::Unknown(
+            false => Stock::new(Err(
                 "the driver does not list its volumes: it has neither LIST_VOLUMES nor GET_VOLUME among the capabilities of its controller".to_owned(),
-            ),
+            )),
         };
         let snapshots = match can.has(Rpc::ListSnapshots) {
             true => {
                 let page = async |token| self.snapshots(token, &sources).await;
-                let (all, more) = listed("ListSnapshots", page).await?;
-                unnamed.1 = more;
-                Stock::Listed(all)
+                listed("ListSnapshots", page).await?
             }
-            false => Stock::Unknown(
+            false => Stock::new(Err(
                 "the driver does not list them: it has neither LIST_SNAPSHOTS nor GET_SNAPSHOT"
                     .to_owned(),
-            ),
+            )),
         };
         Ok(Storage {
             driver,
             volumes,
             snapshots,
-            unnamed,
-            missing: (None, None),
-            unasked: (0, 0),
             sources: sources.into_inner(),
         })
     }
@@ -160,15 +152,13 @@ impl Driver {
         let can = self.capabilities().await?;
         if can.has(Rpc::GetVolume) {
             let is_missing = async |handle: &str| self.lacks_volume(handle).await;
-            let found = looked_up(&mut storage.volumes, volumes, is_missing).await?;
-            (storage.missing.0, storage.unasked.0) = found;
+            looked_up(&mut storage.volumes, volumes, is_missing).await?;
         }
         // A driver that lists snapshots finds one by its handle, too.
         let by_get = can.has(Rpc::GetSnapshot);
         if by_get || can.has(Rpc::ListSnapshots) {
             let is_missing = async |handle: &str| self.lacks_snapshot(handle, by_get).await;
-            let found = looked_up(&mut storage.snapshots, snapshots, is_missing).await?;
-            (storage.missing.1, storage.unasked.1) = found;
+            looked_up(&mut storage.snapshots, snapshots, is_missing).await?;
         }
         Ok(())
     }
@@ -275,41 +265,34 @@ impl Driver {
     }
 }
 
-/// Asks for each handle that is not in the list, if there is one. Those that the driver does not have are what is known of a driver without a list; of one
-/// that has a list, any other answer means that the list is not whole; after some failures in turn it is asked no more, and how many are left is said.
+/// Asks for each handle that is not in the list, if there is one. Of a driver that has a list, any answer but NOT_FOUND means that the list is not whole;
+/// after some failures in turn it is asked no more, and how many are left is counted.
 async fn looked_up(
     stock: &mut Stock,
     handles: &BTreeSet<String>,
     is_missing: impl AsyncFn(&str) -> Result<bool, DriverError>,
-) -> Result<(Option<Handles>, usize), DriverError> {
+) -> Result<(), DriverError> {
     let mut missing = BTreeSet::new();
     let (mut failures, mut unasked) = (0, 0);
-    for handle in handles {
-        let lacks = match &*stock {
-            Stock::Listed(all) if all.contains_key(&**handle) => false,
-            Stock::Listed(_) if failures >= FAILURES => {
-                unasked += 1;
-                false
+    for handle in handles.iter().filter(|handle| !stock.has(handle)) {
+        if failures >= FAILURES {
+            unasked += 1;
+            continue;
+        }
+        let lacks = match is_missing(handle).await {
+            Err(_) if stock.listed.is_ok() => {
+                failures += 1;
+                continue;
             }
-            Stock::Listed(_) => {
-                let answer = is_missing(handle).await;
-                failures = match answer {
-                    Ok(_) => 0,
-                    Err(_) => failures + 1,
-                };
-                answer.unwrap_or(false)
-            }
-            Stock::Without(_) | Stock::Unknown(_) => is_missing(handle).await?,
+            answer => answer?,
         };
+        failures = 0;
         if lacks {
             missing.insert(handle.as_str().into());
         }
     }
-    if stock.is_known() {
-        return Ok((Some(missing), unasked));
-    }
-    *stock = Stock::Without(missing);
-    Ok((None, 0))
+    (stock.missing, stock.unasked) = (Some(missing), unasked);
+    Ok(())
 }
 
 /// Whether the driver does not have what it was asked for.

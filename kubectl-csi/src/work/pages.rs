@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::{Code, Status};
 
 use super::driver::DriverError;
-use crate::plan::Stored;
+use crate::plan::{Stock, Stored};
 
 /// Pages of a list, and entries of one: more than any storage has.
 const MOST_PAGES: usize = 100_000;
@@ -20,9 +20,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A page: its entries, how many more have no id, and the token of the next.
 pub(super) type Page = (Vec<(String, Stored)>, usize, String);
-
-/// A list: its entries, and how many more have no id.
-pub(super) type List = (BTreeMap<Box<str>, Stored>, usize);
 
 /// A driver may list what it has once for each of its nodes.
 fn merge(one: &mut Stored, other: Stored) {
@@ -38,7 +35,7 @@ fn merge(one: &mut Stored, other: Stored) {
 pub(super) async fn listed(
     method: &'static str,
     page: impl AsyncFn(String) -> Result<Page, Status>,
-) -> Result<List, DriverError> {
+) -> Result<Stock, DriverError> {
     let endless = |why: String| DriverError::Endless { method, why };
     let mut tried = 1;
     let (mut all, mut unnamed, mut token) = (BTreeMap::new(), 0, String::new());
@@ -68,7 +65,10 @@ pub(super) async fn listed(
             }
         }
         if next.is_empty() {
-            return Ok((all, unnamed));
+            return Ok(Stock {
+                unnamed,
+                ..Stock::new(Ok(all))
+            });
         }
         if !tokens.insert(Sha256::digest(next.as_bytes()).to_vec()) {
             return Err(endless(

@@ -423,15 +423,12 @@ pub(crate) fn storage() -> Storage {
             (first.into(), one(10 << 30, nodes)),
             (second.into(), one(0, none)),
         ];
-        Stock::Listed(all.into())
+        Stock::new(Ok(all.into()))
     };
     Storage {
         driver: "csi.example.com".to_owned(),
         volumes: two(["vol-1", "kept-1"], Some(vec!["worker-2".into()])),
         snapshots: two(["s-1", "kept-s"], None),
-        unnamed: (0, 0),
-        missing: (None, None),
-        unasked: (0, 0),
         sources: BTreeMap::new(),
     }
 }
@@ -471,34 +468,21 @@ pub(crate) fn stored(edits: &[&str]) -> Storage {
     let mut storage = storage();
     for edit in edits {
         let words: Vec<&str> = edit.split(' ').collect();
-        match words.as_slice() {
-            ["#", "volumes"] => storage.unnamed.0 += 1,
-            ["#", _] => storage.unnamed.1 += 1,
-            ["~", "volume"] => storage.missing.0 = Some(BTreeSet::new()),
-            ["~", "snapshot"] => storage.missing.1 = Some(BTreeSet::new()),
-            ["x", "volume", handle] => drop(
-                storage
-                    .missing
-                    .0
-                    .get_or_insert_default()
-                    .insert((*handle).into()),
-            ),
-            ["x", "snapshot", handle] => drop(
-                storage
-                    .missing
-                    .1
-                    .get_or_insert_default()
-                    .insert((*handle).into()),
-            ),
-            ["<", source, made] => drop(storage.sources.insert((*source).into(), (*made).into())),
-            _ => {}
+        if let ["<", source, made] = words.as_slice() {
+            { &mut storage.sources }.insert((*source).into(), (*made).into());
+            continue;
         }
         let stock = match edit.contains("volume") {
             true => &mut storage.volumes,
             false => &mut storage.snapshots,
         };
-        match (words.as_slice(), stock) {
-            (["+", _, handle, rest @ ..], Stock::Listed(all)) => {
+        match (words.as_slice(), &mut stock.listed) {
+            (["#", _], _) => stock.unnamed += 1,
+            (["~", _], _) => stock.missing = Some(BTreeSet::new()),
+            (["x", _, handle], _) => {
+                drop({ stock.missing.get_or_insert_default() }.insert((*handle).into()))
+            }
+            (["+", _, handle, rest @ ..], Ok(all)) => {
                 let size: i64 = rest.first().map_or(0, |size| size.parse().unwrap());
                 let nodes = rest.iter().skip(1).filter(|word| !word.contains('='));
                 let nodes: Vec<Box<str>> = nodes.map(|node| (*node).into()).collect();
@@ -511,12 +495,11 @@ pub(crate) fn stored(edits: &[&str]) -> Storage {
                 };
                 all.insert((*handle).into(), one);
             }
-            (["-", _, handle], Stock::Listed(all)) => {
-                all.remove(*handle).unwrap();
+            (["-", _, handle], Ok(all)) => drop(all.remove(*handle).unwrap()),
+            ([_, rest @ ..], listed) if rest.len() < 2 => {
+                *listed = Err("the driver does not list them".to_owned());
+                stock.missing = { rest.first() }.map(|handle| [(*handle).into()].into());
             }
-            (["#" | "~" | "x" | "<", ..], _) => {}
-            ([_, handle], stock) => *stock = Stock::Without([(*handle).into()].into()),
-            ([_], stock) => *stock = Stock::Unknown("the driver does not list them".to_owned()),
             _ => panic!("what is {edit}"),
         }
     }
