@@ -106,6 +106,11 @@ pub fn snapshot_controller() -> Result<PathBuf> {
     sidecar("snapshot-controller", "SNAPSHOT_CONTROLLER")
 }
 
+/// The plugin of kubectl that says why a volume is stuck.
+pub fn kubectl_csi() -> Result<PathBuf> {
+    sidecar("kubectl-csi", "KUBECTL_CSI")
+}
+
 /// Whether `UPSTREAM` names a folder of upstream's programs.
 pub fn has_upstreams() -> bool {
     env::var_os("UPSTREAM").is_some_and(|folder| !folder.is_empty())

@@ -10,6 +10,7 @@ mod guest;
 mod pods;
 mod release;
 mod snapshot;
+mod stuck;
 mod tally;
 mod whole;
 mod workload;

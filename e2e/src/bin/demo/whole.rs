@@ -21,9 +21,9 @@ use crate::SOON;
 use crate::container::Node;
 use crate::pods::{self, Programs};
 use crate::release::{self, CONTROLLERS, NAMESPACE, Release, Sidecars};
-use crate::snapshot;
 use crate::tally::{self, Tally};
 use crate::workload::{self, LARGE, Member, SET, SMALL};
+use crate::{snapshot, stuck};
 
 /// Tells it as `SIDECARS` asks, with a program for each sidecar (the default), with one process for all of a pod, or with both one
 /// after the other, and takes everything down whatever happens.
@@ -269,6 +269,7 @@ fn live(
     let seat = workload::seat(cluster, other)?;
     let database = (member, &seat, &new);
     snapshot::restore(story, cluster, api, programs, nodes, database)?;
+    stuck::explain(story, cluster, api, programs)?;
     story.step(
         "the StatefulSet and its claims are deleted, the pods are gone",
         || workload::delete(api, programs, &members),

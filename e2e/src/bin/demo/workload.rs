@@ -26,7 +26,8 @@ pub(crate) const CLASS: &str = "demo";
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-const STORAGE: &str = "/apis/storage.k8s.io/v1";
+pub(crate) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 /// A pod of the set, and what belongs to it.
@@ -45,7 +46,7 @@ pub(crate) struct Member {
 /// Creates class and set.
 pub(crate) fn create(api: &Api) -> Result<()> {
     let class = object::storage_class(CLASS, DRIVER, Binding::WaitForFirstConsumer);
-    api.create(&format!("{STORAGE}/storageclasses"), &class)?;
+    api.create(CLASSES, &class)?;
     let set = object::stateful_set(SET, REPLICAS, CLASS, SMALL);
     let apart = json!({ "spec": { "template": { "spec": { "topologySpreadConstraints": [{
         "maxSkew": 1,
@@ -149,7 +150,7 @@ pub(crate) fn until_attached(
     for member in members {
         let what = format!("{} is attached", member.volume);
         nodes.push(programs.until(&what, || {
-            let list = api.get(&format!("{STORAGE}/volumeattachments"))?;
+            let list = api.get(ATTACHMENTS)?;
             let mut attached = items(&list, "/items").filter(|it| {
                 text(it, "/spec/source/persistentVolumeName") == Some(&member.volume)
                     && it.pointer("/status/attached") == Some(&json!(true))
@@ -233,11 +234,11 @@ pub(crate) fn delete(api: &Api, programs: &mut Programs, members: &[Member]) -> 
 
 /// Waits until Kubernetes has no object about a volume any more.
 pub(crate) fn until_forgotten(api: &Api, programs: &mut Programs) -> Result<()> {
-    for path in [VOLUMES, &format!("{STORAGE}/volumeattachments")] {
+    for path in [VOLUMES, ATTACHMENTS] {
         programs.until(&format!("{path} is empty"), || {
             let list = api.get(path)?;
             Ok(items(&list, "/items").next().is_none().then_some(()))
         })?;
     }
-    api.delete(&format!("{STORAGE}/storageclasses/{CLASS}"))
+    api.delete(&format!("{CLASSES}/{CLASS}"))
 }
