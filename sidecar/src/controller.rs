@@ -18,6 +18,7 @@ pub mod process;
 pub mod program;
 pub mod reactor;
 pub mod request;
+pub mod script;
 pub mod seat;
 pub mod serve;
 pub mod shared;

@@ -1,54 +1,37 @@
-//! One attempt of either kind: what was learnt and done so far that the API objects do not show.
+//! One attempt of either kind: a script, and the replies that it has got so far.
 //!
 //! Expansion and modification end, fail and stumble over conflicts in the same way: a failure is
 //! recorded on the claim, told in an event, then left to the back-off; an object that has changed,
 //! or of which nobody knows what the last write did, is read again without a word.
 
-mod reading;
-mod reply;
-
 use sidecar::controller::request::{Body, Patch};
+use sidecar::controller::script::{self, Leave};
+use sidecar::controller::{CallError, Calls as _};
 
-use super::expand::Expansion;
+use super::ask::Ask;
+use super::expand::{self, expand};
 use super::fairness::{Kind, Task};
-use super::in_flight::{Doubts, Start};
-use super::modify::Modification;
-use super::outcome::{ApiError, Cause, Failure, RequeueTrigger};
-use super::request::{self, About, Announcement, ClaimWrite, Object, Request, VolumeWrite};
+use super::in_flight::Start;
+use super::modify::{self, modify};
+use super::outcome::{ApiError, Failure, Finality, RequeueTrigger, classify};
+use super::request::{About, Call, ClaimWrite, Object, Purpose, Reply, Request, VolumeWrite};
 use super::view::{Informers, View};
-use super::{Driver, Settings, expand, modify, patch};
+use super::{Driver, Resizer, Settings, patch};
 use crate::model::{Claim, Text, Uid};
 
-/// How often in one attempt an object may have changed under its patch.
-const CONFLICTS: u8 = 8;
+/// The requests of an attempt, and what came of them.
+pub(super) type Log = script::Log<Resizer>;
+/// A value, or why the script does not go on.
+pub(super) type Flow<T> = script::Flow<T, Resizer, End>;
 
 /// An attempt on one task. A crash loses it, and nothing with it.
 pub struct Attempt {
     task: Task,
-    about: About,
+    pub(super) about: About,
     /// The claim's volume when this began, if it had one.
     bound: Option<Text>,
-    annotated: Option<Text>,
-    /// What must be read before anything else.
-    doubts: Doubts,
-    /// What must be read before the next attempt.
-    stale: Doubts,
-    /// The claim is known from its volume alone.
-    unread: bool,
-    /// Why the object in doubt could not be read.
-    unreadable: Option<ApiError>,
-    conflicts: u8,
-    /// The API server knows the claim no longer.
-    gone: bool,
-    failing: Option<Failing>,
-    /// The event that was sent last.
-    told: Option<Announcement>,
-    work: Work,
-}
-
-enum Work {
-    Expand(Expansion),
-    Modify(Modification),
+    pub(super) start: Start,
+    pub(super) log: Log,
 }
 
 /// How an attempt ended.
@@ -69,65 +52,31 @@ pub enum End {
     Failed(Failure),
 }
 
-/// The attempt is about to end with a failure.
-struct Failing {
-    problem: Problem,
-    recorded: bool,
-    /// Why it could not be recorded.
-    unrecorded: Option<ApiError>,
-}
-
-enum Problem {
-    /// Of an expansion, whose failures name volume and driver.
-    Cause(Cause),
-    Failure(Failure),
-}
-
-impl From<Problem> for Failing {
-    fn from(problem: Problem) -> Self {
-        Self {
-            problem,
-            recorded: false,
-            unrecorded: None,
-        }
+impl From<Failure> for Leave<Resizer, End> {
+    fn from(failure: Failure) -> Self {
+        Self::End(End::Failed(failure))
     }
 }
 
 impl Attempt {
     /// A new attempt on the claim as the cache knows it, which goes on where an earlier one ended.
     #[must_use]
-    pub fn new(task: &Task, claim: &Claim, start: Start) -> Self {
+    pub fn new(task: &Task, claim: &Claim, mut start: Start) -> Self {
         let about = About {
             claim: task.claim.clone(),
             uid: claim.uid().clone(),
         };
+        if start.unread {
+            start.doubts.insert(0, about.object());
+        }
+        let bound = claim.detail().map(|claim| claim.volume.clone());
         Self {
             task: task.clone(),
-            bound: claim
-                .detail()
-                .map(|claim| claim.volume.clone())
-                .filter(|name| !name.is_empty()),
-            doubts: start.doubts,
-            stale: Doubts::default(),
-            unread: start.unread,
-            unreadable: None,
-            conflicts: 0,
-            gone: false,
-            failing: None,
-            told: None,
-            work: match task.kind {
-                Kind::Expand => Work::Expand(Expansion::new(&about, &start)),
-                Kind::Modify => Work::Modify(Modification::new(&about, &start)),
-            },
             about,
-            annotated: start.annotated,
+            bound: bound.filter(|name| !name.is_empty()),
+            start,
+            log: Log::default(),
         }
-    }
-
-    /// The task.
-    #[must_use]
-    pub fn task(&self) -> &Task {
-        &self.task
     }
 
     /// UID of the claim it is about.
@@ -144,18 +93,14 @@ impl Attempt {
             None => self.bound.as_ref(),
         };
         let bound = bound.filter(|name| !name.is_empty());
-        bound.or(self.annotated.as_ref()).cloned()
+        bound.or(self.start.annotated.as_ref()).cloned()
     }
 
     /// Name of the VolumeAttributesClass that [`View::class`] is to show.
     #[must_use]
     pub fn class(&self, claim: Option<&Claim>) -> Option<Text> {
-        match &self.work {
-            Work::Expand(_) => None,
-            Work::Modify(work) => claim
-                .and_then(Claim::detail)
-                .and_then(|claim| work.class(claim)),
-        }
+        let claim = claim.filter(|_| self.task.kind == Kind::Modify)?.detail()?;
+        modify::class(claim, &self.start.marks)
     }
 
     /// The next request, of what the caches say. They are looked at in one go.
@@ -197,137 +142,129 @@ impl Attempt {
     /// # Errors
     /// The attempt is over: says how.
     pub fn decide(&self, view: &View<'_>) -> Result<Request, End> {
-        if self.unread && !self.gone {
-            return match &self.unreadable {
-                Some(error) => Err(End::Failed(Failure::Read(error.clone()))),
-                None => Ok(self.about.read()),
-            };
-        }
-        let Some(claim) = view.claim.filter(|claim| self.is_about(claim)) else {
-            let over = self.failing.is_some() || self.unreadable.is_some();
-            let volume = self.orphan(view).filter(|_| !over);
-            // Another claim that has taken the name was put into the queue when it came.
-            let another = view.claim.is_some() && !self.gone;
-            return volume.ok_or(if another { End::Again } else { End::Done });
-        };
-        if let Some(error) = &self.unreadable {
-            return Err(End::Failed(Failure::Read(error.clone())));
-        }
-        if self.doubts.claim {
-            return Ok(self.about.read());
-        }
-        if self.doubts.volume
-            && let Some(volume) = self.volume(Some(claim))
-        {
-            return Ok(Request::Get(Object::Volume(volume)));
-        }
-        if let Some(failing) = &self.failing {
-            return self.fail(view, claim, failing);
-        }
-        let next = match &self.work {
-            Work::Expand(work) => work.decide(view, claim),
-            Work::Modify(work) => work.decide(view, claim),
-        };
-        // What is wrong with the objects themselves is told, too.
-        if let Err(End::Failed(failure)) = next {
-            return self.tell(failure);
-        }
-        next
+        script::next(self.script(Ask {
+            attempt: self,
+            view,
+        }))
     }
 
-    /// Whether this is the claim that the attempt began on.
+    fn script(&self, ask: Ask<'_>) -> Flow<End> {
+        if let Err(error) = self.log.read(&self.start.doubts)?
+            && !error.is_not_found()
+        {
+            return Ok(End::Failed(Failure::Read(error.clone())));
+        }
+        let Some(claim) = ask.view.claim.filter(|claim| self.is_about(claim)) else {
+            return self.orphan(ask);
+        };
+        let worked = match (self.refused(), self.task.kind) {
+            (Some(failure), _) => Err(failure.into()),
+            (None, Kind::Expand) => expand(ask, claim),
+            (None, Kind::Modify) => modify(ask, claim),
+        };
+        match worked {
+            Err(Leave::End(End::Failed(failure))) => self.fail(ask, claim, failure),
+            other => other,
+        }
+    }
+
+    /// Takes in what came of a request.
+    pub fn answered(&mut self, reply: Reply) {
+        self.start.marks.learn(&self.task, &self.log, &reply);
+        self.log.push(reply);
+    }
+
+    /// Whether this is the claim that the attempt began on, and the API server knows it still.
     fn is_about(&self, claim: &Claim) -> bool {
-        !self.gone && *claim.uid() == self.about.uid
+        !self.is_gone() && *claim.uid() == self.about.uid
+    }
+
+    /// The API server knows the claim no longer, or what was to be read of its volume. Its end is on
+    /// the way as an event.
+    fn is_gone(&self) -> bool {
+        let unread = self.log.reads().filter_map(|(_, result)| result.err());
+        let writes = self.log.writes();
+        let writes = writes.filter(|(write, _)| write.object == self.about.object());
+        let unwritten = writes.filter_map(|(_, result)| result.err());
+        unread.chain(unwritten).any(ApiError::is_not_found)
+    }
+
+    /// A write was refused, or nobody knows. Records of a failure are another matter.
+    fn refused(&self) -> Option<Failure> {
+        let mut writes = self.log.writes();
+        writes.find_map(|(write, result)| Failure::of_write(write, result.err()?))
     }
 
     /// The claim went while the driver worked. Its volume may stay, and be used again: it says what
     /// the driver made of it.
-    fn orphan(&self, view: &View<'_>) -> Option<Request> {
-        let (name, volume) = self.bound.as_ref().zip(view.volume)?;
-        let (namespace, _) = self.task.claim.split_once('/')?;
-        if !volume.is_served_by(&view.driver.name) {
-            return None;
+    fn orphan(&self, ask: Ask<'_>) -> Flow<End> {
+        let View { volume, driver, .. } = ask.view;
+        let namespace = self.task.namespace();
+        let ours = volume.filter(|volume| {
+            volume.is_served_by(&driver.name) && volume.belongs_to(namespace, &self.about.uid)
+        });
+        if let (Some(name), Some(volume), None) = (&self.bound, ours, self.refused()) {
+            let (write, patch) = match self.task.kind {
+                Kind::Expand => (VolumeWrite::Grow, expand::of_orphan(&self.log, volume)),
+                Kind::Modify => (VolumeWrite::SetClass, modify::of_orphan(&self.log, volume)),
+            };
+            ask.volume_once(name, write, patch)?;
         }
-        if !volume.belongs_to(namespace, &self.about.uid) {
-            return None;
-        }
-        let (write, patch) = match &self.work {
-            Work::Expand(work) => (VolumeWrite::Grow, work.for_orphan(volume)),
-            Work::Modify(work) => (VolumeWrite::SetClass, work.for_orphan(volume)),
-        };
-        let patch = patch?;
-        Some(if self.doubts.volume {
-            Request::Get(Object::Volume(name.clone()))
-        } else {
-            request::patch_volume(name, write, patch)
-        })
+        // Another claim that has taken the name was put into the queue when it came.
+        let another = ask.view.claim.is_some() && !self.is_gone();
+        Ok(if another { End::Again } else { End::Done })
     }
 
     /// The failure is recorded, then told.
-    fn fail(&self, view: &View<'_>, claim: &Claim, failing: &Failing) -> Result<Request, End> {
-        let cause = failing.problem.cause();
-        if !failing.recorded
-            && let (Some(claim), Some(cause)) = (claim.detail(), cause)
-        {
-            let (write, patch) = match self.task.kind {
-                Kind::Expand => (
-                    ClaimWrite::RecordResizeError,
-                    Expansion::record_error(view, claim, cause),
-                ),
-                Kind::Modify => (
-                    ClaimWrite::RecordModifyError,
-                    Modification::record_error(view, claim, cause),
-                ),
-            };
-            if let Some(patch) = patch {
-                return Ok(self.about.patch(write, patch));
+    fn fail(&self, ask: Ask<'_>, claim: &Claim, failure: Failure) -> Flow<End> {
+        let of = claim.detail().zip(failure.cause());
+        let (record, patch) = match self.task.kind {
+            Kind::Expand => {
+                let patch = of.and_then(|of| expand::record_error(ask.view, of));
+                (ClaimWrite::RecordResizeError, patch)
             }
+            Kind::Modify => {
+                let patch = of.and_then(|of| modify::record_error(ask.view, of));
+                (ClaimWrite::RecordModifyError, patch)
+            }
+        };
+        let recorded = self.log.written(&Purpose::Claim(record));
+        ask.patch(record, patch.filter(|_| recorded.is_none()))?;
+        let failure = match (failure, recorded) {
+            (Failure::Expand(_, _, cause), Some(Err(error))) => {
+                Failure::Unrecorded(self.task.claim.clone(), cause, error.clone())
+            }
+            (failure, _) => failure,
+        };
+        if let Some(announcement) = failure.announcement(self.task.kind) {
+            ask.tell(announcement)?;
         }
-        self.tell(match (&failing.problem, &failing.unrecorded) {
-            (Problem::Failure(failure), _) => failure.clone(),
-            (Problem::Cause(cause), Some(error)) => {
-                Failure::Unrecorded(self.task.claim.clone(), cause.clone(), error.clone())
-            }
-            (Problem::Cause(cause), None) => {
-                let volume = self.volume(Some(claim)).unwrap_or_default();
-                Failure::Expand(volume, view.driver.name.clone(), cause.clone())
-            }
-        })
+        Ok(End::Failed(failure))
     }
 
-    fn tell(&self, failure: Failure) -> Result<Request, End> {
-        match failure.announcement(self.task.kind) {
-            Some(announcement) if self.told.as_ref() != Some(&announcement) => {
-                Ok(self.about.announce(announcement))
-            }
-            Some(_) | None => Err(End::Failed(failure)),
-        }
+    /// Whether the claim is known from its volume alone, to the end.
+    pub(super) fn is_unread(&self) -> bool {
+        let claim = self.about.object();
+        let mut reads = self.log.reads();
+        self.start.unread && !reads.any(|(object, result)| *object == claim && result.is_ok())
     }
 
-    /// What this attempt learnt, for the books.
-    pub(super) fn leave(&self, expand: &mut expand::Marks, modify: &mut modify::Marks) {
-        match &self.work {
-            Work::Expand(work) => expand.clone_from(&work.marks),
-            Work::Modify(work) => modify.clone_from(&work.marks),
-        }
+    /// What the next attempt must read first.
+    pub(super) fn doubts(&self) -> Vec<Object> {
+        self.log.in_doubt(&self.start.doubts)
     }
 
     /// What the driver called impossible in this attempt; `Some(None)` if it was asked and did not,
     /// `None` if it was not asked.
-    pub(super) fn called(&self) -> Option<Option<&str>> {
-        let called = match &self.work {
-            Work::Expand(work) => &work.called,
-            Work::Modify(work) => &work.called,
+    pub(super) fn called(&self) -> Option<Option<String>> {
+        let called = self.log.calls().next()?;
+        let infeasible = match Call::outcome(called).1 {
+            None => false,
+            Some(CallError::Failed(error)) => {
+                classify(self.task.kind, error.code) == Finality::Infeasible
+            }
+            Some(CallError::Unreachable(_)) => return None,
         };
-        called.as_ref().map(Option::as_deref)
-    }
-}
-
-impl Problem {
-    fn cause(&self) -> Option<&Cause> {
-        match self {
-            Self::Cause(cause) => Some(cause),
-            Self::Failure(failure) => failure.cause(),
-        }
+        Some(infeasible.then(|| called.wish()))
     }
 }

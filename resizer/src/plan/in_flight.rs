@@ -17,20 +17,12 @@ use super::attempt::Attempt;
 use super::attempt::End;
 use super::event::{self, Origin};
 use super::fairness::{Kind, Task};
+use super::marks::Marks;
 use super::outcome::RequeueTrigger;
+use super::request::Object;
 use super::usage::Usage;
-use super::{Driver, Settings, expand, modify};
+use super::{Driver, Settings, modify};
 use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
-
-/// Which objects must be read from the API server before anything is done with them, because nobody
-/// knows whether the last write was applied, or because they had changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Doubts {
-    /// The claim.
-    pub claim: bool,
-    /// The PersistentVolume.
-    pub volume: bool,
-}
 
 /// What the driver called impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +36,10 @@ pub struct Infeasible {
 /// What an attempt begins with.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What an expansion begins with.
-    pub expand: expand::Marks,
-    /// What a modification begins with.
-    pub modify: modify::Marks,
-    /// What must be read first.
-    pub doubts: Doubts,
+    /// What is remembered of the task.
+    pub marks: Marks,
+    /// What must be read first: nobody knows whether the last write was applied, or it had changed.
+    pub doubts: Vec<Object>,
     /// What was called impossible so short a time ago that it is not tried again.
     pub slow: Option<String>,
     /// The PersistentVolume that carries the annotation of an expansion of this claim.
@@ -84,19 +74,15 @@ pub enum Next {
 #[derive(Debug, Default)]
 struct Entry {
     uid: Uid,
-    expand: expand::Marks,
-    modify: modify::Marks,
-    doubts: Doubts,
-    slow: HashMap<Kind, Infeasible>,
+    doubts: Vec<Object>,
+    tasks: HashMap<Kind, Memory>,
 }
 
-impl Entry {
-    fn is_empty(&self) -> bool {
-        self.expand == expand::Marks::default()
-            && self.modify == modify::Marks::default()
-            && self.doubts == Doubts::default()
-            && self.slow.is_empty()
-    }
+/// What is remembered of one task.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Memory {
+    marks: Marks,
+    slow: Option<Infeasible>,
 }
 
 /// An attempt under way.
@@ -174,12 +160,13 @@ impl InFlightState {
         };
         let retention = self.retention;
         if let Some(entry) = self.entry_of(&task.claim, claim.uid()) {
-            start.expand = entry.expand.clone();
-            start.modify = entry.modify.clone();
-            start.doubts = entry.doubts;
-            let waits = |infeasible: &&Infeasible| remaining(infeasible, retention, now).is_some();
-            let slow = entry.slow.get(&task.kind).filter(waits);
-            start.slow = slow.map(|infeasible| infeasible.what.clone());
+            start.doubts.clone_from(&entry.doubts);
+            if let Some(memory) = entry.tasks.get(&task.kind) {
+                start.marks.clone_from(&memory.marks);
+                start.slow = memory
+                    .waits(retention, now)
+                    .map(|(what, _)| what.to_owned());
+            }
         }
         Some(start)
     }
@@ -219,22 +206,14 @@ impl InFlightState {
             };
         }
         entry.doubts = attempt.doubts();
-        attempt.leave(&mut entry.expand, &mut entry.modify);
-        match attempt.called() {
-            Some(Some(what)) => {
-                let what = what.to_owned();
-                entry.slow.insert(kind, Infeasible { what, since: now });
-            }
-            Some(None) => {
-                entry.slow.remove(&kind);
-            }
-            None => {}
+        let memory = entry.tasks.entry(kind).or_default();
+        memory.marks.clone_from(&attempt.start.marks);
+        if let Some(impossible) = attempt.called() {
+            memory.slow = impossible.map(|what| Infeasible { what, since: now });
         }
-        let waits = entry
-            .slow
-            .get(&kind)
-            .and_then(|infeasible| remaining(infeasible, retention, now));
-        if entry.is_empty() {
+        let waits = memory.waits(retention, now).map(|(_, rest)| rest);
+        let nothing = Memory::default();
+        if entry.doubts.is_empty() && entry.tasks.values().all(|memory| *memory == nothing) {
             self.claims.remove(&task.claim);
         }
         let next = match end {
@@ -345,9 +324,9 @@ impl InFlightState {
     pub fn pod_changed(&mut self, before: Option<&Pod>, after: Option<&Pod>) -> Vec<Task> {
         let freed = self.usage.changed(before, after);
         let waits = |claim: &Text| {
-            self.claims
-                .get(claim)
-                .is_some_and(|entry| entry.expand.in_use)
+            let entry = self.claims.get(claim);
+            let expand = entry.and_then(|entry| entry.tasks.get(&Kind::Expand));
+            expand.is_some_and(|memory| memory.marks.in_use)
         };
         let freed = freed.into_iter().filter(waits);
         freed.map(|claim| Task::new(Kind::Expand, &claim)).collect()
@@ -371,7 +350,11 @@ impl InFlightState {
     }
 }
 
-fn remaining(infeasible: &Infeasible, retention: Duration, now: Instant) -> Option<Duration> {
-    let rest = retention.saturating_sub(now.saturating_duration_since(infeasible.since));
-    (!rest.is_zero()).then_some(rest)
+impl Memory {
+    /// What was called impossible so short a time ago that it is not tried again, and for how long.
+    fn waits(&self, retention: Duration, now: Instant) -> Option<(&str, Duration)> {
+        let Infeasible { what, since } = self.slow.as_ref()?;
+        let rest = retention.saturating_sub(now.saturating_duration_since(*since));
+        (!rest.is_zero()).then_some((what, rest))
+    }
 }

@@ -3,11 +3,14 @@
 //! The texts end up in events and conditions, where people and scripts read them. No text is ever
 //! parsed again in here.
 
+use serde_json::Value;
+use sidecar::controller::CallError;
+use sidecar::controller::request::Object as _;
 use sidecar::csi::access_mode::BadAccessModes;
 use tonic::Code;
 
 use super::fairness::Kind;
-use super::request::{Announcement, ClaimWrite, VolumeWrite};
+use super::request::{Announcement, ClaimWrite, Purpose, VolumeWrite, Write};
 use crate::keys::{PRE_RESIZE_CAPACITY, STORAGE_RESIZER};
 use crate::model::{SecretRef, Text};
 
@@ -131,7 +134,31 @@ pub enum Failure {
     Modify(Option<Text>, Cause),
 }
 
+impl From<&CallError> for Cause {
+    fn from(error: &CallError) -> Self {
+        match error {
+            CallError::Failed(error) => Self::Call(error.clone()),
+            CallError::Unreachable(error) => Self::Unreachable(error.clone()),
+        }
+    }
+}
+
 impl Failure {
+    /// A write was refused. `None` if it records another failure, or the claim has gone.
+    #[must_use]
+    pub fn of_write(write: &Write, error: &ApiError) -> Option<Self> {
+        let (key, error) = (write.object.key().into(), error.clone());
+        Some(match write.purpose {
+            Purpose::Claim(what) if what.is_record() || error.is_not_found() => return None,
+            Purpose::Claim(what) => Self::Claim(what, key, error),
+            Purpose::Volume(what) => {
+                let capacity = write.body.patch().pointer("/spec/capacity/storage");
+                let capacity = capacity.and_then(Value::as_str).unwrap_or_default();
+                Self::Volume(what, key, capacity.to_owned(), error)
+            }
+        })
+    }
+
     /// What would cure it, so that the task need not wait for its next retry.
     #[must_use]
     pub fn trigger(&self) -> Option<RequeueTrigger> {
@@ -226,14 +253,11 @@ impl Failure {
     /// The event that tells the claim's owner, if there is anything to tell.
     #[must_use]
     pub fn announcement(&self, kind: Kind) -> Option<Announcement> {
-        (!self.is_quiet()).then(|| Announcement {
-            warning: true,
-            reason: match kind {
-                Kind::Expand => "VolumeResizeFailed",
-                Kind::Modify => "VolumeModifyFailed",
-            },
-            message: self.for_owner(),
-        })
+        let reason = match kind {
+            Kind::Expand => "VolumeResizeFailed",
+            Kind::Modify => "VolumeModifyFailed",
+        };
+        (!self.is_quiet()).then(|| Announcement::warning(reason, self.for_owner()))
     }
 }
 

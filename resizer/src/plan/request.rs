@@ -70,10 +70,13 @@ pub enum ClaimWrite {
 }
 
 impl ClaimWrite {
-    /// Whether it is the last patch of an expansion.
+    /// Whether it is the last patch of an expansion or modification.
     #[must_use]
-    pub fn ends_expansion(self) -> bool {
-        matches!(self, Self::MarkPendingOnNode | Self::FinishResize)
+    pub fn is_last(self) -> bool {
+        matches!(
+            self,
+            Self::MarkPendingOnNode | Self::FinishResize | Self::FinishModify | Self::CancelModify
+        )
     }
 
     /// Whether it records a failure.
@@ -105,8 +108,27 @@ pub struct Announcement {
     pub message: String,
 }
 
+impl Announcement {
+    /// Of type `Normal`.
+    pub fn normal(reason: &'static str, message: impl ToString) -> Self {
+        Self {
+            warning: false,
+            reason,
+            message: message.to_string(),
+        }
+    }
+
+    /// Of type `Warning`.
+    pub fn warning(reason: &'static str, message: impl ToString) -> Self {
+        Self {
+            warning: true,
+            ..Self::normal(reason, message)
+        }
+    }
+}
+
 /// An announcement, and the claim that it is about.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// `namespace/name`.
     pub claim: Text,
@@ -142,6 +164,29 @@ impl Called {
             Self::Modify(call, _) => &call.volume_id,
         }
     }
+
+    /// What was asked for, to tell whether it would be the same again.
+    #[must_use]
+    pub fn wish(&self) -> String {
+        match self {
+            Self::Expand(call, _) => asked(call).to_string(),
+            Self::Modify(call, _) => wording(&call.about, call),
+        }
+    }
+}
+
+/// The bytes that are asked for.
+#[must_use]
+pub fn asked(request: &ControllerExpandVolumeRequest) -> i64 {
+    let range = request.capacity_range.as_ref();
+    range.map_or(0, |range| range.required_bytes)
+}
+
+/// The request without its Secret, to tell whether it would be the same again.
+#[must_use]
+pub fn wording(target: &Text, request: &ControllerModifyVolumeRequest) -> String {
+    let parameters: std::collections::BTreeMap<_, _> = request.mutable_parameters.iter().collect();
+    format!("{target} {parameters:?}")
 }
 
 impl request::Object for Object {
@@ -171,16 +216,10 @@ pub struct About {
 }
 
 impl About {
-    /// The claim's name.
+    /// The claim.
     #[must_use]
-    pub fn name(&self) -> &str {
-        self.claim.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// Reads the claim: what the cache knows may be behind, or nothing.
-    #[must_use]
-    pub fn read(&self) -> Request {
-        Request::Get(Object::Claim(self.claim.clone()))
+    pub fn object(&self) -> Object {
+        Object::Claim(self.claim.clone())
     }
 
     /// Patches the claim's status.
@@ -188,7 +227,7 @@ impl About {
     pub fn patch(&self, what: ClaimWrite, patch: Value) -> Request {
         Request::Write(Write {
             purpose: Purpose::Claim(what),
-            object: Object::Claim(self.claim.clone()),
+            object: self.object(),
             uid: None,
             body: Body::Patch(Part::Status, Patch::Strategic(patch)),
         })
@@ -196,24 +235,24 @@ impl About {
 
     /// Tells users.
     #[must_use]
-    pub fn announce(&self, announcement: Announcement) -> Request {
-        Request::Event(Event {
+    pub fn event(&self, announcement: Announcement) -> Event {
+        Event {
             claim: self.claim.clone(),
             uid: self.uid.clone(),
             announcement,
-        })
+        }
     }
 }
 
 /// Patches the PersistentVolume of this name.
 #[must_use]
-pub fn patch_volume(name: &Text, what: VolumeWrite, patch: Value) -> Request {
-    Request::Write(Write {
+pub fn patch_volume(name: &Text, what: VolumeWrite, patch: Value) -> Write {
+    Write {
         purpose: Purpose::Volume(what),
         object: Object::Volume(name.clone()),
         uid: None,
         body: Body::Patch(Part::Main, Patch::Strategic(patch)),
-    })
+    }
 }
 
 /// `ControllerExpandVolume` to `bytes`.

@@ -17,7 +17,8 @@ use crate::keys::RESIZING;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
-use crate::plan::in_flight::{Doubts, InFlightState, Start};
+use crate::plan::Kind;
+use crate::plan::in_flight::{InFlightState, Start};
 use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::request::{Call, Called, ClaimWrite, Purpose, Reply, Request, VolumeWrite, Write};
@@ -178,28 +179,18 @@ impl Mutant {
     ];
 
     /// What a mutant begins an attempt with.
-    pub(super) fn begins(self, start: &mut Start) {
+    pub(super) fn begins(self, kind: Kind, start: &mut Start) {
         match self {
-            Self::ForgetsSize => start.expand.settled = true,
-            Self::ForgetsTarget => start.modify.settled = true,
+            Self::ForgetsSize if kind == Kind::Expand => start.marks.settled = true,
+            Self::ForgetsTarget if kind == Kind::Modify => start.marks.settled = true,
             Self::NeverReads => {
-                start.doubts = Doubts::default();
-                start.expand.taken_over = true;
-                start.modify.taken_over = true;
+                start.doubts.clear();
+                start.marks.taken_over = true;
             }
-            Self::DoubtsWhatItNeverAsked => {
-                start.expand.settled = false;
-                start.modify.settled = false;
-            }
+            Self::DoubtsWhatItNeverAsked => start.marks.settled = false,
             Self::ForgetsImpossible => start.slow = None,
-            Self::TakesNothingOver => {
-                start.expand.taken_over = true;
-                start.modify.taken_over = true;
-            }
-            Self::LeavesLastWordToFailure => {
-                start.expand.unconfirmed = None;
-                start.modify.unconfirmed = None;
-            }
+            Self::TakesNothingOver => start.marks.taken_over = true,
+            Self::LeavesLastWordToFailure => start.marks.left = None,
             _ => {}
         }
     }

@@ -235,7 +235,7 @@ impl Process {
             mutant => {
                 let mut started = attempts.reactor.start(task, &self.informers, now.instant);
                 if let Some((_, start)) = &mut started {
-                    mutant.begins(start);
+                    mutant.begins(task.kind, start);
                 }
                 Run::new(task, started)
             }

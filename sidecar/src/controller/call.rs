@@ -85,6 +85,25 @@ pub trait Calls: Send + Sync {
 
     /// The call ended with this error.
     fn failed(self, error: CallError) -> Self::Called;
+
+    /// Which call it was, and the error that it ended with.
+    fn outcome(called: &Self::Called) -> (&'static str, Option<&CallError>);
+}
+
+/// A call of one type; its response follows from it.
+pub trait OneCall {
+    /// The driver's response.
+    type Response;
+}
+
+impl<M: Rpc, T> OneCall for Call<M, T> {
+    type Response = M::Response;
+}
+
+/// A controller makes calls of this type.
+pub trait Makes<C: OneCall>: Calls {
+    /// The call and what came of it, if it is one of this type.
+    fn found(called: &Self::Called) -> Option<(&C, Result<&C::Response, &CallError>)>;
 }
 
 /// Of a controller without a driver.
@@ -97,6 +116,10 @@ impl Calls for Infallible {
 
     fn failed(self, _error: CallError) -> Self {
         self
+    }
+
+    fn outcome(called: &Self) -> (&'static str, Option<&CallError>) {
+        match *called {}
     }
 }
 
@@ -146,7 +169,28 @@ macro_rules! calls {
                     $(Self::$call(call) => Called::$call(call, Err(error)),)+
                 }
             }
+
+            fn outcome(called: &Called) -> (&'static str, Option<&$crate::controller::CallError>) {
+                match called {
+                    $(Called::$call(_, result) => (stringify!($call), result.as_ref().err()),)+
+                }
+            }
         }
+
+        $(impl $crate::controller::call::Makes<$crate::controller::Call<$request $(, $about)?>> for Call {
+            #[allow(clippy::allow_attributes, irrefutable_let_patterns, reason = "there may be one call alone")]
+            fn found(
+                called: &Called,
+            ) -> Option<(
+                &$crate::controller::Call<$request $(, $about)?>,
+                Result<&<$request as $crate::csi::rpc::Rpc>::Response, &$crate::controller::CallError>,
+            )> {
+                let Called::$call(call, result) = called else {
+                    return None;
+                };
+                Some((call, result.as_ref()))
+            }
+        })+
     };
 }
 

@@ -204,6 +204,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
                 Ok(()) => {
                     let reply = self.shell.execute(request).await;
                     bound.answered::<R::Request>(&reply);
+                    verbose!(5, ?key, step = R::Request::line(&reply), "Step");
                     reply
                 }
                 Err(why) => {

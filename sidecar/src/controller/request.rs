@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -30,17 +31,17 @@ pub type Secrets = BTreeMap<String, String>;
 /// The types of one controller's requests. Its [`Reactor`](super::reactor::Reactor) implements this.
 pub trait Requests: Sized + Send + 'static {
     /// An object of the API server, by kind and key.
-    type Object: Object;
+    type Object: Object + Debug;
     /// The part of a read or written object that an attempt sees in addition to the caches.
     type Found: Send;
     /// Why an object is written.
-    type Purpose: Send + Sync;
+    type Purpose: Debug + Send + Sync;
     /// A Secret, and whatever else is to come back with its values.
     type Secret: AsRef<SecretRef> + Send + Sync;
     /// The calls of the driver.
     type Calls: Calls;
     /// An event for users.
-    type Event: Send + Sync;
+    type Event: Debug + Send + Sync;
 }
 
 /// An object of the API server, or a list of objects that is read with one request.
@@ -164,6 +165,10 @@ pub trait Ask: Send + Sync {
     /// The reply to a request that was not sent, for this reason: the API server refuses it, the call has not
     /// reached the driver. The attempt should end with a failure.
     fn unsent(self, why: String) -> Self::Reply;
+
+    /// The request and what came of it, as one line for the log: without the values of a Secret and the messages of
+    /// a call, which are logged where they are sent.
+    fn line(reply: &Self::Reply) -> String;
 }
 
 impl<R: Requests> Ask for Request<R> {
@@ -187,6 +192,49 @@ impl<R: Requests> Ask for Request<R> {
 
     fn unsent(self, why: String) -> Reply<R> {
         self.refused(ApiError::local(why))
+    }
+
+    fn line(reply: &Reply<R>) -> String {
+        match reply {
+            Reply::Get(object, result) => said(format!("GET {object:?}"), result.as_ref().err()),
+            Reply::Write(write, result) => {
+                let what = format!("{} of {:?}", short(&write.purpose), write.object);
+                said(what, result.as_ref().err())
+            }
+            Reply::Secret(secret, values) => {
+                let SecretRef { namespace, name } = secret.as_ref();
+                let what = format!("GET Secret {namespace}/{name}");
+                match values {
+                    Ok(_) => said::<ApiError>(what, None),
+                    Err(SecretError::NotText) => said(what, Some("a value is not text")),
+                    Err(SecretError::Unread(error)) => said(what, Some(error)),
+                }
+            }
+            Reply::Call(called, took) => {
+                let (call, error) = R::Calls::outcome(called);
+                let what = format!("{call}, after {took:?}");
+                match error {
+                    None => said::<RpcError>(what, None),
+                    Some(CallError::Unreachable(error) | CallError::Failed(error)) => {
+                        said(what, Some(error))
+                    }
+                }
+            }
+            Reply::Event(event) => said::<ApiError>(short(event), None),
+        }
+    }
+}
+
+/// Purposes may carry whole objects.
+fn short(value: &impl Debug) -> String {
+    format!("{:.200}", format!("{value:?}"))
+}
+
+/// A request, and the error that it came to.
+pub fn said<E: Display + ?Sized>(what: String, error: Option<&E>) -> String {
+    match error {
+        None => format!("{what}: done"),
+        Some(error) => format!("{what}: {error}"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sidecar::controller::request::said;
+
 use super::Failure;
 use crate::model::{Claim, Text, VolumeDetail};
 use crate::plan::identity::Identity;
@@ -47,6 +49,22 @@ impl ClaimStep {
                 ClaimReply::Intended(prepared, Err(Unwritable::Refused(error)))
             }
             Self::LoadNamesake(name, _) => ClaimReply::Namesake(name, Err(error)),
+        }
+    }
+}
+
+impl ClaimReply {
+    /// See [`Ask::line`](sidecar::controller::request::Ask::line).
+    #[must_use]
+    pub fn line(&self) -> String {
+        match self {
+            Self::Intended(request, result) => {
+                let what = format!("journal entry of {}", request.name);
+                said(what, result.as_ref().err())
+            }
+            Self::Namesake(name, result) => {
+                said(format!("search for {name}"), result.as_ref().err())
+            }
         }
     }
 }

@@ -28,4 +28,11 @@ impl Ask for Step {
             Self::Claim(step) => Reply::Claim(step.refused(ApiError::local(why))),
         }
     }
+
+    fn line(reply: &Reply) -> String {
+        match reply {
+            Reply::Ask(reply) => Request::line(reply),
+            Reply::Claim(reply) => reply.line(),
+        }
+    }
 }

@@ -2,18 +2,20 @@
 //!
 //! Drivers answer with less than they were asked for, or with nothing at all.
 
-use csi_proto::csi::ControllerExpandVolumeResponse;
+use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+use sidecar::controller::{Call, CallError};
 
 use crate::model::Quantity;
+use crate::plan::attempt::Log;
 use crate::plan::outcome::Cause;
 use crate::plan::patch::Capacity;
-use crate::plan::request::Announcement;
+use crate::plan::request::{self, Announcement};
 
 /// What there is now.
 #[derive(Debug)]
-pub(super) struct Grown {
+pub(in crate::plan) struct Grown {
     /// The volume's size.
-    pub(super) capacity: Quantity,
+    pub(in crate::plan) capacity: Quantity,
     /// Whether the node has to do its part.
     pub(super) on_node: bool,
     told: Told,
@@ -31,9 +33,15 @@ enum Told {
 }
 
 impl Grown {
+    /// What the driver answered in this attempt.
+    pub(in crate::plan) fn of(log: &Log) -> Option<Result<Self, &CallError>> {
+        let (call, result) = log.called::<Call<ControllerExpandVolumeRequest>>()?;
+        Some(result.map(|response| Self::answered(response, request::asked(call))))
+    }
+
     /// The driver's answer to a request for `asked` bytes. A driver that names no size has done what
     /// it was asked.
-    pub(super) fn answered(answer: &ControllerExpandVolumeResponse, asked: i64) -> Self {
+    fn answered(answer: &ControllerExpandVolumeResponse, asked: i64) -> Self {
         let (bytes, told) = match answer.capacity_bytes {
             ..=0 => (asked, Told::Nothing),
             bytes if bytes < asked => (bytes, Told::Less(asked)),
@@ -76,50 +84,35 @@ impl Grown {
     }
 
     /// What there is to tell once the claim is written, last first.
-    pub(super) fn announcements(&self) -> Vec<Announcement> {
+    pub(in crate::plan) fn announcements(&self) -> Vec<Announcement> {
         let mut left = Vec::new();
         match (&self.told, self.on_node) {
             (Told::Less(_), false) => return left,
-            (Told::Less(asked), true) => left.push(Announcement {
-                warning: true,
-                reason: "VolumeResizeFailed",
-                message: Cause::TooSmall(*asked, self.capacity.value()).to_string(),
-            }),
-            (Told::Nothing, _) => left.push(warning(format!(
-                "the driver did not report the volume's new size; assuming {}",
-                self.capacity
-            ))),
+            (Told::Less(asked), true) => {
+                let cause = Cause::TooSmall(*asked, self.capacity.value());
+                left.push(Announcement::warning("VolumeResizeFailed", cause));
+            }
+            // The expansion did not fail, but the driver's answer was not what CSI asks for.
+            (Told::Nothing, _) => left.push(Announcement::warning(
+                "VolumeResizeCapacityUnknown",
+                format_args!(
+                    "the driver did not report the volume's new size; assuming {}",
+                    self.capacity
+                ),
+            )),
             (Told::Enough | Told::Unasked, _) => {}
         }
         left.push(if self.on_node {
             required_on_node()
         } else {
-            normal("VolumeResizeSuccessful", "Resize volume succeeded")
+            Announcement::normal("VolumeResizeSuccessful", "Resize volume succeeded")
         });
         left
     }
 }
 
-pub(super) fn required_on_node() -> Announcement {
-    normal(
-        "FileSystemResizeRequired",
-        "Require file system resize of volume on node",
-    )
-}
-
-fn normal(reason: &'static str, message: &str) -> Announcement {
-    Announcement {
-        warning: false,
-        reason,
-        message: message.to_owned(),
-    }
-}
-
-/// The expansion did not fail, but the driver's answer was not what CSI asks for.
-fn warning(message: String) -> Announcement {
-    Announcement {
-        warning: true,
-        reason: "VolumeResizeCapacityUnknown",
-        message,
-    }
+/// The node has its part to do.
+pub(in crate::plan) fn required_on_node() -> Announcement {
+    let message = "Require file system resize of volume on node";
+    Announcement::normal("FileSystemResizeRequired", message)
 }

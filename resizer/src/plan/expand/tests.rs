@@ -1,16 +1,15 @@
 //! The specification's rows on expansion, in its order.
 
+use csi_proto::csi::ControllerExpandVolumeRequest;
 use tonic::Code;
 
 use super::*;
 use crate::keys::RESIZING;
-use crate::model::{ClaimPhase, Quantity, ResizeStatus, Source};
+use crate::model::{ClaimPhase, CsiSource, Quantity, ResizeStatus, Source};
 use crate::plan::in_flight::Next;
 use crate::plan::outcome::RpcError;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{
-    NOW, about, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size,
-};
+use crate::testing::{NOW, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size};
 
 mod call;
 mod late;
@@ -548,21 +547,6 @@ fn m_141_the_annotation_of_an_in_tree_volume_goes_when_its_node_is_done() {
         .volume_changed(&"pv1".into(), None, after.as_ref(), &bench.driver);
     assert_eq!(woken.len(), 1);
     assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1);
-}
-
-#[test]
-fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
-    for refusal in [
-        Refusal::Forbidden,
-        Refusal::AlreadyExists,
-        Refusal::Unknown,
-        Refusal::Other,
-    ] {
-        let mut expansion = Expansion::new(&about(&claim()), &Start::default());
-        let mark = serde_json::json!({ "status": { "allocatedResourceStatuses": {} } });
-        expansion.refused(ClaimWrite::MarkResizing, &mark, refusal);
-        assert!(expansion.marks.settled, "{refusal:?}");
-    }
 }
 
 /// B-1: sizes of 0.1Gi to 3Gi are no whole numbers of bytes; what drivers are asked for, and answer with, is.

@@ -8,7 +8,7 @@ use crate::model::{ClaimPhase, Condition, Modify, Source};
 use crate::plan::Task;
 use crate::plan::in_flight::Next;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{about, claim, class, condition, csi, in_tree, kind};
+use crate::testing::{claim, class, condition, csi, in_tree, kind};
 
 const NOTHING: [&str; 0] = [];
 
@@ -598,18 +598,4 @@ fn fs_9_what_a_predecessor_sent_fits_no_more_when_its_call_is_repeated() {
     let (lines, _) = bench.run(Kind::Modify);
     assert_eq!(only(&lines, &["cs", "Mod"])[0], call, "once");
     assert_eq!(&*bench.claim.current_class, "b");
-}
-
-#[test]
-fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
-    for refusal in [
-        Refusal::Forbidden,
-        Refusal::AlreadyExists,
-        Refusal::Unknown,
-        Refusal::Other,
-    ] {
-        let mut modification = Modification::new(&about(&claim()), &Start::default());
-        modification.refused(ClaimWrite::MarkModifying, refusal);
-        assert!(modification.marks.settled, "{refusal:?}");
-    }
 }

@@ -44,6 +44,10 @@ impl Ask for u32 {
     fn unsent(self, _why: String) -> Self {
         self
     }
+
+    fn line(reply: &Self) -> String {
+        reply.to_string()
+    }
 }
 
 impl Reactor for Countdown {

@@ -78,6 +78,10 @@ impl Ask for Request {
         };
         Err(format!("{kind} {why}"))
     }
+
+    fn line(reply: &Result<(), String>) -> String {
+        format!("{reply:?}")
+    }
 }
 
 impl Reactor for Circling {
