@@ -509,18 +509,18 @@ bench = $(others) cargo bench -q --locked --profile tool
 
 # What a record of results says they come from, with no folder of this machine in it.
 named = $(foreach one,$(OTHERS),$(if $($(one)), $(one)=$(if $(filter SIDECARS,$(one)),$($(one)),/path/to/$(notdir $($(one))))))
-bench: export FIGURES_COMMAND = $(strip make bench$(if $(BENCH), BENCH='$(BENCH)')$(if $(SCALE), SCALE=$(SCALE))$(named))
-chaos: export FIGURES_COMMAND = $(strip make chaos$(foreach one,SEED MINUTES CLAIMS,$(if $($(one)), $(one)=$($(one))))$(if $(SCHEDULE), SCHEDULE=$(notdir $(SCHEDULE)))$(named))
+bench: export FIGURES_COMMAND = $(strip make bench$(if $(BENCH), BENCH='$(BENCH)')$(if $(SCALE), SCALE=$(SCALE))$(if $(RELISTS), RELISTS=$(RELISTS))$(named))
+chaos: export FIGURES_COMMAND = $(strip make chaos$(foreach one,SEED MINUTES CLAIMS,$(if $($(one)), $(one)=$($(one))))$(if $(SCHEDULE), SCHEDULE=$(notdir $(SCHEDULE)))$(if $(filter 1,$(SHIPPED)), SHIPPED=1)$(named))
 recording: export FIGURES_COMMAND = $(strip make demo$(named))
 
 # Benchmarks run the released programs.
 bench: export CSI_PROGRAMS := bin
 .PHONY: bench
-bench: build cluster driver helm ## Figures of all programs, kept for `make figures` (SCALE=0.1: a smaller cluster; REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
+bench: build cluster driver helm ## Figures of all programs, kept for `make figures` (SCALE=0.1: a smaller cluster; RELISTS=0: no relists of it; REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that, BENCH=startup: the node's programs)
 	$(call say,bench)
-	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
-	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
-	@$(bench) -p e2e --bench controller -- $(BENCH)
+	@$(if $(filter startup,$(or $(BENCH),startup)),$(bench) -p registrar --bench startup)
+	@$(if $(filter startup,$(or $(BENCH),startup)),$(bench) -p livenessprobe --bench startup)
+	@$(if $(filter-out startup,$(or $(BENCH),all)),$(bench) -p e2e --bench controller -- $(filter-out startup,$(BENCH)))
 
 .PHONY: chaos
 chaos: programs cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, SIDECARS=together, PROVISIONER=path, ...)

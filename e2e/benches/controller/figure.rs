@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use e2e::suite::say;
-use figures::record::{self, OURS, Provenance};
+use figures::record::{self, FIVE, OURS, Provenance};
 
 use crate::contender::Contender;
+use crate::together;
 
 /// What a figure must be.
 #[derive(Debug, Clone, Copy)]
@@ -19,22 +20,24 @@ pub(crate) enum Target {
     RatioAtMost(f64),
 }
 
-/// One result, of ours and of the other program.
+/// One result, of ours and of what is measured beside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     pub(crate) what: String,
     pub(crate) ours: f64,
     pub(crate) other: Option<f64>,
+    pub(crate) third: Option<f64>,
     pub(crate) target: Target,
 }
 
 impl Figure {
-    /// `values` are ours and, if there is another program, its.
+    /// `values` are ours and those of what is measured beside it, if there is anything.
     pub(crate) fn new(what: impl Into<String>, values: &[f64], target: Target) -> Self {
         Self {
             what: what.into(),
             ours: values.first().copied().unwrap_or(f64::NAN),
             other: values.get(1).copied(),
+            third: values.get(2).copied(),
             target,
         }
     }
@@ -68,12 +71,16 @@ pub(crate) fn keep(
     let mut runs = vec![provenance.run(profile, OURS, None, of(|it| Some(it.ours)))];
     if all.iter().any(|it| it.other.is_some()) {
         let beside = match (program, profile) {
-            ("csi-sidecars", _) => "five programs",
+            ("csi-sidecars", _) => FIVE,
             (_, "journal") => "without journal",
             _ => "upstream",
         };
         let version = contenders.get(1).and_then(|it| record::version(&it.path));
         runs.push(provenance.run(profile, beside, version, of(|it| it.other)));
+    }
+    if all.iter().any(|it| it.third.is_some()) {
+        let version = together::upstream_versions();
+        runs.push(provenance.run(profile, "upstream", version, of(|it| it.third)));
     }
     let folder = figures::folder().join("recorded");
     let file = record::add(&folder, program, runs)?;
@@ -96,8 +103,8 @@ impl Sheet {
     /// Prints everything and says whether all targets were met.
     pub(crate) fn verdict(&self) -> ExitCode {
         say("");
-        say("| program | profile | figure | ours | other | ratio | target | |");
-        say("|---|---|---|---|---|---|---|---|");
+        say("| program | profile | figure | ours | other | ratio | target | | upstream |");
+        say("|---|---|---|---|---|---|---|---|---|");
         let (mut judged, mut missed) = (0, Vec::new());
         for (program, profile, figure) in &self.rows {
             let verdict = match figure.met() {
@@ -112,11 +119,12 @@ impl Sheet {
             };
             let optional = |value: Option<f64>| value.map(short).unwrap_or_default();
             say(&format!(
-                "| {program} | {profile} | {} | {} | {} | {} | {target} | {verdict} |",
+                "| {program} | {profile} | {} | {} | {} | {} | {target} | {verdict} | {} |",
                 figure.what,
                 short(figure.ours),
                 optional(figure.other),
                 optional(figure.ratio()),
+                optional(figure.third),
             ));
             judged += usize::from(figure.met().is_some());
             if figure.met() == Some(false) {

@@ -4,8 +4,8 @@
 //! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
 //! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
 //! `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` or `SNAPSHOT_CONTROLLER` names, if any; beside `csi-sidecars` the
-//! sum of our single programs. `make bench` runs everything and keeps the results in `docs/figures/recorded`. `SCALE=0.1`
-//! shrinks the large cluster (its targets are then not judged).
+//! sum of our single programs, and in `large` that of upstream's, if all five are named. `make bench` runs everything and keeps the results in `docs/figures/recorded`. `SCALE=0.1`
+//! shrinks the large cluster (its targets are then not judged), `RELISTS=0` leaves ten relists out.
 //!
 //! Layout: `attacher`, `provisioner`, `resizer` and `snapshotter` say what is measured of those, one
 //! file per profile, `together` the same of one process that holds them; `rest` and `memory` are profiles that all have; `world` is the cluster, `bound` what two

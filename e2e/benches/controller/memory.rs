@@ -30,6 +30,14 @@ pub(crate) fn scale() -> Result<f64> {
     Ok(std::env::var("SCALE").map_or(Ok(1.0), |scale| scale.parse())?)
 }
 
+/// Whether ten relists follow, which take as long as all else together; `RELISTS=0` leaves them out.
+pub(crate) fn has_relists() -> bool {
+    std::env::var("RELISTS").as_deref() != Ok("0")
+}
+
+/// Name of the figure with the number of objects that there are most of.
+pub(crate) const OBJECTS: &str = "volumes or snapshots";
+
 /// How much a program may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -66,17 +74,9 @@ pub(crate) fn figures(
             Target::None
         }
     };
-    let last = |one: &Measured| one.relisted.last().copied().unwrap_or(f64::NAN);
-    let growth: Vec<f64> = all.iter().map(|one| last(one) / one.filled).collect();
     let rss = of(|one| one.filled / 1e6);
-    let excess = of(|one| one.relists_peak / one.filled);
-    let per_relist = of(|one| one.relists_cpu / RELISTS as f64);
-    Ok(vec![
-        Figure::new(
-            "volumes or snapshots",
-            &vec![objects as f64; all.len()],
-            Target::None,
-        ),
+    let mut figures = vec![
+        Figure::new(OBJECTS, &vec![objects as f64; all.len()], Target::None),
         Figure::new(
             format!("RSS with {what}, MB"),
             &rss,
@@ -102,6 +102,20 @@ pub(crate) fn figures(
             &of(|one| one.seconds),
             Target::None,
         ),
+    ];
+    if has_relists() {
+        figures.extend(relisted(all));
+    }
+    Ok(figures)
+}
+
+fn relisted(all: &[Measured]) -> [Figure; 3] {
+    let of = |value: fn(&Measured) -> f64| all.iter().map(value).collect::<Vec<_>>();
+    let last = |one: &Measured| one.relisted.last().copied().unwrap_or(f64::NAN);
+    let growth: Vec<f64> = all.iter().map(|one| last(one) / one.filled).collect();
+    let excess = of(|one| one.relists_peak / one.filled);
+    let per_relist = of(|one| one.relists_cpu / RELISTS as f64);
+    [
         Figure::new(
             "RSS after ten relists / before",
             &growth,
@@ -113,7 +127,7 @@ pub(crate) fn figures(
             Target::AtMost(1.15),
         ),
         Figure::new("CPU-s per relist", &per_relist, Target::None),
-    ])
+    ]
 }
 
 /// Ends watches with 410 after so long, and counts those of `watched`.
@@ -183,9 +197,14 @@ fn measure_one(
         full.anonymous / 1e6,
         full.peak / 1e6,
     ));
-    relists(&proxy, watched, &mut process, &mut measured)?;
+    if has_relists() {
+        relists(&proxy, watched, &mut process, &mut measured)?;
+    }
     drop(process);
     world.free_leases()?;
+    if !has_relists() {
+        return Ok(measured);
+    }
     let each = measured.relisted.iter();
     say(&format!(
         "{:>5}: after relists {} MB; {:.2} CPU-s each, peak {:.1} MB",

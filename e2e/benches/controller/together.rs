@@ -10,6 +10,7 @@ mod restart;
 mod side;
 
 use anyhow::Result;
+use figures::record;
 
 use crate::contender::{Contender, Controller};
 use crate::figure::Figure;
@@ -47,6 +48,14 @@ pub(crate) static PROFILES: &[Profile] = &[
         run: restart::run,
     },
 ];
+
+/// Names and versions of upstream's single programs, if all are measured.
+pub(crate) fn upstream_versions() -> Option<String> {
+    let all = side::upstreams().ok()??;
+    let each = all.iter();
+    let named = each.map(|it| Some(format!("{} {}", it.name, record::version(&it.path)?)));
+    Some(named.collect::<Option<Vec<_>>>()?.join(", "))
+}
 
 fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
     rest::size(contenders, 11.7)

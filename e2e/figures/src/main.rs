@@ -1,4 +1,4 @@
-//! `figures` draws all recorded results and the recording of the demonstration anew; `figures capture` writes what it is told
+//! `figures` draws all recorded results and the recording of the demonstration anew, and writes the tables of results; `figures capture` writes what it is told
 //! on standard input, the demonstration, to standard output, and as a recording to `docs/figures/demo.cast`.
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use figures::{cast, folder, plots, record};
+use figures::{cast, folder, plots, readme, record, tables};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +31,12 @@ fn draw() -> Result<()> {
     for (file, text) in &drawn.files {
         fs::write(folder().join(file), text)?;
     }
+    fs::write(folder().join(tables::PAGE), tables::page(&records))?;
+    let text = fs::read_to_string(readme())?;
+    fs::write(readme(), tables::readme(&text, &records))?;
+    let figures = folder().join("README.md");
+    let text = fs::read_to_string(&figures)?;
+    fs::write(&figures, tables::pictures(&text, &drawn.plots))?;
     for file in plots::superfluous(&drawn)? {
         fs::remove_file(folder().join(file))?;
     }

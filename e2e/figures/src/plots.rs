@@ -5,6 +5,7 @@ use std::fs;
 
 use anyhow::Result;
 
+use crate::captions::{colour, legend, sources};
 use crate::folder;
 use crate::record::{OURS, Records, Run};
 use crate::svg::{self, Bar, Line, Theme};
@@ -25,25 +26,27 @@ struct Panel {
 enum Shows {
     /// Bars: label, profile, figure.
     Bars(&'static [(&'static str, &'static str, &'static str)]),
-    /// The figure of profile `large` by the number of objects, from runs of several `SCALE`s, and that of `idle` for none.
+    /// The figure of profile `large` by the number of objects, from runs of several `SCALE`s.
     Growth {
         objects: &'static str,
         figure: &'static str,
-        idle: &'static str,
     },
 }
 
 const IDLE: &str = "RSS as idle leader, MB";
 
-const fn growth(title: &'static str, program: &'static str) -> Panel {
+/// One process beside the sum of five.
+const BESIDE: &str = "RSS with *, beside the sum, MB";
+
+/// Of the five programs that run side by side, and of all.
+const fn growth(title: &'static str, figure: &'static str) -> Panel {
     let shows = Shows::Growth {
         objects: "volumes or snapshots",
-        figure: "RSS with *, MB",
-        idle: IDLE,
+        figure,
     };
     Panel {
         title,
-        program,
+        program: "csi-sidecars",
         shows,
     }
 }
@@ -76,16 +79,22 @@ static PLOTS: &[Plot] = &[
         name: "memory",
         title: "Resident memory by the number of objects in the cluster",
         panels: &[
-            growth("csi-provisioner, MB by volumes", "csi-provisioner"),
-            growth("csi-attacher, MB by volumes", "csi-attacher"),
-            growth("csi-resizer, MB by volumes", "csi-resizer"),
+            growth("all five sidecars, MB by volumes", BESIDE),
+            growth(
+                "csi-provisioner, MB by volumes",
+                "csi-provisioner: RSS with *, MB",
+            ),
+            growth(
+                "csi-attacher, MB by volumes",
+                "csi-attacher: RSS with *, MB",
+            ),
+            growth("csi-resizer, MB by volumes", "csi-resizer: RSS with *, MB"),
             Panel {
                 title: "csi-snapshotter, MB by snapshots",
                 program: "csi-snapshotter",
                 shows: Shows::Growth {
                     objects: "csi-snapshotter: volumes or snapshots",
                     figure: "csi-snapshotter: RSS with *, MB",
-                    idle: IDLE,
                 },
             },
         ],
@@ -193,6 +202,8 @@ static PLOTS: &[Plot] = &[
 pub struct Drawn {
     /// Texts by names of files.
     pub files: BTreeMap<String, String>,
+    /// Name and title of each plot.
+    pub plots: Vec<(&'static str, &'static str)>,
     /// Panels without results.
     pub missing: Vec<String>,
 }
@@ -217,9 +228,10 @@ pub fn draw(records: &Records) -> Drawn {
         if panels.is_empty() {
             continue;
         }
-        let (ours, other) = legend(&runs);
+        drawn.plots.push((plot.name, plot.title));
+        let legend = legend(&runs);
         for theme in &Theme::ALL {
-            let text = svg::plot(theme, plot.title, [&ours, &other], &panels, &sources(&runs));
+            let text = svg::plot(theme, plot.title, &legend, &panels, &sources(&runs));
             let file = format!("{}-{}.svg", plot.name, theme.name);
             drawn.files.insert(file, text);
         }
@@ -251,11 +263,7 @@ impl Panel {
         let runs = records.get(self.program)?;
         match &self.shows {
             Shows::Bars(rows) => bars(runs, rows),
-            Shows::Growth {
-                objects,
-                figure,
-                idle,
-            } => lines(runs, objects, figure, idle),
+            Shows::Growth { objects, figure } => lines(runs, objects, figure),
         }
     }
 }
@@ -284,38 +292,32 @@ fn bars<'a>(
     Some((svg::Content::Bars(bars), used))
 }
 
-fn lines<'a>(
-    runs: &'a [Run],
-    objects: &str,
-    figure: &str,
-    idle: &str,
-) -> Option<(svg::Content, Vec<&'a Run>)> {
+fn lines<'a>(runs: &'a [Run], objects: &str, figure: &str) -> Option<(svg::Content, Vec<&'a Run>)> {
     let (mut lines, mut used) = (Vec::new(), Vec::new());
-    let whose: BTreeSet<bool> = runs.iter().map(|run| run.of != OURS).collect();
-    for is_other in whose {
-        let mut points = Vec::new();
-        for run in runs.iter().filter(|run| (run.of != OURS) == is_other) {
-            let point = match run.profile.as_str() {
-                "idle" => value(run, idle).map(|y| (0.0, y)),
-                "large" => value(run, objects).zip(value(run, figure)),
-                _ => None,
-            };
-            if let Some(point) = point {
+    let whose: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
+    for of in whose {
+        let (mut points, mut from) = (Vec::new(), Vec::new());
+        for run in { runs.iter() }.filter(|run| run.of == of && run.profile == "large") {
+            if let Some(point) = value(run, objects).zip(value(run, figure)) {
                 points.push(point);
-                used.push(run);
+                from.push(run);
             }
         }
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         // One point is no line.
         if points.len() > 1 {
-            lines.push(Line { is_other, points });
+            lines.push(Line {
+                colour: colour(of),
+                points,
+            });
+            used.extend(from);
         }
     }
     (!lines.is_empty()).then_some((svg::Content::Lines(lines), used))
 }
 
 /// The only figure of that name, in which `*` is any text.
-fn value(run: &Run, name: &str) -> Option<f64> {
+pub(crate) fn value(run: &Run, name: &str) -> Option<f64> {
     let (begin, end) = name.split_once('*').unwrap_or((name, ""));
     let is_it = |known: &str| {
         if name.contains('*') {
@@ -329,58 +331,6 @@ fn value(run: &Run, name: &str) -> Option<f64> {
     let mut found = run.figures.iter().filter(|(known, _)| is_it(known));
     let value = found.next().map(|(_, value)| *value);
     value.filter(|_| found.next().is_none())
-}
-
-fn legend(runs: &[&Run]) -> (String, String) {
-    let others: BTreeSet<&str> = { runs.iter() }
-        .map(|run| run.of.as_str())
-        .filter(|of| *of != OURS)
-        .collect();
-    let others: Vec<_> = others.into_iter().collect();
-    let ours = if others == ["five programs"] {
-        "one process, csi-sidecars"
-    } else {
-        "csi-sidecars"
-    };
-    (ours.to_owned(), others.join(", "))
-}
-
-/// Most letters of a line of sources.
-const LONG: usize = 118;
-
-/// Where the numbers are from; where other programs were, pages say.
-fn sources(runs: &[&Run]) -> Vec<String> {
-    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
-    for run in runs {
-        let words = run.command.split(' ').filter(|it| !it.contains("=/path/"));
-        let command = words.collect::<Vec<_>>().join(" ");
-        let version = run.version.iter().map(|it| format!(" ({it})"));
-        let commit = run.commit.iter().map(|it| format!(" (commit {it})"));
-        let whose = version
-            .chain(commit)
-            .fold(run.of.clone(), |all, it| all + &it);
-        match commands.iter_mut().find(|(it, _)| *it == whose) {
-            Some((_, known)) if known.contains(&command) => {}
-            Some((_, known)) => known.push(command),
-            None => commands.push((whose, vec![command])),
-        }
-    }
-    let mut lines = Vec::new();
-    for (whose, commands) in commands {
-        let mut line = String::new();
-        for word in format!("{whose}: {}", commands.join("; ")).split(' ') {
-            if line.len() + word.len() > LONG {
-                lines.push(std::mem::take(&mut line));
-            }
-            line.push_str(word);
-            line.push(' ');
-        }
-        lines.push(line);
-    }
-    lines
-        .iter()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
 }
 
 #[cfg(test)]
@@ -423,14 +373,9 @@ mod tests {
                         add(profile, 1.0, &[(figure.replace('*', "x").as_str(), 3.0)]);
                     }
                 }
-                Shows::Growth {
-                    objects,
-                    figure,
-                    idle,
-                } => {
-                    add("idle", 1.0, &[(*idle, 8.0)]);
+                Shows::Growth { objects, figure } => {
                     for scale in [0.1, 1.0] {
-                        let figure = figure.replace('*', "5 PVs");
+                        let figure = figure.replace('*', "50000 x");
                         let figures = [(*objects, scale * 5e4), (figure.as_str(), scale * 30.0)];
                         add("large", scale, &figures);
                     }
@@ -461,7 +406,8 @@ mod tests {
         let mut records = everything();
         let runs = records.get_mut("csi-provisioner").unwrap();
         runs.retain(|run| run.of == OURS);
-        records.remove("csi-sidecars");
+        let runs = records.get_mut("csi-sidecars").unwrap();
+        runs.retain(|run| run.profile == "large" && run.of == OURS);
         let drawn = draw(&records);
         assert!(!drawn.files.contains_key("together-dark.svg"));
         let named = |text: &str| drawn.missing.iter().any(|it| it.contains(text));
@@ -469,6 +415,17 @@ mod tests {
         assert!(named("together: resident memory"), "{:?}", drawn.missing);
         // Memory needs nobody to compare with.
         assert!(!named("memory:"), "{:?}", drawn.missing);
+    }
+
+    #[test]
+    fn numbers_at_ends_that_meet_stand_above_one_another() {
+        let drawn = draw(&everything());
+        let text = &drawn.files["memory-light.svg"];
+        // The values of both lines of a panel are the same.
+        let tall = |line: &str| Some(line.split_once("y=\"")?.1.split_once('"')?.0.to_owned());
+        let ends = text.lines().filter(|line| line.contains(">30</text>"));
+        let ends: Vec<_> = ends.filter_map(tall).take(2).collect();
+        assert!(ends.len() == 2 && ends[0] != ends[1], "{ends:?}");
     }
 
     #[test]

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// Our program, in [`Run::of`].
 pub const OURS: &str = "ours";
 
+/// Our single programs, beside which one process is measured.
+pub const FIVE: &str = "five programs";
+
 /// One profile measured of one program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,7 +125,9 @@ fn git(arguments: &[&str]) -> Result<String> {
 fn commit() -> Result<String> {
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     // Earlier results of the same run are changes of documents.
-    let changed = git(&["status", "--porcelain", "--", ":/", ":(top,exclude)docs"])?;
+    let documents = [":(top,exclude)docs", ":(top,exclude)README.md"];
+    let changed = ["status", "--porcelain", "--", ":/"];
+    let changed = git(&[&changed[..], &documents[..]].concat())?;
     let dirty = if changed.is_empty() { "" } else { "-dirty" };
     Ok(commit + dirty)
 }

@@ -9,8 +9,8 @@ pub(crate) struct Theme {
     background: &'static str,
     text: &'static str,
     faint: &'static str,
-    /// Ours, and the other's.
-    colours: [&'static str; 2],
+    /// Ours, the other's, and a third one's.
+    colours: [&'static str; 3],
 }
 
 impl Theme {
@@ -20,17 +20,26 @@ impl Theme {
             background: "#ffffff",
             text: "#1f2328",
             faint: "#59636e",
-            colours: ["#0969da", "#8c959f"],
+            colours: ["#0969da", "#8c959f", "#1a7f37"],
         },
         Self {
             name: "dark",
             background: "#0d1117",
             text: "#f0f6fc",
             faint: "#9198a1",
-            colours: ["#4493f8", "#656c76"],
+            colours: ["#4493f8", "#656c76", "#3fb950"],
         },
     ];
 }
+
+impl Theme {
+    fn colour(&self, colour: Colour) -> &'static str {
+        self.colours.get(colour).unwrap_or(&self.text)
+    }
+}
+
+/// Which of a theme's colours: ours, the other's, a third one's.
+pub(crate) type Colour = usize;
 
 /// Ours and the other's value.
 #[derive(Debug)]
@@ -41,7 +50,7 @@ pub(crate) struct Bar {
 
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) is_other: bool,
+    pub(crate) colour: Colour,
     /// In the order of the first coordinate.
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -64,7 +73,7 @@ const AREA: (f64, f64) = (340.0, 190.0);
 pub(crate) fn plot(
     theme: &Theme,
     title: &str,
-    legend: [&str; 2],
+    legend: &[(Colour, String)],
     panels: &[(&str, Content)],
     sources: &[String],
 ) -> String {
@@ -74,8 +83,8 @@ pub(crate) fn plot(
     };
     body.text((MARGIN, 30.0), "t", title);
     let mut x = MARGIN;
-    for (name, colour) in legend.iter().zip(theme.colours) {
-        body.bar((x, 44.0), (THICK, THICK), colour);
+    for (colour, name) in legend {
+        body.bar((x, 44.0), (THICK, THICK), theme.colour(*colour));
         body.text((x + 20.0, 56.0), "", name);
         x += 60.0 + 8.0 * width(name);
     }
@@ -189,8 +198,7 @@ impl Body<'_> {
         self.text((x0, y0 + 16.0), "s", "0");
         self.text((x0 + width, y0 + 16.0), "s e", &thousands(most.0));
         for line in lines {
-            let [ours, others] = self.theme.colours;
-            let colour = if line.is_other { others } else { ours };
+            let colour = self.theme.colour(line.colour);
             let mut points = String::new();
             for point in &line.points {
                 let (x, y) = place(*point);
@@ -207,10 +215,16 @@ impl Body<'_> {
                     "<circle cx=\"{x}\" cy=\"{y}\" r=\"3\" fill=\"{colour}\"/>"
                 ));
             }
-            if let Some(last) = line.points.last() {
-                let (x, y) = place(*last);
-                self.text((x + 8.0, y + 4.0), "", &digits(last.1));
-            }
+        }
+        // Where lines end close to one another the numbers stand above one another, the lowest at its place.
+        let ends = lines.iter().filter_map(|line| line.points.last());
+        let mut ends: Vec<_> = ends.map(|last| (place(*last), last.1)).collect();
+        ends.sort_by(|((_, a), _), ((_, b), _)| b.total_cmp(a));
+        let mut free = f64::INFINITY;
+        for ((x, y), value) in ends {
+            let y = free.min(y + 4.0);
+            self.text((x + 8.0, y), "", &digits(value));
+            free = y - THICK;
         }
     }
 }
@@ -222,7 +236,7 @@ fn short(length: f64) -> String {
 }
 
 /// Three digits that count.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 || value.fract() == 0.0 => 0,
         size if size >= 10.0 => 1,
@@ -231,7 +245,7 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-fn thousands(value: f64) -> String {
+pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use figures::{cast, folder, plots, record};
+use figures::{cast, folder, plots, readme, record, tables};
 
 const REMEDY: &str = "run `make figures`";
 
@@ -18,15 +18,27 @@ fn plots_are_those_of_the_recorded_results() {
 }
 
 #[test]
+fn tables_are_those_of_the_recorded_results() {
+    let records = record::read(&folder().join("recorded")).unwrap();
+    let page = fs::read_to_string(folder().join(tables::PAGE)).unwrap_or_default();
+    assert_eq!(page, tables::page(&records), "{REMEDY}");
+    let text = fs::read_to_string(readme()).unwrap();
+    assert_eq!(text, tables::readme(&text, &records), "{REMEDY}");
+    assert!(text.contains("commit "), "README has no table of results");
+}
+
+#[test]
 fn every_plot_stands_on_the_page_of_figures() {
     let records = record::read(&folder().join("recorded")).unwrap();
     let page = fs::read_to_string(folder().join("README.md")).unwrap();
-    for file in plots::draw(&records).files.keys() {
+    let drawn = plots::draw(&records);
+    for file in drawn.files.keys() {
         assert!(
             page.contains(&format!("\"{file}\"")),
-            "{file} is on no page"
+            "{file} is on no page: {REMEDY}"
         );
     }
+    assert_eq!(page, tables::pictures(&page, &drawn.plots), "{REMEDY}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::contender::Contender;
 use crate::figure::{Figure, Target, quantile};
 use crate::memory::{self, Limits};
 use crate::provisioner::large::fill;
+use crate::usage::Usage;
 use crate::world::{Controllers, Driver, World};
 
 const LIMIT: Duration = Duration::from_secs(180);
@@ -33,16 +34,29 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let driver = world.driver()?;
     side::equip(&driver)?;
     let mut filled = Vec::new();
-    for all in [contenders, &side::singles()?] {
-        filled.push(fill_caches(&world, &driver, all)?);
+    let (singles, upstreams) = (side::singles()?, side::upstreams()?);
+    let sides = [Some(contenders), Some(&singles), upstreams.as_deref()];
+    // Asked as often as ours, upstream's livenessprobe is never at rest.
+    for (all, every) in sides.into_iter().zip([EVERY, EVERY, SELDOM]) {
+        let Some(all) = all else { continue };
+        filled.push(fill_caches(&world, &driver, all, every)?);
         world.free_leases()?;
     }
-    let relisted = memory::measure(&world, &driver, contenders)?;
+    let relisted = if memory::has_relists() {
+        memory::measure(&world, &driver, contenders)?
+    } else {
+        Vec::new()
+    };
     drop(driver);
     world.down()?;
     let what = format!("{volumes} PVs and claims, {nodes} nodes");
     let of = |value: fn(&Filled) -> f64| filled.iter().map(value).collect::<Vec<_>>();
     let mut figures = vec![
+        Figure::new(
+            memory::OBJECTS,
+            &vec![volumes as f64; filled.len()],
+            Target::None,
+        ),
         Figure::new(
             format!("RSS with {what}, beside the sum, MB"),
             &of(|it| it.resident_mb),
@@ -69,7 +83,12 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
             Target::AtMost(100.0),
         ),
     ];
-    figures.extend(memory::figures(volumes, &what, &relisted, LIMITS)?);
+    figures.extend(of_each(&what, &filled));
+    if !relisted.is_empty() {
+        let mut of_one = memory::figures(volumes, &what, &relisted, LIMITS)?;
+        of_one.retain(|it| it.what != memory::OBJECTS);
+        figures.extend(of_one);
+    }
     Ok(figures)
 }
 
@@ -80,14 +99,45 @@ struct Filled {
     read_mb: f64,
     seconds: f64,
     health_ms: f64,
+    each: Vec<(&'static str, Usage)>,
 }
 
-fn fill_caches(world: &World, driver: &Driver, all: &[Contender]) -> Result<Filled> {
+/// Memory and processor time of each program of those that run side by side; the one process has no such parts.
+fn of_each(what: &str, filled: &[Filled]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let names = { filled.get(1) }.into_iter().flat_map(|it| &it.each);
+    for (name, _) in names {
+        let of = |value: fn(&Usage) -> f64| -> Vec<f64> {
+            let usage = |it: &Filled| it.each.iter().find(|(of, _)| of == name).map(|it| it.1);
+            let each = filled.iter();
+            each.map(|it| usage(it).map_or(f64::NAN, |usage| value(&usage)))
+                .collect()
+        };
+        figures.push(Figure::new(
+            format!("{name}: RSS with {what}, MB"),
+            &of(|it| it.resident / 1e6),
+            Target::None,
+        ));
+        figures.push(Figure::new(
+            format!("{name}: CPU-s until caches are full"),
+            &of(|it| it.cpu),
+            Target::None,
+        ));
+    }
+    figures
+}
+
+fn fill_caches(
+    world: &World,
+    driver: &Driver,
+    all: &[Contender],
+    every: Duration,
+) -> Result<Filled> {
     let mut side = Side::start(world, driver, all)?;
     let address = side.health.clone();
     let is_full = AtomicBool::new(false);
     let (busy, times) = thread::scope(|scope| {
-        let asked = scope.spawn(|| ask(&address, &is_full));
+        let asked = scope.spawn(|| ask(&address, every, &is_full));
         let busy = side.at_rest(LIMIT);
         is_full.store(true, Ordering::Relaxed);
         (busy, asked.join())
@@ -102,6 +152,7 @@ fn fill_caches(world: &World, driver: &Driver, all: &[Contender]) -> Result<Fill
         read_mb: side.bytes() as f64 / 1e6,
         seconds,
         health_ms: quantile(&times, 0.99),
+        each: side.each()?,
     };
     say(&format!(
         "{:>2} programs: full after {seconds:.1} s with {:.2} CPU-s and {:.1} MB read: {:.1} MB; /healthz {} times, p99 {:.1} ms",
@@ -117,16 +168,17 @@ fn fill_caches(world: &World, driver: &Driver, all: &[Contender]) -> Result<Fill
 
 /// How often: so that the program counts as at rest in between.
 const EVERY: Duration = Duration::from_millis(100);
+const SELDOM: Duration = Duration::from_secs(1);
 
 /// Asks for the driver's health until all is read; how long each answer took, in ms. Who does not listen yet is not asked.
-fn ask(address: &str, is_full: &AtomicBool) -> Vec<f64> {
+fn ask(address: &str, every: Duration, is_full: &AtomicBool) -> Vec<f64> {
     let mut times = Vec::new();
     while !is_full.load(Ordering::Relaxed) {
         let began = Instant::now();
         if http_get(address, "/healthz").is_ok() {
             times.push(began.elapsed().as_secs_f64() * 1e3);
         }
-        thread::sleep(EVERY);
+        thread::sleep(every);
     }
     times
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::iter::once;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -25,22 +24,39 @@ const FLAGS: [&str; 2] = ["--leader-election=true", "--timeout=60s"];
 
 const LIVENESSPROBE: &str = "livenessprobe";
 
-/// The single programs, or others where `PROVISIONER`, `ATTACHER` and so on name their files.
+/// The single programs, with the environment variables that name upstream's.
+const SINGLES: [(&str, &str); 5] = [
+    ("csi-provisioner", "PROVISIONER"),
+    ("csi-attacher", "ATTACHER"),
+    ("csi-resizer", "RESIZER"),
+    ("csi-snapshotter", "SNAPSHOTTER"),
+    (LIVENESSPROBE, "LIVENESSPROBE"),
+];
+
+/// Our single programs, whatever else is measured.
 pub(super) fn singles() -> Result<Vec<Contender>> {
-    let one = |name, path: Result<PathBuf>| -> Result<Contender> {
-        Ok(Contender {
-            name,
-            path: path?,
-            flags: &[],
-        })
-    };
-    Ok(vec![
-        one("csi-provisioner", program::provisioner())?,
-        one("csi-attacher", program::attacher())?,
-        one("csi-resizer", program::resizer())?,
-        one("csi-snapshotter", program::snapshotter())?,
-        one(LIVENESSPROBE, program::livenessprobe())?,
-    ])
+    let each = SINGLES.iter();
+    each.map(|&(name, _)| single(name, "")).collect()
+}
+
+/// Upstream's single programs, if the environment names all of them: a sum of both would say nothing.
+pub(super) fn upstreams() -> Result<Option<Vec<Contender>>> {
+    let is_named = |by: &str| std::env::var_os(by).is_some_and(|path| !path.is_empty());
+    if !SINGLES.iter().all(|(_, by)| is_named(by)) {
+        return Ok(None);
+    }
+    let each = SINGLES.iter();
+    each.map(|&(name, by)| single(name, by))
+        .collect::<Result<_>>()
+        .map(Some)
+}
+
+fn single(name: &'static str, by: &str) -> Result<Contender> {
+    Ok(Contender {
+        name,
+        path: program::find(name, by, "build")?,
+        flags: &[],
+    })
 }
 
 /// Whether the program asks the API server for anything.
@@ -73,7 +89,7 @@ pub(super) fn create_class_and_node(load: &Load) -> Result<()> {
 
 /// Programs that run side by side.
 pub(super) struct Side {
-    programs: Vec<Process>,
+    programs: Vec<(&'static str, Process)>,
     links: Vec<Link>,
     /// Where the health of the driver is asked for.
     pub(super) health: String,
@@ -90,7 +106,7 @@ impl Side {
         };
         for contender in all {
             let program = side.start_one(world, driver, contender, all.len() == 1)?;
-            side.programs.push(program);
+            side.programs.push((contender.name, program));
         }
         std::thread::sleep(Duration::from_millis(300));
         side.must_run().map(|()| side)
@@ -136,7 +152,7 @@ impl Side {
     pub(super) fn at_rest(&mut self, limit: Duration) -> Result<Duration> {
         let mut longest = Duration::ZERO;
         let began = std::time::Instant::now();
-        for process in &mut self.programs {
+        for (_, process) in &mut self.programs {
             let so_far = began.elapsed();
             let (_, busy) = at_rest(process, limit)?;
             if !busy.is_zero() {
@@ -148,17 +164,22 @@ impl Side {
 
     /// What all of them use together.
     pub(super) fn usage(&self) -> Result<Usage> {
-        let mut sum: Option<Usage> = None;
-        for process in &self.programs {
-            let one = Usage::of(process)?;
-            sum = Some(sum.map_or(one, |sum| Usage {
-                resident: sum.resident + one.resident,
-                anonymous: sum.anonymous + one.anonymous,
-                peak: sum.peak + one.peak,
-                cpu: sum.cpu + one.cpu,
-            }));
-        }
+        let each = self.each()?;
+        let sum = each.into_iter().map(|(_, one)| one);
+        let sum = sum.reduce(|sum, one| Usage {
+            resident: sum.resident + one.resident,
+            anonymous: sum.anonymous + one.anonymous,
+            peak: sum.peak + one.peak,
+            cpu: sum.cpu + one.cpu,
+        });
         sum.context("no program")
+    }
+
+    /// What each of them uses, by its name.
+    pub(super) fn each(&self) -> Result<Vec<(&'static str, Usage)>> {
+        let each = self.programs.iter();
+        each.map(|(name, process)| Ok((*name, Usage::of(process)?)))
+            .collect()
     }
 
     /// Bytes that came from the API server.
@@ -168,6 +189,7 @@ impl Side {
 
     /// Fails if one of them has ended.
     pub(super) fn must_run(&mut self) -> Result<()> {
-        self.programs.iter_mut().try_for_each(Process::must_run)
+        let mut all = self.programs.iter_mut();
+        all.try_for_each(|(_, process)| process.must_run())
     }
 }

@@ -1,0 +1,75 @@
+//! What stands around a plot: whose colours these are, and where its numbers are from.
+
+use std::collections::BTreeSet;
+
+use crate::record::{FIVE, OURS, Run};
+use crate::svg::Colour;
+
+/// Of what is measured beside ours upstream's has the same colour everywhere.
+pub(crate) fn colour(of: &str) -> Colour {
+    match of {
+        OURS => 0,
+        FIVE => 2,
+        _ => 1,
+    }
+}
+
+pub(crate) fn legend(runs: &[&Run]) -> Vec<(Colour, String)> {
+    let all: BTreeSet<&str> = runs.iter().map(|run| run.of.as_str()).collect();
+    let beside = if all.contains(FIVE) {
+        "one process, "
+    } else {
+        ""
+    };
+    let mut legend = vec![(0, format!("{beside}csi-sidecars"))];
+    // Bars have two colours, lines one for each.
+    let is_alone = all.len() <= 2;
+    for of in all.into_iter().filter(|of| *of != OURS) {
+        let colour = if is_alone { 1 } else { colour(of) };
+        let name = if of == FIVE {
+            "ours, five programs"
+        } else {
+            of
+        };
+        legend.push((colour, name.to_owned()));
+    }
+    legend
+}
+
+/// Most letters of a line of sources.
+const LONG: usize = 118;
+
+/// Where the numbers are from; where other programs were, pages say.
+pub(crate) fn sources(runs: &[&Run]) -> Vec<String> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for run in runs {
+        let words = run.command.split(' ').filter(|it| !it.contains("=/path/"));
+        let command = words.collect::<Vec<_>>().join(" ");
+        let version = run.version.iter().map(|it| format!(" ({it})"));
+        let commit = run.commit.iter().map(|it| format!(" (commit {it})"));
+        let whose = version
+            .chain(commit)
+            .fold(run.of.clone(), |all, it| all + &it);
+        match commands.iter_mut().find(|(it, _)| *it == whose) {
+            Some((_, known)) if known.contains(&command) => {}
+            Some((_, known)) => known.push(command),
+            None => commands.push((whose, vec![command])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (whose, commands) in commands {
+        let mut line = String::new();
+        for word in format!("{whose}: {}", commands.join("; ")).split(' ') {
+            if line.len() + word.len() > LONG {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push_str(word);
+            line.push(' ');
+        }
+        lines.push(line);
+    }
+    lines
+        .iter()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
+}
