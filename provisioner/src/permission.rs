@@ -56,9 +56,11 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         rules.push(Rule::required(STORAGE, "csinodes", LIST));
         rules.push(Rule::required("", "nodes", LIST));
     }
-    if topology || can.clone || settings.node.is_some() {
-        let rule = Rule::required("", "persistentvolumeclaims", &["get", "update"]);
-        rules.push(rule);
+    let claims = Rule::required("", "persistentvolumeclaims", &["get", "update"]);
+    if topology || settings.node.is_some() {
+        rules.push(claims);
+    } else if can.clone {
+        rules.push(claims.optional("claims cannot be cloned"));
     }
     if can.publish {
         rules.push(Rule::required(STORAGE, "volumeattachments", LIST));
@@ -118,6 +120,8 @@ fn snapshots(sweep: bool) -> [Rule; 2] {
 
 #[cfg(test)]
 mod tests {
+    use sidecar::kube::access::Need;
+
     use super::*;
     use crate::plan::settings::NodeDeployment;
 
@@ -129,6 +133,46 @@ mod tests {
             journal: Some("csi"),
         };
         rules(can, &uses).iter().map(|rule| rule.resource).collect()
+    }
+
+    /// What is asked of a driver's abilities, and what becomes of it without the permission.
+    #[test]
+    fn claims_are_read_and_written_for_topology_and_clones_alone() {
+        let settings = Settings::default();
+        let need = |of: Abilities| {
+            let uses = Uses {
+                settings: &settings,
+                capacity: None,
+                sweep: false,
+                journal: None,
+            };
+            let rules = rules(of, &uses);
+            let mut claims = { rules.into_iter() }
+                .filter(|rule| rule.resource == "persistentvolumeclaims" && rule.verbs != LIST);
+            let found = claims.next().map(|rule| rule.need);
+            assert_eq!(claims.next().map(|rule| rule.need), None);
+            found
+        };
+        let none = Abilities::default();
+        assert_eq!(need(none), None);
+        // A chart may leave cloning out although the driver can do it: everything else works.
+        let clone = Abilities {
+            clone: true,
+            ..none
+        };
+        assert_eq!(need(clone), Some(Need::Optional("claims cannot be cloned")));
+        for topology in [
+            Abilities {
+                topology: true,
+                ..none
+            },
+            Abilities {
+                topology: true,
+                ..clone
+            },
+        ] {
+            assert_eq!(need(topology), Some(Need::Required));
+        }
     }
 
     #[test]
