@@ -326,7 +326,7 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "--namespace={namespace:?}: this is no name of a namespace, which has lower-case letters, digits and dashes"
+        "--namespace={namespace:?}: not a valid name of a namespace: use lower-case letters, digits and dashes"
     ))
 }
 
@@ -346,13 +346,13 @@ fn subject(words: &[&str], namespace: &str) -> Result<Option<Ref>, String> {
     let Some(kind) = Kind::of_word(kind) else {
         let known: Vec<_> = SUBJECTS.iter().map(|kind| kind.called()).collect();
         return Err(format!(
-            "{kind:?} is no kind that can be asked about; these are: {}",
+            "{kind:?}: unknown kind; use one of {}",
             known.join(", ")
         ));
     };
     if !sidecar::names::is_subdomain(name) {
         return Err(format!(
-            "{name:?} is no name of an object, which has lower-case letters, digits, dashes and dots"
+            "{name:?}: not a valid name of an object: use lower-case letters, digits, dashes and dots"
         ));
     }
     Ok(Some(Ref::new(kind, namespace, name)))

@@ -32,7 +32,7 @@ pub enum DriverError {
     #[error("--csi-address={0}: no connection to the driver")]
     Connect(Address, #[source] connection::ConnectError),
     /// It does not say its name.
-    #[error("the driver at --csi-address={0} did not tell its name")]
+    #[error("cannot get the name of the driver at --csi-address={0}")]
     Name(Address, #[source] IdentityError),
 }
 

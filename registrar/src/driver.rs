@@ -29,7 +29,7 @@ pub enum DriverError {
         source: ConnectError,
     },
     /// It does not say its name.
-    #[error("the driver at --csi-address={address} did not tell its name (--timeout={timeout:?})")]
+    #[error("cannot get the name of the driver at --csi-address={address} (--timeout={timeout:?})")]
     Name {
         /// The address as given.
         address: String,
@@ -40,8 +40,8 @@ pub enum DriverError {
     },
     /// Another driver has taken the place.
     #[error(
-        "the driver at --csi-address={address} restarted under another name, {now:?} instead of \
-         {before:?}: ending, so that the new name is registered by a new start"
+        "the driver at --csi-address={address} changed its name from {before:?} to {now:?}: exiting, so \
+         that the restarted registrar registers the new name"
     )]
     Renamed {
         /// The address as given.

@@ -21,7 +21,7 @@ static FLAGS: &[Flag] = &[
         "timeout",
         Kind::Duration,
         "1m",
-        "Timeout of each of the calls by which the driver is met. Streams have \
+        "Timeout of each call for the driver's readiness, name and capabilities. For streams see \
          --max-streaming-duration-min.",
     ),
     Flag::new(
@@ -79,7 +79,7 @@ static FLAGS: &[Flag] = &[
         "max-streams",
         Kind::Int,
         "64",
-        "Most calls that the driver answers at the same time. One client has half of them at most.",
+        "Maximum number of calls that run in the driver at the same time. One client gets at most half of them.",
     ),
     Flag::new(
         "shutdown-grace",

@@ -46,8 +46,8 @@ const fn flag(
 static AUDIT: &[Flag] = &[
     flag("csi-address", None, Takes::One("ADDRESS"), "Socket of the driver's controller, from where this program runs: unix:///csi/csi.sock", WHAT),
     flag("driver", None, Takes::One("NAME"), "The driver's name; a driver with another name at the address is an error", WHAT),
-    flag("grace", None, Takes::One("DURATION"), "Pause before the second look, which has to be longer than the driver's longest call; 15m unless given", WHAT),
-    flag("owned-by", None, Takes::One("PREFIX"), "What handles of this cluster's volumes and snapshots begin with; unknown ones with other handles are counted and not listed", WHAT),
+    flag("grace", None, Takes::One("DURATION"), "Pause before the second look, longer than the driver's longest call; 15m unless given", WHAT),
+    flag("owned-by", None, Takes::One("PREFIX"), "Prefix of the handles of this cluster's volumes and snapshots; unknown ones with other handles are counted and not listed", WHAT),
     flag("csi-timeout", None, Takes::One("DURATION"), "Timeout of each call to the driver, a page of a list being one; 2m unless given", WHAT),
 ];
 
@@ -63,7 +63,7 @@ pub static FLAGS: &[Flag] = &[
     flag("namespace", Some('n'), Takes::One("NAMESPACE"), "Namespace; the context's unless given", WHAT),
     flag("all-namespaces", Some('A'), Takes::Nothing, "Without a subject: everything stuck in the cluster, volumes and attachments too", WHAT),
     flag("all", None, Takes::Nothing, "All causes that are found on the way, not only the first", WHAT),
-    flag("offline", None, Takes::One("FILE"), "Look into a file of kubectl get -o json, a folder of such files or of a must-gather, or standard input (-), instead of a cluster. A kind of which the file has an object is taken to be whole", WHAT),
+    flag("offline", None, Takes::One("FILE"), "Look into a file of kubectl get -o json, a folder of such files or of a must-gather, or standard input (-), instead of a cluster. If the file has one object of a kind, the program assumes that it has all objects of that kind", WHAT),
     flag("watch", Some('w'), Takes::Nothing, "Look again every five seconds until it is no longer stuck, and print each change", WHAT),
     flag("output", Some('o'), Takes::OneOf(&["human", "json", "name"]), "Form: for people, for programs, or names of what is in the way", HOW),
     flag("kubeconfig", None, Takes::One("FILE"), "Kubeconfig file; $KUBECONFIG or ~/.kube/config unless given", WHERE),
@@ -79,6 +79,6 @@ pub static FLAGS: &[Flag] = &[
     flag("client-certificate", None, Takes::One("FILE"), "Client certificate", WHERE),
     flag("client-key", None, Takes::One("FILE"), "Key of the client certificate", WHERE),
     flag("tls-server-name", None, Takes::One("NAME"), "Name that the API server's certificate must have", WHERE),
-    flag("insecure-skip-tls-verify", None, Takes::Nothing, "Believe any certificate; whoever is in between reads along", WHERE),
+    flag("insecure-skip-tls-verify", None, Takes::Nothing, "Accept any certificate of the API server; anyone on the network path can then read the traffic", WHERE),
     flag("request-timeout", None, Takes::One("DURATION"), "How long to wait for an answer: 5s, 1m30s; 65s unless given", WHERE),
 ];

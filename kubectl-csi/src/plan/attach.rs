@@ -187,7 +187,7 @@ fn nobody(
     has_finalizer: bool,
 ) -> Step {
     if known.is_missing() {
-        return way.tell(Finding::proved("C38", at, format!("There is no CSIDriver {driver}. Without it Kubernetes takes the driver to be one whose volumes are attached, and nobody does that."))
+        return way.tell(Finding::proved("C38", at, format!("There is no CSIDriver {driver}, so Kubernetes waits until its volumes are attached, and no csi-attacher attaches them."))
             .admin(format!("create the CSIDriver {driver}, with attachRequired: false if it attaches nothing; then delete the pods, so that they start anew")));
     }
     let what = "run csi-attacher beside the driver's controller; or, if the driver attaches nothing, create its CSIDriver again with attachRequired: false";
@@ -274,7 +274,7 @@ pub(super) fn not_detached(
             Finding::said("C45", &at, text, words)
         };
         let finding = finding
-            .driver("a version that takes a machine that is gone for detached")
+            .driver("use a version of the driver that treats a volume as detached once its machine no longer exists")
             .admin("if the machine is certainly gone: remove the attachment's finalizer");
         let own = names::finalizer(driver);
         // A node that exists may run with the volume: only its absence makes the command fit to paste.

@@ -168,7 +168,7 @@ fn refused(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     way.tell(growth.ask_for_less(Finding::said("C72", growth.at, text, words)))
 }
 
-/// C71: nobody grows volumes of the driver, or its class forbids it.
+/// C71: no csi-resizer was found for the driver, or its class forbids it.
 fn nobody(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     let class = growth.claim.class().unwrap_or_default();
     let class = way.get::<Class>("", class)?.found();

@@ -129,7 +129,7 @@ pub(super) fn nobody(
             "Nobody {does} for driver {driver}: its {program} holds no lease and runs in no workload that could be seen. If it runs outside of the cluster, as in some managed ones, its log is there."
         ),
         (false, false) => format!(
-            "Nobody {does}, and nobody says so: no {program} holds a lease or runs in a workload that could be seen. If it runs outside of the cluster, as in some managed ones, its log is there."
+            "Nobody {does}, and no event reports it: no {program} holds a lease or runs in a workload that could be seen. If it runs outside of the cluster, as in some managed clusters, look at its log there."
         ),
     };
     Ok(Finding::proved_if(gone, id, at, text))
@@ -255,7 +255,7 @@ fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
             holder(lease)
         );
         let finding = Finding::proved("C95", &at, text).admin(format!(
-            "end pod {}, and what makes it, if {} is to take its place",
+            "delete pod {} and the workload that creates it, if pod {} is to replace it",
             holder(lease),
             together.metadata.name
         ));

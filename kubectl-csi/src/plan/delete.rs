@@ -241,7 +241,7 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
         controller::check(way, depth + 1, Role::Provisioner, driver)?;
         if way.is_older(volume.metadata.deletion_timestamp.0, 120) {
             let text = format!(
-                "Only csi-provisioner's finalizer keeps the {at}, and no event says that the driver refuses. Older csi-provisioners lose a race for the finalizer and leave such volumes behind though the storage's part is gone."
+                "Only csi-provisioner's finalizer keeps the {at}, and no event says that the driver refuses. Older csi-provisioners can lose a race about this finalizer: they delete the volume in the storage and leave the PersistentVolume behind."
             );
             return way.tell(Finding::guessed("C68", at, text).admin("newer sidecars").driver("see whether the volume still exists in the storage; if not, the finalizer can go"));
         }

@@ -101,7 +101,7 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
             .0
             .map(|since| format!(" for {}", span(way.ago(since))));
         let text = format!(
-            "{} calls its storage {} from {name}{}: {}. What is slow or stuck on that node may be for this.",
+            "{} calls its storage {} from {name}{}: {}. This may be why its volumes are slow or stuck on that node.",
             entry.name,
             first.status,
             since.unwrap_or_default(),
@@ -110,7 +110,7 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
         let finding = Finding::proved("C89", &at(name), text).quoting(&*first.message)
             .admin(format!("look at the network of {name}; drain it, so that its pods start elsewhere"))
             .command(format!("kubectl drain {name} --ignore-daemonsets"))
-            .risk("its pods are ended, those that nothing makes again for good; without --force they stop the command instead");
+            .risk("this evicts the node's pods; a pod without a controller makes the command fail, and with --force it is deleted for good");
         way.tell(finding)?;
     }
     Ok(())
@@ -309,7 +309,7 @@ pub(super) fn left_taint(
     let object = at(&node.metadata.name);
     way.at(depth, &object, format!("taint {}", taint.key));
     let text = format!(
-        "{} has registered on {}, but the taint {} that keeps pods off until then is still there: nobody has the task or the right to remove it.",
+        "{} has registered on {}, but the taint {}, which keeps pods off a node until the driver is there, was not removed: no program is set up to remove it, or that program lacks the permission.",
         entry.name, object.name, taint.key
     );
     let finding = Finding::proved("C91", &object, text)

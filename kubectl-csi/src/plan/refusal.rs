@@ -25,8 +25,8 @@ pub(super) fn refused(
     let object = Ref::new(Kind::Driver, "", driver);
     way.last_words = Some(text.to_owned());
     if has(text, &["provisioning journal"]) {
-        return way.tell(Finding::said("C87", at, text, "csi-provisioner writes down what it asks the driver before it asks, and cannot: its lease objects are refused. Until then no volume is created.")
-            .admin("give csi-provisioner the rights on leases that its role in the chart has, and except those leases from quotas and admission policies"));
+        return way.tell(Finding::said("C87", at, text, "csi-provisioner cannot write its provisioning journal: the API server refuses its Leases. It creates no volume until it can write them.")
+            .admin("give csi-provisioner the rights on leases that its role in the chart has, and exempt those Leases from quotas and admission policies"));
     }
     if has(
         text,

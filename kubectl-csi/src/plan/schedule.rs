@@ -262,7 +262,7 @@ fn count(
     let finding = match full.is_empty() {
         true => Finding::said("C31", consumer.at, words, "Every node that fits has as many volumes as its driver allows. Which these are cannot be counted from here: not every driver's volumes have VolumeAttachments."),
         false => Finding::proved("C31", consumer.at, format!(
-            "Nodes have as many volumes as the driver allows: {}. Disks that were attached past Kubernetes are not counted.",
+            "These nodes cannot take the pod's volumes within the driver's limit: {}. Disks that were attached without Kubernetes are not counted.",
             listed(&full)
         )).quoting(words),
     };

@@ -139,7 +139,7 @@ pub(super) fn named(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
         return Ok(());
     }
     let text = format!(
-        "The claim names the {object}, which belonged to an earlier claim of the same name. Kubernetes keeps it from the new one, whoever that is."
+        "The claim names the {object}, whose claimRef has the UID of an earlier claim of the same name. Kubernetes therefore never binds it to this claim."
     );
     let finding = Finding::proved("C22", at, text)
         .admin("if the new claim may have the old data, take the old claim's UID out of the volume")
@@ -185,7 +185,7 @@ fn lack(claim: &Claim, volume: &Volume) -> Option<String> {
     })
 }
 
-/// C7: no volume made by hand fits.
+/// C7: no manually created PersistentVolume fits the claim.
 pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     let class = claim.class().unwrap_or_default();
     let own = way.count::<Volume>(By::Class, class)?;
@@ -242,7 +242,7 @@ pub(super) fn inline(way: &mut Way<'_>, consumer: Consumer<'_>, name: &str, driv
     let known = way.get::<Driver>("", driver)?;
     let text = match known {
         Got::Missing => format!(
-            "The pod's volume {name} is one of driver {driver} without a claim, and there is no CSIDriver of that name, without which no driver may have such volumes."
+            "The pod's volume {name} is an inline volume of driver {driver}, and there is no CSIDriver of that name. Kubernetes allows inline volumes only if the CSIDriver does."
         ),
         Got::Found(known)
             if !known

@@ -266,7 +266,7 @@ pub(super) fn verdict(verdict: &Verdict, style: Style) -> String {
     }
     if verdict.causes.is_empty() && verdict.state == State::Stuck {
         text.push('\n');
-        text.push_str(&wrapped("Nothing that was looked at tells why. It is none of the causes that this program knows.", style.width, 0));
+        text.push_str(&wrapped("No cause was found: nothing that was looked at matches a cause that this program knows.", style.width, 0));
         text.push('\n');
     }
     if let Some(last) = verdict
@@ -275,7 +275,7 @@ pub(super) fn verdict(verdict: &Verdict, style: Style) -> String {
         .filter(|_| verdict.causes.is_empty() && verdict.state != State::Fine)
     {
         text.push_str(&wrapped(
-            &format!("The last words about it: “{}”", words(last)),
+            &format!("The newest message about it: “{}”", words(last)),
             style.width,
             2,
         ));

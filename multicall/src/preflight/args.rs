@@ -118,7 +118,7 @@ fn ask(matches: &ArgMatches) -> Result<Ask, String> {
     let namespace = text("namespace");
     if !sidecar::names::is_label(&namespace) {
         return Err(format!(
-            "--namespace={namespace:?}: this is no name of a namespace"
+            "--namespace={namespace:?}: not a valid name of a namespace"
         ));
     }
     let kubernetes = match given("kubernetes") {

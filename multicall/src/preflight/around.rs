@@ -75,7 +75,7 @@ pub(crate) fn ports(input: &Input) -> Vec<Remark> {
     }
     let collisions = by_port.into_iter().filter(|(_, names)| names.len() > 1);
     let remarks = collisions.map(|(port, names)| {
-        Remark::new("P-15", Verdict::Change, format!("port {port} of the node is wanted by {}: on one node only one of them starts, the same with upstream's", names.join(" and ")))
+        Remark::new("P-15", Verdict::Change, format!("{} use port {port} of the node, so only one of them can start on each node; upstream's programs have the same conflict", names.join(" and ")))
             .way("give each another port")
     });
     remarks.collect()
@@ -191,7 +191,7 @@ pub(crate) fn incomplete(driver: &str, answers: &[Answer]) -> Option<Remark> {
         .iter()
         .any(|one| of_controller.contains(&one.program));
     (!found).then(|| {
-        Remark::new("P-2", Verdict::Unknown, format!("no csi-provisioner and no csi-attacher stands beside what names {driver}: its controller was not looked at"))
+        Remark::new("P-2", Verdict::Unknown, format!("no csi-provisioner or csi-attacher was found beside the workloads that name {driver}, so its controller was not checked"))
             .way("name the controller's workload: csi-sidecars preflight deployment/CONTROLLER -n NAMESPACE")
     })
 }

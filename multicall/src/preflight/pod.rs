@@ -40,7 +40,7 @@ pub(crate) fn ours(container: &Container<'_>) -> Remark {
     Remark::note(
         "P-24",
         format!(
-            "the image {image} is ours already: this says how it is with this version of csi-sidecars; CHANGELOG.md has \"Before you upgrade\""
+            "the image {image} is one of ours already: these remarks apply to this version of csi-sidecars; see \"Before you upgrade\" in CHANGELOG.md"
         ),
     )
 }

@@ -81,8 +81,8 @@ impl Unpublish {
         if log.is_mounted(target.clone())? {
             let file = target_metadata.display();
             return Err(Leave::Failed(format!(
-                "{begin}{file} is missing, without which nobody knows which volume is mounted \
-                 beside it; unmount it by hand and remove the directory"
+                "{begin}{file} is missing, so the program cannot tell which volume is mounted beside \
+                 it; unmount it by hand and remove the directory"
             )));
         }
         log.done(begin, Step::Remove(self.places.published(self.block)))

@@ -33,8 +33,8 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     }
     let Some(namespace) = namespace(parts.config) else {
         tracing::warn!(
-            "No provisioning journal: its namespace is not known, set --leader-election-namespace \
-             or POD_NAMESPACE; until then a restart may lose volumes whose claims are deleted"
+            "No provisioning journal: its namespace is not known. Set --leader-election-namespace or \
+             POD_NAMESPACE; until then a restart may leave volumes of deleted claims in the storage"
         );
         return None;
     };
@@ -47,7 +47,7 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     if let Some(rule) = report.missing.first() {
         tracing::error!(
             %rule,
-            without = "a restart may lose volumes whose claims are deleted",
+            without = "a restart may leave volumes of deleted claims in the storage",
             "No provisioning journal: the service account lacks a permission, add the rule"
         );
         return None;
@@ -74,8 +74,8 @@ pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(),
     let driver = &parts.driver.current().name;
     let name = journal(driver, &config.settings, &[]).name(0);
     let reason = format!(
-        "{lost}; without --leader-election one process may work at a time, and this one waits: set \
-         --leader-election for all replicas, or run one"
+        "{lost}; without --leader-election only one process can work at a time, so this one waits: set \
+         --leader-election for all replicas, or run only one replica"
     );
     tracing::error!(reason, "Another process provisions volumes for this driver");
     seat.hindered(Some(reason));

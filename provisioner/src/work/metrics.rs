@@ -96,7 +96,7 @@ impl Metrics {
         registry.register(Box::new(commits.clone()))?;
         let intents = HistogramOpts::new(
             "csi_sidecar_provisioning_journal_commit_intents",
-            "Number of CreateVolume calls that a write of the provisioning journal is made before.",
+            "Number of CreateVolume calls that one write of the provisioning journal records.",
         );
         let intents = Histogram::with_opts(intents.buckets(SIZES.to_vec()))?;
         registry.register(Box::new(intents.clone()))?;
@@ -107,7 +107,7 @@ impl Metrics {
         registry.register(Box::new(without_node.clone()))?;
         let without_journal = Gauge::new(
             "csi_sidecar_provisioning_without_journal",
-            "1 if a provisioning journal is wanted and cannot be kept.",
+            "1 if the provisioning journal is enabled but cannot be kept.",
         )?;
         registry.register(Box::new(without_journal.clone()))?;
         Ok(Self {
@@ -199,7 +199,7 @@ impl InDoubt {
             older: GaugeVec::new(
                 Opts::new(
                     "csi_sidecar_provisioning_in_doubt_older_than",
-                    "How many of them have been in doubt for more than so many seconds.",
+                    "CreateVolume calls whose outcome has been unknown for more than the seconds in the label.",
                 ),
                 &["seconds"],
             )?,

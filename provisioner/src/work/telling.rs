@@ -168,7 +168,7 @@ fn forgotten(claim_uid: &str) {
 fn broken(what: &str) {
     tracing::error!(
         what,
-        "An entry of the provisioning journal is kept and not acted on: find out whether its volume exists and is nobody's, then remove the annotation"
+        "Keeping an entry of the provisioning journal without acting on it: check whether its volume exists and whether anybody uses it, then remove the annotation"
     );
 }
 

@@ -79,7 +79,9 @@ impl Fence {
     /// The lease is held no more.
     pub fn poll_write(&self) -> Poll<io::Result<()>> {
         if self.state().lease == Lease::Over {
-            return Poll::Ready(Err(io::Error::other("the lease is held no more")));
+            return Poll::Ready(Err(io::Error::other(
+                "this process no longer holds the lease",
+            )));
         }
         self.poll_send().map(Ok)
     }

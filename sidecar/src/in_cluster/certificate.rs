@@ -30,8 +30,8 @@ fn explain(error: &Error) -> Option<String> {
     );
     nothing_in_common.then(|| {
         format!(
-            "there is no TLS that the API server and this program both know: {error}; \
-             docs/platforms.md says which keys and certificates can be used"
+            "the API server and this program cannot agree on TLS parameters: {error}; \
+             docs/platforms.md lists the keys and certificates that can be used"
         )
     })
 }

@@ -192,11 +192,11 @@ const CLASS: &[Column] = &[
 const SNAPSHOT: &[Column] = &[
     ("ReadyToUse", "boolean", ".status.readyToUse", "Whether a volume can be restored from it."),
     ("SourcePVC", "string", ".spec.source.persistentVolumeClaimName", "The claim whose volume it shows."),
-    ("SourceSnapshotContent", "string", ".spec.source.volumeSnapshotContentName", "The content of a snapshot that was there before."),
+    ("SourceSnapshotContent", "string", ".spec.source.volumeSnapshotContentName", "The content of a pre-provisioned snapshot."),
     ("RestoreSize", "string", ".status.restoreSize", "The least size of a volume restored from it."),
     ("SnapshotClass", "string", ".spec.volumeSnapshotClassName", "Its VolumeSnapshotClass."),
-    ("SnapshotContent", "string", ".status.boundVolumeSnapshotContentName", "The content that it is bound to, if that points back at it."),
-    ("CreationTime", "date", ".status.creationTime", "The moment that it shows."),
+    ("SnapshotContent", "string", ".status.boundVolumeSnapshotContentName", "The content that it is bound to, if the content refers back to it."),
+    ("CreationTime", "date", ".status.creationTime", "The time at which the snapshot was taken."),
     AGE,
 ];
 
@@ -216,7 +216,7 @@ const CONTENT: &[Column] = &[
 const GROUP: &[Column] = &[
     ("ReadyToUse", "boolean", ".status.readyToUse", "Whether volumes can be restored from all its snapshots."),
     ("VolumeGroupSnapshotClass", "string", ".spec.volumeGroupSnapshotClassName", "Its VolumeGroupSnapshotClass."),
-    ("VolumeGroupSnapshotContent", "string", ".status.boundVolumeGroupSnapshotContentName", "The content that it is bound to, if that points back at it."),
+    ("VolumeGroupSnapshotContent", "string", ".status.boundVolumeGroupSnapshotContentName", "The content that it is bound to, if the content refers back to it."),
     ("CreationTime", "date", ".status.creationTime", "The moment that its snapshots show."),
     AGE,
 ];

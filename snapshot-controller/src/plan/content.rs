@@ -96,7 +96,7 @@ fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     }
     let (namespace, name) = (&content.snapshot.namespace, &content.snapshot.name);
     let message = format!(
-        "VolumeSnapshot {namespace}/{name} of this content is gone, so that nothing deletes its \
+        "VolumeSnapshot {namespace}/{name} of this content is gone, so nothing will delete its \
          snapshot. To delete the content and keep the snapshot, set its deletionPolicy to Retain; to \
          delete both, set the annotation snapshot.storage.kubernetes.io/volumesnapshot-being-deleted \
          to yes"

@@ -144,7 +144,7 @@ impl Certificates {
                 }
                 Err(problem) => tracing::error!(
                     problem,
-                    "The new certificate or key cannot be used, the last one that could serves on"
+                    "Cannot use the new certificate or key, still serving with the previous one"
                 ),
             }
         }

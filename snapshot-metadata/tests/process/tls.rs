@@ -56,7 +56,7 @@ async fn cb_49_cb_50_certificates_are_replaced_without_a_restart() {
     put("..3", (pairs[2].certificate.clone(), pairs[0].key.clone()));
     running
         .process
-        .says("cannot be used, the last one that could serves on")
+        .says("new certificate or key, still serving with the previous one")
         .await;
     assert!(serves(&running, &pairs[1]).await);
     put("..4", files(&pairs[2]));

@@ -666,7 +666,7 @@ fn a_command_line_that_makes_no_sense_names_what_is_wrong() {
             "- --kubernetes=new",
             "--kubernetes=\"new\": write it as 1.36",
         ),
-        ("- -n A_b", "no name of a namespace"),
+        ("- -n A_b", "not a valid name of a namespace"),
         ("- -o yaml", "yaml"),
         ("- --nonsense", "--nonsense"),
     ] {

@@ -95,7 +95,7 @@ impl Announcement {
                 "Assuming an external populator will provision the volume".to_owned()
             }
             Self::Left(node) => format!(
-                "Node {node} is gone, and CreateVolume for it got no answer: the volume is created elsewhere, and one that may exist there is looked for later"
+                "Node {node} is gone, and CreateVolume for it got no answer: the volume is created for another node; later csi-provisioner checks whether the first call created one as well"
             ),
             Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
         }

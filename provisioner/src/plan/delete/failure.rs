@@ -50,7 +50,7 @@ pub enum Failure {
     #[error("could not patch the finalizers: {0}")]
     FinalizerAction(ApiError),
     /// The volume is gone, the object could not be deleted.
-    #[error("the volume is deleted, its PersistentVolume could not be: {0}")]
+    #[error("the driver deleted the volume, but the PersistentVolume could not be deleted: {0}")]
     Remove(ApiError),
     /// The volume is gone, the finalizer could not be removed.
     #[error("the volume is deleted, the finalizer could not be removed: {0}")]

@@ -101,7 +101,7 @@ impl Executor {
                         namespace = journal.namespace,
                         node = neighbour.node,
                         volumes = neighbour.volumes.join(","),
-                        "The node of this provisioning journal is gone, and nobody else can find out what came of the calls in it. See whether these volumes are in its storage, then delete the Lease"
+                        "The node of this provisioning journal is gone, and no other process can determine the outcome of the calls in it. Check whether these volumes exist in the node's storage, then delete the Lease"
                     );
                 }
             }

@@ -88,7 +88,7 @@ async fn open(stream: &mut TcpStream, proxy: &Proxy, server: &Uri) -> io::Result
     // The API server says nothing before it is spoken to: what comes is the proxy's answer.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > LONGEST_HEAD {
-            return Err(io::Error::other("its answer has no end"));
+            return Err(io::Error::other("the head of its answer is too long"));
         }
         if stream.read_buf(&mut head).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -58,7 +58,7 @@ fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
         return Ok(patch(Purpose::ContentFinalizer, content.object(), body));
     }
     let message = format!(
-        "VolumeGroupSnapshot {key} of this content is gone, so that nothing deletes its group \
+        "VolumeGroupSnapshot {key} of this content is gone, so nothing will delete its group \
          snapshot. To delete the content and keep the group snapshot, set its deletionPolicy to Retain; \
          to delete both, set the annotation {GROUP_BEING_DELETED} to yes"
     );

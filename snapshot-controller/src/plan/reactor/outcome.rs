@@ -71,7 +71,7 @@ pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
         Purpose::Create { nowhere } => {
             let message = format!("Waiting for a {what} {whole} to be created by the CSI driver.");
             let nowhere = nowhere.then(|| {
-                let message = "No node matches the volume's node affinity, so no csi-snapshotter will take this snapshot. Label the VolumeSnapshotContent with the node that should";
+                let message = "No node matches the volume's node affinity, so no csi-snapshotter will take this snapshot. Label the VolumeSnapshotContent with the node whose csi-snapshotter should take it";
                 subject.event(true, "SnapshotNodeNotFound", message.to_owned())
             });
             let created = normal(reasons.creating, message);

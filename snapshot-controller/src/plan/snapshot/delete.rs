@@ -33,7 +33,9 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
             let stays = "Group snapshots are not active in this controller: the volume snapshot \
                          stays until the group snapshot is gone";
             let why = match unread {
-                Some(error) => format!("{stays}, which it cannot see: {error}"),
+                Some(error) => {
+                    format!("{stays}; this controller cannot read the group snapshot: {error}")
+                }
                 None => stays.to_owned(),
             };
             return Ok(fail(pending(snapshot, group, &why)));

@@ -376,7 +376,7 @@ fn g_42_a_group_that_may_not_be_read_holds_its_members() {
     let told = "E: ns/s1 Warning SnapshotDeletePending deletion of the individual volume snapshot \
                 ns/s1 is not allowed as it belongs to group snapshot ns/v1. Group snapshots are not \
                 active in this controller: the volume snapshot stays until the group snapshot is \
-                gone, which it cannot see: forbidden";
+                gone; this controller cannot read the group snapshot: forbidden";
     shows("G-42", &bench.run(), &[told]);
     assert!(!goes(&bench, Kind::Content, "snapcontent-U1"));
     bench.retry();

@@ -244,7 +244,7 @@ fn c_65_c_66_a_content_is_not_deleted_for_want_of_its_snapshot() {
         assert!(bench.resync().is_empty());
         bench.delete(Kind::Content, "snapcontent-U1");
         let warning = "E: snapcontent-U1 Warning SnapshotContentOrphaned VolumeSnapshot ns/s1 of \
-                       this content is gone, so that nothing deletes its snapshot. …";
+                       this content is gone, so nothing will delete its snapshot. …";
         shows(row, &bench.run(), &[warning]);
         assert!(!bench.retries() && bench.resync().is_empty());
         let content = bench.server.get(Kind::Content, "snapcontent-U1").unwrap();

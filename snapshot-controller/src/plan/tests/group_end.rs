@@ -367,7 +367,7 @@ fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
 #[test]
 fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
     let told = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
-                ns/v1 of this content is gone, so that nothing deletes its group snapshot. To delete \
+                ns/v1 of this content is gone, so nothing will delete its group snapshot. To delete \
                 the content and keep the group snapshot, …";
     for group_first in [true, false] {
         let row = format!("G-43 {group_first}");
