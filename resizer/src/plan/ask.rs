@@ -76,9 +76,11 @@ impl<'a> Ask<'a> {
     }
 
     /// Patches the claim's status, so that no older patch fits it any more.
-    pub(super) fn take_over(self, patch: Option<Value>) -> Flow<()> {
-        let patch = patch.filter(|_| !self.marks().taken_over);
-        self.patch(ClaimWrite::TakeOver, patch)
+    pub(super) fn take_over(self, patch: impl FnOnce() -> Option<Value>) -> Flow<()> {
+        if self.marks().taken_over {
+            return Ok(());
+        }
+        self.patch(ClaimWrite::TakeOver, patch())
     }
 
     /// Patches the PersistentVolume of this name, once, unless it says so already.

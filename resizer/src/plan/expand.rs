@@ -75,7 +75,7 @@ fn begin(ask: Ask<'_>, claim: &Claim) -> Flow<Grown> {
     }
     let mark = patch::mark_resizing(claim, target, view.now);
     ask.mark(claim, ClaimWrite::MarkResizing, mark)?;
-    ask.take_over(patch::take_over_resize(claim, view.now))?;
+    ask.take_over(|| patch::take_over_resize(claim, view.now))?;
     if ask.marks().in_use && view.in_use && view.settings.handle_in_use {
         return Err(Failure::InUse(claim.key(), view.driver.name.clone()).into());
     }

@@ -79,7 +79,7 @@ fn begin(ask: Ask<'_>, claim: Option<&ClaimDetail>) -> Flow<End> {
     let (volume, source) = owned(view, claim)?;
     let message =
         |class, secrets: &Secrets| request::modify(claim, volume, class, view.settings, secrets);
-    let take_over = patch::take_over_modify(claim, view.now);
+    let take_over = || patch::take_over_modify(claim, view.now);
     let (target, class) = match goal(claim, ask.marks().settled) {
         Goal::Nothing => return Ok(End::Done),
         Goal::Cancel => {
