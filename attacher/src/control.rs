@@ -38,6 +38,7 @@ pub(crate) async fn work(
     let watches = watches(&engine.shell().informers, config.resync, publish);
     let serving = async {
         watch::ready(&watches).await;
+        seat.begin(watch::kinds(&watches), None).await;
         tracing::info!("Starting CSI attacher");
         tokio::select! {
             () = engine.serve() => {}

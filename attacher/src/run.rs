@@ -83,6 +83,7 @@ impl Controller for Attacher {
         replaces: "csi-attacher v4.13.0",
         crates: &["attacher", "csi_attacher"],
         owner: LeaseOwner::Attacher,
+        gates: args::GATES,
         kubeconfig: Variable::Ignored,
         fatal: 1,
     };

@@ -81,10 +81,11 @@ pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
     loop {
         let journal = journal::open(parts).await;
         let wanted = parts.config.settings.protection == Protection::Journal;
-        parts.metrics.without_journal(wanted && journal.is_none());
-        let engine = engine(parts, journal)?;
+        parts.metrics.without_journal(wanted && journal.is_err());
+        let without = { journal.as_ref() }.err().copied();
+        let engine = engine(parts, journal.ok())?;
         let rival = OnceCell::new();
-        let result = Box::pin(lead(parts, &engine, &rival)).await;
+        let result = Box::pin(lead(parts, &engine, (&rival, without))).await;
         // From here on nothing of it is done any more.
         drop(engine);
         parts.seat.last_events().await;
@@ -197,8 +198,13 @@ fn process_bytes() -> [u8; 16] {
     bytes
 }
 
-/// `rival` is told if another process has taken the journal and no election says who leads.
-async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>, rival: &OnceCell<Lost>) -> Result<(), Exit> {
+/// `rival` is told if another process has taken the journal and no election says who leads; `without` says why
+/// there is no journal.
+async fn lead(
+    parts: &Parts<'_>,
+    engine: &Arc<Engine>,
+    (rival, without): (&OnceCell<Lost>, Option<&str>),
+) -> Result<(), Exit> {
     let Parts { seat, config, .. } = parts;
     let executor = engine.shell();
     let driver = &executor.driver;
@@ -235,7 +241,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>, rival: &OnceCell<Lost>) -
     };
     let tasks = Tasks {
         lost,
-        serving: serve(seat, engine, &watches),
+        serving: serve(seat, engine, &watches, without),
         background,
         grace: GRACE,
     };
@@ -270,8 +276,8 @@ fn watches(config: &Config, executor: &Executor) -> Vec<Watch> {
     watches
 }
 
-/// Works on what the caches bring, once they are complete.
-async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch]) {
+/// Works on what the caches bring, once they are complete. `without` says why there is no journal.
+async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch], without: Option<&str>) {
     watch::ready(watches).await;
     // Before anything is asked of the driver for a claim, and after all is known that answers it. Volumes are
     // deleted, and room is told of, whatever becomes of the journal.
@@ -284,6 +290,12 @@ async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch]) {
             false
         }
     };
+    let journal = match (without, recovered) {
+        (Some(why), _) => why,
+        (None, true) => "on",
+        (None, false) => "cannot be opened yet",
+    };
+    seat.begin(watch::kinds(watches), Some(journal)).await;
     tracing::info!("Starting CSI provisioner");
     let workers = async {
         tokio::join!(engine.serve(), produce(engine));

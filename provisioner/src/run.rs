@@ -103,6 +103,7 @@ impl Controller for Provisioner {
         replaces: "csi-provisioner v6.4.0",
         crates: &["provisioner", "csi_provisioner"],
         owner: LeaseOwner::Provisioner,
+        gates: args::GATES,
         kubeconfig: Variable::Overrides,
         fatal: FATAL,
     };

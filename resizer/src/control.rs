@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sidecar::controller::tasks::GRACE;
 use sidecar::controller::watch::ready_for;
-use sidecar::controller::{Seat, Tasks, Watch};
+use sidecar::controller::{Seat, Tasks, Watch, watch};
 use sidecar::flags::Exit;
 use sidecar::kube::events::Source;
 use sidecar::kube::objects::{ATTRIBUTES_CLASSES, CLAIMS, PODS, VOLUMES};
@@ -59,7 +59,7 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         tokio::select! {
             never = seat.watch(&watches) => never,
             never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
-            never = open(engine, config, &watches) => never,
+            never = open(seat, engine, config, &watches) => never,
             never = seat.advise(&rules) => never,
         }
     };
@@ -88,10 +88,16 @@ fn watches(caches: &Informers, config: &Config, pods: bool, classes: bool) -> [W
 }
 
 /// Lets each sort of work begin when the lists that it depends on are complete.
-async fn open(engine: &Engine, config: &Config, watches: &[Watch<Kind>]) -> Infallible {
+async fn open(
+    seat: &Seat,
+    engine: &Engine,
+    config: &Config,
+    watches: &[Watch<Kind>],
+) -> Infallible {
     let can = engine.shell().driver.current().abilities;
     let expand = async {
         ready_for(watches, &Kind::Expand).await;
+        seat.begin(watch::kinds(watches), None).await;
         if can.has(Kind::Expand) {
             tracing::info!("Starting external resizer");
             engine.observe(Change::Listed(Kind::Expand));
@@ -99,6 +105,7 @@ async fn open(engine: &Engine, config: &Config, watches: &[Watch<Kind>]) -> Infa
     };
     let modify = async {
         ready_for(watches, &Kind::Modify).await;
+        seat.begin(watch::kinds(watches), None).await;
         if watches_classes(can, &config.settings) {
             tracing::info!("Starting external resizer for modify volume");
             engine.observe(Change::Listed(Kind::Modify));

@@ -86,6 +86,7 @@ impl Controller for Resizer {
         replaces: "csi-resizer v2.3.0",
         crates: &["resizer", "csi_resizer"],
         owner: LeaseOwner::Resizer,
+        gates: args::GATES,
         kubeconfig: Variable::Ignored,
         fatal: 1,
     };

@@ -8,6 +8,7 @@
 //! with, is the controller's.
 
 pub mod call;
+pub mod driver_info;
 pub mod engine;
 pub mod execute;
 pub mod flags;
@@ -17,6 +18,7 @@ pub mod link;
 pub mod process;
 pub mod program;
 pub mod reactor;
+pub mod ready;
 pub mod request;
 pub mod script;
 pub mod seat;

@@ -193,6 +193,21 @@ impl Gates {
         self.values.get(name).copied().unwrap_or(false)
     }
 
+    /// What `wanted` makes of the `known` gates, as far as that is not their default.
+    pub fn changed(known: &'static [Gate], wanted: &[(String, bool)]) -> Vec<(&'static str, bool)> {
+        let mut gates = Self::new(known);
+        let is_known = |name: &str| known.iter().any(|gate| gate.name == name);
+        let mut wanted = wanted.to_vec();
+        wanted.retain(|(name, _)| is_known(name) || name == ALL_ALPHA || name == ALL_BETA);
+        // What is refused has ended the process already.
+        let _ = gates.set(&wanted);
+        let changed = known
+            .iter()
+            .map(|gate| (gate.name, gate.default, gates.enabled(gate.name)));
+        let changed = changed.filter(|(_, default, value)| default != value);
+        changed.map(|(name, _, value)| (name, value)).collect()
+    }
+
     /// Whether the command line named this gate itself.
     pub fn is_explicit(&self, name: &str) -> bool {
         self.explicit.contains(&name)

@@ -7,6 +7,7 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -14,6 +15,7 @@ use std::time::Instant;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::build::VERSION;
+use crate::csi::loss::TERMINATION_LOG;
 use crate::error::Chain;
 
 use wakeups::WakeUps;
@@ -132,8 +134,21 @@ pub fn finish(exit: &Exit) -> ExitCode {
         }
         None => {}
     }
+    leave_note(exit, Path::new(TERMINATION_LOG));
     crate::log::flush();
     ExitCode::from(exit.code)
+}
+
+/// Leaves the final error where kubelet looks for it, who shows it as the reason of the container's end. Outside a
+/// pod there is no such file.
+fn leave_note(exit: &Exit, termination_log: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.write(true).truncate(true);
+    if let Some(error) = &exit.error
+        && let Ok(mut file) = options.open(termination_log)
+    {
+        let _ = file.write_all(error.as_bytes());
+    }
 }
 
 /// A number in `[0, 1)` for jitter. Not for secrets.
@@ -163,6 +178,23 @@ mod tests {
         let numbers: Vec<_> = (0..100).map(|_| unit_random()).collect();
         assert!(numbers.iter().all(|n| (0.0..1.0).contains(n)));
         assert!(numbers.iter().any(|n| *n < 0.5) && numbers.iter().any(|n| *n >= 0.5));
+    }
+
+    #[test]
+    fn o_74_the_final_error_is_left_for_kubelet() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("termination-log");
+        leave_note(&Exit::failure(1, "--flag=x: no"), &log);
+        assert!(!log.exists(), "outside a pod nothing is made");
+        for (exit, left) in [
+            (Exit::with_code(1), "earlier words"),
+            (Exit::failure(1, "--flag=x: no"), "--flag=x: no"),
+            (Exit::failure(255, "no"), "no"),
+        ] {
+            std::fs::write(&log, "earlier words").unwrap();
+            leave_note(&exit, &log);
+            assert_eq!(std::fs::read_to_string(&log).unwrap(), left);
+        }
     }
 
     #[test]

@@ -69,6 +69,23 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The beginning of `text` that has no more than so many bytes in quotes; an ellipsis stands for the rest.
+pub fn shortened(text: &str, longest: usize) -> String {
+    const ELLIPSIS: &str = "...";
+    let quoted = |c: char| c.escape_debug().map(char::len_utf8).sum::<usize>();
+    if text.chars().map(quoted).sum::<usize>() <= longest {
+        return text.to_owned();
+    }
+    let mut room = longest.saturating_sub(ELLIPSIS.len());
+    let fitting = text.chars().take_while(|c| {
+        let left = room.checked_sub(quoted(*c));
+        room = left.unwrap_or(0);
+        left.is_some()
+    });
+    let fitting: String = fitting.collect();
+    fitting + ELLIPSIS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +103,21 @@ mod tests {
             ("\u{e0041}", r"\U000e0041"),
         ] {
             assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_as_they_look_in_quotes() {
+        for (text, longest, shown) in [
+            ("", 0, ""),
+            ("abcdef", 6, "abcdef"),
+            ("abcdefg", 6, "abc..."),
+            ("ééé", 6, "ééé"),
+            ("éééé", 6, "é..."),
+            ("\"\"\"\"", 8, "\"\"\"\""),
+            ("\"\"\"\"", 7, "\"\"..."),
+        ] {
+            assert_eq!(shortened(text, longest), shown, "{text}");
         }
     }
 

@@ -91,7 +91,7 @@ const TOPOLOGY: &str = "VolumeSnapshotTopology";
 
 /// The gates that upstream knows by itself, and one of ours. The lease is always released here,
 /// whatever the second one says.
-static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     Gate::new(GROUPS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(TOPOLOGY, false, Stage::Alpha),

@@ -63,6 +63,10 @@ pub(crate) async fn work(
     let serving = async {
         watch::ready(&watches).await;
         watch::ready(&snapshots).await;
+        let single = watch::kinds(&watches).chain(watch::kinds(&snapshots));
+        let of_groups = (groups != Groups::Off).then(|| watch::kinds(&group_watches));
+        seat.begin(single.chain(of_groups.into_iter().flatten()), None)
+            .await;
         tracing::info!("Starting snapshot controller");
         engine.serve().await;
     };

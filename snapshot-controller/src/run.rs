@@ -18,6 +18,7 @@ pub const PROGRAM: Program = Program {
     replaces: "snapshot-controller v8.7.0",
     crates: &["snapshot_controller"],
     owner: LeaseOwner::SnapshotController,
+    gates: args::GATES,
     kubeconfig: Variable::Ignored,
     fatal: 1,
 };

@@ -31,6 +31,7 @@ const PROGRAM: Program = Program {
     replaces: "csi-snapshot-metadata 739e81f1, after v1.1.0",
     crates: &["snapshot_metadata", "csi_snapshot_metadata"],
     owner: LeaseOwner::Nobody,
+    gates: &[],
     kubeconfig: Variable::Ignored,
     fatal: 1,
 };

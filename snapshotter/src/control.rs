@@ -115,19 +115,28 @@ async fn lead(
     let singles = of(single);
     let grouped: Vec<Watch> = others.iter().flat_map(|engine| of(engine)).collect();
     let rules = permission::rules(matches!(groups, Groups::Served(_)));
+    let begin = async || {
+        let kinds = watch::kinds(&singles).chain(watch::kinds(&grouped));
+        seat.begin(kinds, None).await;
+    };
     // One does not wait for the other: kinds of groups may be broken where single ones are not, or come later.
     let serving = async {
         let serving_groups = async {
             if let Some(engine) = others.first() {
                 watch::ready(&grouped).await;
                 know_groups(single, engine);
-                serve(engine, &grouped, "Group snapshots are served from now on").await;
+                begin().await;
+                tracing::info!("Group snapshots are served from now on");
+                engine.serve().await;
             }
         };
-        tokio::join!(
-            serve(single, &singles, "Starting CSI snapshotter"),
-            serving_groups
-        );
+        let serving_singles = async {
+            watch::ready(&singles).await;
+            begin().await;
+            tracing::info!("Starting CSI snapshotter");
+            single.serve().await;
+        };
+        tokio::join!(serving_singles, serving_groups);
     };
     let back = || {
         for engine in engines {
@@ -156,13 +165,6 @@ async fn lead(
         grace: GRACE,
     };
     tasks.run(engines, &seat.ending).await
-}
-
-/// Works as soon as its objects are known.
-async fn serve(engine: &Arc<Engine>, watches: &[Watch], begins: &'static str) {
-    watch::ready(watches).await;
-    tracing::info!("{begins}");
-    engine.serve().await;
 }
 
 /// What is watched: of contents those of the `node`, if there is one. Classes have no label.

@@ -86,6 +86,7 @@ impl Controller for Snapshotter {
         replaces: "csi-snapshotter v8.7.0",
         crates: &["snapshotter", "csi_snapshotter"],
         owner: LeaseOwner::Snapshotter,
+        gates: args::GATES,
         kubeconfig: Variable::Ignored,
         fatal: 1,
     };

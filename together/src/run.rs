@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use sidecar::build;
 use sidecar::controller::link::{Calls, Identity, Questions, Settings};
+use sidecar::controller::ready::FlagSummary;
 use sidecar::controller::{
     AnyController, ControllerLimits, DriverHandshake, Link, Process, Program, Seat, Tenure,
 };
@@ -120,6 +121,7 @@ fn program(chosen: &[Chosen<'_>]) -> Program {
         // Not used: each controller has its own.
         replaces: "",
         owner: LeaseOwner::Provisioner,
+        gates: &[],
         kubeconfig: if overrides {
             Variable::Overrides
         } else {
@@ -141,6 +143,7 @@ async fn start(
             controller: one.name,
             rate: Rate::from_flags(one.values)?,
             metrics: RateMetrics::of(one.name, &process.registry)?,
+            flags: Arc::new(FlagSummary::new(one.values, one.decided.program().gates)),
         };
         let of = one.decided.program();
         let seat = preliminary(&process, &tenure, of, &own);
@@ -259,6 +262,7 @@ async fn meet(
         mute: program.fatal,
         fence: tenure.fence.clone(),
         hindrances: process.hindrances.clone(),
+        info: process.driver.clone(),
     };
     let is_migrated = |driver: &str| made.iter().any(|one| one.controller.is_migrated(driver));
     let handshake = DriverHandshake::connect_counted(settings, &process.registry, is_migrated);

@@ -26,23 +26,26 @@ fn namespace(config: &Config) -> Option<String> {
 }
 
 /// The provisioning journal, if there is to be one and it may be written.
-pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
+///
+/// # Errors
+/// Why there is none, for [`Seat::begin`](sidecar::controller::Seat::begin).
+pub(super) async fn open(parts: &Parts<'_>) -> Result<(Journal, Keeper), &'static str> {
     let settings = &parts.config.settings;
     if settings.protection == Protection::Off {
-        return None;
+        return Err("off by --provisioning-protection");
     }
     let Some(namespace) = namespace(parts.config) else {
         tracing::warn!(
             "No provisioning journal: its namespace is not known. Set --leader-election-namespace or \
              POD_NAMESPACE; until then a restart may leave volumes of deleted claims in the storage"
         );
-        return None;
+        return Err("off: its namespace is not known");
     };
     let rules = [permission::journal(&namespace)];
     let seat = parts.seat;
     let report = tokio::select! {
         report = access::check(&seat.client, &rules) => report,
-        () = seat.ending.requested() => return None,
+        () = seat.ending.requested() => return Err("off: the process ends"),
     };
     if let Some(rule) = report.missing.first() {
         tracing::error!(
@@ -50,14 +53,14 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
             without = "a restart may leave volumes of deleted claims in the storage",
             "No provisioning journal: the service account lacks a permission, add the rule"
         );
-        return None;
+        return Err("off: a permission is missing");
     }
     let election = parts.config.election.as_ref();
     let fence = election.map(|_| seat.fence.clone());
     let keeper = Keeper::new(seat.api(), &namespace, &parts.metrics, fence);
     let labels = election.map_or(&[][..], |election| &election.labels);
     let driver = &parts.driver.current().name;
-    Some((journal(driver, settings, labels), keeper))
+    Ok((journal(driver, settings, labels), keeper))
 }
 
 /// Waits until the process that has taken the journal writes no heartbeat any more. Another one that was started

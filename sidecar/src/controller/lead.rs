@@ -20,6 +20,17 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// For events that are on their way when the process ends.
 pub(super) const LAST_EVENTS: Duration = Duration::from_secs(1);
 
+/// The namespace of the leases.
+pub(super) fn namespace(election: &Election) -> String {
+    let pod_namespace = std::env::var("POD_NAMESPACE").ok();
+    let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
+    names::namespace(
+        &election.namespace,
+        pod_namespace.as_deref(),
+        file.as_deref(),
+    )
+}
+
 /// Who takes part in an election, and how.
 #[derive(Debug)]
 pub struct Candidate<'a> {
@@ -104,13 +115,7 @@ impl Candidate<'_> {
         client: Client,
     ) -> Result<(election::Config, impl Future<Output = ()> + Send + use<>), Exit> {
         let election = self.election;
-        let pod_namespace = std::env::var("POD_NAMESPACE").ok();
-        let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
-        let namespace = names::namespace(
-            &election.namespace,
-            pod_namespace.as_deref(),
-            file.as_deref(),
-        );
+        let namespace = namespace(election);
         let hostname = names::hostname()?;
         let name = names::lease(self.owner, self.driver);
         if !names::is_subdomain(&name) {

@@ -20,7 +20,7 @@ use tonic::Code;
 use super::view::Follower;
 use crate::csi::connection::{Connection, Losses};
 use crate::csi::identity::{
-    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
+    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities, Plugin,
     PluginCapabilities,
 };
 use crate::csi::loss::{RETRY_INTERVAL, until_answered};
@@ -44,6 +44,14 @@ pub struct Capabilities {
     pub node: NodeCapabilities,
     /// Calls of its group controller; empty if it has none or was not asked.
     pub group: GroupCapabilities,
+}
+
+impl Capabilities {
+    /// The names of all of them, as the CSI specification has them.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let calls = self.controller.names().chain(self.node.names());
+        self.plugin.names().chain(calls).chain(self.group.names())
+    }
 }
 
 /// The connection to the driver.
@@ -202,7 +210,7 @@ impl Link {
             next = Instant::now() + RETRY_INTERVAL;
             let at_once = loss::back_at_once(&losses, self.ask()).await;
             let is_told = at_once.is_none();
-            let (name, capabilities) = match at_once {
+            let (plugin, capabilities) = match at_once {
                 Some(answer) => answer,
                 None => {
                     tracing::error!(
@@ -220,8 +228,10 @@ impl Link {
                     answer
                 }
             };
-            let is_taken = self.tell(&name, capabilities);
-            if name != self.name {
+            self.settings.info.set(&plugin, &capabilities);
+            let is_taken = self.tell(&plugin.name, capabilities);
+            if plugin.name != self.name {
+                let name = plugin.name;
                 tracing::error!(driver, name, "Another CSI driver came back");
                 return Lost::Renamed;
             }
@@ -257,7 +267,7 @@ impl Link {
     }
 
     /// Each call connects anew if it has to.
-    async fn ask(&self) -> Result<(String, Capabilities), String> {
+    async fn ask(&self) -> Result<(Plugin, Capabilities), String> {
         let text = |error: IdentityError| Chain(&error).to_string();
         let channel = self.connection.channel();
         match identity::probe(channel.clone(), self.settings.calls.timeout).await {
@@ -265,9 +275,9 @@ impl Link {
             Ok(false) => return Err("CSI driver is not ready".to_owned()),
             Err(status) => return Err(text(IdentityError::Probe(status))),
         }
-        let name = self.settings.name(channel.clone()).await;
+        let plugin = self.settings.plugin(channel.clone()).await;
         let capabilities = self.settings.capabilities(channel, &self.questions).await;
-        Ok((name.map_err(text)?, capabilities.map_err(text)?))
+        Ok((plugin.map_err(text)?, capabilities.map_err(text)?))
     }
 }
 

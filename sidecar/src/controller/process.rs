@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use ::kube::Client;
 
+use super::driver_info::DriverInfo;
 use super::flags::Http;
+use super::ready::{FlagSummary, ReadyLines};
 use super::serve::{self, Hindrances, LeaderHealth, serve};
 use crate::build;
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
+use crate::gates::Gate;
 use crate::http::{Reply, RouteError, Routes};
 use crate::kube::access::Findings;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
@@ -35,6 +38,8 @@ pub struct Program {
     pub crates: &'static [&'static str],
     /// Whose lease it takes.
     pub owner: LeaseOwner,
+    /// The gates that it knows.
+    pub gates: &'static [Gate],
     /// Whether the environment may say where the API server is.
     pub kubeconfig: Variable,
     /// Exit code where it cannot start: upstream's programs differ in what they call that.
@@ -110,6 +115,12 @@ pub struct Process {
     pub health: LeaderHealth,
     /// What keeps its controllers from some of their work.
     pub hindrances: Hindrances,
+    /// Which driver it works for.
+    pub driver: DriverInfo,
+    /// What it says when it begins to work.
+    pub(super) ready: ReadyLines,
+    /// What the command line says, for that line.
+    pub(super) flags: Arc<FlagSummary>,
     program: Program,
 }
 
@@ -164,6 +175,9 @@ impl Process {
             program,
             missing: Findings::default(),
             election: ElectionMetrics::new(&registry)?,
+            driver: DriverInfo::new(&registry)?,
+            ready: ReadyLines::default(),
+            flags: Arc::new(FlagSummary::new(values, program.gates)),
             registry,
             health: LeaderHealth::default(),
             hindrances: Hindrances::default(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::kube::Client;
+use tokio::sync::watch as watch_channel;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -12,12 +13,13 @@ use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
 use super::link::{self, Calls, DriverHandshake, Identity};
 use super::process::{Process, Program, Tenure};
+use super::ready::{self, Beginning, FlagSummary};
 use super::view::Followed;
 use super::watch::{self, Watch};
 use crate::build;
 use crate::election::Fence;
 use crate::flags::Exit;
-use crate::kube::access::{self, Rule};
+use crate::kube::access::{self, Need, Rule};
 use crate::kube::api::Api;
 use crate::kube::connect::{Budget, user_agent};
 use crate::kube::events::{Recorder, Source};
@@ -25,6 +27,8 @@ use crate::kube::rate::{Rate, RateMetrics};
 use crate::queue;
 use crate::shutdown::Requested;
 
+/// For the first answer about permissions, before work begins without it.
+const A_MOMENT: Duration = Duration::from_secs(1);
 /// Between two questions about permissions while one is missing.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
@@ -38,6 +42,8 @@ pub struct ControllerLimits {
     pub rate: Rate,
     /// Where its requests are counted.
     pub metrics: RateMetrics,
+    /// What its part of the command line says.
+    pub flags: Arc<FlagSummary>,
 }
 
 /// What one controller gets of its process.
@@ -56,6 +62,10 @@ pub struct Seat {
     limits: Option<ControllerLimits>,
     program: Program,
     events: Mutex<Vec<JoinHandle<()>>>,
+    /// Optional permissions that it lacks, once it is known.
+    optional: watch_channel::Sender<Option<usize>>,
+    /// What it began with, once it has.
+    begun: Mutex<Option<Beginning>>,
 }
 
 impl Seat {
@@ -73,6 +83,8 @@ impl Seat {
             process,
             program,
             events: Mutex::default(),
+            optional: watch_channel::Sender::default(),
+            begun: Mutex::default(),
         }
     }
 
@@ -102,6 +114,8 @@ impl Seat {
             process,
             program,
             events: Mutex::default(),
+            optional: watch_channel::Sender::default(),
+            begun: Mutex::default(),
         }
     }
 
@@ -154,6 +168,7 @@ impl Seat {
             mute: self.program.fatal,
             fence: self.tenure.fence.clone(),
             hindrances: self.process.hindrances.clone(),
+            info: self.process.driver.clone(),
         };
         let registry = &self.process.registry;
         let connecting = DriverHandshake::connect_counted(settings, registry, is_migrated);
@@ -197,6 +212,15 @@ impl Seat {
     /// The same once it was asked for the first time.
     pub async fn advise_after(
         &self,
+        report: access::Report,
+        rules: &[Rule],
+    ) -> std::convert::Infallible {
+        let asking = self.ask_until_granted(report, rules);
+        tokio::join!(asking, self.say_whenever_driver_differs()).0
+    }
+
+    async fn ask_until_granted(
+        &self,
         mut report: access::Report,
         rules: &[Rule],
     ) -> std::convert::Infallible {
@@ -220,7 +244,49 @@ impl Seat {
     pub async fn missing(&self, rules: &[Rule]) -> access::Report {
         let name = self.name_among_others().unwrap_or(self.program.name);
         let asking = access::check(&self.client, rules);
-        self.process.missing.ask(name, asking).await
+        let report = self.process.missing.ask(name, asking).await;
+        let optional = report.missing.iter();
+        let optional = optional.filter(|missing| missing.rule.need != Need::Required);
+        self.optional.send_replace(Some(optional.count()));
+        report
+    }
+
+    /// Says, once more than is known of it differs, with what this controller begins to work: the `kinds` that it
+    /// watches, and where it notes what it asks the driver for. Waits a moment for what is known of permissions.
+    pub async fn begin(&self, kinds: impl Iterator<Item = &'static str>, journal: Option<&str>) {
+        let mut known = self.optional.subscribe();
+        let _ = timeout(A_MOMENT, known.wait_for(Option::is_some)).await;
+        let begun = Beginning {
+            kinds: kinds.collect(),
+            journal: journal.map(str::to_owned),
+        };
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        self.say_ready();
+    }
+
+    async fn say_whenever_driver_differs(&self) -> std::convert::Infallible {
+        let mut known = self.process.driver.watch();
+        while known.changed().await.is_ok() {
+            self.say_ready();
+        }
+        // Cannot be: the process holds the sender.
+        std::future::pending().await
+    }
+
+    fn say_ready(&self) {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(begun) = &*begun else { return };
+        let flags = { self.limits.as_ref() }.map_or(&self.process.flags, |own| &own.flags);
+        let driver = self.process.driver.watch().borrow().clone();
+        let optional = *self.optional.borrow();
+        let line = ready::line(
+            flags,
+            self.program.owner,
+            driver.as_deref(),
+            begun,
+            optional,
+        );
+        self.process.ready.say(self.name_among_others(), line);
     }
 
     /// What keeps this controller from some of its work from now on, for who asks whether the process is ready;

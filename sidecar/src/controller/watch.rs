@@ -144,6 +144,12 @@ async fn resync_every(period: Option<Duration>, cache: &dyn Sink) -> Infallible 
     }
 }
 
+/// The kinds of objects that are watched.
+pub fn kinds<W>(watches: &[Watch<W>]) -> impl Iterator<Item = &'static str> {
+    let needed = watches.iter().filter(|watch| watch.is_needed);
+    needed.map(|watch| watch.scope.resource.plural)
+}
+
 /// Waits, in the order of `watches`, until everything that work needs is known.
 pub async fn ready(watches: &[Watch]) {
     ready_for(watches, &()).await;

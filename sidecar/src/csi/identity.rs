@@ -40,6 +40,15 @@ pub enum IdentityError {
     },
 }
 
+/// What a driver says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugin {
+    /// Its name, which is not empty.
+    pub name: String,
+    /// Its version, which may be anything.
+    pub version: String,
+}
+
 /// Asks the driver's name, once.
 ///
 /// # Errors
@@ -48,6 +57,17 @@ pub async fn driver_name(
     channel: Channel,
     deadline: impl Into<Deadline>,
 ) -> Result<String, IdentityError> {
+    Ok(plugin(channel, deadline).await?.name)
+}
+
+/// Asks the driver's name and version, once.
+///
+/// # Errors
+/// As [`driver_name`].
+pub async fn plugin(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<Plugin, IdentityError> {
     let mut client = IdentityClient::new(channel);
     let request = GetPluginInfoRequest {};
     let answer = call(deadline, request, async |request| {
@@ -57,7 +77,10 @@ pub async fn driver_name(
     if answer.name.is_empty() {
         return Err(IdentityError::EmptyName);
     }
-    Ok(answer.name)
+    Ok(Plugin {
+        name: answer.name,
+        version: answer.vendor_version,
+    })
 }
 
 /// Asks once more what failed while this process stood still: no processor to be had, frozen, a paused
@@ -96,6 +119,19 @@ where
     }
 }
 
+/// The names of capabilities, and the numbers of those that are newer than this build.
+fn names<'a, T: TryFrom<i32>>(
+    numbers: &'a BTreeSet<i32>,
+    name: impl Fn(&T) -> &'static str + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    numbers
+        .iter()
+        .map(move |number| match T::try_from(*number) {
+            Ok(known) => name(&known).to_owned(),
+            Err(_) => number.to_string(),
+        })
+}
+
 fn failed(method: &'static str) -> impl Fn(Status) -> IdentityError {
     move |status| IdentityError::Call { method, status }
 }
@@ -108,6 +144,11 @@ impl PluginCapabilities {
     /// The driver offers `service`.
     pub fn has(&self, service: ServiceType) -> bool {
         self.0.contains(&i32::from(service))
+    }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        names(&self.0, ServiceType::as_str_name)
     }
 }
 
@@ -126,6 +167,11 @@ impl ControllerCapabilities {
     pub fn has(&self, rpc: ControllerType) -> bool {
         self.0.contains(&i32::from(rpc))
     }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        names(&self.0, ControllerType::as_str_name)
+    }
 }
 
 impl FromIterator<ControllerType> for ControllerCapabilities {
@@ -143,6 +189,11 @@ impl NodeCapabilities {
     pub fn has(&self, rpc: NodeType) -> bool {
         self.0.contains(&i32::from(rpc))
     }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        names(&self.0, NodeType::as_str_name)
+    }
 }
 
 impl FromIterator<NodeType> for NodeCapabilities {
@@ -159,6 +210,11 @@ impl GroupCapabilities {
     /// The driver supports `rpc`.
     pub fn has(&self, rpc: GroupType) -> bool {
         self.0.contains(&i32::from(rpc))
+    }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        names(&self.0, GroupType::as_str_name)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The notation of flag values, which is that of Go's `strconv` and `time`.
 
+use std::fmt;
+
 use crate::duration::GoDuration;
 use crate::quantity::Quantity;
 
@@ -18,6 +20,34 @@ pub(super) enum Value {
     Levels(Vec<(String, u32)>),
     Pairs(Vec<(String, String)>),
     Gates(Vec<(String, bool)>),
+}
+
+/// As it would be written; texts of a flag that was repeated stand beside one another.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |items: Vec<String>| items.join(",");
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Text(value) => value.fmt(f),
+            Self::Texts(values) => f.write_str(&list(values.clone())),
+            Self::Int(value) => value.fmt(f),
+            Self::Uint(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Duration(value) => value.fmt(f),
+            Self::Levels(pairs) => {
+                let pairs = pairs.iter().map(|(name, level)| format!("{name}={level}"));
+                f.write_str(&list(pairs.collect()))
+            }
+            Self::Pairs(pairs) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{key}:{value}"));
+                f.write_str(&list(pairs.collect()))
+            }
+            Self::Gates(gates) => {
+                let gates = gates.iter().map(|(name, value)| format!("{name}={value}"));
+                f.write_str(&list(gates.collect()))
+            }
+        }
+    }
 }
 
 /// Why a value is refused.

@@ -198,6 +198,21 @@ impl Values {
         })
     }
 
+    /// The flags that the command line named, each with its value as it would be written.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let given = self.values.iter().filter(|(_, held)| held.given);
+        given.map(|(name, held)| (*name, held.value.to_string()))
+    }
+
+    /// The values of the flags for which `wanted` holds, given or default.
+    pub fn shown(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = (&'static str, String)> {
+        let wanted = self.values.iter().filter(move |(name, _)| wanted(name));
+        wanted.map(|(name, held)| (*name, held.value.to_string()))
+    }
+
     fn read<T: Default>(&self, name: &str, get: impl Fn(&Value) -> Option<T>) -> T {
         let value = self.values.get(name).and_then(|held| get(&held.value));
         debug_assert!(value.is_some(), "no flag {name} of this type in the table");

@@ -5,6 +5,7 @@ use std::sync::Mutex as StdMutex;
 use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
 use sidecar::controller::DriverHandshake;
+use sidecar::controller::driver_info::DriverInfo;
 use sidecar::controller::link::{Calls, Identity, Settings};
 use sidecar::controller::serve::Hindrances;
 use sidecar::controller::watch::keep;
@@ -100,6 +101,7 @@ async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverView> {
         mute: 255,
         fence: Fence::default(),
         hindrances: Hindrances::default(),
+        info: DriverInfo::default(),
     };
     let operations = CsiOperations::new(registry, OperationsConfig::default()).unwrap();
     let handshake = DriverHandshake::connect(settings, &operations).await;

@@ -7,10 +7,11 @@ use csi_proto::sanitize::Method;
 use tonic::Code;
 
 use super::{Capabilities, until_answered};
+use crate::controller::driver_info::DriverInfo;
 use crate::controller::serve::Hindrances;
 use crate::controller::view::Driver;
 use crate::csi::identity::{
-    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
+    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities, Plugin,
 };
 use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline};
@@ -108,6 +109,8 @@ pub struct Settings {
     pub fence: Fence,
     /// Where it is shown that the driver is away.
     pub hindrances: Hindrances,
+    /// Where it is shown which driver it is.
+    pub info: DriverInfo,
 }
 
 impl Settings {
@@ -130,9 +133,9 @@ impl Settings {
         Exit::failure(self.mute, Chain(error))
     }
 
-    pub(super) async fn name(&self, channel: Channel) -> Result<String, IdentityError> {
+    pub(super) async fn plugin(&self, channel: Channel) -> Result<Plugin, IdentityError> {
         let (Identity::Together(limit) | Identity::Each(limit)) = self.identity;
-        let ask = || identity::driver_name(channel.clone(), limit);
+        let ask = || identity::plugin(channel.clone(), limit);
         identity::unless_it_stood_still(limit, ask).await
     }
 

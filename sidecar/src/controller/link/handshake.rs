@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{Known, Link, Questions, Settings, lock, until_answered};
 use crate::controller::view::{Driver, View};
 use crate::csi::connection::{self, Address, Connection, OnLoss, Options};
-use crate::csi::identity;
+use crate::csi::identity::{self, Plugin};
 use crate::election::Fence;
 use crate::metrics::{CsiOperations, OperationsConfig, Registry};
 use crate::rt::Exit;
@@ -18,7 +18,7 @@ pub struct DriverHandshake {
     connection: Connection,
     settings: Settings,
     operations: CsiOperations,
-    name: String,
+    plugin: Plugin,
 }
 
 impl DriverHandshake {
@@ -35,7 +35,7 @@ impl DriverHandshake {
     ) -> Result<Self, Exit> {
         let operations = CsiOperations::unregistered(OperationsConfig::default())?;
         let mut this = Self::connect(settings, &operations).await?;
-        if is_migrated(&this.name) {
+        if is_migrated(&this.plugin.name) {
             this.operations = CsiOperations::unregistered(OperationsConfig {
                 migrated: true,
                 ..OperationsConfig::default()
@@ -53,24 +53,24 @@ impl DriverHandshake {
     /// How the process ends.
     pub async fn connect(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
         let connection = connect(&settings, operations).await?;
-        let name = settings.first(async || settings.name(connection.channel()).await);
-        let name = name.await.map_err(|error| settings.refused(&error))?;
+        let plugin = settings.first(async || settings.plugin(connection.channel()).await);
+        let plugin = plugin.await.map_err(|error| settings.refused(&error))?;
         Ok(Self {
             connection,
             settings,
             operations: operations.clone(),
-            name,
+            plugin,
         })
     }
 
     /// The driver's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.plugin.name
     }
 
     /// Calls that are counted from now on have the driver's name.
     pub fn name_calls(&self) {
-        self.operations.set_driver_name(&self.name);
+        self.operations.set_driver_name(&self.plugin.name);
     }
 
     /// Asks what the driver can do.
@@ -84,13 +84,14 @@ impl DriverHandshake {
         };
         let answer = self.settings.first(ask).await;
         let capabilities = answer.map_err(|error| self.settings.refused(&error))?;
+        self.settings.info.set(&self.plugin, &capabilities);
         Ok(Arc::new(Link {
             recovered: Mutex::new(self.connection.losses()),
             connection: self.connection,
             settings: self.settings,
             operations: self.operations,
             questions,
-            name: self.name,
+            name: self.plugin.name,
             known: Mutex::new(Known {
                 capabilities,
                 views: Vec::new(),
@@ -151,11 +152,15 @@ impl Link {
             away: watch::Sender::new(false),
             following: tokio::sync::Mutex::default(),
         };
-        let (name, capabilities) = until_answered(|| link.ask()).await;
-        if name != self.name {
-            let text = format!("the CSI driver is {name} now, it was {}", self.name);
+        let (plugin, capabilities) = until_answered(|| link.ask()).await;
+        if plugin.name != self.name {
+            let text = format!(
+                "the CSI driver is {} now, it was {}",
+                plugin.name, self.name
+            );
             return Err(Exit::failure(1, text));
         }
+        link.settings.info.set(&plugin, &capabilities);
         lock(&link.known).capabilities = capabilities;
         Ok(Arc::new(link))
     }

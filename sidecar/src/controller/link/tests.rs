@@ -1,6 +1,7 @@
 use sidecar_testkit::FakeDriver;
 use sidecar_testkit::driver::Probe;
 
+use super::super::driver_info::DriverInfo;
 use super::super::serve::Hindrances;
 use super::super::view::{Driver, View};
 use tokio::time::sleep;
@@ -49,6 +50,7 @@ fn settings(driver: &FakeDriver, identity: Identity) -> Settings {
         mute: 1,
         fence: Fence::default(),
         hindrances: Hindrances::default(),
+        info: DriverInfo::default(),
     }
 }
 

@@ -19,6 +19,7 @@ const PROGRAM: Program = Program {
     replaces: "",
     crates: &[],
     owner: LeaseOwner::SnapshotController,
+    gates: &[],
     kubeconfig: Variable::Ignored,
     fatal: 1,
 };
@@ -99,6 +100,7 @@ async fn two_seats(kubeconfig: &std::path::Path) -> [Seat; 2] {
                 controller: name,
                 rate: Rate::Unlimited,
                 metrics: RateMetrics::of(name, &Registry::new()).unwrap(),
+                flags: Arc::default(),
             };
             Seat::among(process, &tenure, program, &own, (fence, ending))
         })

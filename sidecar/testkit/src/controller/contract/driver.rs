@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
-use super::super::{ELECTION, Program, Stage, settle};
+use super::super::{ELECTION, Program, Stage, free_address, settle, until_metrics};
 use crate::driver::{Memory, Probe};
 use crate::{CallFault, Gate};
 
@@ -42,6 +42,11 @@ macro_rules! contract_of_drivers {
         #[tokio::test]
         async fn the_drivers_restart_does_not_end_the_process_and_work_waits() {
             $crate::controller::contract::driver::restarts(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn o_66_o_71_a_driver_that_comes_back_with_another_version() {
+            $crate::controller::contract::driver::upgraded(&$program).await;
         }
 
         #[tokio::test]
@@ -165,6 +170,44 @@ pub async fn restarts(program: &'static Program) {
     assert!(running.is_running());
     assert_eq!(stage.effects(), 3, "it waited");
     running.logs_times("The CSI driver is back", 3).await;
+}
+
+/// The driver comes back as it was, and then as a newer one.
+pub async fn upgraded(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let running = stage.started(&[&endpoint]).await;
+    let series = |version: &str| {
+        let name = program.driver;
+        format!("csi_sidecar_driver_info{{driver_name=\"{name}\",driver_version=\"{version}\"}} 1")
+    };
+    until_metrics(&address, &series("1.0.0")).await;
+    for (round, version) in ["1.0.0", "2.0.0"].into_iter().enumerate() {
+        stage.driver.stop();
+        let lost = "Lost the connection to the CSI driver";
+        running.logs_times(lost, round + 1).await;
+        stage
+            .driver
+            .configure(|model| model.vendor_version = version.to_owned());
+        stage.driver.start();
+        running
+            .logs_times("The CSI driver is back", round + 1)
+            .await;
+        let text = until_metrics(&address, &series(version)).await;
+        let shown = text.matches("csi_sidecar_driver_info{").count();
+        assert_eq!(shown, 1, "O-66: the old series goes");
+        running.logs_times("\"Ready to work\"", round + 1).await;
+    }
+    let log = running.log();
+    let said: Vec<&str> = { log.lines() }
+        .filter(|line| line.contains("\"Ready to work\""))
+        .collect();
+    assert_eq!(said.len(), 2, "O-71, where something differs: {log}");
+    for (line, version) in said.into_iter().zip(["1.0.0", "2.0.0"]) {
+        let field = format!("driver_version={version:?}");
+        assert!(line.contains(&field), "O-71: {line}, not {field}");
+    }
 }
 
 /// The driver dies while it is asked. No retry comes within the test.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::super::{ELECTION, Program, Stage, free_address, get};
+use super::super::{ELECTION, NAMESPACE, Program, Stage, free_address, get};
 use crate::process::keeps_no_core;
 
 /// Tests of the start.
@@ -26,6 +26,11 @@ macro_rules! contract_of_starts {
         #[tokio::test]
         async fn o_65_o_68_o_69_which_build_it_is() {
             $crate::controller::contract::start::build(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn o_70_o_72_what_it_works_with() {
+            $crate::controller::contract::start::ready_to_work(&$program).await;
         }
 
         #[tokio::test]
@@ -119,6 +124,67 @@ pub async fn build(program: &'static Program) {
     for request in stage.api.requests() {
         let had = request.user_agent;
         assert!(had.starts_with(&agent), "O-68: {had:?}, not {agent:?}");
+    }
+}
+
+/// One line says with what it works, before it does.
+pub async fn ready_to_work(program: &'static Program) {
+    const SECRET: &str = "hunter2";
+    for format in ["text", "json"] {
+        let stage = Stage::prepared(program, 1).await;
+        let address = free_address();
+        let flags = [
+            format!("--logging-format={format}"),
+            format!("--http-endpoint={address}"),
+            "--kube-api-qps=50".to_owned(),
+            format!("{}=3", program.workers),
+            "--leader-election".to_owned(),
+            "--leader-election-namespace=ns".to_owned(),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let proxy = format!("http://me:{SECRET}@127.0.0.1:1");
+        let environment = [("HTTPS_PROXY", &*proxy), ("TOKEN", SECRET)];
+        let running = stage.start_in(&flags, &environment);
+        running.logs(program.ready).await;
+        stage.ask(0);
+        stage.until_done(0).await;
+        let log = running.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let is_it = |line: &&str| line.contains("Ready to work");
+        let at = lines.iter().position(is_it).expect(&log);
+        let begins = lines.iter().position(|line| line.contains(program.ready));
+        assert!(Some(at) < begins, "O-70, before it works: {log}");
+        let said = lines[at];
+        assert_eq!(lines.into_iter().filter(is_it).count(), 1, "O-70: {log}");
+        assert!(said.len() <= 2048, "O-70: {} bytes: {said}", said.len());
+        let lease = format!("{NAMESPACE}/{}", program.lease);
+        let mut expected = vec![
+            ("lease", lease.as_str()),
+            ("workers", "3"),
+            ("qps", "50 burst 10"),
+        ];
+        if program.has_driver() {
+            expected.extend([("driver", program.driver), ("driver_version", "1.0.0")]);
+        }
+        for (field, value) in expected {
+            let field = match format {
+                "json" => format!("{field:?}:{value:?}"),
+                _ => format!(" {field}={value:?}"),
+            };
+            assert!(said.contains(&field), "O-70: {said}, not {field}");
+        }
+        let others = [&*address, "kube-api-qps=50", "watches"];
+        for text in others {
+            assert!(said.contains(text), "O-70: {said}, not {text}");
+        }
+        if format == "json" {
+            let read: Result<Value, _> = serde_json::from_str(said);
+            let missing = &read.expect("an object")["missing_optional_permissions"];
+            assert_eq!(missing, 0, "O-70: {said}");
+        }
+        for secret in [SECRET, "test-token"] {
+            assert!(!said.contains(secret), "O-72: {said}");
+        }
     }
 }
 

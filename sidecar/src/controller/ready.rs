@@ -1,0 +1,197 @@
+//! What a controller says about itself before its first work, in one line: with which driver, under which lease, how
+//! fast, and with which flags. The line is made of values and is said again only where it differs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::driver_info::Known;
+use super::flags::Election;
+use super::lead;
+use crate::flags::Values;
+use crate::gates::{Gate, Gates};
+use crate::kube::rate::Rate;
+use crate::names::{self, LeaseOwner};
+use crate::visible::shortened;
+
+/// Most bytes of each text in quotes. Together with the names of the fields they have less than 2 KiB.
+mod longest {
+    pub(super) const NAME: usize = 80;
+    pub(super) const CAPABILITIES: usize = 352;
+    pub(super) const LEASE: usize = 144;
+    pub(super) const TIMEOUTS: usize = 96;
+    pub(super) const RATE: usize = 40;
+    pub(super) const GATES: usize = 160;
+    pub(super) const FLAGS: usize = 448;
+    pub(super) const KINDS: usize = 192;
+    pub(super) const ENDPOINTS: usize = 160;
+}
+
+/// What the command line of a controller says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlagSummary {
+    workers: String,
+    timeouts: String,
+    rate: String,
+    gates: String,
+    given: String,
+    endpoints: String,
+    election: Option<Election>,
+}
+
+/// What a controller begins to work with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Beginning {
+    /// The kinds of objects that it watches.
+    pub(super) kinds: Vec<&'static str>,
+    /// Whether it notes what it asks the driver for, or why not.
+    pub(super) journal: Option<String>,
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    driver: Option<String>,
+    version: Option<String>,
+    capabilities: Option<String>,
+    lease: String,
+    flags: Arc<FlagSummary>,
+    watches: String,
+    journal: Option<String>,
+    missing: Option<u64>,
+}
+
+impl FlagSummary {
+    /// From the values of the flags; `gates` are those that the program knows.
+    #[must_use]
+    pub fn new(values: &Values, gates: &'static [Gate]) -> Self {
+        let is_timeout = |name: &str| name == "timeout" || name.ends_with("-timeout");
+        let is_worker = |name: &str| ["worker-threads", "workers"].contains(&name);
+        let is_endpoint = |name: &str| {
+            let others = ["csi-address", "metrics-address"];
+            name.ends_with("http-endpoint") || others.contains(&name)
+        };
+        let endpoints = values.shown(is_endpoint);
+        let endpoints = endpoints.filter(|(_, address)| !address.is_empty());
+        let gates = match values.has("feature-gates") {
+            true => Gates::changed(gates, &values.gates("feature-gates")),
+            false => Vec::new(),
+        };
+        let gates = gates
+            .into_iter()
+            .map(|(name, value)| (name, value.to_string()));
+        let given = { values.given() }.map(|(name, value)| (name, without_password(&value)));
+        let workers = values.shown(is_worker).map(|(_, number)| number);
+        let election = { values.has("leader-election") }.then(|| Election::from_flags(values));
+        Self {
+            workers: workers.collect(),
+            timeouts: shortened(&list(values.shown(is_timeout)), longest::TIMEOUTS),
+            rate: rate(values),
+            gates: shortened(&list(gates), longest::GATES),
+            given: shortened(&list(given), longest::FLAGS),
+            endpoints: shortened(&list(endpoints), longest::ENDPOINTS),
+            // What cannot be has ended the process already.
+            election: election.and_then(Result::ok).flatten(),
+        }
+    }
+}
+
+fn list<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> String {
+    let pairs = pairs.map(|(name, value)| format!("{name}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+fn rate(values: &Values) -> String {
+    if !values.has("kube-api-qps") {
+        return String::new();
+    }
+    match Rate::from_flags(values) {
+        Ok(Rate::Fixed { qps, burst, .. }) => {
+            shortened(&format!("{qps} burst {burst}"), longest::RATE)
+        }
+        Ok(Rate::Adaptive | Rate::Unlimited) | Err(_) => "no limit".to_owned(),
+    }
+}
+
+/// The text without the user and the password of an URL.
+fn without_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+/// What is to be said of a controller. `optional`: how many optional permissions it lacks, if that is known.
+pub(super) fn line(
+    flags: &Arc<FlagSummary>,
+    owner: LeaseOwner,
+    driver: Option<&Known>,
+    begun: &Beginning,
+    optional: Option<usize>,
+) -> Line {
+    let lease = match &flags.election {
+        Some(election) => {
+            let name = driver.map(|driver| driver.name.as_str());
+            let name = names::lease(owner, name.unwrap_or_default());
+            format!("{}/{name}", lead::namespace(election))
+        }
+        None => "no leader election".to_owned(),
+    };
+    let of_driver = |text: fn(&Known) -> String, longest| {
+        driver.map(|driver| shortened(&text(driver), longest))
+    };
+    Line {
+        driver: of_driver(|driver| driver.name.clone(), longest::NAME),
+        version: of_driver(|driver| driver.version.clone(), longest::NAME),
+        capabilities: of_driver(
+            |driver| driver.capabilities.join(" "),
+            longest::CAPABILITIES,
+        ),
+        lease: shortened(&lease, longest::LEASE),
+        flags: Arc::clone(flags),
+        watches: shortened(&begun.kinds.join(" "), longest::KINDS),
+        journal: { begun.journal.as_ref() }.map(|text| shortened(text, longest::NAME)),
+        missing: optional.map(|missing| missing.try_into().unwrap_or(u64::MAX)),
+    }
+}
+
+/// What the controllers of a process have said last.
+#[derive(Debug, Default)]
+pub(super) struct ReadyLines(Mutex<BTreeMap<Option<&'static str>, Line>>);
+
+impl ReadyLines {
+    /// Says it, unless `controller` has said just that; one of several has a name. Whether it was said.
+    pub(super) fn say(&self, controller: Option<&'static str>, line: Line) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.get(&controller) == Some(&line) {
+            return false;
+        }
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        tracing::info!(
+            controller,
+            driver = line.driver,
+            driver_version = line.version,
+            capabilities = line.capabilities,
+            lease = line.lease,
+            workers = some(&line.flags.workers),
+            timeouts = some(&line.flags.timeouts),
+            qps = some(&line.flags.rate),
+            gates = some(&line.flags.gates),
+            flags = some(&line.flags.given),
+            watches = line.watches,
+            journal = line.journal,
+            missing_optional_permissions = line.missing,
+            endpoints = some(&line.flags.endpoints),
+            "Ready to work"
+        );
+        said.insert(controller, line);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;
