@@ -8,7 +8,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    METRICS, VERSION,
+    METRICS, SECURE_HTTP, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::ATTACHER as RETIRED_GATES;
@@ -81,6 +81,7 @@ pub static SPEC: Spec = Spec {
         KUBE_API,
         LEADER_ELECTION,
         HTTP_ENDPOINT,
+        SECURE_HTTP,
         METRICS,
         FEATURE_GATES,
         VERSION,

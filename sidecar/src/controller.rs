@@ -22,6 +22,7 @@ pub mod ready;
 pub mod request;
 pub mod script;
 pub mod seat;
+mod secure;
 pub mod serve;
 pub mod shared;
 pub mod tasks;

@@ -19,8 +19,11 @@ use http::StatusCode;
 mod admission;
 mod answer;
 mod connection;
+mod guard;
 mod server;
 
+pub use connection::Socket;
+pub use guard::Guard;
 pub use server::{ListenError, Server, everywhere as listen};
 
 /// Content type of everything but metrics.

@@ -16,7 +16,8 @@
 //! programs that are too small for Kubernetes' library).
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
-//! around its work), `snapshot` (words that the two programs for snapshots share).
+//! around its work), `secure` (servers that speak TLS and ask who their clients are), `snapshot` (words that the two
+//! programs for snapshots share).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
@@ -50,6 +51,8 @@ pub mod retry;
 pub mod rpc_code;
 pub mod rt;
 pub mod secret;
+#[cfg(feature = "kube")]
+pub mod secure;
 pub mod shutdown;
 pub mod slow_set;
 #[cfg(feature = "kube")]

@@ -13,8 +13,7 @@ use sidecar::flags::standard::{
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values, retired};
 use sidecar::kube::rate::Rate;
-
-use crate::plan::tls::Tls;
+use sidecar::secure::settings::Tls;
 
 static FLAGS: &[Flag] = &[
     Flag::new(

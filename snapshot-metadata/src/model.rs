@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
 use sidecar::snapshot::{
     DEFAULT_CLASS, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, Kind, SECRET_NAME_PARAMETER,
     SECRET_NAMESPACE_PARAMETER,
@@ -57,58 +56,6 @@ impl Service {
             address: spec.address,
             audience: spec.audience,
         })
-    }
-}
-
-/// Whom a token belongs to, as access is reviewed for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(default)]
-pub struct User {
-    /// `username`
-    #[serde(rename(serialize = "user"))]
-    pub username: String,
-    /// `uid`
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// `groups`
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// `extra`
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-/// The answer to a TokenReview.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct TokenReview {
-    /// `status.authenticated`
-    pub authenticated: bool,
-    /// `status.audiences`
-    pub audiences: Vec<String>,
-    /// `status.user`
-    pub user: User,
-}
-
-/// The answer to a SubjectAccessReview.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct AccessReview {
-    /// `status.allowed`
-    pub allowed: bool,
-    /// `status.reason`
-    pub reason: String,
-}
-
-/// The status of a review.
-///
-/// # Errors
-/// It is none.
-pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, serde_json::Error> {
-    let mut answer: Value = serde_json::from_str(text)?;
-    match answer.get_mut("status").map(Value::take) {
-        None | Some(Value::Null) => Ok(T::default()),
-        Some(status) => serde_json::from_value(status),
     }
 }
 

@@ -2,18 +2,12 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `cache` | how long and how many answers of reviews count |
-//! | `certificate` | until when a certificate is valid |
 //! | `ranges` | whether the driver's ranges are in order, and how they are cut into messages |
 //! | `refusal` | what a client is told |
 //! | `request` | whether a request can be served at all |
 //! | `resolve` | which snapshot of the driver and which Secret a VolumeSnapshot stands for |
-//! | `tls` | what TLS is spoken |
 
-pub mod cache;
-pub mod certificate;
 pub mod ranges;
 pub mod refusal;
 pub mod request;
 pub mod resolve;
-pub mod tls;

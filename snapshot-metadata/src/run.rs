@@ -12,6 +12,8 @@ use sidecar::http::{Reply, listen};
 use sidecar::kube::api::Api;
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
+use sidecar::secure::certificates::{Certificates, Files, Named, Shown};
+use sidecar::secure::concurrency::ConcurrencyLimit;
 use sidecar::shutdown::Requested;
 use tokio::sync::watch;
 
@@ -19,12 +21,10 @@ use crate::args::{self, Command, Config, Environment};
 use crate::permission;
 use crate::work::call::Service;
 use crate::work::client::Reviews;
-use crate::work::concurrency::ConcurrencyLimit;
 use crate::work::driver::Driver;
 use crate::work::metrics::Metrics;
 use crate::work::objects::Objects;
 use crate::work::server::{AT_ONCE, Server};
-use crate::work::tls::Certificates;
 
 const PROGRAM: Program = Program {
     name: "csi-snapshot-metadata",
@@ -72,7 +72,11 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let http = config.http.clone();
     let working = Box::pin(work(&seat, config, metrics, ready));
     process
-        .serve_also(http.as_ref(), |routes| routes.add(HEALTH, health), working)
+        .serve_also(
+            http.as_ref(),
+            |routes| routes.add(HEALTH, health.clone()),
+            working,
+        )
         .await
 }
 
@@ -87,9 +91,18 @@ async fn work(
     let met = (config.address, config.timeout);
     let meeting = Driver::meet(met, &metrics.operations, ready.clone());
     let driver = Arc::new(process.unless_ended(meeting).await?);
-    let files = (config.certificate, config.key);
-    let certificates = Certificates::new(files, config.tls, metrics.not_after.clone())?;
-    let certificates = Arc::new(certificates);
+    let named = |flag, path| Named { flag, path };
+    let files = Files {
+        certificate: named("--tls-cert", config.certificate),
+        key: named("--tls-key", config.key),
+        authority: None,
+    };
+    let shown = Shown {
+        not_after: metrics.not_after.clone(),
+        failures: None,
+    };
+    let certificates = Certificates::new(files, config.tls, "h2", shown);
+    let certificates = Arc::new(certificates.map_err(|problem| Exit::failure(1, problem))?);
     let listener = listen(config.port).map_err(|error| {
         let error = Chain(&error).to_string();
         Exit::failure(

@@ -9,17 +9,13 @@
 //! | `health` | gRPC's health check |
 //! | `metrics` | the metrics |
 //! | `objects` | what is asked of the API server |
-//! | `concurrency` | limits how many do something at the same time, in all and for each client |
 //! | `server` | connections of clients |
-//! | `tls` | the certificate, as it is now |
 
 pub mod call;
 pub mod client;
-pub mod concurrency;
 pub mod driver;
 pub mod grpc;
 pub mod health;
 pub mod metrics;
 pub mod objects;
 pub mod server;
-pub mod tls;

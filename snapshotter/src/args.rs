@@ -8,7 +8,8 @@ use std::time::Duration;
 use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
-    AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS, VERSION,
+    AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS,
+    SECURE_HTTP, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::SNAPSHOTTER as RETIRED_GATES;
@@ -103,6 +104,7 @@ pub static SPEC: Spec = Spec {
         KUBE_API,
         LEADER_ELECTION,
         HTTP_ENDPOINT,
+        SECURE_HTTP,
         METRICS,
         VERSION,
         AUTOMAXPROCS,

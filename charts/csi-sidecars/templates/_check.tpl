@@ -75,6 +75,7 @@
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled -}}
 {{- fail "metrics.serviceMonitor and metrics.podMonitor exclude each other: everything would be scraped twice" -}}
 {{- end -}}
+{{- include "csi-sidecars.check.secure" . -}}
 {{- range $place := list "controller" "node" -}}
 {{- $declared := (include "csi-sidecars.placed" (list $ $place) | fromJson).Values.livenessprobe.declarePort -}}
 {{- if and $.Values.metrics.podMonitor.enabled (not $declared) -}}

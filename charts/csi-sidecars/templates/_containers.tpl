@@ -39,7 +39,8 @@ runAsGroup: {{ int . }}
      API server), probe, ready, env, mounts, ports (beside that of HTTP) */}}
 {{- define "csi-sidecars.container" -}}
 {{- $root := include "csi-sidecars.placed" (list .root .place) | fromJson | merge (omit .root "Values") -}}
-{{- $port := include "csi-sidecars.named" (list .root .portName) -}}
+{{- $secure := include "csi-sidecars.secure" (list .root .portName (default .place .pod)) -}}
+{{- $port := include "csi-sidecars.named" (list .root (ternary (include "csi-sidecars.secure.portName" .portName) .portName (not (empty $secure)))) -}}
 {{- $declared := or (not (has .portName (list "healthz" "sidecars"))) $root.Values.livenessprobe.declarePort -}}
 - name: {{ include "csi-sidecars.named" (list .root (default (default .program .name) .sidecar.containerName)) }}
   image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "sidecar" .sidecar) | quote }}
@@ -50,7 +51,10 @@ runAsGroup: {{ int . }}
   args:
     {{- include .flags $root | trim | nindent 4 }}
     {{- with .sidecar.port }}
-    - {{ printf "--http-endpoint=%s:%d" (include "csi-sidecars.bindAddress" $) (int .) | quote }}
+    - {{ printf "--%s=%s:%d" (ternary "secure-http-endpoint" "http-endpoint" (not (empty $secure))) (include "csi-sidecars.bindAddress" $) (int .) | quote }}
+    {{- if $secure }}
+    {{- include "csi-sidecars.secure.flags" $root | trim | nindent 4 }}
+    {{- end }}
     {{- end }}
     {{- with .sidecar.extraArgs }}
     {{- toYaml . | nindent 4 }}
@@ -80,6 +84,7 @@ runAsGroup: {{ int . }}
   {{- $asked := ternary $port (.sidecar.port | int) $declared }}
   {{- if .probe }}
   {{- $get := dict "path" .probe "port" $asked }}
+  {{- if $secure }}{{ $_ := set $get "scheme" "HTTPS" }}{{ end }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   livenessProbe:
     {{- toYaml (mergeOverwrite (dict "httpGet" $get "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
@@ -87,6 +92,7 @@ runAsGroup: {{ int . }}
   {{- $ready := dict }}
   {{- if .ready }}
   {{- $get := dict "path" .ready "port" $asked }}
+  {{- if $secure }}{{ $_ := set $get "scheme" "HTTPS" }}{{ end }}
   {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   {{- $ready = dict "httpGet" $get "periodSeconds" 5 }}
   {{- end }}
@@ -108,6 +114,9 @@ runAsGroup: {{ int . }}
       readOnly: true
     {{- if .api }}
     - {{- include "csi-sidecars.apiToken.mount" .root | nindent 6 }}
+    {{- end }}
+    {{- if and $secure .sidecar.port }}
+    - {{- include "csi-sidecars.secure.mount" .root | nindent 6 }}
     {{- end }}
     {{- with concat (default list .mounts) .sidecar.volumeMounts }}
     {{- toYaml . | nindent 4 }}
@@ -227,6 +236,9 @@ httpGet:
   port: {{ include "csi-sidecars.healthPort" (list $root $place) }}
   {{- with include "csi-sidecars.probeHost" (dict "root" $root "place" $place) }}
   host: {{ . | quote }}
+  {{- end }}
+  {{- if and (include "csi-sidecars.together" $root) (include "csi-sidecars.secure" (list $root "sidecars" $place)) }}
+  scheme: HTTPS
   {{- end }}
 initialDelaySeconds: 10
 timeoutSeconds: 5

@@ -34,6 +34,10 @@
 {{- $declared := (include "csi-sidecars.placed" (list $root $place) | fromJson).Values.livenessprobe.declarePort -}}
 {{- range $port := $ports -}}
 {{- $named := or $declared (ne (toString $port.port) $health) -}}
+{{- if include "csi-sidecars.secure" (list $root $port.name $place) -}}
+{{- $_ := set $port "secure" true -}}
+{{- $_ := set $port "name" (include "csi-sidecars.secure.portName" $port.name) -}}
+{{- end -}}
 {{- $_ := set $port "name" (include "csi-sidecars.named" (list $root $port.name)) -}}
 {{- $_ := set $port "target" (ternary $port.name $port.port $named) -}}
 {{- end -}}
@@ -58,20 +62,23 @@
 {{- toJson (ternary (list "controller" "node") (list "controller") .Values.metrics.nodes) -}}
 {{- end -}}
 
-{{/* Names of all ports that are scraped, as a JSON list. */}}
+{{/* Names of all ports that are scraped, and whether they speak TLS, as a JSON object. */}}
 {{- define "csi-sidecars.scraped" -}}
-{{- $names := list -}}
+{{- $names := dict -}}
 {{- range $place := include "csi-sidecars.scraped.places" . | fromJsonArray -}}
 {{- range $port := include "csi-sidecars.ports" (dict "root" $ "place" $place) | fromJsonArray -}}
-{{- $names = append $names $port.name -}}
+{{- $_ := set $names $port.name (default false $port.secure) -}}
 {{- end -}}
 {{- end -}}
-{{- toJson (uniq $names | sortAlpha) -}}
+{{- toJson $names -}}
 {{- end -}}
 
-{{/* An endpoint of a ServiceMonitor or PodMonitor: dict root, it (values of the monitor), port (its name). */}}
+{{/* An endpoint of a ServiceMonitor or PodMonitor: dict root, it (values of the monitor), port (its name), secure. */}}
 {{- define "csi-sidecars.endpoint" -}}
 - port: {{ .port }}
+  {{- if .secure }}
+  {{- include "csi-sidecars.secure.endpoint" .root | nindent 2 }}
+  {{- end }}
   path: /metrics
   interval: {{ .it.interval }}
   {{- with .it.scrapeTimeout }}

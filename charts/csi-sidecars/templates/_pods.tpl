@@ -32,6 +32,7 @@ readOnly: true
   {{- end }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- include "csi-sidecars.metadata.volume" . }}
+{{- include "csi-sidecars.secure.volume" . }}
 {{- end -}}
 
 {{- define "csi-sidecars.metadata.volume" -}}
@@ -61,6 +62,9 @@ readOnly: true
 {{- if or (and $clients .Values.features.nodeDeployment) .Values.node.tokenFor (include "csi-sidecars.startupTaint" .) }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- end }}
+{{- if and $clients .Values.features.nodeDeployment }}
+{{- include "csi-sidecars.secure.volume" . }}
+{{- end }}
 {{- end -}}
 
 {{/* Of a pod with the containers of both. */}}
@@ -68,6 +72,7 @@ readOnly: true
 {{ include "csi-sidecars.node.directories" . }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- include "csi-sidecars.metadata.volume" . }}
+{{- include "csi-sidecars.secure.volume" . }}
 {{- end -}}
 
 {{/* Containers of a list that tokenFor names get the token: dict root, containers, names. */}}

@@ -9,7 +9,7 @@
 {{- $name := trimSuffix (printf "-%s" $.Values.nameSuffix) $port.name -}}
 {{- $path := get (dict "healthz" "/healthz" "metadata" "/health") $name | default "/readyz" -}}
 {{- /* An image of its own may be upstream's, which has no such path. */}}
-{{- if and (eq $path "/readyz") (ne $name "sidecars") (include "csi-sidecars.image.own" (get $.Values $name)) -}}
+{{- if and (eq $path "/readyz") (not (has $name (list "sidecars" "https-metrics"))) (include "csi-sidecars.image.own" (get $.Values $name)) -}}
 {{- $path = "/metrics" -}}
 {{- end -}}
 {{- $asked = append $asked (set $port "path" $path) -}}

@@ -34,7 +34,8 @@
 {{- toJson (list "version" "kubeconfig" "master" "csi-address" "controllers" "http-endpoint" "metrics-address" "metrics-path" "health-port" "automaxprocs"
   "v" "vmodule" "logging-format" "log-flush-frequency" "log-text-split-stream" "log-text-info-buffer-size" "log-json-split-stream" "log-json-info-buffer-size"
   "leader-election" "leader-election-namespace" "leader-election-lease-duration" "leader-election-renew-deadline" "leader-election-retry-period"
-  "leader-election-labels") -}}
+  "leader-election-labels"
+  "secure-http-endpoint" "tls-cert-file" "tls-private-key-file" "tls-min-version" "client-ca-file" "authorization-always-allow-paths") -}}
 {{- end -}}
 
 {{/* The command lines of the chosen sidecars as one: what is said once first, and then everything else with
@@ -150,6 +151,6 @@
 {{- end -}}
 {{- $probes := not (empty $sidecar.port) -}}
 {{- include "csi-sidecars.container" (dict "root" $root "sidecar" $sidecar "name" $name "program" $program "flags" "csi-sidecars.flags.together" "portName" "sidecars"
-  "place" .place "api" (or $api $taint) "probe" (ternary "/livez" "" $probes) "ready" (ternary "/readyz" "" $probes)) -}}
+  "place" .place "pod" .pod "api" (or $api $taint) "probe" (ternary "/livez" "" $probes) "ready" (ternary "/readyz" "" $probes)) -}}
 {{- end -}}
 {{- end -}}

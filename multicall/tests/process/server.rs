@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sidecar_testkit::api::record::Request;
+use sidecar_testkit::controller::ELECTION;
+use sidecar_testkit::controller::contract::secure::{Secured, reviews};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault, Gate};
 use tokio::time::Instant;
 
-use super::stage::{ALL, Stage, free_address, get, is_together, settle, until_metrics};
+use super::stage::{ALL, Stage, THREE, free_address, get, is_together, settle, until_metrics};
 
 /// How many TCP connections a process has.
 fn connections(process: u32) -> usize {
@@ -248,6 +250,28 @@ async fn o_67_one_build_for_all_controllers() {
         let version = row.and_then(|row| row.strip_suffix(" |")).unwrap();
         let replaced = format!("{program} {version}");
         assert!(info.contains(&replaced), "O-67: {info}, without {replaced}");
+    }
+}
+
+#[tokio::test]
+async fn o_55_one_port_with_tls_for_all_controllers() {
+    let stage = Stage::new().await;
+    let secured = Secured::start(&stage, &[THREE, ELECTION[0], ELECTION[1]]).await;
+    stage.until_held(&ALL, is_together).await;
+    assert_eq!(secured.running.listeners(), 2);
+    let mut text = String::new();
+    for _ in 0..5 {
+        let answer = secured.scrape().await;
+        assert_eq!(answer.status, 200);
+        text = answer.body;
+    }
+    for controller in ALL {
+        let series = format!("csi_sidecar_controller_up{{controller=\"{controller}\"}} 1");
+        assert!(text.contains(&series), "{text}");
+    }
+    assert_eq!(reviews(&stage), (1, 1), "one cache");
+    for path in ["/livez", "/readyz", "/healthz/leader-election"] {
+        assert_eq!(secured.get(path, None).await.status, 200, "{path}");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    MASTER, METRICS, VERSION,
+    MASTER, METRICS, SECURE_HTTP, VERSION,
 };
 use sidecar::flags::{Dialect, Flag, Kind, Spec, retired};
 
@@ -203,6 +203,7 @@ pub static SPEC: Spec = Spec {
         KUBE_API,
         LEADER_ELECTION,
         HTTP_ENDPOINT,
+        SECURE_HTTP,
         METRICS,
         PPROF,
         FEATURE_GATES,

@@ -9,22 +9,25 @@ use ::kube::Client;
 use super::driver_info::DriverInfo;
 use super::flags::Http;
 use super::ready::{FlagSummary, ReadyLines};
-use super::serve::{self, Hindrances, LeaderHealth, serve};
+use super::secure::{self, Secure, TlsGuard};
+use super::serve::{self, Hindrances, LeaderHealth};
 use crate::build;
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::gates::Gate;
-use crate::http::{Reply, RouteError, Routes};
-use crate::kube::access::Findings;
+use crate::http::{Reply, RouteError, Routes, Server};
+use crate::kube::access::{Findings, Rule};
+use crate::kube::api::Api;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
-use crate::kube::rate::{RateMetrics, RequestMetrics};
+use crate::kube::rate::{Rate, RateMetrics, RequestMetrics};
 use crate::metrics::{ElectionMetrics, RegisterError, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
 use crate::queue;
+use crate::secure::reviews;
 use crate::shutdown::{Shutdown, Signal};
 
 /// Which program it is.
@@ -90,6 +93,37 @@ impl Tenure {
     }
 }
 
+/// A client over a connection of its own, which no lease guards.
+async fn unguarded(
+    options: &connect::Options,
+    server: &Outage,
+    rate: Option<Rate>,
+) -> Result<Client, ConnectError> {
+    let options = connect::Options {
+        fence: Fence::default(),
+        ..options.clone()
+    };
+    let mut budget = options.budget(None);
+    budget.rate = rate.unwrap_or(budget.rate);
+    Ok(ApiServer::new(&options).await?.client(budget, server))
+}
+
+/// The HTTP server with TLS. Who its clients are is asked over a connection of its own: a flood of strangers must
+/// hold up neither a lease nor work, and is bounded by what lets them in.
+async fn guarded(
+    secure: Secure,
+    program: &Program,
+    (options, server): (&connect::Options, &Outage),
+    registry: &Registry,
+) -> Result<(Http, TlsGuard), Exit> {
+    let client = unguarded(options, server, Some(Rate::Unlimited)).await;
+    let client = client.map_err(|error| program.fatal(&error))?;
+    let http = secure.http.clone();
+    let guard = secure.guard(Api::new(client), secure::shown(registry)?);
+    let guard = guard.map_err(|problem| Exit::failure(program.fatal, problem))?;
+    Ok((http, guard))
+}
+
 /// What a process stands on.
 pub struct Process {
     /// Whether the process is to end.
@@ -106,6 +140,8 @@ pub struct Process {
     client: Client,
     /// What the only controller stands on, until its seat takes it.
     first: Tenure,
+    /// The HTTP server with TLS, if there is to be one.
+    secure: Option<(Http, TlsGuard)>,
     pub(super) queues: queue::Metrics,
     /// Permissions that its controllers miss.
     pub missing: Findings,
@@ -164,7 +200,13 @@ impl Process {
         let server = Outage::default();
         let first = Tenure::new(&options, &server, Some(rates.clone()), Duration::ZERO).await;
         let first = first.map_err(|error| program.fatal(&error))?;
+        let secure = Secure::from_flags(values);
+        let secure = match secure.map_err(|problem| Exit::failure(program.fatal, problem))? {
+            Some(secure) => Some(guarded(secure, &program, (&options, &server), &registry).await?),
+            None => None,
+        };
         Ok(Arc::new(Self {
+            secure,
             client: first.client.clone(),
             first,
             shutdown,
@@ -211,13 +253,16 @@ impl Process {
     /// # Errors
     /// The credentials cannot be read any more.
     pub async fn lease_client(&self) -> Result<Client, Exit> {
-        let unguarded = connect::Options {
-            fence: Fence::default(),
-            ..self.options.clone()
-        };
-        let api_server = ApiServer::new(&unguarded).await;
-        let api_server = api_server.map_err(|error| self.program.fatal(&error))?;
-        Ok(api_server.client(unguarded.budget(None), &self.server))
+        let client = unguarded(&self.options, &self.server, None).await;
+        client.map_err(|error| self.program.fatal(&error))
+    }
+
+    /// What the process itself must be allowed, whatever its controllers do.
+    pub(super) fn rules(&self) -> &'static [Rule] {
+        match self.secure {
+            Some(_) => &reviews::RULES,
+            None => &[],
+        }
     }
 
     /// What `starting` comes to, unless a signal ends the process before.
@@ -246,8 +291,8 @@ impl Process {
     ) -> Result<(), Exit> {
         let reasons = self.reasons();
         let ready = move || std::future::ready(Reply::ready(reasons()));
-        self.serve_also(http, |routes| routes.add(serve::READY, ready), working)
-            .await
+        let more = |routes: &mut Routes| routes.add(serve::READY, ready.clone());
+        self.serve_also(http, more, working).await
     }
 
     /// Why the process can do nothing at the moment, or not all it is for.
@@ -277,20 +322,44 @@ impl Process {
     pub async fn serve_also(
         &self,
         http: Option<&Http>,
-        more: impl FnOnce(&mut Routes) -> Result<(), RouteError>,
+        more: impl Fn(&mut Routes) -> Result<(), RouteError>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        let served = match http {
-            Some(http) => Some((http, self.routes(http, more)?)),
-            None => None,
+        let plain = self.listen(http, &more).await?;
+        let secure = { self.secure.as_ref() }.map(|(http, _)| http);
+        let secure = self.listen(secure, &more).await?;
+        let serving = async {
+            match plain {
+                Some((server, routes)) => server.serve(routes).await,
+                None => std::future::pending().await,
+            }
         };
-        let serving = serve(served, self.program.fatal).await?;
+        let serving_secure = async {
+            match (secure, &self.secure) {
+                (Some((server, routes)), Some((_, guard))) => tokio::select! {
+                    () = server.serve_guarded(routes, guard.clone()) => {}
+                    never = guard.watch() => match never {},
+                },
+                (_, _) => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             result = working => result,
             () = serving => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
+            () = serving_secure => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
             never = probe(self.client.clone(), self.server.clone()) => match never {},
         }
+    }
+
+    async fn listen(
+        &self,
+        http: Option<&Http>,
+        more: impl Fn(&mut Routes) -> Result<(), RouteError>,
+    ) -> Result<Option<(Server, Routes)>, Exit> {
+        let Some(http) = http else { return Ok(None) };
+        let routes = self.routes(http, more)?;
+        Ok(Some((serve::bind(http, self.program.fatal).await?, routes)))
     }
 
     fn routes(

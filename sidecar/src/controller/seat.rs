@@ -243,7 +243,8 @@ impl Seat {
     /// Asks which permissions are missing; the process shows those that are required.
     pub async fn missing(&self, rules: &[Rule]) -> access::Report {
         let name = self.name_among_others().unwrap_or(self.program.name);
-        let asking = access::check(&self.client, rules);
+        let rules = [rules, self.process.rules()].concat();
+        let asking = access::check(&self.client, &rules);
         let report = self.process.missing.ask(name, asking).await;
         let optional = report.missing.iter();
         let optional = optional.filter(|missing| missing.rule.need != Need::Required);

@@ -116,30 +116,17 @@ pub fn routes(http: &Http, registry: &Registry, health: &LeaderHealth) -> Result
     Ok(routes)
 }
 
-/// Listens, if there is to be a server; the result serves until it is dropped. `refused` is the exit
-/// code for an address that cannot be listened on.
+/// Listens. `refused` is the exit code for an address that cannot be listened on.
 ///
 /// # Errors
 /// Nobody can listen there.
-pub async fn serve(
-    served: Option<(&Http, Routes)>,
-    refused: u8,
-) -> Result<impl Future<Output = ()> + use<>, Exit> {
-    let mut bound = None;
-    if let Some((http, routes)) = served {
-        let server = Server::bind(&http.address).await.map_err(|error| {
-            let (flag, error) = (http.flag, Chain(&error).to_string());
-            Exit::failure(
-                refused,
-                format_args!("{flag}: cannot start the HTTP server: {error}"),
-            )
-        })?;
-        bound = Some((server, routes));
-    }
-    Ok(async {
-        match bound {
-            Some((server, routes)) => server.serve(routes).await,
-            None => std::future::pending().await,
-        }
+pub async fn bind(http: &Http, refused: u8) -> Result<Server, Exit> {
+    let server = Server::bind(&http.address).await;
+    server.map_err(|error| {
+        let (flag, error) = (http.flag, Chain(&error).to_string());
+        Exit::failure(
+            refused,
+            format_args!("{flag}: cannot start the HTTP server: {error}"),
+        )
     })
 }

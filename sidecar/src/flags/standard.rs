@@ -91,6 +91,50 @@ pub static HTTP_ENDPOINT: &[Flag] = &[Flag::new(
      checks, listens (example: :8080). Empty means no server.",
 )];
 
+/// The HTTP server that speaks TLS and asks who its clients are: for programs that link TLS anyway.
+pub static SECURE_HTTP: &[Flag] = &[
+    Flag::new(
+        "secure-http-endpoint",
+        Kind::String,
+        "",
+        "The TCP network address where the HTTP server listens with TLS (example: :8443). It shows what the one of \
+         --http-endpoint shows, to clients that may get the path as a nonResourceURL. Empty means no such server.",
+    ),
+    Flag::new(
+        "tls-cert-file",
+        Kind::String,
+        "",
+        "PEM file with the certificate of --secure-http-endpoint, and those of the authorities above it. A new one \
+         is used without a restart.",
+    ),
+    Flag::new(
+        "tls-private-key-file",
+        Kind::String,
+        "",
+        "PEM file with the key of --tls-cert-file.",
+    ),
+    Flag::new(
+        "tls-min-version",
+        Kind::String,
+        "",
+        "Lowest version of TLS: VersionTLS12 or VersionTLS13. Empty means VersionTLS12.",
+    ),
+    Flag::new(
+        "client-ca-file",
+        Kind::String,
+        "",
+        "PEM file with the authorities that sign certificates of clients, which stand for the user CN in the groups \
+         O. Empty means that clients need a token.",
+    ),
+    Flag::new(
+        "authorization-always-allow-paths",
+        Kind::String,
+        "/healthz,/healthz/leader-election,/livez,/readyz",
+        "Comma-separated paths of --secure-http-endpoint that are for everybody. One that ends in * stands for all \
+         that begin so.",
+    ),
+];
+
 const PATH: Flag = Flag::new(
     "metrics-path",
     Kind::String,

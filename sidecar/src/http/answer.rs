@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::sleep;
@@ -85,7 +85,7 @@ impl Answers {
     }
 }
 
-fn small(mut reply: Reply) -> Response<Full<Bytes>> {
+pub(super) fn small(mut reply: Reply) -> Response<Full<Bytes>> {
     let body = Bytes::from(std::mem::take(&mut reply.body));
     response(&reply, body)
 }
@@ -95,6 +95,10 @@ fn response(reply: &Reply, body: Bytes) -> Response<Full<Bytes>> {
     *response.status_mut() = reply.status;
     let content_type = HeaderValue::from_static(reply.content_type);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
+    if reply.status == StatusCode::UNAUTHORIZED {
+        let bearer = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+    }
     if let Some(seconds) = reply.process_start {
         response
             .headers_mut()

@@ -21,7 +21,8 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::admission::{Admission, Phase};
-use super::answer::Answers;
+use super::answer::{Answers, small};
+use super::guard::Guard;
 
 /// How long a connection may be without a whole request, from its begin or from the last answer on.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -138,33 +139,52 @@ impl Member {
 }
 
 /// Serves `stream` until its end, or until it has to go.
-pub(super) async fn converse(stream: TcpStream, admitted: Admitted, answers: Arc<Answers>) {
+pub(super) async fn converse<G: Guard>(
+    stream: TcpStream,
+    peer: IpAddr,
+    admitted: Admitted,
+    (answers, guard): (Arc<Answers>, Arc<G>),
+) {
     let Admitted { member, closed } = admitted;
     let socket = Socket {
         stream,
         member: Arc::clone(&member),
         limit: None,
     };
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (member, answers) = (Arc::clone(&member), Arc::clone(&answers));
-        async move {
-            member.sent().await;
-            // Others come between two requests that were sent at once.
-            yield_now().await;
-            let answer = answers.answer(request.uri().path(), &member).await;
-            member.enter(Phase::Sending);
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_LIMIT)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(socket), service);
+    let conversation = async {
+        let (stream, client) = guard.greet(socket, peer).await?;
+        let service = service_fn(|request: Request<Incoming>| {
+            let (member, answers, guard, client) = (&member, &answers, &guard, &client);
+            async move {
+                member.sent().await;
+                // Others come between two requests that were sent at once.
+                yield_now().await;
+                let (head, _body) = request.into_parts();
+                let path = head.uri.path();
+                if !guard.is_open(path) {
+                    member.enter(Phase::Queued);
+                    if let Err(refused) = guard.admit(client, &head).await {
+                        member.enter(Phase::Sending);
+                        return Ok(small(refused));
+                    }
+                }
+                let answer = answers.answer(path, member).await;
+                member.enter(Phase::Sending);
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(REQUEST_LIMIT)
+            .max_buf_size(BUFFER)
+            .serve_connection(TokioIo::new(stream), service)
+            .await
+            .map_err(io::Error::other)
+    };
     tokio::select! {
         biased;
         _ = closed => tracing::debug!("HTTP connection closed for want of room"),
-        end = connection => {
+        end = conversation => {
             if let Err(error) = end {
                 tracing::debug!(%error, "HTTP connection ended");
             }
@@ -173,7 +193,8 @@ pub(super) async fn converse(stream: TcpStream, admitted: Admitted, answers: Arc
 }
 
 /// A stream that fails when its peer does not read.
-struct Socket {
+#[derive(Debug)]
+pub struct Socket {
     stream: TcpStream,
     member: Arc<Member>,
     /// When the answer must have been read; since the first write that had to wait.

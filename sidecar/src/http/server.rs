@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::Routes;
 use super::answer::Answers;
 use super::connection::{Open, converse};
+use super::guard::{Everybody, Guard};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -80,16 +81,22 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until dropped.
+    /// Serves everybody until dropped.
     pub async fn serve(self, routes: Routes) {
-        let answers = Arc::new(Answers::new(routes));
+        self.serve_guarded(routes, Everybody).await;
+    }
+
+    /// Serves whom `guard` lets in until dropped.
+    pub async fn serve_guarded(self, routes: Routes, guard: impl Guard) {
+        let (answers, guard) = (Arc::new(Answers::new(routes)), Arc::new(guard));
         let open = Open::default();
         let mut accepted = 0_u32;
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
                     let admitted = open.admit(peer.ip());
-                    tokio::spawn(converse(stream, admitted, Arc::clone(&answers)));
+                    let with = (Arc::clone(&answers), Arc::clone(&guard));
+                    tokio::spawn(converse(stream, peer.ip(), admitted, with));
                     // Their requests, which as a rule are there already, are read before others could
                     // have them closed for being idle.
                     accepted = accepted.wrapping_add(1);

@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub mod attack;
+pub mod tls;
 
 /// An answer.
 #[derive(Debug)]
@@ -17,6 +18,16 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Of what a server has sent until it ended the connection.
+    fn read(text: &str) -> Option<Self> {
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        Some(Self {
+            status: head.split(' ').nth(1)?.parse().ok()?,
+            head: head.to_lowercase(),
+            body: body.to_owned(),
+        })
+    }
+
     /// What most tests compare.
     #[must_use]
     pub fn head_and_body(&self) -> (u16, &str) {
@@ -47,11 +58,5 @@ pub async fn request(address: &str, method: &str, path: &str) -> Answer {
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer).await;
     read.expect("read an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Answer {
-        status: status.expect("a status"),
-        head: head.to_lowercase(),
-        body: body.to_owned(),
-    }
+    Answer::read(&answer).expect("a whole answer")
 }

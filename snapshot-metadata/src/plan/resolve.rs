@@ -1,11 +1,12 @@
 //! From a VolumeSnapshot to the driver's snapshot and the Secret of the call.
 
 use sidecar::secret::SecretRef;
+use sidecar::secure::reviews::{AccessReview, TokenReview, User};
 use sidecar::snapshot::secret::{self, Words};
 use tonic::Code;
 
 use super::refusal::{Reason, Refusal};
-use crate::model::{AccessReview, Class, Content, Snapshot, TokenReview, User};
+use crate::model::{Class, Content, Snapshot};
 
 fn objects(text: String) -> Refusal {
     Refusal::new(Reason::Objects, Code::Unavailable, text)

@@ -8,18 +8,18 @@ use std::time::Duration;
 use h2::RecvStream;
 use prometheus::IntGauge;
 use sidecar::csi::Deadline;
+use sidecar::secure::certificates::Certificates;
+use sidecar::secure::concurrency::{Busy, ConcurrencyLimit, Permit};
 use sidecar::shutdown::Requested;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 
 use super::client::Reviews;
-use super::concurrency::{ConcurrencyLimit, Permit};
 use super::driver::{Blocks, Driver};
 use super::grpc::{self, Answer, Gone};
 use super::metrics::Metrics;
 use super::objects::Objects;
-use super::tls::Certificates;
 use crate::plan::ranges::{Fault, Stream};
 use crate::plan::refusal::{Reason, Refusal};
 use crate::plan::request::Request;
@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A driver may end its stream without error when its time is over, and its clock is not ours. An end so
 /// shortly before that counts as too late: a client then asks once more and gets nothing.
 const DOUBT: Duration = Duration::from_millis(50);
+
+const NOT_FOR_ADDRESS: &str = "The server's certificate is not for the address of the SnapshotMetadataService: \
+                               clients will refuse it";
 
 /// Answers calls.
 #[derive(Debug)]
@@ -148,14 +151,15 @@ impl Service {
         let (token, namespace, name) = (&request.token, &request.namespace, &request.snapshot);
         let client = self.reviews.admit(token, namespace, peer).await?;
         if let Some(address) = &client.address {
-            self.certificates.compare(address);
+            self.certificates.compare(address, NOT_FOR_ADDRESS);
         }
         request.validate_numbers()?;
         if !self.driver.is_ready() {
             return Err(Refusal::not_ready());
         }
         // First of all: a thousand calls at once are not to be three thousand requests to the API server either.
-        let permit = self.streams.enter(&client.user.username, PATIENCE).await?;
+        let permit = self.streams.enter(&client.user.username, PATIENCE).await;
+        let permit = permit.map_err(|Busy| Refusal::busy())?;
         let snapshot = self.objects.snapshot(namespace, name).await?;
         let bound = resolve::content_of(&snapshot, name)?;
         let content = self.objects.content(bound).await?;

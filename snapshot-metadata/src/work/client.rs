@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sidecar::secure::cache::Cache;
+use sidecar::secure::concurrency::{Busy, ConcurrencyLimit};
+use sidecar::secure::reviews::User;
 use tokio::time::Instant;
 
-use super::concurrency::ConcurrencyLimit;
 use super::objects::Objects;
-use crate::model::User;
-use crate::plan::cache::Cache;
 use crate::plan::refusal::Refusal;
 use crate::plan::request::LONGEST_TOKEN;
 use crate::plan::resolve;
@@ -117,7 +117,8 @@ impl Reviews {
         if let Known::All(answer) = self.recall(token, namespace) {
             return answer;
         }
-        let _permit = self.limit.enter(&peer, PATIENCE).await?;
+        let permit = self.limit.enter(&peer, PATIENCE).await;
+        let _permit = permit.map_err(|Busy| Refusal::busy())?;
         // Whoever waited may find that the one before has asked the same.
         let user = match self.recall(token, namespace) {
             Known::All(answer) => return answer,

@@ -1,32 +1,23 @@
 //! What is asked of the API server. Nothing waits long: a client does.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::json;
 use sidecar::kube::api::{Api, ApiError, SecretError, key};
 use sidecar::kube::reflect::Resource;
 use sidecar::secret::SecretRef;
+use sidecar::secure::reviews::{self, AccessReview, TokenReview, User, soon};
 use sidecar::snapshot::{CLASS, CONTENT, SNAPSHOT, VERSION};
-use tokio::time::timeout;
 use tonic::Code;
 
-use crate::model::{
-    self, AccessReview, Class, Content, SERVICES, SERVICES_VERSION, Service, Snapshot, TokenReview,
-    User,
-};
+use crate::model::{Class, Content, SERVICES, SERVICES_VERSION, Service, Snapshot};
 use crate::plan::refusal::{Reason, Refusal};
 
-const TOKENS: Resource = Resource::new("authentication.k8s.io", "v1", "tokenreviews");
-const ACCESS: Resource = Resource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
 const SNAPSHOTS: Resource = Resource::new(SNAPSHOT.group, VERSION, SNAPSHOT.plural);
 const CONTENTS: Resource = Resource::new(CONTENT.group, VERSION, CONTENT.plural);
 const CLASSES: Resource = Resource::new(CLASS.group, VERSION, CLASS.plural);
 const METADATA: Resource = Resource::new(SERVICES.group, SERVICES_VERSION, SERVICES.plural);
 const ALL_CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
-
-/// For one request.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The API server, by three clients with a budget each, as upstream.
 #[derive(Clone, Debug)]
@@ -37,16 +28,6 @@ pub struct Objects {
     pub snapshots: Api,
     /// SnapshotMetadataServices.
     pub services: Api,
-}
-
-async fn soon<T>(asking: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
-    match timeout(PATIENCE, asking).await {
-        Ok(answer) => answer,
-        Err(_elapsed) => Err(ApiError {
-            message: "the API server does not answer".to_owned(),
-            refusal: sidecar::refusal::Refusal::Unknown,
-        }),
-    }
 }
 
 fn read<T>(text: &str, read: fn(&str) -> Result<T, serde_json::Error>) -> Result<T, ApiError> {
@@ -90,18 +71,8 @@ impl Objects {
     /// # Errors
     /// The API server does not say.
     pub async fn review_token(&self, token: &str, audience: &str) -> Result<TokenReview, Refusal> {
-        let review = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [audience]},
-        });
-        let asking = async {
-            let text = self.core.create(&TOKENS, None, &review).await?;
-            // An answer repeats the token, which an error must not quote.
-            model::review(&text).map_err(|_error| ApiError::local("the answer is no TokenReview"))
-        };
-        let failed = |error| unreviewed("failed to authenticate user", &error);
-        soon(asking).await.map_err(failed)
+        let review = reviews::review_token(&self.core, token, &[audience]).await;
+        review.map_err(|error| unreviewed("failed to authenticate user", &error))
     }
 
     /// Whether a user may read the VolumeSnapshots of a namespace.
@@ -113,24 +84,12 @@ impl Objects {
         user: &User,
         namespace: &str,
     ) -> Result<AccessReview, Refusal> {
-        let failed = |error| unreviewed("failed to authorize the user", &error);
-        let mut spec = serde_json::to_value(user)
-            .map_err(|error| failed(ApiError::local(error.to_string())))?;
-        if let Some(fields) = spec.as_object_mut() {
-            let about = json!({
-                "verb": "get", "group": SNAPSHOT.group, "version": VERSION,
-                "resource": SNAPSHOT.plural, "namespace": namespace,
-            });
-            fields.insert("resourceAttributes".to_owned(), about);
-        }
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
+        let about = json!({
+            "verb": "get", "group": SNAPSHOT.group, "version": VERSION,
+            "resource": SNAPSHOT.plural, "namespace": namespace,
         });
-        let asking = async {
-            let text = self.core.create(&ACCESS, None, &review).await?;
-            model::review(&text).map_err(|error| ApiError::unreadable(&error))
-        };
-        soon(asking).await.map_err(failed)
+        let review = reviews::review_access(&self.core, user, ("resourceAttributes", about)).await;
+        review.map_err(|error| unreviewed("failed to authorize the user", &error))
     }
 
     /// A VolumeSnapshot.

@@ -11,6 +11,7 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Ping, PingPong, RecvStream};
 use http::{Request, StatusCode};
 use sidecar::error::Chain;
+use sidecar::secure::concurrency::{ConcurrencyLimit, Permit};
 use sidecar::shutdown::Requested;
 use sidecar::verbose;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +23,6 @@ use tokio_rustls::server::TlsStream;
 use tonic::Status;
 
 use super::call::Service;
-use super::concurrency::{ConcurrencyLimit, Permit};
 use super::grpc::{self, Answer};
 use super::health;
 

@@ -1,6 +1,6 @@
 //! The command line over the programs' own tables.
 
-use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING};
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP};
 use sidecar::flags::{Flag, Values, parse};
 
 use super::*;
@@ -44,9 +44,24 @@ fn chosen(list: &str) -> Vec<&'static str> {
     parts.into_iter().map(|part| part.name).collect()
 }
 
+/// TLS would make the programs of the node half as large again.
+#[test]
+fn o_61_programs_of_the_node_have_no_metrics_over_tls() {
+    let on_nodes = [&PROCESS, LIVENESSPROBE.spec, REGISTRAR.spec];
+    for flag in SECURE_HTTP {
+        for spec in on_nodes {
+            assert_eq!(spec.find(flag.name), None);
+        }
+        let line = format!("--{}=x", flag.name);
+        let refused = split(["--controllers=livenessprobe", &*line], NODE).unwrap_err();
+        let said = format!("there is no flag --{}", flag.name);
+        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+    }
+}
+
 /// Flags that are said once for all.
 fn is_once(flag: &Flag) -> bool {
-    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS];
+    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP];
     let once = [
         "version",
         "kubeconfig",

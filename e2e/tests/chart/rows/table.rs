@@ -3,20 +3,20 @@
 use super::Expect::{Absent, Has, Is, Lacks};
 use super::{Row, row};
 
-const MINIMAL: &str = "ci/minimal-values.yaml";
+pub(super) const MINIMAL: &str = "ci/minimal-values.yaml";
 const BESIDE: &str = "ci/beside-values.yaml";
 const LIBRARY: &str = "ci/library-values.yaml";
 const EVERYTHING: &str = "ci/everything-values.yaml";
 const ONE_IMAGE: &str = "ci/one-image-values.yaml";
-const ON_NODES: &str = "ci/node-deployment-values.yaml";
+pub(super) const ON_NODES: &str = "ci/node-deployment-values.yaml";
 const REGISTRAR_ALONE: &str = "ci/registrar-values.yaml";
 const POOLS: &str = "ci/pools-values.yaml";
 const OPENSHIFT: &str = "ci/openshift-values.yaml";
 const HOST_NETWORK: &str = "ci/host-network-values.yaml";
 const IPV6: &str = "ci/ipv6-values.yaml";
 
-const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
-const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+pub(super) const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
+pub(super) const NODE: &str = "DaemonSet/test-csi-sidecars-node";
 const TEST: &str = "Pod/test-csi-sidecars-test";
 const NODE_OF_MINE: &str = "DaemonSet/test-mine-node";
 const GENERAL: &str = "DaemonSet/test-csi-sidecars-node-general";

@@ -8,6 +8,9 @@ use super::FakeApi;
 use super::refusal::Refusal;
 use super::route::Target;
 
+/// For whom tokens are that are for the API server itself.
+pub const AUDIENCE: &str = "https://kubernetes.default.svc";
+
 /// The user that the model's messages speak of.
 pub(super) const USER: &str = "system:serviceaccount:default:sidecar";
 
@@ -75,6 +78,8 @@ pub(super) struct Access {
     pub(super) tokens: BTreeMap<String, (String, Vec<String>)>,
     /// What users other than the program may do.
     pub(super) grants: Vec<(String, Allow)>,
+    /// User, verb and path of what is no object.
+    pub(super) paths: Vec<(String, String, String)>,
 }
 
 impl Access {
@@ -136,8 +141,16 @@ impl Access {
     pub(super) fn review_user(&self, mut review: Value) -> Value {
         let attributes = asked(&review);
         let user = review["spec"]["user"].as_str().unwrap_or_default();
-        let mut grants = self.grants.iter();
-        let allowed = grants.any(|(who, rule)| who == user && rule.covers(&attributes));
+        let about = &review["spec"]["nonResourceAttributes"];
+        let allowed = if about.is_object() {
+            let mut paths = self.paths.iter();
+            paths.any(|(who, verb, path)| {
+                who == user && about["verb"] == **verb && about["path"] == **path
+            })
+        } else {
+            let mut grants = self.grants.iter();
+            grants.any(|(who, rule)| who == user && rule.covers(&attributes))
+        };
         review["status"] = if allowed {
             json!({"allowed": true, "reason": "RBAC: allowed by a RoleBinding"})
         } else {
@@ -151,9 +164,12 @@ impl Access {
     pub(super) fn review_token(&self, mut review: Value) -> Value {
         let spec = &review["spec"];
         let token = spec["token"].as_str().unwrap_or_default();
-        let asked: Vec<&str> = { spec["audiences"].as_array().into_iter().flatten() }
+        let mut asked: Vec<&str> = { spec["audiences"].as_array().into_iter().flatten() }
             .filter_map(Value::as_str)
             .collect();
+        if asked.is_empty() {
+            asked.push(AUDIENCE);
+        }
         let refused = json!({"user": {}, "error": "invalid bearer token"});
         review["status"] = match self.tokens.get(token) {
             None => refused,
@@ -188,6 +204,12 @@ impl FakeApi {
     /// Takes a token back, as the deletion of its account does.
     pub fn revoke_token(&self, token: &str) {
         self.lock().access.tokens.remove(token);
+    }
+
+    /// Lets a user do this with a path that is no object, as a SubjectAccessReview then says.
+    pub fn grant_path(&self, user: &str, verb: &str, path: &str) {
+        let granted = (user.to_owned(), verb.to_owned(), path.to_owned());
+        self.lock().access.paths.push(granted);
     }
 
     /// Lets a user do this, as a SubjectAccessReview then says.

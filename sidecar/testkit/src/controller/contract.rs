@@ -10,6 +10,7 @@ pub mod driver;
 pub mod election;
 pub mod health;
 pub mod permission;
+pub mod secure;
 pub mod shutdown;
 pub mod start;
 
@@ -23,6 +24,8 @@ macro_rules! contract {
         $crate::contract_of_shutdowns!($program);
         $crate::contract_of_permissions!($program);
         $crate::contract_of_health!($program);
+        $crate::contract_of_secure_servers!($program);
+        $crate::contract_of_secure_connections!($program);
     };
 }
 

@@ -8,8 +8,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::plan::refusal::Refusal;
-
 /// A limit for all, and a lower one for each.
 #[derive(Debug)]
 pub struct ConcurrencyLimit<K> {
@@ -19,6 +17,10 @@ pub struct ConcurrencyLimit<K> {
     /// Of those who hold a permit or wait for one.
     own: Mutex<BTreeMap<K, Weak<Semaphore>>>,
 }
+
+/// There are too many already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
 
 /// Counts until it is dropped.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl<K: Ord + Clone> ConcurrencyLimit<K> {
     ///
     /// # Errors
     /// There was none in time.
-    pub async fn enter(&self, who: &K, patience: Duration) -> Result<Permit, Refusal> {
+    pub async fn enter(&self, who: &K, patience: Duration) -> Result<Permit, Busy> {
         let waiting = async {
             Some(Permit {
                 _own: self.own(who).acquire_owned().await.ok()?,
@@ -70,7 +72,7 @@ impl<K: Ord + Clone> ConcurrencyLimit<K> {
             })
         };
         let permit = timeout(patience, waiting).await;
-        permit.ok().flatten().ok_or_else(Refusal::busy)
+        permit.ok().flatten().ok_or(Busy)
     }
 }
 
@@ -86,10 +88,7 @@ mod tests {
         for _ in 0..2 {
             permits.push(limit.enter(&"a", second).await.unwrap());
         }
-        assert_eq!(
-            limit.enter(&"a", second).await.unwrap_err(),
-            Refusal::busy()
-        );
+        assert_eq!(limit.enter(&"a", second).await.unwrap_err(), Busy);
         assert!(limit.try_enter(&"a").is_none());
         for who in ["b", "c"] {
             permits.push(limit.enter(&who, second).await.unwrap());

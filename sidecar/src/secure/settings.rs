@@ -1,6 +1,6 @@
 //! What TLS is spoken, from flags in Go's words.
 
-use sidecar::flags::Exit;
+use crate::flags::Exit;
 
 /// Lowest version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +10,22 @@ pub enum Version {
     Tls12,
     /// TLS 1.3
     Tls13,
+}
+
+impl Version {
+    /// From `--tls-min-version`.
+    ///
+    /// # Errors
+    /// The flag with its value.
+    pub fn from_flag(text: &str) -> Result<Self, String> {
+        match text {
+            "" | "VersionTLS12" => Ok(Self::Tls12),
+            "VersionTLS13" => Ok(Self::Tls13),
+            other => Err(format!(
+                "--tls-min-version={other}: must be VersionTLS12 or VersionTLS13"
+            )),
+        }
+    }
 }
 
 /// A suite of TLS 1.2.
@@ -101,16 +117,7 @@ impl Tls {
         suites: &str,
         curves: &str,
     ) -> Result<(Self, Vec<String>), Exit> {
-        let version = match version {
-            "" | "VersionTLS12" => Version::Tls12,
-            "VersionTLS13" => Version::Tls13,
-            other => {
-                return Err(Exit::failure(
-                    1,
-                    format_args!("--tls-min-version={other}: must be VersionTLS12 or VersionTLS13"),
-                ));
-            }
-        };
+        let version = Version::from_flag(version).map_err(|problem| Exit::failure(1, problem))?;
         let mut warnings = Vec::new();
         let suites = list("tls-cipher-suites", suites, suite, &mut warnings)?;
         let curves = list("tls-curve-preferences", curves, curve, &mut warnings)?;

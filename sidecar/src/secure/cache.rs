@@ -32,6 +32,12 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         (now.saturating_duration_since(*since) < self.life).then(|| value.clone())
     }
 
+    /// How many answers are remembered.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.answers.len()
+    }
+
     /// Remembers an answer and forgets those that no longer count, or the oldest one.
     pub fn put(&mut self, key: K, value: V, now: Instant) {
         while let Some((since, oldest)) = self.order.front() {

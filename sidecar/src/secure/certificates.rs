@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prometheus::IntGauge;
+use prometheus::{IntCounter, IntGauge};
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::ParsedCertificate;
-use rustls::{CipherSuite, NamedGroup, ServerConfig};
-use sidecar::error::Chain;
-use sidecar::flags::Exit;
-use sidecar::in_cluster::cryptography;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CipherSuite, NamedGroup, RootCertStore, ServerConfig};
 use tokio::time::{Instant, sleep};
 
-use crate::plan::certificate;
-use crate::plan::tls::{Curve, Suite, Tls, Version};
+use super::der;
+use super::settings::{Curve, Suite, Tls, Version};
+use crate::error::Chain;
+use crate::in_cluster::cryptography;
 
 /// Between two comparisons of the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,13 +35,43 @@ const SOON: i64 = 7 * 24 * 3600;
 /// Larger files hold no certificate.
 const LARGEST: u64 = 1 << 20;
 
-/// The pair of files.
+/// A file, and the flag that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The flag, with its dashes.
+    pub flag: &'static str,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// What a server is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The certificate, and those of the authorities above it.
+    pub certificate: Named,
+    /// Its key.
+    pub key: Named,
+    /// Who signs certificates of clients, if those count.
+    pub authority: Option<Named>,
+}
+
+/// What is shown of a server's certificate.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its end.
+    pub not_after: IntGauge,
+    /// How often files changed and could not be used.
+    pub failures: Option<IntCounter>,
+}
+
+/// The files of a server.
 #[derive(Debug)]
 pub struct Certificates {
-    certificate: PathBuf,
-    key: PathBuf,
+    files: Files,
     tls: Tls,
-    not_after: IntGauge,
+    /// What is spoken over TLS.
+    protocol: &'static str,
+    shown: Shown,
     state: Mutex<State>,
 }
 
@@ -49,7 +79,7 @@ struct State {
     config: Arc<ServerConfig>,
     leaf: CertificateDer<'static>,
     /// What was read last, whether or not it was taken.
-    read: Result<Pair, String>,
+    read: Result<Contents, String>,
     looked: Instant,
     /// The end of the certificate has been warned of.
     is_warned: bool,
@@ -65,38 +95,34 @@ impl std::fmt::Debug for State {
 
 /// What the files hold.
 #[derive(Clone, PartialEq, Eq)]
-struct Pair {
+struct Contents {
     certificate: Vec<u8>,
     key: Vec<u8>,
+    authority: Option<Vec<u8>>,
 }
 
 impl Certificates {
     /// Reads the files; the metric says when the certificate ends.
     ///
     /// # Errors
-    /// Exit code 1 and a line that names the file at fault.
+    /// A line that names the flag and file at fault.
     pub fn new(
-        (certificate, key): (PathBuf, PathBuf),
+        files: Files,
         tls: Tls,
-        not_after: IntGauge,
-    ) -> Result<Self, Exit> {
-        let failed = |problem| Exit::failure(1, problem);
-        let pair = read(&certificate, &key).map_err(failed)?;
-        let (config, leaf) = usable(&pair, &tls).map_err(|problem| {
-            let (certificate, key) = (certificate.display(), key.display());
-            failed(format!(
-                "--tls-cert={certificate}, --tls-key={key}: {problem}"
-            ))
-        })?;
+        protocol: &'static str,
+        shown: Shown,
+    ) -> Result<Self, String> {
+        let contents = files.read()?;
+        let (config, leaf) = usable(&files, &contents, &tls, protocol)?;
         let this = Self {
-            certificate,
-            key,
+            files,
             tls,
-            not_after,
+            protocol,
+            shown,
             state: Mutex::new(State {
                 config,
                 leaf,
-                read: Ok(pair),
+                read: Ok(contents),
                 looked: Instant::now(),
                 is_warned: false,
                 address: String::new(),
@@ -129,11 +155,11 @@ impl Certificates {
 
     fn look(&self, state: &mut State) {
         state.looked = Instant::now();
-        let read = read(&self.certificate, &self.key);
+        let read = self.files.read();
         if read != state.read {
             state.read = read;
             let taken = match &state.read {
-                Ok(pair) => usable(pair, &self.tls),
+                Ok(contents) => usable(&self.files, contents, &self.tls, self.protocol),
                 Err(problem) => Err(problem.clone()),
             };
             match taken {
@@ -142,20 +168,25 @@ impl Certificates {
                     (state.is_warned, state.address) = (false, String::new());
                     tracing::info!("The server has a new certificate");
                 }
-                Err(problem) => tracing::error!(
-                    problem,
-                    "Cannot use the new certificate or key, still serving with the previous one"
-                ),
+                Err(problem) => {
+                    if let Some(failures) = &self.shown.failures {
+                        failures.inc();
+                    }
+                    tracing::error!(
+                        problem,
+                        "Cannot use the new certificate or key, still serving with the previous one"
+                    );
+                }
             }
         }
         self.consider_end(state);
     }
 
     fn consider_end(&self, state: &mut State) {
-        let Some(end) = certificate::not_after(&state.leaf) else {
+        let Some(end) = der::not_after(&state.leaf) else {
             return;
         };
-        self.not_after.set(end);
+        self.shown.not_after.set(end);
         let now = jiff::Timestamp::now().as_second();
         if end - now < SOON && !std::mem::replace(&mut state.is_warned, true) {
             let hours = (end - now) / 3600;
@@ -163,8 +194,8 @@ impl Certificates {
         }
     }
 
-    /// Warns, once, if clients that connect to this `host:port` would not accept the certificate.
-    pub fn compare(&self, address: &str) {
+    /// Logs `warning`, once, if clients that connect to this `host:port` would not accept the certificate.
+    pub fn compare(&self, address: &str, warning: &'static str) {
         let mut state = self.lock();
         if state.address == address {
             return;
@@ -177,52 +208,95 @@ impl Certificates {
                 .is_ok_and(|leaf| verify_server_name(&leaf, &name).is_ok())
         });
         if !is_covered {
-            tracing::warn!(
-                address,
-                "The server's certificate is not for the address of the SnapshotMetadataService: \
-                 clients will refuse it"
-            );
+            tracing::warn!(address, "{warning}");
         }
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Pair, String> {
-    let file = |flag: &str, path: &Path| {
-        let small = std::fs::metadata(path).and_then(|file| {
-            if file.len() > LARGEST {
+impl Named {
+    fn is(&self, problem: impl std::fmt::Display) -> String {
+        format!("{}={}: {problem}", self.flag, self.path.display())
+    }
+
+    fn read(&self) -> Result<Vec<u8>, String> {
+        let read = |path: &Path| {
+            if std::fs::metadata(path)?.len() > LARGEST {
                 return Err(io::Error::other("too large"));
             }
             std::fs::read(path)
-        });
-        small.map_err(|error| format!("{flag}={}: {error}", path.display()))
-    };
-    Ok(Pair {
-        certificate: file("--tls-cert", certificate)?,
-        key: file("--tls-key", key)?,
-    })
+        };
+        read(&self.path).map_err(|error| self.is(error))
+    }
 }
 
-/// What serves with this pair.
-fn usable(pair: &Pair, tls: &Tls) -> Result<(Arc<ServerConfig>, CertificateDer<'static>), String> {
-    let chain: Result<Vec<CertificateDer<'static>>, _> =
-        CertificateDer::pem_slice_iter(&pair.certificate).collect();
-    let chain = chain.map_err(|_error| "the certificate is not PEM")?;
+impl Files {
+    fn read(&self) -> Result<Contents, String> {
+        Ok(Contents {
+            certificate: self.certificate.read()?,
+            key: self.key.read()?,
+            authority: { self.authority.as_ref() }.map(Named::read).transpose()?,
+        })
+    }
+
+    fn pair_is(&self, problem: impl std::fmt::Display) -> String {
+        let Named { flag, path } = &self.certificate;
+        format!("{flag}={}, {}", path.display(), self.key.is(problem))
+    }
+}
+
+/// What serves with these files.
+fn usable(
+    files: &Files,
+    contents: &Contents,
+    tls: &Tls,
+    protocol: &str,
+) -> Result<(Arc<ServerConfig>, CertificateDer<'static>), String> {
+    let chain = certificates(&files.certificate, &contents.certificate)?;
     let leaf = chain.first().cloned();
-    let leaf = leaf.ok_or("there is no certificate in the file")?;
-    let key = PrivateKeyDer::from_pem_slice(&pair.key);
+    let none = || files.certificate.is("there is no certificate in the file");
+    let leaf = leaf.ok_or_else(none)?;
+    let key = PrivateKeyDer::from_pem_slice(&contents.key);
     // The library's words could quote the key.
-    let key = key.map_err(|_error| "there is no private key in PEM in the file")?;
+    let none = |_error| files.key.is("there is no private key in PEM in the file");
+    let key = key.map_err(none)?;
     let versions: &[_] = match tls.version {
         Version::Tls12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
         Version::Tls13 => &[&rustls::version::TLS13],
     };
-    let explain = |error: rustls::Error| Chain(&error).to_string();
-    let builder = ServerConfig::builder_with_provider(Arc::new(provider(tls)));
+    let explain = |error: rustls::Error| files.pair_is(Chain(&error));
+    let provider = Arc::new(provider(tls));
+    let clients: Arc<dyn ClientCertVerifier> = match (&files.authority, &contents.authority) {
+        (Some(named), Some(pem)) => clients(named, pem, &provider)?,
+        (_, _) => Arc::new(NoClientAuth),
+    };
+    let builder = ServerConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(versions).map_err(explain)?;
-    let builder = builder.with_no_client_auth();
+    let builder = builder.with_client_cert_verifier(clients);
     let mut config = builder.with_single_cert(chain, key).map_err(explain)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     Ok((Arc::new(config), leaf))
+}
+
+fn certificates(named: &Named, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    all.map_err(|_error| named.is("the certificate is not PEM"))
+}
+
+/// Takes certificates that these authorities have signed, and clients without one.
+fn clients(
+    named: &Named,
+    pem: &[u8],
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(named, pem)? {
+        roots.add(root).map_err(|error| named.is(Chain(&error)))?;
+    }
+    let (roots, provider) = (Arc::new(roots), Arc::clone(provider));
+    WebPkiClientVerifier::builder_with_provider(roots, provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| named.is(Chain(&error)))
 }
 
 fn provider(tls: &Tls) -> CryptoProvider {

@@ -1,0 +1,143 @@
+//! What the API server says of a client: whose token it is, and what that user may do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::kube::access::Rule;
+use crate::kube::api::{Api, ApiError};
+use crate::kube::reflect::Resource;
+use crate::refusal::Refusal;
+
+const TOKENS: Resource = Resource::new("authentication.k8s.io", "v1", "tokenreviews");
+const ACCESS: Resource = Resource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
+
+/// For one request of a server: a client waits for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What whoever makes reviews must be allowed, as `system:auth-delegator` allows it.
+pub static RULES: [Rule; 2] = [
+    Rule::required(TOKENS.group, TOKENS.plural, &["create"]),
+    Rule::required(ACCESS.group, ACCESS.plural, &["create"]),
+];
+
+/// Whom a token belongs to, as access is reviewed for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// `username`
+    #[serde(rename(serialize = "user"))]
+    pub username: String,
+    /// `uid`
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// `groups`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// `extra`
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The answer to a TokenReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TokenReview {
+    /// `status.authenticated`
+    pub authenticated: bool,
+    /// `status.audiences`
+    pub audiences: Vec<String>,
+    /// `status.user`
+    pub user: User,
+}
+
+/// The answer to a SubjectAccessReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AccessReview {
+    /// `status.allowed`
+    pub allowed: bool,
+    /// `status.reason`
+    pub reason: String,
+}
+
+/// The status of a review.
+///
+/// # Errors
+/// It is none.
+pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, serde_json::Error> {
+    let mut answer: Value = serde_json::from_str(text)?;
+    match answer.get_mut("status").map(Value::take) {
+        None | Some(Value::Null) => Ok(T::default()),
+        Some(status) => serde_json::from_value(status),
+    }
+}
+
+/// What is asked while a client waits.
+///
+/// # Errors
+/// As `asking`, or there is no answer in time.
+pub async fn soon<T>(asking: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    match timeout(PATIENCE, asking).await {
+        Ok(answer) => answer,
+        Err(_elapsed) => Err(ApiError {
+            message: "the API server does not answer".to_owned(),
+            refusal: Refusal::Unknown,
+        }),
+    }
+}
+
+/// Whose token it is. Without `audiences` it must be for the API server.
+///
+/// # Errors
+/// The API server does not say.
+pub async fn review_token(
+    api: &Api,
+    token: &str,
+    audiences: &[&str],
+) -> Result<TokenReview, ApiError> {
+    let mut review = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token},
+    });
+    if let Some(spec) = { review.get_mut("spec") }.filter(|_| !audiences.is_empty())
+        && let Some(fields) = spec.as_object_mut()
+    {
+        fields.insert("audiences".to_owned(), json!(audiences));
+    }
+    let asking = async {
+        let text = api.create(&TOKENS, None, &review).await?;
+        // An answer repeats the token, which an error must not quote.
+        self::review(&text).map_err(|_error| ApiError::local("the answer is no TokenReview"))
+    };
+    soon(asking).await
+}
+
+/// Whether a user may do something: `attributes` are `resourceAttributes` or `nonResourceAttributes`.
+///
+/// # Errors
+/// The API server does not say.
+pub async fn review_access(
+    api: &Api,
+    user: &User,
+    attributes: (&str, Value),
+) -> Result<AccessReview, ApiError> {
+    let spec = serde_json::to_value(user);
+    let mut spec = spec.map_err(|error| ApiError::local(error.to_string()))?;
+    if let Some(fields) = spec.as_object_mut() {
+        let (name, about) = attributes;
+        fields.insert(name.to_owned(), about);
+    }
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
+    });
+    let asking = async {
+        let text = api.create(&ACCESS, None, &review).await?;
+        self::review(&text).map_err(|error| ApiError::unreadable(&error))
+    };
+    soon(asking).await
+}

@@ -1,0 +1,205 @@
+//! A server's certificate and clients of it, over TLS.
+
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, version};
+
+use super::Answer;
+
+/// A certificate for the server.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What clients trust.
+    pub der: CertificateDer<'static>,
+    /// PEM.
+    pub certificate: String,
+    /// PEM.
+    pub key: String,
+}
+
+impl Pair {
+    /// A new one for the loopback address.
+    ///
+    /// # Panics
+    ///
+    /// If the machine has no randomness.
+    #[must_use]
+    pub fn make() -> Self {
+        let names = ["127.0.0.1", "localhost"].map(str::to_owned);
+        let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
+        Self {
+            der: made.cert.der().clone(),
+            certificate: made.cert.pem(),
+            key: made.signing_key.serialize_pem(),
+        }
+    }
+}
+
+/// Puts `tls.crt` and `tls.key` into `directory` as kubelet does: a new directory, and a link that is replaced.
+///
+/// # Panics
+///
+/// If the machine refuses.
+pub fn mount(directory: &Path, certificate: &str, key: &str) {
+    let mut number = 0;
+    let mut new = directory.join("..0");
+    while new.exists() {
+        number += 1;
+        new = directory.join(format!("..{number}"));
+    }
+    std::fs::create_dir(&new).expect("make a directory");
+    std::fs::write(new.join("tls.crt"), certificate).expect("write a file");
+    std::fs::write(new.join("tls.key"), key).expect("write a file");
+    let link = directory.join("..data_tmp");
+    symlink(&new, &link).expect("make a link");
+    std::fs::rename(&link, directory.join("..data")).expect("replace a link");
+    for file in ["tls.crt", "tls.key"] {
+        let link = directory.join(file);
+        if !link.is_symlink() {
+            symlink(directory.join("..data").join(file), link).expect("make a link");
+        }
+    }
+}
+
+/// Who signs certificates of clients.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// PEM, for the server.
+    pub certificate: String,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Panics
+    ///
+    /// If the machine has no randomness.
+    #[must_use]
+    pub fn make() -> Self {
+        let key = KeyPair::generate().expect("make a key");
+        let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let made = parameters.self_signed(&key).expect("make a certificate");
+        Self {
+            certificate: made.pem(),
+            issuer: Issuer::new(parameters, key),
+        }
+    }
+
+    /// The certificate and the key of a client, in PEM.
+    ///
+    /// # Panics
+    ///
+    /// If the machine has no randomness.
+    #[must_use]
+    pub fn sign(&self, common_name: &str, organization: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("make a key");
+        let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
+        parameters
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
+        parameters
+            .distinguished_name
+            .push(DnType::OrganizationName, organization);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let made = parameters.signed_by(&key, &self.issuer);
+        (made.expect("sign a certificate").pem(), key.serialize_pem())
+    }
+}
+
+/// How a client speaks.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// The server's certificate.
+    pub trusted: CertificateDer<'static>,
+    /// Its certificate and key in PEM, if it has one.
+    pub own: Option<(String, String)>,
+    /// What it speaks over TLS.
+    pub protocols: Vec<&'static str>,
+    /// The version of TLS.
+    pub versions: Vec<&'static SupportedProtocolVersion>,
+}
+
+impl Client {
+    /// One that trusts this certificate alone.
+    #[must_use]
+    pub fn new(trusted: &Pair) -> Self {
+        Self {
+            trusted: trusted.der.clone(),
+            own: None,
+            protocols: vec!["http/1.1"],
+            versions: vec![&version::TLS12, &version::TLS13],
+        }
+    }
+
+    /// Its connection.
+    ///
+    /// # Errors
+    ///
+    /// One of the two refuses the other.
+    ///
+    /// # Panics
+    ///
+    /// If the client cannot be.
+    pub async fn connect(&self, address: &str) -> io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.trusted.clone()).expect("a certificate");
+        let provider = tokio_rustls::rustls::crypto::ring::default_provider();
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&self.versions)
+            .expect("versions")
+            .with_root_certificates(roots);
+        let mut config = match &self.own {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+                let chain: Result<Vec<_>, _> = chain.collect();
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
+                let chain = chain.expect("a certificate");
+                config.with_client_auth_cert(chain, key).expect("a pair")
+            }
+        };
+        let protocols = self.protocols.iter();
+        config.alpn_protocols = protocols.map(|it| it.as_bytes().to_vec()).collect();
+        let stream = TcpStream::connect(address).await?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+    }
+
+    /// The answer to a GET on a connection of its own.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub async fn get(&self, address: &str, path: &str, token: Option<&str>) -> io::Result<Answer> {
+        let mut stream = self.connect(address).await?;
+        let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+        let token = token.unwrap_or_default();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{token}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer).await {
+            Ok(_) => {}
+            // The whole answer is there, and its end is known.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        let answer = String::from_utf8_lossy(&answer);
+        Answer::read(&answer).ok_or_else(|| io::Error::other("no whole answer"))
+    }
+}
