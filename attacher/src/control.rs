@@ -34,6 +34,7 @@ pub(crate) async fn work(
 ) -> Result<(), Exit> {
     let engine = engine(driver, seat.api(), config.pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
+    engine.traced_by(seat.tracer());
     let publish = driver.current().abilities.publish;
     let watches = watches(&engine.shell().informers, config.resync, publish);
     let serving = async {

@@ -49,6 +49,7 @@ pub(crate) fn va() -> Attachment {
         uid: "uid-va1".into(),
         version: 1,
         deleting: false,
+        since: 0,
         finalizers: list(&[]),
         node_id: None,
         attacher: "test.csi.driver".into(),

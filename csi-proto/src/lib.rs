@@ -1,10 +1,11 @@
 //! Messages, clients and servers of CSI 1.13 (`csi.v1`), of the kubelet's plugin registration, of
-//! csi-snapshot-metadata for its clients, and of gRPC's health check.
+//! csi-snapshot-metadata for its clients, of gRPC's health check, and of OpenTelemetry's traces.
 //!
 //! The code in `gen` is written by `cargo run -p csi-codegen` from the files in `proto`. Drivers
 //! built on CSI 1.0 to 1.12 are understood: what they send beyond 1.13 decodes as unknown field or
 //! unknown enum number.
 
+pub mod otlp;
 pub mod sanitize;
 
 /// CSI, package `csi.v1`.

@@ -5,12 +5,12 @@
 //! | `audit` | what an audit found, for people and for programs |
 //! | `human` | for people: one sentence what, one why, then what to do |
 //! | `json` | for programs |
-//! | `redact` | texts of others, without secrets and without control characters |
 
 mod audit;
 mod human;
 mod json;
-mod redact;
+
+use sidecar::redact;
 
 use crate::model::Ref;
 use crate::plan::{Audit, Overview, Verdict};

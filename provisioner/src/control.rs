@@ -149,6 +149,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     };
     let engine = executor::engine(made, pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
+    engine.traced_by(seat.tracer());
     if let (Some(config), Some(producer)) = (&config.capacity, parts.producer) {
         let informers = &engine.shell().informers;
         let client = seat.another_client(producer.rate);

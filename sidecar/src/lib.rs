@@ -4,7 +4,7 @@
 //!
 //! Pure modules, which know neither clock nor runtime:
 //! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
-//! [`rpc_code`],
+//! [`redact`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
 //! Shell modules, which act:
@@ -17,7 +17,7 @@
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
 //! around its work), `secure` (servers that speak TLS and ask who their clients are), `snapshot` (words that the two
-//! programs for snapshots share).
+//! programs for snapshots share), `trace` (what is told of all that to a collector of traces).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
@@ -46,6 +46,7 @@ pub mod node_selector;
 pub mod outage;
 pub mod quantity;
 pub mod queue;
+pub mod redact;
 pub mod refusal;
 pub mod retry;
 pub mod rpc_code;
@@ -59,5 +60,7 @@ pub mod slow_set;
 pub mod snapshot;
 pub mod template;
 pub mod text;
+#[cfg(feature = "kube")]
+pub mod trace;
 pub mod visible;
 pub mod waits;

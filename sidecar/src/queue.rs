@@ -218,7 +218,7 @@ impl<K: WorkKey> Queue<K> {
                     if let Some(counters) = &self.inner.counters {
                         counters.queue_duration.observe(popped.waited.as_secs_f64());
                     }
-                    return Some(Work::new(self.clone(), popped.key));
+                    return Some(Work::new(self.clone(), popped));
                 }
                 Next::Sleep(until) => tokio::select! {
                     () = changed => {}

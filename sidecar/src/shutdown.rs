@@ -1,11 +1,14 @@
 //! Signals that ask the process to end.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// A signal a program can react to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ impl Requested {
 #[derive(Debug)]
 pub struct Shutdown {
     requested: Requested,
+    since: Arc<OnceLock<Instant>>,
     task: JoinHandle<()>,
 }
 
@@ -86,6 +90,8 @@ impl Shutdown {
             }
         }
         let (sender, requested) = Requested::channel();
+        let since: Arc<OnceLock<Instant>> = Arc::default();
+        let begun = Arc::clone(&since);
         let task = tokio::spawn(async move {
             loop {
                 let died = std::future::poll_fn(|cx| poll_any(&mut deadly, cx));
@@ -97,15 +103,25 @@ impl Shutdown {
                     tracing::warn!("Second signal, ending at once");
                     end_now(ABORTED);
                 }
+                begun.get_or_init(Instant::now);
                 tracing::info!("Signal received, shutting down");
             }
         });
-        Ok(Self { requested, task })
+        Ok(Self {
+            requested,
+            since,
+            task,
+        })
     }
 
     /// Resolves after the first signal.
     pub async fn requested(&self) {
         self.requested.requested().await;
+    }
+
+    /// How long ago that was.
+    pub fn since(&self) -> Option<Duration> {
+        self.since.get().map(Instant::elapsed)
     }
 
     /// The same, for a part of the process.

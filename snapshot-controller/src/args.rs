@@ -8,8 +8,8 @@ use std::time::Duration;
 use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
-    AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, SECURE_HTTP, UNLABELLED_ELECTION,
-    VERSION,
+    AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, SECURE_HTTP, TRACING,
+    UNLABELLED_ELECTION, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::SNAPSHOT_CONTROLLER as RETIRED_GATES;
@@ -83,6 +83,7 @@ pub static SPEC: Spec = Spec {
         METRICS_PATH,
         VERSION,
         AUTOMAXPROCS,
+        TRACING,
         LOGGING,
     ],
     retired: &retired::SNAPSHOT_CONTROLLER,

@@ -9,7 +9,7 @@ use sidecar::controller::flags::at_least_one;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS,
-    SECURE_HTTP, VERSION,
+    SECURE_HTTP, TRACING, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::retired::SNAPSHOTTER as RETIRED_GATES;
@@ -108,6 +108,7 @@ pub static SPEC: Spec = Spec {
         METRICS,
         VERSION,
         AUTOMAXPROCS,
+        TRACING,
         LOGGING,
     ],
     retired: &retired::SNAPSHOTTER,

@@ -78,6 +78,7 @@ fn snapshotters(
         let (with, by) = ((seat.api(), events.clone()), (config.pacing, settings));
         let engine = engine(kind, driver, with, by, seat.queues())?;
         engine.depends_on(&seat.process.server);
+        engine.traced_by(seat.tracer());
         Ok::<_, Exit>(engine)
     };
     let single = of(Kind::Single, &config.settings)?;

@@ -16,6 +16,8 @@ pub struct Attachment {
     pub version: u64,
     /// Whether `metadata.deletionTimestamp` is set: the volume shall be detached.
     pub deleting: bool,
+    /// Since when it is to be attached or detached, in seconds since 1970; 0 if that cannot be read.
+    pub since: u32,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
     /// Value of the annotation [`NODE_ID_ANNOTATION`](crate::keys::NODE_ID_ANNOTATION).

@@ -12,8 +12,10 @@ mod volume;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
+use sidecar::trace::{Goal, Subject};
 
 use super::drift::Expected;
 use super::fairness::{self, Pace};
@@ -239,6 +241,34 @@ impl Reactor for Attacher {
             Attempt::Volume(run) => run.end(),
         };
         (verdict, due)
+    }
+
+    fn subject(&self, key: &Key, informers: Informed<'_>) -> Option<Subject> {
+        // What is done about finalizers of volumes and about what is left over nobody waits for.
+        let Key::Attachment(name) = key else {
+            return None;
+        };
+        let driver = informers.driver();
+        let attachment = informers.attachment(name)?;
+        let ours = *attachment.attacher == *driver.name;
+        let volume = attachment.volume.as_deref().unwrap_or_default();
+        let subject = |work, goal| Subject::new(attachment.uid.clone(), work, goal);
+        let subject = if attachment.deleting {
+            subject("VolumeAttachment detach", Goal::Again("".into()))
+        } else {
+            subject("VolumeAttachment attach", Goal::Root)
+        };
+        let since = i64::from(attachment.since);
+        let since = { Timestamp::from_second(since).ok() }.filter(|_| since != 0);
+        let subject = subject.since(since).linked_to_claim_of(volume).with(&[
+            ("csi.driver.name", &driver.name),
+            ("k8s.persistentvolume.name", volume),
+            ("k8s.node.name", &attachment.node),
+        ]);
+        ours.then_some(Subject {
+            open: !attachment.deleting && !attachment.attached,
+            ..subject
+        })
     }
 
     fn hangs_after(&self, key: &Key, informers: Informed<'_>) -> Option<Duration> {

@@ -56,6 +56,7 @@ impl Record for Attachment {
             uid: own(&metadata.uid),
             version: metadata.version(),
             deleting: metadata.deletion_timestamp.is_some(),
+            since: metadata.since(),
             finalizers: list(&metadata.finalizers, strings),
             node_id: metadata
                 .annotations

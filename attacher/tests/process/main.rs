@@ -28,5 +28,6 @@ mod request;
 mod retry;
 mod stage;
 mod start;
+mod trace;
 mod trivial;
 mod volume;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::human::{Ink, Style, unseen, wrapped};
 use super::json::{VERSION, object, printed};
-use super::redact::{plain, words};
 use crate::plan::{Audit, Difference, Note, What, Worth, listed};
+use sidecar::redact::{plain, words};
 
 /// Longer lists of people are cut; `-o json` and `-o name` have all.
 const ROWS: usize = 50;

@@ -1,8 +1,8 @@
 //! For people, at night.
 
-use super::redact::{plain, told, words};
 use crate::model::{Kind, Ref};
 use crate::plan::{Certainty, Finding, Overview, State, Verdict, listed, span, title};
+use sidecar::redact::{plain, told, words};
 
 /// How wide lines are where nobody says.
 const WIDE: usize = 100;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::redact::{plain, told, words};
 use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
+use sidecar::redact::{plain, told, words};
 
 /// Of the form.
 pub(super) const VERSION: u32 = 1;

@@ -4,7 +4,7 @@
 
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    MASTER, METRICS, SECURE_HTTP, VERSION,
+    MASTER, METRICS, SECURE_HTTP, TRACING, VERSION,
 };
 use sidecar::flags::{Dialect, Flag, Kind, Spec, retired};
 
@@ -209,6 +209,7 @@ pub static SPEC: Spec = Spec {
         FEATURE_GATES,
         VERSION,
         AUTOMAXPROCS,
+        TRACING,
         LOGGING,
     ],
     retired: &retired::PROVISIONER,

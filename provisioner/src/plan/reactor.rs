@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
+use sidecar::trace::{Goal, Over, Subject};
 
 use super::attached::Attached;
 use super::claim::{ClaimReply, ClaimStep};
@@ -28,7 +29,7 @@ use super::journal::Journal;
 use super::ownership::{OwnershipRaces, Pace};
 use super::request::{self, PinnedRequest, Request};
 use super::topology::TopologyIndex;
-use super::{Settings, fairness};
+use super::{Driver, Settings, fairness};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
 
 mod ask;
@@ -283,6 +284,73 @@ impl Reactor for Provisioner {
             Attempt::Source(run) => run.end(),
         };
         (verdict, due)
+    }
+
+    fn subject(&self, key: &Key, informers: Informed<'_>) -> Option<Subject> {
+        let driver = informers.driver();
+        match key {
+            Key::Claim(key) => {
+                let claim = informers.claim(&key.name)?;
+                let ours = claim.uid == key.uid && is_of_driver(&claim, &driver);
+                ours.then(|| provision(&claim, &driver))
+            }
+            Key::Volume(name) => {
+                let Volume::Deletable(volume) = &*informers.volume(name)? else {
+                    return None;
+                };
+                let subject = Subject::new(volume.uid.clone(), "delete", Goal::Again("".into()));
+                let claim = volume.claim.as_ref();
+                let subject = subject.linked(claim.map(|claim| &*claim.uid)).with(&[
+                    ("csi.driver.name", &driver.name),
+                    ("k8s.persistentvolume.name", name),
+                    ("k8s.storageclass.name", &volume.class),
+                ]);
+                let ours = volume.driver() == Some(&*driver.name);
+                ours.then_some(subject)
+            }
+            Key::Source(_) => None,
+        }
+    }
+
+    fn over(&self, change: &Change<'_>, informers: Informed<'_>) -> Option<Over> {
+        let Change::ClaimGone(claim) = change else {
+            return None;
+        };
+        let driver = informers.driver();
+        let waited = claim.phase.is_open() && is_of_driver(claim, &driver);
+        waited.then(|| Over {
+            subject: Subject {
+                work: "PersistentVolumeClaim",
+                goal: Goal::Root,
+                waited: None,
+                ..provision(claim, &driver).since(claim.created)
+            },
+            last: "bind",
+            failure: claim.deleting.then_some("deleted before bound"),
+        })
+    }
+}
+
+fn is_of_driver(claim: &Claim, driver: &Driver) -> bool {
+    claim.provisioner() == Some(&*driver.name)
+}
+
+/// What is done for a claim, for traces.
+fn provision(claim: &Claim, driver: &Driver) -> Subject {
+    let node = claim.selected_node();
+    let subject = Subject::new(claim.uid.clone(), "provision", Goal::Part).with(&[
+        ("csi.driver.name", &driver.name),
+        ("k8s.namespace.name", &claim.namespace),
+        ("k8s.persistentvolumeclaim.name", &claim.name),
+        ("k8s.storageclass.name", claim.class_name()),
+        ("k8s.node.name", node),
+    ]);
+    let created = claim.created.filter(|_| !node.is_empty());
+    Subject {
+        annotation: claim.annotations.get_shared(Subject::TRACEPARENT).cloned(),
+        // Nobody says when the scheduler chose: it is tried at once.
+        waited: created.map(|created| ("waiting for a node", created)),
+        ..subject.since(claim.created.filter(|_| node.is_empty()))
     }
 }
 

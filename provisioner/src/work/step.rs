@@ -11,6 +11,7 @@ use sidecar::controller::{Call, CallError};
 use sidecar::csi::{Deadline, Migrated, call_with};
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
+use sidecar::trace;
 use tonic::Code;
 
 use super::api::{VOLUMES, key};
@@ -29,7 +30,8 @@ impl Executor {
     pub(super) async fn for_claim(&self, step: ClaimStep) -> ClaimReply {
         match step {
             ClaimStep::Intend(prepared, intent) => {
-                let intended = self.intend(&prepared, intent).await;
+                let intending = self.intend(&prepared, intent);
+                let intended = trace::step("journal", intending).await;
                 ClaimReply::Intended(prepared, intended)
             }
             ClaimStep::LoadNamesake(name, volume) => {

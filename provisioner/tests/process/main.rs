@@ -31,3 +31,4 @@ mod source;
 mod stage;
 mod start;
 mod topology;
+mod trace;

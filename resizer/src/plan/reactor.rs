@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::trace::{Goal, Subject};
 
 use super::attempt::{Attempt, End};
 use super::event::Origin;
@@ -227,6 +228,28 @@ impl Reactor for Resizer {
             attempt.answered(reply);
         }
         due
+    }
+
+    fn subject(&self, task: &Task, informers: Informed<'_>) -> Option<Subject> {
+        let claim = informers.claim(&task.claim)?;
+        let claim = claim.detail()?;
+        let driver = informers.driver();
+        let goal = match task.kind {
+            Kind::Expand => claim.request.map(|request| request.to_string()),
+            Kind::Modify => Some(claim.class.to_string()),
+        };
+        let work = match task.kind {
+            Kind::Expand => "expand",
+            Kind::Modify => "modify",
+        };
+        let (uid, goal) = (claim.uid.to_string(), goal.unwrap_or_default());
+        let subject = Subject::new(uid, work, Goal::Again(goal.into()));
+        Some(subject.with(&[
+            ("csi.driver.name", &driver.name),
+            ("k8s.namespace.name", &claim.namespace),
+            ("k8s.persistentvolumeclaim.name", &claim.name),
+            ("k8s.persistentvolume.name", &claim.volume),
+        ]))
     }
 
     fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, Wakes) {

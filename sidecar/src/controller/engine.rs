@@ -3,7 +3,7 @@
 
 mod bound;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,6 +14,7 @@ use super::reactor::{DueOf, Now, Reactor, ReplyOf, Verdict};
 use super::request::Ask as _;
 use crate::outage::Outage;
 use crate::queue::{Queue, Work};
+use crate::trace::{self, Ending, Tracer, Traces};
 use crate::verbose;
 
 pub use bound::{Bound, Circle, MOST_REQUESTS};
@@ -44,6 +45,7 @@ pub struct Engine<R: Reactor, S> {
     reactor: Mutex<R>,
     queues: Vec<Queue<R::Key>>,
     shell: S,
+    traces: OnceLock<Traces<R::Key>>,
 }
 
 impl<R: Reactor, S: Shell<R>> Engine<R, S> {
@@ -58,6 +60,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             reactor: Mutex::new(reactor),
             queues,
             shell: shell(engine),
+            traces: OnceLock::new(),
         })
     }
 
@@ -71,6 +74,13 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         self.queues
             .iter()
             .for_each(|queue| queue.depends_on(server));
+    }
+
+    /// Attempts are told in traces from now on, if there are traces.
+    pub fn traced_by(&self, tracer: Option<Tracer>) {
+        if let Some(tracer) = tracer {
+            let _another = self.traces.set(Traces::new(tracer));
+        }
     }
 
     /// Nothing is begun from now on.
@@ -106,7 +116,14 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
 
     /// Something has changed.
     pub fn observe(&self, change: R::Change<'_>) {
-        self.turn(|reactor, informers| ((), reactor.observe(change, informers)));
+        let traces = self.traces.get();
+        let over = self.turn(|reactor, informers| {
+            let over = traces.and_then(|_| reactor.over(&change, informers));
+            (over, reactor.observe(change, informers))
+        });
+        if let (Some(traces), Some(over)) = (traces, over) {
+            traces.over(over);
+        }
     }
 
     /// Asks the reactor something, and does what that makes due.
@@ -134,8 +151,14 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     }
 
     async fn work(&self, queue: &Queue<R::Key>, work: Work<R::Key>) {
-        let (attempt, circle) = self.attempt(&work).await;
+        let traced = self.trace(queue, &work);
+        let (attempt, circle) = trace::within(traced.as_ref(), self.attempt(&work)).await;
         let verdict = self.turn(|reactor, informers| reactor.end(attempt, informers, now()));
+        if let (Some(traces), Some(running)) = (self.traces.get(), traced) {
+            let left = self.reactor().subject(work.key(), self.shell.informers());
+            let open = left.is_some_and(|subject| subject.open);
+            traces.ended(running, ending(&verdict, circle.is_some()), open);
+        }
         match (verdict, circle) {
             // Nobody else would say so, or try it again.
             (Verdict::Done | Verdict::After { failure: None, .. }, Some(circle)) => {
@@ -163,6 +186,17 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
                 }
             }
         }
+    }
+
+    /// The attempt in traces, if it is about an object.
+    fn trace(&self, queue: &Queue<R::Key>, work: &Work<R::Key>) -> Option<trace::Running<R::Key>> {
+        let (traces, key) = (self.traces.get()?, work.key());
+        let subject = self.reactor().subject(key, self.shell.informers());
+        let Some(subject) = subject else {
+            traces.forget(key);
+            return None;
+        };
+        Some(traces.begin(key, subject, queue.failures(key), work.waited()))
     }
 
     /// Makes requests until there is none, and notices if that takes unusually long.
@@ -217,6 +251,15 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
                 return (attempt, circle);
             }
         }
+    }
+}
+
+fn ending<F>(verdict: &Verdict<F>, circle: bool) -> Ending {
+    match verdict {
+        _ if circle => Ending::Failed,
+        Verdict::Done => Ending::Done,
+        Verdict::After { failure: None, .. } => Ending::Later,
+        Verdict::Retry { .. } | Verdict::After { .. } => Ending::Failed,
     }
 }
 

@@ -11,6 +11,8 @@ use super::flags::Http;
 use super::ready::{FlagSummary, ReadyLines};
 use super::secure::{self, Secure, TlsGuard};
 use super::serve::{self, Hindrances, LeaderHealth};
+use super::tasks::GRACE;
+use super::tenure::{Tenure, unguarded};
 use crate::build;
 use crate::election::Fence;
 use crate::error::Chain;
@@ -19,8 +21,7 @@ use crate::gates::Gate;
 use crate::http::{Reply, RouteError, Routes, Server};
 use crate::kube::access::{Findings, Rule};
 use crate::kube::api::Api;
-use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
-use crate::kube::feed::Feeds;
+use crate::kube::connect::{self, Variable};
 use crate::kube::probe::probe;
 use crate::kube::rate::{Rate, RateMetrics, RequestMetrics};
 use crate::metrics::{ElectionMetrics, RegisterError, Registry};
@@ -29,6 +30,7 @@ use crate::outage::Outage;
 use crate::queue;
 use crate::secure::reviews;
 use crate::shutdown::{Shutdown, Signal};
+use crate::trace::{self, Exporter, LAST_SPANS, Tracer};
 
 /// Which program it is.
 #[derive(Clone, Copy, Debug)]
@@ -57,56 +59,6 @@ impl Program {
 
 /// Caches that subscribe within this window share one LIST.
 const GATHER: Duration = Duration::from_secs(1);
-
-/// What the controllers of a process share: connections on which nothing is sent without the lease, and
-/// the lists and watches on them; clones are the same.
-#[derive(Clone)]
-pub struct Tenure {
-    /// Guards what this process may do as leader alone: all its requests already, and the driver's calls
-    /// if its connection is told.
-    pub fence: Fence,
-    pub(super) api_server: ApiServer,
-    pub(super) client: Client,
-    pub(super) feeds: Feeds,
-}
-
-impl Tenure {
-    async fn new(
-        options: &connect::Options,
-        server: &Outage,
-        rates: Option<RateMetrics>,
-        gather: Duration,
-    ) -> Result<Self, ConnectError> {
-        let fence = Fence::default();
-        let options = connect::Options {
-            fence: fence.clone(),
-            ..options.clone()
-        };
-        let api_server = ApiServer::new(&options).await?;
-        let client = api_server.client(options.budget(rates), server);
-        Ok(Self {
-            fence,
-            feeds: Feeds::reporting_to(server, client.clone(), gather),
-            api_server,
-            client,
-        })
-    }
-}
-
-/// A client over a connection of its own, which no lease guards.
-async fn unguarded(
-    options: &connect::Options,
-    server: &Outage,
-    rate: Option<Rate>,
-) -> Result<Client, ConnectError> {
-    let options = connect::Options {
-        fence: Fence::default(),
-        ..options.clone()
-    };
-    let mut budget = options.budget(None);
-    budget.rate = rate.unwrap_or(budget.rate);
-    Ok(ApiServer::new(&options).await?.client(budget, server))
-}
 
 /// The HTTP server with TLS. Who its clients are is asked over a connection of its own: a flood of strangers must
 /// hold up neither a lease nor work, and is bounded by what lets them in.
@@ -157,6 +109,8 @@ pub struct Process {
     pub(super) ready: ReadyLines,
     /// What the command line says, for that line.
     pub(super) flags: Arc<FlagSummary>,
+    /// Where traces go, if there are traces.
+    traces: Option<Exporter>,
     program: Program,
 }
 
@@ -197,6 +151,7 @@ impl Process {
         build::register(&registry, program.name, replaces)?;
         options.requests = Some(RequestMetrics::new(&registry)?);
         let rates = rates(&registry)?;
+        let traces = trace::start(values, program.name, build::VERSION, &registry)?;
         let server = Outage::default();
         let first = Tenure::new(&options, &server, Some(rates.clone()), Duration::ZERO).await;
         let first = first.map_err(|error| program.fatal(&error))?;
@@ -214,6 +169,7 @@ impl Process {
             options,
             rates,
             server,
+            traces,
             program,
             missing: Findings::default(),
             election: ElectionMetrics::new(&registry)?,
@@ -343,6 +299,11 @@ impl Process {
                 (_, _) => std::future::pending().await,
             }
         };
+        let working = async {
+            let result = working.await;
+            self.end_traces().await;
+            result
+        };
         tokio::select! {
             biased;
             result = working => result,
@@ -360,6 +321,23 @@ impl Process {
         let Some(http) = http else { return Ok(None) };
         let routes = self.routes(http, more)?;
         Ok(Some((serve::bind(http, self.program.fatal).await?, routes)))
+    }
+
+    /// What makes spans for the controller of this name, if there are traces.
+    pub(super) fn tracer(&self, scope: &'static str, fence: Fence) -> Option<Tracer> {
+        let exporter = self.traces.clone()?;
+        Some(Tracer::new(exporter, scope, fence))
+    }
+
+    /// Sends the last spans, unless what ran has taken all the time that there was.
+    async fn end_traces(&self) {
+        if let Some(traces) = &self.traces {
+            let left = match self.shutdown.since() {
+                Some(since) => GRACE.saturating_sub(since),
+                None => LAST_SPANS,
+            };
+            traces.end(left.min(LAST_SPANS)).await;
+        }
     }
 
     fn routes(

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::engine::MOST_REQUESTS;
 use super::request::Ask;
 use crate::queue::{Place, WorkKey};
+use crate::trace::{Over, Subject};
 
 /// A controller without its surroundings.
 ///
@@ -68,6 +69,17 @@ pub trait Reactor: Sized + Send + 'static {
     /// More requests than any attempt on `key` needs.
     fn most_requests(&self, _key: &Self::Key) -> u32 {
         MOST_REQUESTS
+    }
+
+    /// What an attempt on `key` is about, for traces; `None` if nobody looks for it in one. Asked before the attempt,
+    /// and after it.
+    fn subject(&self, _key: &Self::Key, _informers: &Self::Informers) -> Option<Subject> {
+        None
+    }
+
+    /// Whose trace is complete with this change, before it is told to [`observe`](Self::observe).
+    fn over(&self, _change: &Self::Change<'_>, _informers: &Self::Informers) -> Option<Over> {
+        None
     }
 
     /// From when on an attempt on `key` hangs, so that others are to have the workers; `None` while

@@ -12,8 +12,9 @@ use tokio::time::{sleep, timeout};
 use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
 use super::link::{self, Calls, DriverHandshake, Identity};
-use super::process::{Process, Program, Tenure};
+use super::process::{Process, Program};
 use super::ready::{self, Beginning, FlagSummary};
+use super::tenure::Tenure;
 use super::view::Followed;
 use super::watch::{self, Watch};
 use crate::build;
@@ -26,6 +27,7 @@ use crate::kube::events::{Recorder, Source};
 use crate::kube::rate::{Rate, RateMetrics};
 use crate::queue;
 use crate::shutdown::Requested;
+use crate::trace::Tracer;
 
 /// For the first answer about permissions, before work begins without it.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -139,6 +141,12 @@ impl Seat {
     /// For requests about single objects.
     pub fn api(&self) -> Api {
         Api::new(self.client.clone())
+    }
+
+    /// What makes spans for this controller, if there are traces.
+    pub fn tracer(&self) -> Option<Tracer> {
+        let name = self.name_among_others().unwrap_or(self.program.name);
+        self.process.tracer(name, self.fence.clone())
     }
 
     /// Where queues count.

@@ -8,6 +8,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+#[cfg(feature = "kube")]
+use bytes::Bytes;
 use csi_proto::sanitize::Method;
 use http::{HeaderMap, Request, Response};
 use tokio::sync::watch;
@@ -22,6 +24,8 @@ use crate::election::{Fence, Guarded};
 use crate::log::{self, NIL};
 use crate::metrics::{CsiOperations, Labels};
 use crate::rpc_code;
+#[cfg(feature = "kube")]
+use crate::trace;
 use crate::verbose;
 
 /// How calls are logged and measured.
@@ -99,6 +103,8 @@ impl Channel {
         let method = self.observer.method(&path);
         let controller = self.observer.controller;
         let request = log_request(&path, method, controller, request).await;
+        #[cfg(feature = "kube")]
+        let (traced, request) = trace_request(&path, migrated, request).await;
         let outcome = match deadline {
             Some(deadline) => tokio::select! {
                 // A deadline of zero has passed: the driver is not asked.
@@ -111,6 +117,10 @@ impl Channel {
             None => self.exchange(request).await,
         };
         log_response(method, &self.observer, &outcome);
+        #[cfg(feature = "kube")]
+        if let Some((asked, frame)) = traced {
+            asked.called(outcome.as_ref().map(|_| ()), exchange::message(&frame));
+        }
         if let Some(operations) = &self.observer.operations {
             let code = outcome.as_ref().map_or_else(Status::code, |_| Code::Ok);
             let migrated = migrated.is_some_and(|migrated| migrated.0);
@@ -166,6 +176,27 @@ impl Service<Request<Body>> for Channel {
         let this = self.clone();
         Box::pin(async move { Ok(this.observe(request).await) })
     }
+}
+
+/// Tells the driver which span it works for, if its caller is traced.
+#[cfg(feature = "kube")]
+async fn trace_request(
+    path: &str,
+    migrated: Option<Migrated>,
+    request: Request<Body>,
+) -> (Option<(trace::Asked, Bytes)>, Request<Body>) {
+    let migrated = migrated.is_some_and(|migrated| migrated.0);
+    let Some(asked) = trace::call(path, migrated) else {
+        return (None, request);
+    };
+    let (mut head, body) = request.into_parts();
+    if let Some(header) = asked.header() {
+        head.headers.insert(trace::TRACEPARENT, header);
+    }
+    // As in `log_request`.
+    let frame = exchange::collect(body).await.unwrap_or_default();
+    let body = exchange::full(frame.clone(), HeaderMap::new());
+    (Some((asked, frame)), Request::from_parts(head, body))
 }
 
 async fn log_request(

@@ -265,3 +265,11 @@ pub static FEATURE_GATES: &[Flag] = &[Flag::new(
     "",
     "Comma-separated Name=bool pairs that switch features.",
 )];
+
+/// `--enable-otel-tracing`, which `crate::trace` reads. The name is that of drivers.
+pub static TRACING: &[Flag] = &[Flag::new(
+    "enable-otel-tracing",
+    Kind::Bool,
+    "false",
+    "Export traces with OpenTelemetry's protocol. Variables OTEL_* say where to, and what.",
+)];

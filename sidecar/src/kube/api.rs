@@ -18,6 +18,7 @@ use super::patch::{self, Part, Patch};
 use super::reflect::Resource;
 use crate::error::Chain;
 use crate::secret::SecretRef;
+use crate::trace;
 
 pub use crate::refusal::{ApiError, Refusal};
 
@@ -94,8 +95,14 @@ impl Api {
         part: Part,
         patch: &Patch,
     ) -> Result<Box<RawValue>, ApiError> {
-        let sent = patch::send(&self.client, resource, key, part, patch);
-        sent.await.map_err(|error| ApiError::from(&error))
+        let asked = trace::request(&Method::PATCH, &patch::path(resource, key, part));
+        let traced = asked.as_ref().and_then(trace::Asked::header);
+        let sent = patch::send_for(&self.client, resource, key, (part, patch), traced);
+        let answer = sent.await.map_err(|error| ApiError::from(&error));
+        if let Some(asked) = asked {
+            asked.requested(&answer, true);
+        }
+        answer
     }
 
     /// Replaces an object and returns its JSON as it is afterwards. With a `resourceVersion` in
@@ -194,7 +201,9 @@ impl Api {
     ) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
         let key = Key::new(Some(namespace), name)
             .ok_or_else(|| ApiError::local("not a valid namespace and name"))?;
-        read_secret(&self.get(&SECRETS, &key).await?)
+        let values = read_secret(&self.get(&SECRETS, &key).await?)?;
+        trace::conceal(values.values());
+        Ok(values)
     }
 
     /// The values of a Secret as calls carry them.
@@ -215,10 +224,15 @@ impl Api {
         path: String,
         body: Option<Vec<u8>>,
     ) -> Result<String, ApiError> {
+        let asked = trace::request(&method, &path);
+        let writes = method != Method::GET;
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::ACCEPT, "application/json");
+        if let Some(header) = asked.as_ref().and_then(trace::Asked::header) {
+            request = request.header(trace::TRACEPARENT, header);
+        }
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
@@ -227,7 +241,11 @@ impl Api {
             .map_err(::kube::Error::HttpError);
         let request = request.map_err(|error| ApiError::from(&error))?;
         let answer = self.client.request_text(request).await;
-        answer.map_err(|error| ApiError::from(&error))
+        let answer = answer.map_err(|error| ApiError::from(&error));
+        if let Some(asked) = asked {
+            asked.requested(&answer, writes);
+        }
+        answer
     }
 }
 

@@ -11,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::interner::Interner;
@@ -201,6 +202,15 @@ impl Meta<'_> {
     pub fn version(&self) -> u64 {
         let text = self.resource_version.as_deref();
         text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// Since when the object is wanted as it is, or is to go, in whole seconds since 1970; 0 if that cannot be read.
+    #[must_use]
+    pub fn since(&self) -> u32 {
+        let text = { self.deletion_timestamp.as_deref() }.or(self.creation_timestamp.as_deref());
+        let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+        time.and_then(|time| u32::try_from(time.as_second()).ok())
+            .unwrap_or_default()
     }
 }
 

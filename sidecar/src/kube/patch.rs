@@ -4,12 +4,13 @@
 //! stale cache holds. The builders are pure; [`send`] is the one function that acts.
 
 use ::kube::Client;
-use http::{Method, Request, header};
+use http::{HeaderValue, Method, Request, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::key::Key;
 use super::reflect::Resource;
+use crate::trace::TRACEPARENT;
 
 /// A patch and how it is to be read.
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -177,12 +178,26 @@ pub async fn send<T: DeserializeOwned>(
     part: Part,
     patch: &Patch,
 ) -> Result<T, ::kube::Error> {
-    let request = Request::builder()
+    send_for(client, resource, key, (part, patch), None).await
+}
+
+/// As [`send`], with the header `traceparent` if there is one.
+pub(super) async fn send_for<T: DeserializeOwned>(
+    client: &Client,
+    resource: &Resource,
+    key: &Key,
+    (part, patch): (Part, &Patch),
+    traced: Option<HeaderValue>,
+) -> Result<T, ::kube::Error> {
+    let mut request = Request::builder()
         .method(Method::PATCH)
         .uri(path(resource, key, part))
         .header(header::CONTENT_TYPE, patch.content_type())
-        .header(header::ACCEPT, "application/json")
-        .body(patch.body().to_string().into_bytes());
+        .header(header::ACCEPT, "application/json");
+    if let Some(header) = traced {
+        request = request.header(TRACEPARENT, header);
+    }
+    let request = request.body(patch.body().to_string().into_bytes());
     let request = request.map_err(::kube::Error::HttpError)?;
     // Decoded here because the client would log the whole answer if that fails.
     let answer = client.request_text(request).await?;

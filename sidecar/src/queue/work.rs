@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::{Queue, now};
+use super::{Popped, Queue, now};
 use crate::outage::Outage;
 
 /// What can be a key: an object's name, mostly.
@@ -21,14 +21,16 @@ impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> WorkKey for K {}
 pub struct Work<K: WorkKey> {
     queue: Queue<K>,
     key: K,
+    waited: Duration,
     ended: bool,
 }
 
 impl<K: WorkKey> Work<K> {
-    pub(super) fn new(queue: Queue<K>, key: K) -> Self {
+    pub(super) fn new(queue: Queue<K>, Popped { key, waited }: Popped<K>) -> Self {
         Self {
             queue,
             key,
+            waited,
             ended: false,
         }
     }
@@ -36,6 +38,11 @@ impl<K: WorkKey> Work<K> {
     /// The key to work on.
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// How long the key was ready before a worker took it.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// The work hangs, or did: others are to find a slot all the same. Whether that is news. See

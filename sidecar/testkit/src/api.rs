@@ -11,7 +11,7 @@ pub mod fault;
 mod group;
 pub mod kind;
 mod list;
-mod listen;
+pub(crate) mod listen;
 mod patch;
 pub mod record;
 pub mod refusal;

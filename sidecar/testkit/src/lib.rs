@@ -12,6 +12,7 @@
 //! * [`free_address`]: where a program can listen that has to be told.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`controller`][]: a controller beside both, and what all controllers have to do.
+//! * [`collector`][]: who takes traces.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
 //! * [`sim`][]: random numbers, API server and storage system of crash simulations.
 //! * [`rows`][]: which tests a source has, and which rows of a specification they show.
@@ -30,6 +31,7 @@
 pub mod address;
 pub mod api;
 pub mod build;
+pub mod collector;
 pub mod controller;
 pub mod driver;
 pub mod election;

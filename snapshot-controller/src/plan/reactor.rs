@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
+use sidecar::trace::{self, Goal};
 
 use super::complaint::RequeueTrigger;
 use super::in_flight::{InFlightState, Key};
@@ -21,6 +22,7 @@ use super::operation::{Operations, State};
 use super::request::{Object, Reply, Request};
 use super::settled::{content_is_settled, is_settled};
 use super::silent::Untouched;
+use crate::model::List;
 
 use attempt::Subject;
 use observe::wake_named;
@@ -154,6 +156,45 @@ impl Reactor for Controller {
     fn hangs_after(&self, _key: &Key, _informers: Informed<'_>) -> Option<Duration> {
         None
     }
+
+    fn subject(&self, key: &Key, informers: Informed<'_>) -> Option<trace::Subject> {
+        let (uid, work, [namespace, name], deleting, left) = match key {
+            Key::Snapshot(key) => {
+                let it = informers.snapshot(key)?;
+                let ready = it.status.as_ref().and_then(|status| status.ready);
+                let left = is_left(it.deleting, &it.finalizers, ready);
+                let names = [it.namespace.clone(), it.name.clone()];
+                (it.uid.clone(), "VolumeSnapshot", names, it.deleting, left)
+            }
+            Key::Group(key) => {
+                let it = informers.group(key)?;
+                let ready = it.status.as_ref().and_then(|status| status.ready);
+                let left = is_left(it.deleting, &it.finalizers, ready);
+                let names = [it.namespace.clone(), it.name.clone()];
+                (
+                    it.uid.clone(),
+                    "VolumeGroupSnapshot",
+                    names,
+                    it.deleting,
+                    left,
+                )
+            }
+            Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => return None,
+        };
+        let (work, goal) = if deleting {
+            ("delete", Goal::Again("".into()))
+        } else {
+            (work, Goal::Root)
+        };
+        let subject = trace::Subject::new(uid, work, goal).with(&[
+            ("k8s.namespace.name", &namespace),
+            ("k8s.volumesnapshot.name", &name),
+        ]);
+        Some(trace::Subject {
+            open: left,
+            ..subject
+        })
+    }
 }
 
 impl Controller {
@@ -191,6 +232,15 @@ impl Controller {
     #[must_use]
     pub fn operations(&self) -> &Operations {
         &self.operations
+    }
+}
+
+/// Whether something is left to do, be it of others.
+fn is_left(deleting: bool, finalizers: &List, ready: Option<bool>) -> bool {
+    if deleting {
+        !finalizers.is_empty()
+    } else {
+        ready != Some(true)
     }
 }
 

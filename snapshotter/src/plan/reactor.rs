@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
+use sidecar::trace::{self, Subject};
 
 use super::Settings;
 use super::attempt::{Attempt, End, Next};
@@ -226,6 +227,24 @@ impl Reactor for Snapshotter {
             Change::DriverBack => self.triggered(&RequeueTrigger::Driver, &mut due),
         }
         due
+    }
+
+    fn subject(&self, name: &Text, informers: Informed<'_>) -> Option<Subject> {
+        let content = informers.content(name)?;
+        let driver = informers.driver();
+        let (work, goal) = if content.deleting {
+            ("delete", trace::Goal::Again("".into()))
+        } else {
+            ("cut", trace::Goal::Part)
+        };
+        let subject = Subject::new(content.snapshot.uid.clone(), work, goal).with(&[
+            ("csi.driver.name", &driver.name),
+            ("k8s.namespace.name", &content.snapshot.namespace),
+            ("k8s.volumesnapshot.name", &content.snapshot.name),
+            ("k8s.volumesnapshotcontent.name", name),
+        ]);
+        let ours = *content.driver == *driver.name && !subject.uid.is_empty();
+        ours.then_some(subject)
     }
 
     fn begin(&mut self, name: &Text, informers: Informed<'_>, now: Now) -> Run {

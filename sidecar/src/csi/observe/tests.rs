@@ -200,7 +200,7 @@ async fn what_is_not_grpc_becomes_a_status() {
         (Answer::Http(503), Code::Unavailable),
         (Answer::Http(404), Code::Unimplemented),
         (Answer::Http(418), Code::Unknown),
-        (Answer::Truncated(bytes::Bytes::new()), Code::Internal),
+        (Answer::Truncated(Bytes::new()), Code::Internal),
     ] {
         let driver = Driver::new(move |_, _| answer.clone());
         let channel = through_pipe(&driver, Observer::default()).await;

@@ -72,11 +72,7 @@ impl FakeApi {
     ///
     /// If the machine refuses.
     pub async fn serve(&self) -> Served {
-        let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
-        let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
-        let key = made.signing_key.serialize_der();
-        self.serve_as(made.cert.der(), signing(key), &made.cert.pem())
-            .await
+        self.listen(Some(this_host())).await
     }
 
     /// The same, showing `certificate`, signing with `key` whether or not that is the certificate's, and with `authority` in
@@ -91,16 +87,7 @@ impl FakeApi {
         key: Arc<dyn SigningKey>,
         authority: &str,
     ) -> Served {
-        let shown = CertifiedKey::new(vec![certificate.clone()], key);
-        let shown = SingleCertAndKey::from(shown);
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .expect("the provider knows TLS 1.2 and 1.3")
-            .with_client_cert_verifier(Arc::new(AnyClient::new(provider)))
-            .with_cert_resolver(Arc::new(shown));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(certificate, key);
         self.listen(Some((acceptor, authority.to_owned()))).await
     }
 
@@ -139,6 +126,27 @@ impl FakeApi {
             _task: AbortOnDrop(task),
         }
     }
+}
+
+/// TLS with a new certificate of the loopback addresses, which is its own authority, and that in PEM.
+pub(crate) fn this_host() -> (TlsAcceptor, String) {
+    let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
+    let key = signing(made.signing_key.serialize_der());
+    (acceptor(made.cert.der(), key), made.cert.pem())
+}
+
+fn acceptor(certificate: &CertificateDer<'static>, key: Arc<dyn SigningKey>) -> TlsAcceptor {
+    let shown = CertifiedKey::new(vec![certificate.clone()], key);
+    let shown = SingleCertAndKey::from(shown);
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .expect("the provider knows TLS 1.2 and 1.3")
+        .with_client_cert_verifier(Arc::new(AnyClient::new(provider)))
+        .with_cert_resolver(Arc::new(shown));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A key that ring can sign with.

@@ -36,6 +36,8 @@ pub struct Request {
     pub user_agent: String,
     /// `Authorization`, empty when absent.
     pub authorization: String,
+    /// The span that it is made for (`traceparent`); empty when absent.
+    pub traceparent: String,
     /// The client's certificate in DER, if it presented one.
     pub certificate: Option<Vec<u8>>,
     /// Whether it came over HTTP/2.
@@ -67,6 +69,7 @@ impl Request {
             accept: header(http::header::ACCEPT),
             user_agent: header(http::header::USER_AGENT),
             authorization: header(http::header::AUTHORIZATION),
+            traceparent: header(http::header::HeaderName::from_static("traceparent")),
             certificate: peer.certificate.clone(),
             http2: peer.http2,
             body: serde_json::from_slice(body).unwrap_or_default(),

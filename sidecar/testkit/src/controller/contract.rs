@@ -3,7 +3,8 @@
 //! `sidecar_testkit::contract!(PROGRAM);` in a test file of a controller makes the tests, and
 //! `contract_with_a_driver!` those for the programs that have one. `PROGRAM` is a static
 //! [`Program`](super::Program), which says all that differs. Numbers in names are rows of
-//! `docs/spec/common.md`.
+//! `docs/spec/common.md`, those with an O of
+//! `docs/spec/observability.md`.
 
 pub mod command_line;
 pub mod driver;
@@ -13,6 +14,7 @@ pub mod permission;
 pub mod secure;
 pub mod shutdown;
 pub mod start;
+pub mod trace;
 
 /// The tests that every controller has to pass.
 #[macro_export]
@@ -26,6 +28,7 @@ macro_rules! contract {
         $crate::contract_of_health!($program);
         $crate::contract_of_secure_servers!($program);
         $crate::contract_of_secure_connections!($program);
+        $crate::contract_of_traces!($program);
     };
 }
 

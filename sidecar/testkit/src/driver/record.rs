@@ -25,6 +25,8 @@ pub struct Call {
     pub deadline: Option<Duration>,
     /// The `:authority` of the caller.
     pub authority: String,
+    /// The span that it is made for (`traceparent`); empty when absent.
+    pub traceparent: String,
     /// The answer; `None` while it runs, and when the caller gave it up.
     pub code: Option<Code>,
     pub(super) request: Arc<dyn Any + Send + Sync>,
@@ -75,12 +77,16 @@ impl fmt::Debug for Call {
 pub(super) struct Envelope {
     pub(super) authority: String,
     pub(super) deadline: Option<Duration>,
+    pub(super) traceparent: String,
 }
 
 impl Envelope {
     pub(super) fn of<B>(request: &http::Request<B>) -> Self {
         let timeout = request.headers().get("grpc-timeout");
+        let traceparent = request.headers().get("traceparent");
+        let traceparent = traceparent.and_then(|value| value.to_str().ok());
         Self {
+            traceparent: traceparent.unwrap_or_default().to_owned(),
             authority: request
                 .uri()
                 .authority()

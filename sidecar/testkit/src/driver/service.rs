@@ -70,6 +70,7 @@ impl FakeDriver {
             ended: None,
             deadline: envelope.deadline,
             authority: envelope.authority,
+            traceparent: envelope.traceparent,
             code: None,
             request: Arc::new(request.get_ref().clone()),
             text: format!("{:?}", request.get_ref()),

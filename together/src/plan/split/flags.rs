@@ -48,13 +48,14 @@ impl Owner {
 }
 
 /// Said once for the whole process.
-const ONCE: [&str; 6] = [
+const ONCE: [&str; 7] = [
     "version",
     "kubeconfig",
     "master",
     "csi-address",
     "http-endpoint",
     "metrics-address",
+    "enable-otel-tracing",
 ];
 
 /// Programs with a listener of their own, for probes that were written for them.

@@ -213,7 +213,7 @@ pub async fn replaced(program: &'static Program) {
     assert!(!trusts(&secured.pair).await, "O-51");
     // Half of a pair, and the other half of another.
     mount(secured.directory.path(), &third.certificate, &second.key);
-    let said = "cannot be used, the last one that could serves on";
+    let said = "Cannot use the new certificate or key, still serving with the previous one";
     within(PATIENCE, "the error", async || {
         trusts(&second).await && secured.running.log().contains(said)
     })

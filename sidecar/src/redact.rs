@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sidecar::visible::visible;
+use crate::visible::visible;
 
 /// At most so much of a text.
 const LONGEST: usize = 1024;
@@ -31,12 +31,14 @@ const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token"];
 const HIDDEN: &str = "***";
 
 /// One line, without control characters.
-pub(super) fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
 /// Somebody else's words: one line, at most 1 KiB, without what looks like a secret.
-pub(super) fn words(text: &str) -> String {
+#[must_use]
+pub fn words(text: &str) -> String {
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -50,7 +52,8 @@ pub(super) fn words(text: &str) -> String {
 }
 
 /// A sentence of this program, which may have somebody else's words in it.
-pub(super) fn told(text: &str) -> String {
+#[must_use]
+pub fn told(text: &str) -> String {
     plain(&runs(&values(&flags(&users(text)))))
 }
 

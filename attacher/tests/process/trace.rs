@@ -1,0 +1,87 @@
+//! Traces of attachments: rows of `docs/spec/observability.md`.
+
+use sidecar_testkit::CallFault;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::collector::{Collector, hex};
+use tonic::Code;
+
+use super::stage::{DRIVER, Stage};
+
+const CLAIM: &str = "0b0c2a5e-6c2d-4f53-8a2e-1f5f0e6f7a10";
+const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
+
+fn undashed(uid: &str) -> String {
+    uid.replace('-', "")
+}
+
+#[tokio::test]
+async fn o_14_o_16_o_17_and_o_26_three_failures_an_attach_and_a_detach() {
+    let stage = Stage::new().await;
+    let collector = Collector::start().await;
+    let volume = format!("pvc-{CLAIM}");
+    stage.driver.volume("planted-handle");
+    // planted-secret
+    stage
+        .api
+        .insert(build::secret("ns1/s").entry("password", "cGxhbnRlZC1zZWNyZXQ="));
+    stage.api.insert(
+        build::volume(&volume)
+            .csi(DRIVER, "planted-handle")
+            .mode("RWO")
+            .attribute("pool", "planted-context")
+            .publish_secret("ns1/s"),
+    );
+    let words = "planted-secret is wrong for planted-handle in planted-context";
+    let fault = CallFault::on("ControllerPublishVolume").times(3);
+    stage.driver.fault(fault.fail(Code::Internal, words));
+    let endpoint = collector.endpoint();
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+    ];
+    let flags = ["--enable-otel-tracing", "--retry-interval-start=100ms"];
+    let _attacher = stage.start_in(&flags, &environment);
+    let attachment = build::attachment("va1").by(DRIVER).on("node1").of(&volume);
+    stage.api.insert(attachment.uid(UID));
+    stage.until_attached("va1").await;
+    let root = |collector: &Collector, work| !collector.named(work).is_empty();
+    collector
+        .until("attach", |collector| {
+            root(collector, "VolumeAttachment attach")
+        })
+        .await;
+
+    let attach = &collector.named("VolumeAttachment attach")[0];
+    assert_eq!(attach.trace(), undashed(UID));
+    assert_eq!(attach.parent(), "");
+    assert_eq!(attach.attribute("csi.driver.name"), DRIVER);
+    assert_eq!(attach.attribute("k8s.node.name"), "node1");
+    assert_eq!(attach.attribute("k8s.persistentvolume.name"), volume);
+    let links = attach.span.links.iter().map(|link| hex(&link.trace_id));
+    assert_eq!(links.collect::<Vec<_>>(), [undashed(CLAIM)]);
+    let mut attempts = collector.named("attempt");
+    attempts.retain(|one| one.parent() == attach.id());
+    let failed = attempts.iter().filter(|one| one.error().is_some());
+    for one in failed.clone() {
+        assert_eq!(one.error(), Some("Internal: *** is wrong for *** in ***"));
+    }
+    assert_eq!(failed.count(), 3);
+    let numbers = attempts.iter().map(|one| one.attribute("csi.attempt"));
+    assert_eq!(numbers.collect::<Vec<_>>(), ["1", "2", "3", "4"]);
+    assert_eq!(collector.named("backoff").len(), 3);
+
+    stage.api.delete("volumeattachments", "va1");
+    stage.until_gone("va1").await;
+    collector
+        .until("detach", |collector| {
+            root(collector, "VolumeAttachment detach")
+        })
+        .await;
+    let detach = &collector.named("VolumeAttachment detach")[0];
+    assert_ne!(detach.trace(), attach.trace());
+    let mut links = detach.span.links.iter().map(|link| hex(&link.trace_id));
+    assert!(links.any(|trace| trace == attach.trace()));
+    for body in collector.bodies() {
+        assert!(!body.windows(8).any(|bytes| bytes == b"planted-"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Traces of claims: rows of `docs/spec/observability.md`.
+
+use serde_json::json;
+use sidecar_testkit::build::Object;
+use sidecar_testkit::collector::{Collector, hex};
+
+use super::stage::{DRIVER, READY, Running, Stage, claim, released, settle};
+
+const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
+const TRACE: &str = "9a7c1f0e111142228333444455556666";
+
+async fn start(stage: &Stage, collector: &Collector) -> Running {
+    let endpoint = collector.endpoint();
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+    ];
+    let running = stage.start_in(&["--enable-otel-tracing"], &environment);
+    running.logs(READY).await;
+    running
+}
+
+fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+async fn until(collector: &Collector, name: &str) {
+    collector
+        .until(name, |collector| !collector.named(name).is_empty())
+        .await;
+}
+
+#[tokio::test]
+async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
+    let (stage, collector) = (Stage::new().await, Collector::start().await);
+    let _provisioner = start(&stage, &collector).await;
+    let annotated = claim().uid(UID).annotation(
+        "tracing.k8s.io/traceparent",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+    );
+    let created = annotated.with("/metadata/creationTimestamp", json!(now()));
+    stage.api.insert(created);
+    let volume = format!("pvc-{UID}");
+    stage.until_volume(&volume).await;
+    until(&collector, "provision").await;
+    stage.bind("ns1/c1", &volume);
+    until(&collector, "PersistentVolumeClaim").await;
+
+    let root = &collector.named("PersistentVolumeClaim")[0];
+    assert_eq!((&*root.trace(), &*root.parent()), (TRACE, ""));
+    assert_eq!(root.attribute("k8s.persistentvolumeclaim.name"), "c1");
+    assert_eq!(root.attribute("k8s.namespace.name"), "ns1");
+    assert_eq!(root.attribute("k8s.storageclass.name"), "sc1");
+    assert_eq!(root.attribute("csi.driver.name"), DRIVER);
+    // Row O-25.
+    let links: Vec<_> = root
+        .span
+        .links
+        .iter()
+        .map(|one| hex(&one.trace_id))
+        .collect();
+    assert_eq!(links, ["4bf92f3577b34da6a3ce929d0e0e4736"]);
+    let [work, bind] = ["provision", "bind"].map(|name| {
+        let found = collector.named(name);
+        assert_eq!(found.len(), 1, "{name}");
+        assert_eq!(
+            (found[0].parent(), found[0].trace()),
+            (root.id(), TRACE.to_owned())
+        );
+        found[0].clone()
+    });
+    // Nothing of the root is left uncovered.
+    assert_eq!(
+        root.span.start_time_unix_nano,
+        work.span.start_time_unix_nano
+    );
+    assert_eq!(work.span.end_time_unix_nano, bind.span.start_time_unix_nano);
+    assert_eq!(bind.span.end_time_unix_nano, root.span.end_time_unix_nano);
+    let attempt = &collector.named("attempt")[0];
+    assert_eq!(attempt.parent(), work.id());
+    for name in [
+        "journal",
+        "csi.v1.Controller/CreateVolume",
+        "POST persistentvolumes",
+    ] {
+        let found = collector.named(name);
+        assert_eq!(found.len(), 1, "{name}");
+        assert_eq!(
+            (found[0].parent(), found[0].trace()),
+            (attempt.id(), TRACE.to_owned())
+        );
+    }
+}
+
+#[tokio::test]
+async fn o_12_a_claim_that_goes_unbound_says_so() {
+    let (stage, collector) = (Stage::new().await, Collector::start().await);
+    let _provisioner = start(&stage, &collector).await;
+    let created = json!(now());
+    // Its class is not there.
+    let claim = claim().uid(UID).class("none");
+    let claim = claim.with("/metadata/creationTimestamp", created);
+    stage
+        .api
+        .insert(claim.finalizer("kubernetes.io/pvc-protection"));
+    until(&collector, "attempt").await;
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    // The program sees that it is to go before it is gone.
+    settle().await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    until(&collector, "PersistentVolumeClaim").await;
+    let root = &collector.named("PersistentVolumeClaim")[0];
+    assert_eq!(root.error(), Some("deleted before bound"));
+    assert_eq!(root.trace(), TRACE);
+}
+
+#[tokio::test]
+async fn o_17_a_deletion_is_a_trace_of_its_own() {
+    let (stage, collector) = (Stage::new().await, Collector::start().await);
+    let name = format!("pvc-{UID}");
+    stage.driver.volume(&format!("vol-{name}"));
+    let _provisioner = start(&stage, &collector).await;
+    let volume = released(&name).uid("0b0c2a5e-6c2d-4f53-8a2e-1f5f0e6f7a10");
+    stage
+        .api
+        .insert(volume.with("/spec/claimRef/uid", json!(UID)));
+    stage.until_calls("DeleteVolume", 1).await;
+    until(&collector, "delete").await;
+    let delete = &collector.named("delete")[0];
+    let links: Vec<_> = delete
+        .span
+        .links
+        .iter()
+        .map(|one| hex(&one.trace_id))
+        .collect();
+    let own = "0b0c2a5e6c2d4f538a2e1f5f0e6f7a10";
+    assert_eq!(links, [TRACE, own]);
+    assert!(![TRACE, own].contains(&&*delete.trace()));
+    let call = &collector.named("csi.v1.Controller/DeleteVolume")[0];
+    assert_eq!(call.trace(), delete.trace());
+}

@@ -1,0 +1,61 @@
+//! Connections to the API server that a lease guards, and those that none does.
+
+use std::time::Duration;
+
+use ::kube::Client;
+
+use crate::election::Fence;
+use crate::kube::connect::{self, ApiServer, ConnectError};
+use crate::kube::feed::Feeds;
+use crate::kube::rate::{Rate, RateMetrics};
+use crate::outage::Outage;
+
+/// What the controllers of a process share: connections on which nothing is sent without the lease, and
+/// the lists and watches on them; clones are the same.
+#[derive(Clone)]
+pub struct Tenure {
+    /// Guards what this process may do as leader alone: all its requests already, and the driver's calls
+    /// if its connection is told.
+    pub fence: Fence,
+    pub(super) api_server: ApiServer,
+    pub(super) client: Client,
+    pub(super) feeds: Feeds,
+}
+
+impl Tenure {
+    pub(super) async fn new(
+        options: &connect::Options,
+        server: &Outage,
+        rates: Option<RateMetrics>,
+        gather: Duration,
+    ) -> Result<Self, ConnectError> {
+        let fence = Fence::default();
+        let options = connect::Options {
+            fence: fence.clone(),
+            ..options.clone()
+        };
+        let api_server = ApiServer::new(&options).await?;
+        let client = api_server.client(options.budget(rates), server);
+        Ok(Self {
+            fence,
+            feeds: Feeds::reporting_to(server, client.clone(), gather),
+            api_server,
+            client,
+        })
+    }
+}
+
+/// A client over a connection of its own, which no lease guards.
+pub(super) async fn unguarded(
+    options: &connect::Options,
+    server: &Outage,
+    rate: Option<Rate>,
+) -> Result<Client, ConnectError> {
+    let options = connect::Options {
+        fence: Fence::default(),
+        ..options.clone()
+    };
+    let mut budget = options.budget(None);
+    budget.rate = rate.unwrap_or(budget.rate);
+    Ok(ApiServer::new(&options).await?.client(budget, server))
+}

@@ -1,0 +1,81 @@
+//! Traces of what is done to objects, by OpenTelemetry's conventions; off unless a flag says otherwise.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ids` | which trace and span something belongs to, and whether it is recorded: pure |
+//! | `settings` | what the environment says: pure |
+//! | `outcome` | what the collector's answer means: pure |
+//! | `text` | the words of drivers without what they were told: pure |
+//! | `subject` | what an attempt is about, and where that puts it: pure |
+//! | `attempt` | what is told of an attempt when it ends |
+//! | `asked` | what is asked during one |
+//! | `export` | the queue, the batches, and what becomes of them |
+//! | `connect` | the connection to the collector |
+//!
+//! The engine begins an attempt, the driver's channel and the API client add what they do below it. Whose attempt it
+//! is they learn from the task: with traces off there is none, and nothing is looked for. Reactors, plans and
+//! simulations know of it but that a key is about an object: [`Subject`].
+
+mod asked;
+mod attempt;
+mod connect;
+mod export;
+mod ids;
+mod outcome;
+pub mod settings;
+mod subject;
+mod text;
+
+pub use asked::step;
+pub(crate) use asked::{Asked, call, conceal, request};
+pub use attempt::Tracer;
+pub(crate) use attempt::{Ending, Running, Traces, within};
+pub use export::{Exporter, LAST_SPANS};
+pub use ids::{Sampler, SpanId, TraceId};
+pub use subject::{Goal, Over, Subject};
+
+use crate::flags::Values;
+use crate::metrics::{RegisterError, Registry};
+use crate::names;
+
+/// The header that tells the span for which something is asked.
+pub(crate) const TRACEPARENT: &str = "traceparent";
+
+/// The flag that switches traces on.
+pub const FLAG: &str = "enable-otel-tracing";
+
+/// Exports traces of this process, if flags and environment say so. What is wrong with the environment is a warning.
+///
+/// # Errors
+/// The registry counts spans already.
+pub fn start(
+    values: &Values,
+    program: &str,
+    version: &'static str,
+    registry: &Registry,
+) -> Result<Option<Exporter>, RegisterError> {
+    if !values.has(FLAG) || !values.bool(FLAG) {
+        return Ok(None);
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let pod = variable("POD_UID").filter(|uid| !uid.is_empty());
+    let instance = pod.or_else(|| names::hostname().ok()).unwrap_or_default();
+    let process = settings::Process {
+        program,
+        version,
+        instance: &instance,
+    };
+    let environment = settings::read(&process, variable);
+    let silent = environment.warnings.is_empty();
+    for warning in environment.warnings {
+        tracing::warn!("{warning}");
+    }
+    let Some(settings) = environment.settings else {
+        if silent {
+            tracing::info!("The environment switches traces off");
+        }
+        return Ok(None);
+    };
+    tracing::info!(endpoint = %settings.endpoint, sampler = ?settings.sampler, "Exporting traces");
+    Exporter::start(settings, version, registry).map(Some)
+}

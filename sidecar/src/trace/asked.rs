@@ -1,0 +1,206 @@
+//! What is asked during an attempt: calls of the driver, requests to the API server, and steps of several of them.
+
+use std::sync::Arc;
+
+use csi_proto::otlp::{self, KeyValue, SpanKind, Value};
+use tonic::Status;
+
+use super::attempt::{Attempt, CURRENT, Moment, error};
+use super::ids::{SpanId, traceparent};
+use super::subject::{pair, text as attribute};
+use super::text;
+use crate::refusal::{ApiError, Refusal};
+use crate::rpc_code;
+
+/// The values of a Secret were read: they are in no text of this attempt.
+pub(crate) fn conceal<'a>(values: impl Iterator<Item = &'a Vec<u8>>) {
+    let _off = CURRENT.try_with(|attempt| {
+        let values = values.map(|value| String::from_utf8_lossy(value).into_owned());
+        attempt.seen().secrets.extend(values);
+    });
+}
+
+/// Something that was asked during an attempt. Dropped without its answer, nobody knows what came of it.
+pub(crate) struct Asked {
+    attempt: Arc<Attempt>,
+    name: String,
+    id: SpanId,
+    begun: Moment,
+    kind: SpanKind,
+    attributes: Vec<KeyValue>,
+    status: Option<otlp::Status>,
+    answered: bool,
+}
+
+impl Asked {
+    /// What the attempt of this task asks; `None` without traces.
+    fn new(
+        name: impl FnOnce() -> String,
+        attributes: impl FnOnce() -> Vec<KeyValue>,
+    ) -> Option<Self> {
+        let attempt = CURRENT.try_with(Arc::clone).ok()?;
+        attempt.seen().asked = true;
+        Some(Self {
+            name: name(),
+            id: SpanId::random(),
+            begun: Moment::now(),
+            kind: SpanKind::Client,
+            attributes: attributes(),
+            status: None,
+            answered: false,
+            attempt,
+        })
+    }
+
+    /// The header `traceparent` of the request.
+    pub(crate) fn header(&self) -> Option<http::HeaderValue> {
+        let header = traceparent(self.attempt.place.trace, self.id, self.attempt.sampled);
+        header.try_into().ok()
+    }
+
+    fn failed(&mut self, why: String) {
+        self.attempt.seen().failure = Some(why.clone());
+        self.status = Some(error(Some(why)));
+    }
+
+    /// The driver answered a request, which is `message`.
+    pub(crate) fn called(mut self, answer: Result<(), &Status>, message: &[u8]) {
+        self.answered = true;
+        let code = answer.map_or_else(Status::code, |()| tonic::Code::Ok);
+        let code = attribute("rpc.response.status_code", rpc_code::upper(code));
+        self.attributes.push(code);
+        if let Err(status) = answer {
+            let secrets = self.attempt.seen().secrets.clone();
+            let told = text::texts(message).into_iter();
+            let told = told.chain(secrets.iter().map(|secret| &**secret));
+            let words = text::without(status.message(), told);
+            self.failed(format!("{}: {words}", rpc_code::name(status.code())));
+        }
+    }
+
+    /// The API server answered, or did not. Its words may quote the object, and so they are not repeated.
+    pub(crate) fn requested<T>(mut self, answer: &Result<T, ApiError>, writes: bool) {
+        self.answered = true;
+        match answer {
+            Ok(_) => self.attempt.seen().wrote |= writes,
+            Err(error) => {
+                let refusal = match error.refusal {
+                    Refusal::NotFound => "NotFound",
+                    Refusal::Forbidden => "Forbidden",
+                    Refusal::Conflict => "Conflict",
+                    Refusal::AlreadyExists => "AlreadyExists",
+                    Refusal::Unknown => "Unknown",
+                    Refusal::Other => "Refused",
+                };
+                self.attributes.push(attribute("error.type", refusal));
+                self.failed(format!("API server: {refusal}"));
+            }
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.attempt.sampled {
+            return;
+        }
+        let mut attributes = std::mem::take(&mut self.attributes);
+        if !self.answered {
+            attributes.push(attribute("csi.answer", "unknown"));
+        }
+        let times = (self.begun.nanos(), self.begun.until_now());
+        self.attempt.tracer.emit(otlp::Span {
+            span_id: self.id.0.to_vec(),
+            kind: self.kind.into(),
+            attributes,
+            status: self.status.take(),
+            ..self.attempt.child(&self.name, times)
+        });
+    }
+}
+
+/// Does `work` as a step of the attempt that this task makes, if it is traced.
+pub async fn step<T>(name: &'static str, work: impl Future<Output = T>) -> T {
+    let step = Asked::new(|| name.to_owned(), Vec::new);
+    let done = work.await;
+    if let Some(mut step) = step {
+        step.kind = SpanKind::Internal;
+        step.answered = true;
+    }
+    done
+}
+
+/// A call of the driver begins; `path` is that of the method.
+pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
+    let method = path.trim_start_matches('/');
+    Asked::new(
+        || method.to_owned(),
+        || {
+            let migrated = migrated.then(|| pair("csi.migrated", Value::Bool(true)));
+            let attributes = [
+                attribute("rpc.system.name", "grpc"),
+                attribute("rpc.method", method),
+            ];
+            attributes.into_iter().chain(migrated).collect()
+        },
+    )
+}
+
+/// A request to the API server begins.
+pub(crate) fn request(method: &http::Method, path: &str) -> Option<Asked> {
+    let path = path.split('?').next().unwrap_or_default();
+    Asked::new(
+        || format!("{method} {}", kind(path)),
+        || {
+            vec![
+                attribute("http.request.method", method.as_str()),
+                attribute("url.path", path),
+            ]
+        },
+    )
+}
+
+/// What a path of the API is about: the plural of the kind, with the part of the object if there is one.
+fn kind(path: &str) -> String {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    // The core group has no name.
+    let skipped = if parts.next() == Some("apis") { 2 } else { 1 };
+    let mut parts: Vec<_> = parts.skip(skipped).collect();
+    if matches!(&*parts, ["namespaces", _, _, ..]) {
+        parts.drain(..2);
+    }
+    match &*parts {
+        [plural, _name, part] => format!("{plural}/{part}"),
+        [plural, ..] => (*plural).to_owned(),
+        [] => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_called_by_what_they_are_about() {
+        for (path, name) in [
+            ("/api/v1/persistentvolumes/pv", "persistentvolumes"),
+            (
+                "/api/v1/namespaces/ns/persistentvolumeclaims/c/status",
+                "persistentvolumeclaims/status",
+            ),
+            ("/api/v1/namespaces/ns/events", "events"),
+            ("/api/v1/namespaces/ns", "namespaces"),
+            (
+                "/apis/storage.k8s.io/v1/volumeattachments/va/status",
+                "volumeattachments/status",
+            ),
+            (
+                "/apis/snapshot.storage.k8s.io/v1/namespaces/ns/volumesnapshots/s",
+                "volumesnapshots",
+            ),
+            ("/version", "/version"),
+        ] {
+            assert_eq!(kind(path), name);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Attempts: what is told of one when it ends, and of the work that they are for.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_proto::otlp::{self, Link, SpanKind, StatusCode, Value};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::export::Exporter;
+use super::ids::SpanId;
+use super::subject::{Goal, Over, Place, Subject, pair};
+use crate::election::Fence;
+use crate::text::Text;
+
+tokio::task_local! {
+    /// The attempt that this task makes.
+    pub(super) static CURRENT: Arc<Attempt>;
+}
+
+/// Makes the spans of one controller; clones are the same.
+#[derive(Clone)]
+pub struct Tracer {
+    exporter: Exporter,
+    scope: &'static str,
+    fence: Fence,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer")
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tracer {
+    /// For the controller of this name, which works under the lease that `fence` knows.
+    #[must_use]
+    pub fn new(exporter: Exporter, scope: &'static str, fence: Fence) -> Self {
+        Self {
+            exporter,
+            scope,
+            fence,
+        }
+    }
+
+    pub(super) fn emit(&self, span: otlp::Span) {
+        self.exporter.take(self.scope, span);
+    }
+}
+
+/// A moment, by the clock of the world and by one that never jumps.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    world: Timestamp,
+    steady: Instant,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self {
+            world: Timestamp::now(),
+            steady: Instant::now(),
+        }
+    }
+
+    /// Nanoseconds since 1970, so much earlier than this.
+    fn before(self, by: Duration) -> u64 {
+        nanos(self.world).saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn nanos(self) -> u64 {
+        self.before(Duration::ZERO)
+    }
+
+    /// Nanoseconds since 1970 now, as if the clock had not been set since then.
+    pub(super) fn until_now(self) -> u64 {
+        let since = u64::try_from(self.steady.elapsed().as_nanos()).unwrap_or(0);
+        self.nanos().saturating_add(since)
+    }
+}
+
+/// What has been learnt during an attempt.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Values of Secrets, which are in no text.
+    pub(super) secrets: Vec<String>,
+    /// What was said last of a call or a request that failed.
+    pub(super) failure: Option<String>,
+    pub(super) asked: bool,
+    pub(super) wrote: bool,
+}
+
+/// One attempt.
+pub(super) struct Attempt {
+    pub(super) tracer: Tracer,
+    subject: Subject,
+    pub(super) place: Place,
+    span: SpanId,
+    pub(super) sampled: bool,
+    begun: Moment,
+    waited: Duration,
+    earlier: Option<Pending>,
+    number: u32,
+    seen: Mutex<Seen>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Nothing is left to do.
+    Done,
+    /// It goes on later, without a failure.
+    Later,
+    /// It failed, and is tried again.
+    Failed,
+}
+
+/// The attempts of an engine.
+pub(crate) struct Traces<K> {
+    tracer: Tracer,
+    /// Work that is not done yet.
+    pending: Mutex<HashMap<K, Pending>>,
+    /// When work on objects whose story goes on was done, by UID.
+    done: Mutex<HashMap<Text, u64>>,
+}
+
+/// Earlier attempts on the same work.
+#[derive(Clone, Copy)]
+struct Pending {
+    /// When the first one began.
+    first: u64,
+    /// When the last one ended, if it failed.
+    failed: Option<u64>,
+}
+
+/// So much is remembered at most. What is forgotten is missing in traces, and nowhere else.
+const MOST: usize = 4096;
+
+fn remember<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: K, value: V) {
+    if map.len() >= MOST {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+/// An attempt that runs. Dropped without [`Traces::ended`], it was cut off.
+pub(crate) struct Running<K> {
+    attempt: Arc<Attempt>,
+    key: K,
+    ended: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K: Clone + Eq + Hash> Traces<K> {
+    pub(crate) fn new(tracer: Tracer) -> Self {
+        Self {
+            tracer,
+            pending: Mutex::default(),
+            done: Mutex::default(),
+        }
+    }
+
+    /// An attempt begins on a key that has failed so many times in a row, and has waited so long for a worker.
+    pub(crate) fn begin(
+        &self,
+        key: &K,
+        subject: Subject,
+        failures: u32,
+        waited: Duration,
+    ) -> Running<K> {
+        let attempt = Attempt {
+            waited,
+            earlier: lock(&self.pending).remove(key),
+            number: failures.saturating_add(1),
+            ..Attempt::new(&self.tracer, subject, Moment::now())
+        };
+        Running {
+            attempt: Arc::new(attempt),
+            key: key.clone(),
+            ended: false,
+        }
+    }
+
+    /// There is nothing any more that an attempt on the key could be about.
+    pub(crate) fn forget(&self, key: &K) {
+        lock(&self.pending).remove(key);
+    }
+
+    /// It has ended; `open` if something is left to do about the object.
+    pub(crate) fn ended(&self, mut running: Running<K>, ending: Ending, open: bool) {
+        running.ended = true;
+        let attempt = &running.attempt;
+        let now = attempt.begun.until_now();
+        if ending != Ending::Done || open {
+            let pending = Pending {
+                first: attempt.first(),
+                failed: (ending == Ending::Failed).then_some(now),
+            };
+            remember(&mut lock(&self.pending), running.key.clone(), pending);
+        }
+        let told = attempt.tell(Some(ending), open);
+        if let Some(now) = told.filter(|_| attempt.subject.goal == Goal::Part) {
+            remember(&mut lock(&self.done), attempt.subject.uid.clone(), now);
+        }
+    }
+
+    /// Tells the root of the trace of an object whose story is over.
+    pub(crate) fn over(&self, over: Over) {
+        let now = Moment::now();
+        let Over {
+            subject,
+            last,
+            failure,
+        } = over;
+        let done = lock(&self.done).remove(&subject.uid);
+        let (uid, since) = (subject.uid.clone(), subject.since);
+        let attempt = Attempt::new(&self.tracer, subject, now);
+        if let (Some(root), Some(since), true) = (attempt.place.work, since, attempt.sampled) {
+            let since = nanos(since);
+            if let Some(done) = done.filter(|_| failure.is_none()) {
+                self.tracer.emit(attempt.beside(last, (done, now.nanos())));
+            }
+            let mut span = attempt.done(root, since, now.nanos());
+            span.status = failure.map(|failure| error(Some(failure.to_owned())));
+            self.tracer.emit(span);
+            tracing::debug!(%uid, "The trace of this object is complete");
+        }
+    }
+}
+
+impl<K> Drop for Running<K> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.attempt.tell(None, true);
+        }
+    }
+}
+
+/// Does `work` as part of the attempt.
+pub(crate) async fn within<K, T>(running: Option<&Running<K>>, work: impl Future<Output = T>) -> T {
+    match running {
+        Some(running) => CURRENT.scope(Arc::clone(&running.attempt), work).await,
+        None => work.await,
+    }
+}
+
+/// Nanoseconds since 1970.
+fn nanos(time: Timestamp) -> u64 {
+    u64::try_from(time.as_nanosecond()).unwrap_or(0)
+}
+
+impl Attempt {
+    /// What has been learnt so far.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(&self.seen)
+    }
+
+    fn new(tracer: &Tracer, subject: Subject, begun: Moment) -> Self {
+        let place = Place::of(&subject, begun.world);
+        Self {
+            sampled: tracer.exporter.sampler().takes(place.trace),
+            tracer: tracer.clone(),
+            subject,
+            place,
+            span: SpanId::random(),
+            begun,
+            waited: Duration::ZERO,
+            earlier: None,
+            number: 1,
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn child(&self, name: &str, (start, end): (u64, u64)) -> otlp::Span {
+        otlp::Span {
+            trace_id: self.place.trace.0.to_vec(),
+            span_id: SpanId::random().0.to_vec(),
+            parent_span_id: self.span.0.to_vec(),
+            name: name.to_owned(),
+            kind: SpanKind::Internal.into(),
+            start_time_unix_nano: start,
+            end_time_unix_nano: end,
+            flags: 1,
+            ..otlp::Span::default()
+        }
+    }
+
+    /// Emits what there is to say of it: the attempt, how long it was waited for, and the work if that is done. When
+    /// that ended.
+    fn tell(&self, ending: Option<Ending>, open: bool) -> Option<u64> {
+        let seen = self.seen();
+        // Nothing was due, as at a resync.
+        if !self.sampled || (!seen.asked && ending != Some(Ending::Failed)) {
+            return None;
+        }
+        let (begun, now) = (self.begun.nanos(), self.begun.until_now());
+        let ready = self.begun.before(self.waited);
+        let failed = self.earlier.and_then(|earlier| earlier.failed);
+        if let Some(failed) = failed.filter(|failed| *failed < ready) {
+            self.tracer.emit(self.beside("backoff", (failed, ready)));
+        }
+        if !self.waited.is_zero() {
+            self.tracer.emit(self.beside("queue", (ready, begun)));
+        }
+        let mut attempt = otlp::Span {
+            span_id: self.span.0.to_vec(),
+            ..self.beside("attempt", (begun, now))
+        };
+        attempt.attributes.clone_from(&self.subject.attributes);
+        let number = pair("csi.attempt", Value::Int(self.number.into()));
+        attempt.attributes.push(number);
+        if self.place.work.is_none() {
+            attempt.parent_span_id.clear();
+            attempt.links = self.links();
+        }
+        match ending {
+            Some(Ending::Failed) => attempt.status = Some(error(seen.failure.clone())),
+            Some(Ending::Done | Ending::Later) => {}
+            None => {
+                let fenced = self.tracer.fence.poll_send().is_pending();
+                let fenced = pair("csi.fenced", Value::Bool(fenced));
+                attempt.attributes.push(fenced);
+            }
+        }
+        self.tracer.emit(attempt);
+        let is_done = ending == Some(Ending::Done) && seen.wrote && !open;
+        if let (Some(work), true) = (self.place.work, is_done) {
+            let first = self.first();
+            // Objects have whole seconds, and clocks differ.
+            let since = self.subject.since.map(nanos);
+            let since = since.map_or(first, |since| since.min(first));
+            if let Some((name, before)) = self.subject.waited {
+                let times = (nanos(before).min(since), since);
+                let parent = self.place.root.unwrap_or(work);
+                self.tracer.emit(otlp::Span {
+                    parent_span_id: parent.0.to_vec(),
+                    ..self.child(name, times)
+                });
+            }
+            self.tracer.emit(self.done(work, since, now));
+        }
+        is_done.then_some(now)
+    }
+
+    /// When the first attempt on the work was due.
+    fn first(&self) -> u64 {
+        let ready = self.begun.before(self.waited);
+        self.earlier.map_or(ready, |earlier| earlier.first)
+    }
+
+    /// A span beside the attempt: below the work, or below the attempt if there is nothing above it.
+    fn beside(&self, name: &str, times: (u64, u64)) -> otlp::Span {
+        otlp::Span {
+            parent_span_id: self.place.work.unwrap_or(self.span).0.to_vec(),
+            ..self.child(name, times)
+        }
+    }
+
+    /// The span of the work.
+    fn done(&self, work: SpanId, since: u64, now: u64) -> otlp::Span {
+        let root = self.place.root.map(|root| root.0.to_vec());
+        otlp::Span {
+            span_id: work.0.to_vec(),
+            parent_span_id: root.unwrap_or_default(),
+            attributes: self.subject.attributes.clone(),
+            links: self.links(),
+            ..self.child(self.subject.work, (since, now))
+        }
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let links = self.place.links.iter();
+        let links = links.map(|(trace, span)| Link {
+            trace_id: trace.0.to_vec(),
+            span_id: span.0.to_vec(),
+        });
+        links.collect()
+    }
+}
+
+pub(super) fn error(message: Option<String>) -> otlp::Status {
+    otlp::Status {
+        message: message.unwrap_or_default(),
+        code: StatusCode::Error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use sidecar_testkit::collector::Collector;
+use tokio::time::sleep;
+use tonic::Status;
+
+use super::super::asked::{call, conceal, request};
+use super::super::ids::TraceId;
+use super::super::settings::{Process, read};
+use super::*;
+use crate::metrics::Registry;
+use crate::refusal::ApiError;
+
+const UID: &str = "9a7c1f0e-1111-4222-8333-444455556666";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// The attempts of an engine, whose spans go to the collector with the last of them.
+fn traces(collector: &Collector) -> (Traces<u32>, Exporter) {
+    let process = Process {
+        program: "csi-attacher",
+        version: "v1",
+        instance: "pod",
+    };
+    let environment = read(&process, |name| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(collector.endpoint()),
+        "OTEL_BSP_SCHEDULE_DELAY" => Some("600000".to_owned()),
+        _ => None,
+    });
+    let settings = environment.settings.unwrap();
+    let exporter = Exporter::start(settings, "v1", &Registry::new()).unwrap();
+    let tracer = Tracer::new(exporter.clone(), "attacher", Fence::default());
+    (Traces::new(tracer), exporter)
+}
+
+fn provision() -> Subject {
+    let attributes = [
+        ("k8s.persistentvolumeclaim.name", "c"),
+        ("k8s.node.name", ""),
+    ];
+    Subject::new(UID, "provision", Goal::Part).with(&attributes)
+}
+
+#[tokio::test]
+async fn o_14_failed_attempts_and_what_lies_between_them() {
+    let collector = Collector::start().await;
+    let (traces, exporter) = traces(&collector);
+    let message = prost::Message::encode_to_vec(&csi_proto::csi::CreateVolumeRequest {
+        secrets: [("password".to_owned(), "hunter2".to_owned())].into(),
+        ..csi_proto::csi::CreateVolumeRequest::default()
+    });
+    for failures in 0..2 {
+        let running = traces.begin(&1, provision(), failures, Duration::from_millis(1));
+        within(Some(&running), async {
+            let asked = call("/csi.v1.Controller/CreateVolume", true).unwrap();
+            let status = Status::resource_exhausted("no room for hunter2");
+            asked.called(Err(&status), &message);
+        })
+        .await;
+        traces.ended(running, Ending::Failed, true);
+        sleep(Duration::from_millis(20)).await;
+    }
+    let running = traces.begin(&1, provision(), 2, Duration::ZERO);
+    within(Some(&running), async {
+        let asked = request(&http::Method::POST, "/api/v1/persistentvolumes").unwrap();
+        asked.requested(&Ok(()), true);
+    })
+    .await;
+    traces.ended(running, Ending::Done, false);
+    // Nothing is left to do: nothing is said.
+    let running = traces.begin(&1, provision(), 0, Duration::ZERO);
+    traces.ended(running, Ending::Done, false);
+    exporter.end(Duration::from_secs(60)).await;
+
+    let spans = collector.spans();
+    let names = spans.iter().map(|one| &*one.span.name);
+    let expected = [
+        "csi.v1.Controller/CreateVolume",
+        "queue",
+        "attempt",
+        "csi.v1.Controller/CreateVolume",
+        "backoff",
+        "queue",
+        "attempt",
+        "POST persistentvolumes",
+        "backoff",
+        "attempt",
+        "provision",
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    let trace = TraceId::of(UID);
+    assert!(spans.iter().all(|one| one.trace() == trace.to_string()));
+    let attempts = collector.named("attempt");
+    let numbers = attempts.iter().map(|one| one.attribute("csi.attempt"));
+    assert_eq!(numbers.collect::<Vec<_>>(), ["1", "2", "3"]);
+    let error = Some("ResourceExhausted: no room for ***");
+    let errors: Vec<_> = attempts.iter().map(|one| one.error()).collect();
+    assert_eq!(errors, [error, error, None]);
+    assert!(
+        attempts
+            .iter()
+            .all(|one| one.parent() == trace.span("provision").to_string())
+    );
+    let call = &spans[0];
+    assert_eq!(
+        call.attribute("rpc.response.status_code"),
+        "RESOURCE_EXHAUSTED"
+    );
+    assert_eq!(call.attribute("csi.migrated"), "true");
+    assert_eq!(call.span.kind, i32::from(SpanKind::Client));
+    let work = spans.last().unwrap();
+    assert_eq!(work.id(), trace.span("provision").to_string());
+    assert_eq!(work.parent(), trace.root().to_string());
+    let first = &collector.named("queue")[0].span;
+    assert_eq!(work.span.start_time_unix_nano, first.start_time_unix_nano);
+    let backoff = &collector.named("backoff")[0].span;
+    assert!(backoff.end_time_unix_nano - backoff.start_time_unix_nano > 10_000_000);
+    for body in collector.bodies() {
+        assert!(!body.windows(7).any(|bytes| bytes == b"hunter2"));
+    }
+}
+
+#[tokio::test]
+async fn o_12_the_root_is_from_creation_to_bound_and_o_13_waits_for_a_node() {
+    let collector = Collector::start().await;
+    let (traces, exporter) = traces(&collector);
+    let created = at(Timestamp::now().as_second() - 60);
+    let subject = Subject {
+        waited: Some(("waiting for a node", created)),
+        ..provision()
+    };
+    let running = traces.begin(&1, subject, 0, Duration::ZERO);
+    within(Some(&running), async {
+        let asked = request(&http::Method::POST, "/api/v1/persistentvolumes").unwrap();
+        asked.requested(&Ok(()), true);
+    })
+    .await;
+    traces.ended(running, Ending::Done, false);
+    sleep(Duration::from_millis(20)).await;
+    let over = |failure| Over {
+        subject: Subject {
+            work: "PersistentVolumeClaim",
+            goal: Goal::Root,
+            ..provision().since(Some(created))
+        },
+        last: "bind",
+        failure,
+    };
+    traces.over(over(None));
+    traces.over(over(Some("deleted before bound")));
+    exporter.end(Duration::from_secs(60)).await;
+
+    let trace = TraceId::of(UID);
+    let roots = collector.named("PersistentVolumeClaim");
+    let ids = roots.iter().map(|one| (one.id(), one.parent()));
+    let root = (trace.root().to_string(), String::new());
+    assert!(ids.eq([root.clone(), root]));
+    assert_eq!(roots[0].error(), None);
+    assert_eq!(roots[1].error(), Some("deleted before bound"));
+    let [waiting, work, bind] = ["waiting for a node", "provision", "bind"].map(|name| {
+        let found = collector.named(name);
+        assert_eq!(found.len(), 1, "{name}");
+        assert_eq!(found[0].parent(), trace.root().to_string(), "{name}");
+        found[0].span.clone()
+    });
+    // One after the other, without a gap.
+    let root = &roots[0].span;
+    assert_eq!(root.start_time_unix_nano, waiting.start_time_unix_nano);
+    assert_eq!(waiting.end_time_unix_nano, work.start_time_unix_nano);
+    assert_eq!(work.end_time_unix_nano, bind.start_time_unix_nano);
+    assert_eq!(bind.end_time_unix_nano, root.end_time_unix_nano);
+}
+
+#[tokio::test]
+async fn o_19_and_o_27_what_is_cut_off_says_so() {
+    for lost in [false, true] {
+        let collector = Collector::start().await;
+        let (traces, exporter) = traces(&collector);
+        let running = traces.begin(&1, provision(), 0, Duration::ZERO);
+        within(Some(&running), async {
+            drop(call("/csi.v1.Controller/CreateVolume", false));
+        })
+        .await;
+        if lost {
+            traces.tracer.fence.close();
+        }
+        drop(running);
+        exporter.end(Duration::from_secs(60)).await;
+        let [call, attempt] = &*collector.spans() else {
+            panic!("{:?}", collector.spans());
+        };
+        assert_eq!(call.attribute("csi.answer"), "unknown");
+        assert_eq!(attempt.attribute("csi.fenced"), lost.to_string());
+        assert!(call.span.status.is_none() && attempt.span.status.is_none());
+    }
+}
+
+#[tokio::test]
+async fn o_26_the_values_of_a_secret_are_in_no_text_of_an_attempt() {
+    let collector = Collector::start().await;
+    let (traces, exporter) = traces(&collector);
+    let running = traces.begin(&1, provision(), 0, Duration::ZERO);
+    within(Some(&running), async {
+        conceal([b"planted-a".to_vec(), b"\xffplanted-b".to_vec()].iter());
+        let asked = call("/csi.v1.Controller/CreateVolume", false).unwrap();
+        asked.called(Err(&Status::internal("planted-a is wrong")), &[]);
+        let asked = request(&http::Method::PATCH, "/api/v1/persistentvolumes/x").unwrap();
+        let error = ApiError::local("invalid value planted-c");
+        asked.requested(&Err::<(), _>(error), true);
+    })
+    .await;
+    traces.ended(running, Ending::Failed, true);
+    exporter.end(Duration::from_secs(60)).await;
+    assert_eq!(collector.spans().len(), 3);
+    for body in collector.bodies() {
+        assert!(!body.windows(7).any(|bytes| bytes == b"planted"));
+    }
+}
