@@ -121,14 +121,18 @@ async fn o_45_o_46_answers_count_for_their_time() {
     assert_eq!(why().await, Err(403));
     advance(Duration::from_secs(1)).await;
     assert_eq!(why().await, Ok(()));
+    let memory = access.memory();
     let remembered = [
-        access.memory().accepted.count(),
-        access.memory().refused.count(),
-        access.memory().allowed.count(),
-        access.memory().denied.count(),
+        memory.accepted.count(),
+        memory.refused.count(),
+        memory.allowed.count(),
+        memory.denied.count(),
     ];
-    assert!(remembered.iter().all(|len| *len <= MOST), "{remembered:?}");
-    let shown = format!("{:?}", access.memory());
+    assert!(
+        remembered.iter().all(|count| *count <= MOST),
+        "{remembered:?}"
+    );
+    let shown = format!("{memory:?}");
     assert!(!shown.contains("\"token\""), "a hash is kept: {shown}");
 }
 

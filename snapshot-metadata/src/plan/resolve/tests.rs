@@ -94,7 +94,8 @@ fn cb_15_cb_18_whose_token_it_is() {
         (json!({"error": "invalid bearer token"}), false),
         (json!(null), false),
     ] {
-        let review = crate::model::review(&json!({"status": status}).to_string()).unwrap();
+        let review =
+            sidecar::secure::reviews::review(&json!({"status": status}).to_string()).unwrap();
         let found = said(authenticated(review, "aud1"));
         let refused = (Code::Unauthenticated, "unauthenticated user".to_owned());
         assert_eq!(found.is_ok(), is_accepted);
