@@ -1,5 +1,6 @@
 //! Messages, clients and servers of CSI 1.13 (`csi.v1`), of the kubelet's plugin registration, of
-//! csi-snapshot-metadata for its clients, of gRPC's health check, and of OpenTelemetry's traces.
+//! csi-snapshot-metadata for its clients, of gRPC's health check, of OpenTelemetry's traces, and of the volume condition of
+//! older CSI.
 //!
 //! The code in `gen` is written by `cargo run -p csi-codegen` from the files in `proto`. Drivers
 //! built on CSI 1.0 to 1.12 are understood: what they send beyond 1.13 decodes as unknown field or
@@ -51,6 +52,22 @@ pub mod registration {
 #[rustfmt::skip]
 pub mod snapshot_metadata {
     include!("gen/snapshotmetadata.rs");
+}
+
+/// What older drivers say of the condition of a volume, package `volumecondition`; its service is called as
+/// `csi.v1.Controller`.
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated"
+)]
+#[rustfmt::skip]
+pub mod volume_condition {
+    include!("gen/volumecondition.rs");
 }
 
 /// gRPC's health check, package `grpc.health.v1`.

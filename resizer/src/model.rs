@@ -10,13 +10,11 @@
 //! | `volume` | PersistentVolume |
 //! | `pod` | which claims a Pod uses |
 //! | `class` | VolumeAttributesClass |
-//! | `uid` | the UID of any of them |
 
 mod claim;
 mod class;
 mod pod;
 mod status;
-mod uid;
 mod volume;
 
 pub use claim::{Claim, ClaimDetail, ClaimPhase, Quiet, Signs};
@@ -25,6 +23,6 @@ pub use pod::Pod;
 pub use sidecar::quantity::Quantity;
 pub use sidecar::secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};
+pub use sidecar::uid::Uid;
 pub use status::{Condition, Modify, ModifyPhase, ResizeStatus};
-pub use uid::Uid;
 pub use volume::{ClaimRef, CsiSource, InTree, PreResize, Source, Volume, VolumeKind};

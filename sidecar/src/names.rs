@@ -47,6 +47,8 @@ pub enum LeaseOwner {
     Snapshotter,
     /// `snapshot-controller-leader`, which has no driver
     SnapshotController,
+    /// `external-health-monitor-leader-<driver>`
+    HealthMonitor,
     /// A program that works in every replica and takes no lease.
     Nobody,
 }
@@ -59,6 +61,7 @@ pub fn lease_unsanitized(owner: LeaseOwner, driver: &str) -> String {
         LeaseOwner::Resizer => format!("external-resizer-{driver}"),
         LeaseOwner::Snapshotter => format!("external-snapshotter-leader-{driver}"),
         LeaseOwner::SnapshotController => "snapshot-controller-leader".to_owned(),
+        LeaseOwner::HealthMonitor => format!("external-health-monitor-leader-{driver}"),
         LeaseOwner::Nobody => String::new(),
     }
 }

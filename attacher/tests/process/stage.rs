@@ -26,6 +26,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: DRIVER,
     lease: "external-attacher-leader-test-csi-driver",
     workers: "--worker-threads",
+    arguments: &[],
     environment: &[],
     work: Work {
         prepare,

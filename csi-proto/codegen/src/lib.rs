@@ -14,12 +14,16 @@ use prost_types::FileDescriptorSet;
 use protox::prost_reflect::DescriptorPool;
 
 /// The `.proto` files, each with the package it declares; the package names the generated file.
-pub const FILES: [(&str, &str); 4] = [
+pub const FILES: [(&str, &str); 5] = [
     ("csi.proto", "csi.v1"),
     ("health.proto", "grpc.health.v1"),
     ("pluginregistration.proto", "pluginregistration"),
     ("snapshotmetadata.proto", "snapshotmetadata"),
+    (VOLUME_CONDITION.0, VOLUME_CONDITION.1),
 ];
+
+/// Messages of an older CSI, whose service has the path of today's.
+const VOLUME_CONDITION: (&str, &str) = ("volumecondition.proto", "volumecondition");
 
 /// A `.proto` file, in `testdata`, with every shape that the log form has to deal with.
 pub const TEST_FILE: (&str, &str) = ("sanitizer.proto", "sanitizer.test");
@@ -63,7 +67,12 @@ pub fn generate_file(source: &Path, imports: &Path, package: &str) -> anyhow::Re
     let messages = write_messages(set.clone(), package, scratch.path())?;
     let log = sanitize::implementations(&set, package, &secrets);
     let methods = methods::tables(&set, package);
-    Ok(format!("{messages}\n{log}{methods}"))
+    let code = format!("{messages}\n{log}{methods}");
+    let (_, older) = VOLUME_CONDITION;
+    Ok(match package == older {
+        true => code.replace(&format!("{older}.Controller"), "csi.v1.Controller"),
+        false => code,
+    })
 }
 
 fn write_messages(set: FileDescriptorSet, package: &str, dir: &Path) -> anyhow::Result<String> {

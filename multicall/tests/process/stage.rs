@@ -26,6 +26,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: DRIVER,
     lease: "test-csi-driver",
     workers: "--worker-threads",
+    arguments: &[],
     environment: &[("POD_NAMESPACE", "ns")],
     work: Work {
         prepare: |_, _| {},

@@ -36,6 +36,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: DRIVER,
     lease: DRIVER,
     workers: "--worker-threads",
+    arguments: &[],
     environment: &[("POD_NAMESPACE", "csi")],
     work: Work {
         prepare: |stage, _| {

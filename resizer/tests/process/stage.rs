@@ -33,6 +33,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: DRIVER,
     lease: "external-resizer-test-csi-driver",
     workers: "--workers",
+    arguments: &[],
     environment: &[],
     work: Work {
         prepare,

@@ -73,13 +73,14 @@ pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) 
     }
 }
 
-/// Reads the objects of a namespace that are selected.
+/// Reads the objects that are selected, of a namespace or of all.
 async fn list<R: Requests>(
     with: &impl Executor<R>,
     of: &R::Object,
     (parameter, value): (&str, Cow<'_, str>),
 ) -> Result<R::Found, ApiError> {
-    let mut path = collection(with.kind(of).0, Some(of.key()));
+    let namespace = Some(of.key()).filter(|namespace| !namespace.is_empty());
+    let mut path = collection(with.kind(of).0, namespace);
     path.push_str(&format!("?{parameter}="));
     encode(&mut path, &value);
     let json = with.api().read(&path).await?;

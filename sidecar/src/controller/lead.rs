@@ -134,6 +134,7 @@ impl Candidate<'_> {
             | LeaseOwner::Provisioner
             | LeaseOwner::Snapshotter
             | LeaseOwner::SnapshotController
+            | LeaseOwner::HealthMonitor
             | LeaseOwner::Nobody => names::lease_unsanitized(self.owner, self.driver),
         };
         let source = Source {

@@ -46,7 +46,7 @@ pub trait Requests: Sized + Send + 'static {
 
 /// An object of the API server, or a list of objects that is read with one request.
 pub trait Object: Clone + Hash + Send + Sync {
-    /// `name`, or `namespace/name`; of a list, the namespace.
+    /// `name`, or `namespace/name`; of a list, the namespace, or nothing for all.
     fn key(&self) -> &str;
 
     /// The parameter and the value that select the objects of a list, such as `labelSelector` and `a=b`; `None` for a

@@ -33,7 +33,9 @@ impl Answer {
 /// The largest message that is accepted as answer of a method.
 pub(super) fn largest(path: &str) -> usize {
     match path {
-        "/csi.v1.Controller/ListVolumes" | "/csi.v1.Controller/ListSnapshots" => LARGEST_LIST,
+        "/csi.v1.Controller/ListVolumes"
+        | "/csi.v1.Controller/ListSnapshots"
+        | "/csi.v1.Controller/ControllerListVolumeHealth" => LARGEST_LIST,
         _ => LARGEST,
     }
 }

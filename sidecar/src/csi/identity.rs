@@ -165,7 +165,12 @@ pub struct ControllerCapabilities(BTreeSet<i32>);
 impl ControllerCapabilities {
     /// The driver supports `rpc`.
     pub fn has(&self, rpc: ControllerType) -> bool {
-        self.0.contains(&i32::from(rpc))
+        self.has_number(i32::from(rpc))
+    }
+
+    /// The driver supports the call of this number, which may be one of another version of CSI.
+    pub fn has_number(&self, rpc: i32) -> bool {
+        self.0.contains(&rpc)
     }
 
     /// The names of all of them.

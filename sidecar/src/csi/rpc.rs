@@ -1,8 +1,9 @@
 //! The method and the response of each CSI request.
 
-use csi_proto::csi;
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::group_controller_client::GroupControllerClient;
+use csi_proto::volume_condition::controller_client::ControllerClient as OlderControllerClient;
+use csi_proto::{csi, volume_condition};
 use tonic::{Request, Response, Status};
 
 use super::Channel;
@@ -21,9 +22,9 @@ pub trait Rpc: Clone + Send + Sync + 'static {
 }
 
 macro_rules! rpcs {
-    ($($client:ident: $method:ident($request:ident) -> $response:ident;)*) => {$(
-        impl Rpc for csi::$request {
-            type Response = csi::$response;
+    ($package:ident { $($client:ident: $method:ident($request:ident) -> $response:ident;)* }) => {$(
+        impl Rpc for $package::$request {
+            type Response = $package::$response;
 
             async fn send(
                 channel: Channel,
@@ -38,7 +39,7 @@ macro_rules! rpcs {
     )*};
 }
 
-rpcs! {
+rpcs! { csi {
     ControllerClient: controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
     ControllerClient: controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     ControllerClient: controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
@@ -50,9 +51,17 @@ rpcs! {
     ControllerClient: delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
     ControllerClient: list_volumes(ListVolumesRequest) -> ListVolumesResponse;
     ControllerClient: controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
+    ControllerClient: controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
+    ControllerClient: controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
     ControllerClient: list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
     ControllerClient: get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     GroupControllerClient: create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse;
     GroupControllerClient: delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse;
     GroupControllerClient: get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse;
-}
+} }
+
+// The same two calls with what drivers of older versions of CSI answer.
+rpcs! { volume_condition {
+    OlderControllerClient: list_volumes(ListVolumesRequest) -> ListVolumesResponse;
+    OlderControllerClient: controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
+} }

@@ -126,6 +126,12 @@ pub static SNAPSHOT_CONTROLLER: Retired = Retired {
     releases: &[("v8.3.0", KLOG), ("v8.2.0", GROUPS)],
 };
 
+/// csi-external-health-monitor-controller.
+pub static HEALTH_MONITOR: Retired = Retired {
+    program: "csi-external-health-monitor-controller",
+    releases: &[("v0.10.0", KLOG)],
+};
+
 /// csi-node-driver-registrar, which still has its `--connection-timeout`.
 pub static REGISTRAR: Retired = Retired {
     program: "csi-node-driver-registrar",

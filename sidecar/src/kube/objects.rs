@@ -25,6 +25,8 @@ const STORAGE: &str = "storage.k8s.io";
 pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims");
 /// PersistentVolumes.
 pub const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
+/// Events.
+pub const EVENTS: Resource = Resource::new("", "v1", "events");
 /// Pods.
 pub const PODS: Resource = Resource::new("", "v1", "pods");
 /// Nodes.

@@ -58,6 +58,8 @@ pub struct Program {
     pub lease: &'static str,
     /// The flag for how much it does at the same time.
     pub workers: &'static str,
+    /// Flags that it has on every stage, so that it does not wait for minutes between two looks.
+    pub arguments: &'static [&'static str],
     /// Variables of its environment, which has no others.
     pub environment: &'static [(&'static str, &'static str)],
     /// A piece of work of the usual sort.

@@ -5,6 +5,7 @@
 
 pub mod fault;
 mod group;
+mod health;
 mod listen;
 mod metadata;
 mod model;

@@ -88,6 +88,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("health-monitor.md", "H-"),
+        crates: &["health-monitor"],
+        names: &["h"],
+        elsewhere: None,
+    },
+    Family {
         table: ("snapshotter.md", "G-"),
         crates: &["snapshotter", "snapshot-controller"],
         names: &["g"],

@@ -19,6 +19,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: "",
     lease: "snapshot-controller-leader",
     workers: "--worker-threads",
+    arguments: &[],
     environment: &[],
     work: Work {
         prepare: |stage, _| {

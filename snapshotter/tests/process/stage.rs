@@ -46,6 +46,7 @@ pub(crate) static PROGRAM: Program = Program {
     driver: DRIVER,
     lease: "external-snapshotter-leader-test-csi-driver",
     workers: "--worker-threads",
+    arguments: &[],
     environment: &[],
     work: Work {
         prepare: |stage, _| {

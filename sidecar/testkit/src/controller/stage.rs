@@ -87,7 +87,8 @@ impl Stage {
 
     fn arguments(&self, more: &[&str]) -> Vec<String> {
         let address = self.program.has_driver().then(|| self.csi_address());
-        let more = more.iter().map(|one| (*one).to_owned());
+        let usual = self.program.arguments.iter();
+        let more = usual.chain(more).map(|one| (*one).to_owned());
         let mut all = vec![self.kubeconfig()];
         all.extend(address);
         all.extend(more);

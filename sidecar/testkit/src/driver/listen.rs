@@ -11,6 +11,7 @@ use csi_proto::csi::group_controller_server::GroupControllerServer;
 use csi_proto::csi::identity_server::IdentityServer;
 use csi_proto::csi::node_server::NodeServer;
 use csi_proto::csi::snapshot_metadata_server::SnapshotMetadataServer;
+use csi_proto::volume_condition::controller_server::ControllerServer as OlderControllerServer;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -115,6 +116,8 @@ async fn dispatch(
     let path = request.uri().path();
     if path.starts_with("/csi.v1.Identity/") {
         IdentityServer::new(driver).call(request).await
+    } else if driver.answers_as_older(path) {
+        OlderControllerServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.Controller/") {
         ControllerServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.GroupController/") {

@@ -51,6 +51,15 @@ pub struct Model {
     pub(super) group_names: BTreeMap<String, String>,
     /// What calls of SnapshotMetadata stream.
     pub metadata: Vec<Part>,
+    /// Numbers of controller capabilities that CSI 1.13 does not have, which the controller announces as well.
+    pub older: Vec<i32>,
+    /// What volumes suffer from, by handle: those that lists have. An empty list is one entry without conditions.
+    pub health: BTreeMap<String, Vec<csi::volume_health::VolumeHealthEntry>>,
+    /// Most entries in a page of a list of volume health; 0 is no limit.
+    pub health_page: i32,
+    /// The conditions that a driver of CSI 1.12 and older reports, by handle: abnormal or not, and a message. `None`:
+    /// it is none.
+    pub conditions: Option<BTreeMap<String, (bool, String)>>,
     pub(super) made: usize,
 }
 
@@ -121,6 +130,10 @@ impl Model {
             groups: BTreeMap::new(),
             group_names: BTreeMap::new(),
             metadata: Vec::new(),
+            older: Vec::new(),
+            health: BTreeMap::new(),
+            health_page: 0,
+            conditions: None,
             made: 0,
         }
     }
@@ -216,13 +229,13 @@ impl Model {
         if !self.services.contains(&PluginService::ControllerService) {
             return Err(Status::unimplemented("unknown service csi.v1.Controller"));
         }
-        let capability = |rpc: &ControllerRpc| csi::ControllerServiceCapability {
-            r#type: Some(Type::Rpc(Rpc {
-                r#type: *rpc as i32,
-            })),
+        let capability = |rpc: i32| csi::ControllerServiceCapability {
+            r#type: Some(Type::Rpc(Rpc { r#type: rpc })),
         };
+        let known = self.controller.iter().map(|rpc| *rpc as i32);
+        let all = known.chain(self.older.iter().copied());
         Ok(csi::ControllerGetCapabilitiesResponse {
-            capabilities: self.controller.iter().map(capability).collect(),
+            capabilities: all.map(capability).collect(),
         })
     }
 }

@@ -109,7 +109,7 @@ impl FakeDriver {
         (running, actions)
     }
 
-    async fn run<T, R>(
+    pub(super) async fn run<T, R>(
         &self,
         method: &'static str,
         subject: Vec<String>,
@@ -199,8 +199,8 @@ serve!(Controller {
     controller_unpublish_volume "ControllerUnpublishVolume" [volume_id node_id] ControllerUnpublishVolumeRequest ControllerUnpublishVolumeResponse Model::controller_unpublish_volume;
     validate_volume_capabilities "ValidateVolumeCapabilities" [volume_id] ValidateVolumeCapabilitiesRequest ValidateVolumeCapabilitiesResponse Model::validate_volume_capabilities;
     list_volumes "ListVolumes" [] ListVolumesRequest ListVolumesResponse Model::list_volumes;
-    controller_list_volume_health "ControllerListVolumeHealth" [] ControllerListVolumeHealthRequest ControllerListVolumeHealthResponse unsupported;
-    controller_get_volume_health "ControllerGetVolumeHealth" [volume_id] ControllerGetVolumeHealthRequest ControllerGetVolumeHealthResponse unsupported;
+    controller_list_volume_health "ControllerListVolumeHealth" [] ControllerListVolumeHealthRequest ControllerListVolumeHealthResponse Model::controller_list_volume_health;
+    controller_get_volume_health "ControllerGetVolumeHealth" [volume_id] ControllerGetVolumeHealthRequest ControllerGetVolumeHealthResponse Model::controller_get_volume_health;
     get_capacity "GetCapacity" [] GetCapacityRequest GetCapacityResponse Model::get_capacity;
     controller_get_capabilities "ControllerGetCapabilities" [] ControllerGetCapabilitiesRequest ControllerGetCapabilitiesResponse Model::controller_get_capabilities;
     create_snapshot "CreateSnapshot" [name] CreateSnapshotRequest CreateSnapshotResponse Model::create_snapshot;

@@ -92,12 +92,15 @@ impl<K: Kind, R: Record> Informer<K, R> {
     /// The answer is no object.
     pub fn end_write(&mut self, key: &str, json: Option<&str>) -> Option<Change<R>> {
         let key = cached(key);
-        let answer = json.and_then(|json| Some((json, record::<R>(json)?)));
-        let Some((json, record)) = answer else {
+        let Some(json) = json else {
             return self.store.write_failed(&key);
         };
         let version = version(&serde_json::from_str(json).expect("an object"));
-        self.store.write_answered(&key, record, version)
+        match record::<R>(json) {
+            Some(record) => self.store.write_answered(&key, record, version),
+            // Nothing of it needs to be known any more.
+            None => self.store.write_answered_unkept(&key, version),
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! UID of an object: tells it from a later one of the same name.
 //!
-//! There is one in each of 50,000 records: a UUID is kept as its sixteen bytes.
+//! Caches hold one in each of tens of thousands of records: a UUID is kept as its sixteen bytes.
 
 use std::fmt;
 
 use uuid::Uuid;
 
-use super::Text;
+use crate::text::Text;
 
 /// `metadata.uid`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

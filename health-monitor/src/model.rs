@@ -1,0 +1,19 @@
+//! What the health monitor reads of Kubernetes objects: small records instead of the full types.
+//!
+//! No client, no runtime, no clock in here.
+//!
+//! | file | object |
+//! |---|---|
+//! | `claim` | PersistentVolumeClaim |
+//! | `condition` | an entry of its `status.healthStatus.healthConditions` |
+//! | `volume` | PersistentVolume |
+
+mod claim;
+mod condition;
+mod volume;
+
+pub use claim::Claim;
+pub use condition::{Condition, Conditions, Status};
+pub use sidecar::text::Text;
+pub use sidecar::uid::Uid;
+pub use volume::Volume;

@@ -1,0 +1,228 @@
+//! One cycle of a list: pages, tokens, and what is in them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash as _, Hasher as _};
+
+use csi_proto::volume_condition::list_volumes_response::Entry;
+use sidecar::rpc_code::RpcError;
+use tonic::Code;
+
+use crate::model::{Conditions, Text};
+
+/// More pages than any driver needs: a list without end must not hold up everything else for ever.
+const MOST_PAGES: u32 = 100_000;
+
+/// What the driver says of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Its health conditions.
+    Health(Conditions),
+    /// The message, if it is not as it should be: what older drivers say.
+    Condition(Option<Text>),
+}
+
+/// Of an entry of an older driver, the volume's handle and what is said of it.
+#[must_use]
+pub fn condition(entry: Entry) -> Option<(String, Report)> {
+    let handle = entry.volume?.volume_id;
+    let condition = entry.status.and_then(|status| status.volume_condition);
+    let abnormal = condition.filter(|condition| condition.abnormal);
+    let message = abnormal.map(|condition| condition.message.into());
+    Some((handle, Report::Condition(message)))
+}
+
+/// Why a cycle is incomplete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// A page failed.
+    Failed(RpcError),
+    /// The driver gave the same token twice, so that the list would never end.
+    Repeated(String),
+    /// There is no end to it.
+    Endless,
+}
+
+impl std::fmt::Display for Gap {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(out),
+            Self::Repeated(token) => write!(out, "the driver returned next_token {token:?} twice"),
+            Self::Endless => write!(out, "no last page after {MOST_PAGES} pages"),
+        }
+    }
+}
+
+/// A cycle under way.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Of the next page.
+    token: String,
+    /// Hashes of the tokens so far: there may be as many as volumes.
+    tokens: HashSet<u64>,
+    pages: u32,
+    again: bool,
+    /// What was said of volumes, of which the last word counts.
+    pub reports: HashMap<Text, Report>,
+    /// How it ended.
+    pub end: Option<Result<(), Gap>>,
+}
+
+impl Listing {
+    /// `starting_token` of the next page; `None` at the end.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        self.end.is_none().then(|| self.token.clone())
+    }
+
+    /// A page has come.
+    pub fn page(&mut self, reports: impl Iterator<Item = (Text, Report)>, next: String) {
+        self.reports.extend(reports);
+        self.pages += 1;
+        if next.is_empty() {
+            self.end = Some(Ok(()));
+        } else if !self.tokens.insert(hash(&next)) {
+            self.end = Some(Err(Gap::Repeated(next)));
+        } else if self.pages >= MOST_PAGES {
+            self.end = Some(Err(Gap::Endless));
+        } else {
+            self.token = next;
+        }
+    }
+
+    /// A page failed. A token that the driver does not know any more is a reason to begin anew, once.
+    pub fn failed(&mut self, error: RpcError) {
+        let begins_anew = error.code == Code::Aborted && !self.token.is_empty() && !self.again;
+        if begins_anew {
+            *self = Self {
+                again: true,
+                ..Self::default()
+            };
+        } else {
+            self.end = Some(Err(Gap::Failed(error)));
+        }
+    }
+
+    /// Whether the driver has no such call after all.
+    #[must_use]
+    pub fn is_unimplemented(&self) -> bool {
+        matches!(&self.end, Some(Err(Gap::Failed(error))) if error.code == Code::Unimplemented)
+    }
+}
+
+fn hash(token: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    token.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::report;
+    use csi_proto::volume_condition::{Volume, VolumeCondition, VolumeStatus};
+
+    /// Answers by token: the next one, or an error.
+    fn cycle(pages: &[(&str, Result<&str, Code>)]) -> (Listing, Vec<String>) {
+        let (mut listing, mut asked) = (Listing::default(), Vec::new());
+        for (number, (token, answer)) in pages.iter().enumerate() {
+            assert_eq!(listing.next().as_deref(), Some(*token), "page {number}");
+            asked.push((*token).to_owned());
+            match answer {
+                Ok(next) => {
+                    let said = Report::Health(report(&["Degraded A"]));
+                    let entry = (Text::from(format!("h{number}")), said);
+                    listing.page([entry].into_iter(), (*next).to_owned());
+                }
+                Err(code) => listing.failed(RpcError {
+                    code: *code,
+                    message: "no".into(),
+                }),
+            }
+        }
+        assert_eq!(listing.next(), None);
+        (listing, asked)
+    }
+
+    fn handles(listing: &Listing) -> Vec<&str> {
+        let mut all: Vec<&str> = listing.reports.keys().map(|handle| &**handle).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn h_31_to_33_pages() {
+        let (complete, _) = cycle(&[("", Ok("a")), ("a", Ok("b")), ("b", Ok(""))]);
+        assert_eq!(complete.end, Some(Ok(())));
+        assert_eq!(handles(&complete), ["h0", "h1", "h2"]);
+        let (broken, _) = cycle(&[("", Ok("a")), ("a", Err(Code::Internal))]);
+        assert!(matches!(broken.end, Some(Err(Gap::Failed(_)))));
+        assert_eq!(handles(&broken), ["h0"], "H-31: what was seen counts");
+        let (anew, _) = cycle(&[("", Ok("a")), ("a", Err(Code::Aborted)), ("", Ok(""))]);
+        assert_eq!(anew.end, Some(Ok(())), "H-32");
+        assert_eq!(handles(&anew), ["h2"]);
+        let (twice, _) = cycle(&[
+            ("", Ok("a")),
+            ("a", Err(Code::Aborted)),
+            ("", Ok("a")),
+            ("a", Err(Code::Aborted)),
+        ]);
+        assert!(matches!(twice.end, Some(Err(Gap::Failed(_)))), "H-32");
+        let (first, _) = cycle(&[("", Err(Code::Aborted))]);
+        assert!(
+            matches!(first.end, Some(Err(Gap::Failed(_)))),
+            "no token that could be bad"
+        );
+        let (circle, _) = cycle(&[("", Ok("a")), ("a", Ok("b")), ("b", Ok("a"))]);
+        assert_eq!(circle.end, Some(Err(Gap::Repeated("a".into()))), "H-33");
+        let (none, _) = cycle(&[("", Err(Code::Unimplemented))]);
+        assert!(
+            none.is_unimplemented() && !circle.is_unimplemented(),
+            "H-56"
+        );
+    }
+
+    #[test]
+    fn a_list_without_end_is_given_up() {
+        let mut listing = Listing::default();
+        let mut pages = 0;
+        while let Some(token) = listing.next() {
+            pages += 1;
+            listing.page(
+                std::iter::empty(),
+                format!("{token}x").chars().take(9).collect::<String>() + &pages.to_string(),
+            );
+        }
+        assert_eq!((pages, listing.end), (MOST_PAGES, Some(Err(Gap::Endless))));
+    }
+
+    #[test]
+    fn h_67_entries_of_older_drivers() {
+        let entry = |volume: Option<&str>, condition: Option<(bool, &str)>| Entry {
+            volume: volume.map(|id| Volume {
+                volume_id: id.into(),
+            }),
+            status: condition.map(|(abnormal, message)| VolumeStatus {
+                volume_condition: Some(VolumeCondition {
+                    abnormal,
+                    message: message.into(),
+                }),
+            }),
+        };
+        let abnormal =
+            |message: &str| Some(("h".to_owned(), Report::Condition(Some(message.into()))));
+        let normal = Some(("h".to_owned(), Report::Condition(None)));
+        assert_eq!(condition(entry(None, Some((true, "x")))), None);
+        assert_eq!(condition(entry(Some("h"), None)), normal);
+        assert_eq!(condition(entry(Some("h"), Some((false, "fine")))), normal);
+        assert_eq!(
+            condition(entry(Some("h"), Some((true, "gone")))),
+            abnormal("gone")
+        );
+        let bare = Entry {
+            status: Some(VolumeStatus::default()),
+            ..entry(Some("h"), None)
+        };
+        assert_eq!(condition(bare), normal);
+    }
+}

@@ -1,0 +1,272 @@
+//! A list from the first page to the last, or whose turn it is to be asked about.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use csi_proto::csi::ControllerListVolumeHealthRequest;
+use csi_proto::volume_condition::ListVolumesRequest;
+use sidecar::controller::CallError;
+use sidecar::controller::reactor::Verdict;
+
+use super::{Failed, HealthMonitor, Informed, Key, Notice, Wakes, wake};
+use crate::model::{Conditions, Text};
+use crate::plan::decision::{Decision, Seen, decide};
+use crate::plan::list::{Listing, Report, condition};
+use crate::plan::mode::Mode;
+use crate::plan::normalise::normalise;
+use crate::plan::request::{Call, Called, Found, Object, Reply, Request};
+
+/// How often lists are tried again that did not work.
+const TRY_AGAIN: Duration = Duration::from_secs(10 * 60);
+
+/// Incomplete lists in a row, after which volumes are asked about instead.
+const TOO_MANY: u32 = 3;
+
+/// An attempt.
+#[derive(Debug)]
+pub struct Run {
+    start: Instant,
+    mode: Mode,
+    /// The list, if the driver lists.
+    listing: Option<Listing>,
+    notices: Vec<Notice>,
+}
+
+impl HealthMonitor {
+    pub(super) fn begin_cycle(&mut self, informers: Informed<'_>, now: Instant) -> Run {
+        let mut due = Wakes::default();
+        self.enter(informers.driver().mode, &mut due);
+        let mode = self.asks();
+        let lists = mode.lists() && self.lists.next.is_none_or(|next| next <= now);
+        Run {
+            start: now,
+            mode,
+            listing: lists.then(Listing::default),
+            notices: due.notices,
+        }
+    }
+
+    pub(super) fn decide_cycle(&mut self, run: &mut Run) -> Option<Request> {
+        if run.mode.is_older() && self.earlier.is_none() {
+            return Some(Request::Get(Object::Events));
+        }
+        let token = run.listing.as_ref()?.next()?;
+        Some(Request::Call(match run.mode.is_older() {
+            true => {
+                let request = ListVolumesRequest {
+                    max_entries: 0,
+                    starting_token: token,
+                };
+                Call::ListConditions(request.into())
+            }
+            false => {
+                let request = ControllerListVolumeHealthRequest {
+                    starting_token: token,
+                    ..ControllerListVolumeHealthRequest::default()
+                };
+                Call::ListHealth(request.into())
+            }
+        }))
+    }
+
+    pub(super) fn cycle_answered(&mut self, run: &mut Run, reply: Reply, due: &mut Wakes) {
+        let called = match reply {
+            Reply::Get(_, found) => return self.history(found, due),
+            Reply::Call(called, _) => called,
+            Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => return,
+        };
+        let Some(listing) = &mut run.listing else {
+            return;
+        };
+        match called {
+            Called::ListHealth(_, Ok(page)) => {
+                let mut reports = Vec::new();
+                for entry in page.entries {
+                    // Of volumes that there are not, or that are not bound.
+                    let Some(handle) = self.volumes.handle(&entry.volume_id).cloned() else {
+                        continue;
+                    };
+                    let report = self.health(&handle, normalise(&entry.health_statuses), due);
+                    reports.push((handle, report));
+                }
+                listing.page(reports.into_iter(), page.next_token);
+            }
+            Called::ListConditions(_, Ok(page)) => {
+                let entries = page.entries.into_iter().filter_map(condition);
+                let reports = entries.filter_map(|(handle, report)| {
+                    let handle = self.volumes.handle(&handle)?;
+                    Some((handle.clone(), report))
+                });
+                listing.page(reports, page.next_token);
+            }
+            Called::ListHealth(_, Err(error)) | Called::ListConditions(_, Err(error)) => {
+                let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
+                listing.failed(error);
+            }
+            Called::GetHealth(..) | Called::GetCondition(..) => {}
+        }
+    }
+
+    /// What earlier processes have told users.
+    fn history(&mut self, found: Result<Found, super::ApiError>, due: &mut Wakes) {
+        self.earlier = Some(match found {
+            Ok(Found::Events(claims)) => claims.into_iter().collect(),
+            Ok(Found::Claim { .. }) => HashSet::new(),
+            Err(error) => {
+                due.notices.push(Notice::NoHistory(error));
+                HashSet::new()
+            }
+        });
+    }
+
+    pub(super) fn end_cycle(
+        &mut self,
+        run: Run,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut Wakes,
+    ) -> Verdict<Failed> {
+        due.notices.extend(run.notices);
+        let delay = match run.listing {
+            Some(listing) => self.listed(run.start, run.mode, listing, informers, now, due),
+            None if self.asks_each() => self.turn(now, due),
+            // Nothing is asked until the driver comes back as something else.
+            None => return Verdict::Done,
+        };
+        Verdict::After {
+            delay,
+            failure: None,
+        }
+    }
+
+    /// A list has ended. How long until the next.
+    fn listed(
+        &mut self,
+        start: Instant,
+        mode: Mode,
+        listing: Listing,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut Wakes,
+    ) -> Duration {
+        let took = now.duration_since(start);
+        due.notices.push(Notice::Cycle(took));
+        let unimplemented = listing.is_unimplemented();
+        let Listing { reports, end, .. } = listing;
+        let gap = end.and_then(Result::err);
+        // Older drivers' lists count as a whole or not at all.
+        if gap.is_none() || !mode.is_older() {
+            self.absent(mode, gap.is_none().then_some(&reports), informers, due, now);
+            for (handle, report) in reports {
+                if self.volumes.handle(&handle).is_some() {
+                    self.reported(&handle, report, informers, now, due);
+                }
+            }
+        }
+        let Some(gap) = gap else {
+            self.lists.incomplete = 0;
+            if self.lists.next.take().is_some() {
+                due.notices.push(Notice::Lists);
+            }
+            return self.until_next(mode, took);
+        };
+        due.notices.push(Notice::Incomplete(gap));
+        self.lists.incomplete += 1;
+        let instead = unimplemented || self.lists.incomplete >= TOO_MANY;
+        if mode.can_get() && instead {
+            if self.lists.next.replace(now + TRY_AGAIN).is_none() {
+                due.notices.push(Notice::Instead);
+            }
+            return Duration::ZERO;
+        }
+        self.until_next(mode, took)
+    }
+
+    fn until_next(&self, mode: Mode, took: Duration) -> Duration {
+        let interval = match mode.is_older() {
+            true => self.settings.list_interval,
+            false => self.settings.interval,
+        };
+        // A list that failed at once, with an interval of nothing, would be asked for without end.
+        interval.saturating_sub(took).max(Duration::from_millis(10))
+    }
+
+    /// What a list does not have. `reports`: what a complete one has; `None`: it is not complete.
+    fn absent(
+        &mut self,
+        mode: Mode,
+        reports: Option<&HashMap<Text, Report>>,
+        informers: Informed<'_>,
+        due: &mut Wakes,
+        now: Instant,
+    ) {
+        let before = std::mem::take(&mut self.lists.without);
+        let Some(reports) = reports.filter(|_| !mode.is_older()) else {
+            return;
+        };
+        let healthy = Report::Health(Conditions::default());
+        for (key, claim) in informers.unhealthy() {
+            let volume = informers.volume(&claim.volume);
+            let Some(volume) = volume.filter(|volume| volume.claim == key) else {
+                continue;
+            };
+            let handle = volume.handle.clone();
+            if reports.contains_key(&handle) {
+                continue;
+            }
+            let lists = before
+                .get(&handle)
+                .map_or(1, |lists| lists.saturating_add(1));
+            let can_get = mode.can_get();
+            self.lists.without.insert(handle.clone(), lists);
+            match decide(Some(&claim), &volume, Seen::Absent { lists, can_get }) {
+                Decision::Ask => self.ask(handle, due),
+                Decision::Clear => self.reported(&handle, healthy.clone(), informers, now, due),
+                Decision::Write | Decision::Nothing => {}
+            }
+        }
+        // What is in no list is well, as far as is known, unless its claim says something else.
+        let well: Vec<Text> = { self.unhealthy.keys() }
+            .filter(|handle| {
+                !reports.contains_key(*handle) && !self.lists.without.contains_key(*handle)
+            })
+            .cloned()
+            .collect();
+        for handle in well {
+            if !self.busy.contains(&handle) {
+                self.reports.remove(&handle);
+                self.is_now(&handle, &Conditions::default(), due);
+            }
+        }
+    }
+
+    /// The driver is asked about a volume, unless it is already or a failure is waited out.
+    fn ask(&mut self, handle: Text, due: &mut Wakes) {
+        if !self.failing.contains_key(&handle) && self.asked.insert(handle.clone()) {
+            wake(Key::Volume(handle), due);
+        }
+    }
+
+    /// Whose turn it is. How long until the next one's.
+    fn turn(&mut self, now: Instant, due: &mut Wakes) -> Duration {
+        let (volumes, asked, failing) = (&self.volumes, &self.asked, &self.failing);
+        let may = |handle: &Text| {
+            volumes.handle(handle).is_some()
+                && !asked.contains(handle)
+                && !failing.contains_key(handle)
+        };
+        let turn = self
+            .pace
+            .turn(now, &self.settings, asked.len(), || volumes.handles(), may);
+        due.notices.extend(turn.ended.map(Notice::Cycle));
+        due.notices.extend(turn.slow.map(Notice::Slow));
+        if let Some(handle) = turn.ask {
+            self.ask(handle, due);
+        }
+        let until_list = self
+            .lists
+            .next
+            .map(|next| next.saturating_duration_since(now));
+        until_list.map_or(turn.wait, |until| turn.wait.min(until))
+    }
+}

@@ -1,0 +1,259 @@
+//! A question about one volume, and what comes of a report for its claims.
+
+use std::time::Instant;
+
+use csi_proto::csi::ControllerGetVolumeHealthRequest;
+use csi_proto::volume_condition::list_volumes_response::Entry;
+use csi_proto::volume_condition::{ControllerGetVolumeRequest, Volume};
+use sidecar::controller::CallError;
+use sidecar::controller::reactor::{Now, Verdict};
+use sidecar::refusal::Refusal;
+use tonic::Code;
+
+use super::{Failed, Failing, HealthMonitor, Informed, Key, Notice, Wakes, wake};
+use crate::model::{Text, Uid};
+use crate::plan::list::{Report, condition};
+use crate::plan::normalise::normalise;
+use crate::plan::request::{
+    Call, Called, Event, Found, Object, Purpose, Reply, Request, Write, patch,
+};
+
+/// An attempt.
+#[derive(Debug)]
+pub struct Run {
+    handle: Text,
+    /// The driver is asked.
+    ask: bool,
+    /// It was.
+    asked: bool,
+    failed: Option<Failed>,
+    /// PersistentVolumes whose claims were not looked at, once it is known which.
+    left: Option<Vec<Text>>,
+    /// What users are told, of which claims.
+    events: Vec<Event>,
+    /// The UID of the claim that is being written.
+    writes: Option<Uid>,
+    now: Option<Instant>,
+}
+
+impl HealthMonitor {
+    pub(super) fn begin_volume(&mut self, handle: &Text) -> Run {
+        let wanted = self.asks_each() || self.lists.without.contains_key(handle);
+        let wanted = wanted && self.asks().can_get() && self.volumes.handle(handle).is_some();
+        if !wanted {
+            self.asked.remove(handle);
+            self.failing.remove(handle);
+        }
+        let ask = self.asked.contains(handle) || self.failing.contains_key(handle);
+        if ask {
+            self.asked.insert(handle.clone());
+        }
+        self.busy.insert(handle.clone());
+        Run {
+            handle: handle.clone(),
+            ask,
+            asked: false,
+            failed: None,
+            left: None,
+            events: Vec::new(),
+            writes: None,
+            now: None,
+        }
+    }
+
+    pub(super) fn decide_volume(
+        &mut self,
+        run: &mut Run,
+        informers: Informed<'_>,
+        now: Now,
+    ) -> Option<Request> {
+        run.now = Some(now.instant);
+        if run.failed.is_some() {
+            return None;
+        }
+        if std::mem::take(&mut run.ask) {
+            run.asked = true;
+            let volume_id = run.handle.to_string();
+            return Some(Request::Call(match self.asks().is_older() {
+                true => Call::GetCondition(ControllerGetVolumeRequest { volume_id }.into()),
+                false => {
+                    let request = ControllerGetVolumeHealthRequest {
+                        volume_id,
+                        ..ControllerGetVolumeHealthRequest::default()
+                    };
+                    Call::GetHealth(request.into())
+                }
+            }));
+        }
+        if run.left.is_none() {
+            run.left = Some(self.volumes.of(&run.handle));
+            self.prepare_events(run, informers, now.instant);
+        }
+        if let Some(event) = run.events.pop() {
+            return Some(Request::Event(event));
+        }
+        let Some(Report::Health(report)) = self.reports.get(&run.handle).cloned() else {
+            return None;
+        };
+        while let Some(name) = run.left.as_mut().and_then(Vec::pop) {
+            let Some((volume, has_some)) = self.decide_on(&name, &report, informers) else {
+                continue;
+            };
+            if has_some || self.field.admits(&run.handle, now.instant) {
+                run.writes = Some(volume.uid.clone());
+                return Some(patch(&volume, &report, now.timestamp));
+            }
+        }
+        None
+    }
+
+    fn prepare_events(&mut self, run: &mut Run, informers: Informed<'_>, now: Instant) {
+        let Some(Report::Condition(message)) = self.reports.get(&run.handle).cloned() else {
+            return;
+        };
+        let Some(tell) = self.tells(&run.handle, message.as_ref(), informers, now) else {
+            return;
+        };
+        let names = run.left.iter().flatten();
+        let volumes = names.filter_map(|name| informers.volume(name));
+        // Claims that are known to be another's, or not bound.
+        let fitting = volumes.filter(|volume| {
+            let claim = informers.claim(&volume.claim);
+            claim.is_none_or(|claim| claim.uid == volume.uid && claim.bound)
+        });
+        run.events = fitting
+            .map(|volume| Event {
+                claim: volume.claim.clone(),
+                uid: volume.uid.clone(),
+                tell: tell.clone(),
+            })
+            .collect();
+        let uids: Vec<Uid> = run.events.iter().map(|event| event.uid.clone()).collect();
+        if !uids.is_empty() {
+            self.has_told(&run.handle, &tell, &uids, now);
+        }
+    }
+
+    pub(super) fn volume_answered(&mut self, run: &mut Run, reply: Reply, due: &mut Wakes) {
+        match reply {
+            Reply::Call(called, _) => self.called(run, called, due),
+            Reply::Write(write, result) => self.written(run, write, result, due),
+            Reply::Get(..) | Reply::Secret(..) | Reply::Event(_) => {}
+        }
+    }
+
+    fn called(&mut self, run: &mut Run, called: Called, due: &mut Wakes) {
+        let report = match called {
+            Called::GetHealth(_, Ok(answer)) => {
+                let health = answer.volume_health.unwrap_or_default();
+                self.health(&run.handle, normalise(&health.health_statuses), due)
+            }
+            Called::GetCondition(_, Ok(answer)) => {
+                // The volume is the one that was asked about, whatever the driver calls it.
+                let volume = Some(Volume::default());
+                let status = answer.status;
+                let said = condition(Entry { volume, status });
+                said.map_or(Report::Condition(None), |(_, report)| report)
+            }
+            Called::GetHealth(_, Err(error)) | Called::GetCondition(_, Err(error)) => {
+                let (away, error) = match error {
+                    CallError::Unreachable(error) => (true, error),
+                    CallError::Failed(error) => (error.code == Code::Unavailable, error),
+                };
+                if error.code == Code::Unimplemented && self.asks_each() {
+                    self.refuses = true;
+                    due.notices.push(Notice::Refuses);
+                }
+                let times = self
+                    .failing
+                    .get(&run.handle)
+                    .map_or(1, |failing| failing.times.saturating_add(1));
+                self.failing
+                    .insert(run.handle.clone(), Failing { times, away });
+                run.failed = Some(Failed::Unanswered(error));
+                return;
+            }
+            Called::ListHealth(..) | Called::ListConditions(..) => return,
+        };
+        self.failing.remove(&run.handle);
+        if let Report::Health(conditions) = &report {
+            self.is_now(&run.handle, &conditions.clone(), due);
+        }
+        self.reports.insert(run.handle.clone(), report);
+    }
+
+    fn written(
+        &mut self,
+        run: &mut Run,
+        write: Write,
+        result: Result<Found, super::ApiError>,
+        due: &mut Wakes,
+    ) {
+        let Object::Claim(claim) = write.object else {
+            return;
+        };
+        let uid = run.writes.take();
+        match result {
+            Ok(found) => {
+                if let (Purpose::Report, Found::Claim { unhealthy }, Some(now)) =
+                    (write.purpose, found, run.now)
+                {
+                    self.kept(unhealthy, now, due);
+                }
+            }
+            // Its volume is not bound to it for long.
+            Err(error) if error.is_not_found() => {}
+            // The rule by which a UID selects an object: no other one is ever it.
+            Err(error)
+                if error.refusal == Refusal::Other
+                    && error.message.contains("field is immutable") =>
+            {
+                if let Some(uid) = uid {
+                    self.others.insert(claim.clone(), uid);
+                }
+                due.notices.push(Notice::Another(claim));
+            }
+            Err(error) => run.failed = Some(Failed::Unwritten(claim, error)),
+        }
+    }
+
+    pub(super) fn end_volume(
+        &mut self,
+        run: Run,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut Wakes,
+    ) -> Verdict<Failed> {
+        self.busy.remove(&run.handle);
+        if run.asked {
+            self.asked.remove(&run.handle);
+        }
+        let next = self.field.ended(&run.handle);
+        next.into_iter()
+            .for_each(|next| wake(Key::Volume(next), due));
+        if self.volumes.handle(&run.handle).is_none() {
+            self.forget(&run.handle, due);
+            return Verdict::Done;
+        }
+        if !self.is_news(&run.handle, informers, now) {
+            self.reports.remove(&run.handle);
+        }
+        match run.failed {
+            Some(failure @ Failed::Unanswered(_)) => {
+                let times = self
+                    .failing
+                    .get(&run.handle)
+                    .map_or(1, |failing| failing.times);
+                Verdict::After {
+                    delay: self.wait(times),
+                    failure: Some(failure),
+                }
+            }
+            Some(failure @ Failed::Unwritten(..)) => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+            None => Verdict::Done,
+        }
+    }
+}

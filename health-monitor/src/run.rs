@@ -1,0 +1,131 @@
+//! Puts the parts together: start-up, leadership, work, and the end.
+
+use std::ffi::OsString;
+use std::sync::{Arc, OnceLock};
+
+use csi_proto::csi::methods;
+use csi_proto::volume_condition;
+use sidecar::controller::link::{Calls, Identity};
+use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
+use sidecar::flags::{Exit, Values};
+use sidecar::kube::connect::Variable;
+use sidecar::names::LeaseOwner;
+
+use crate::args::{self, Command, Config};
+use crate::control;
+use crate::plan::Driver;
+use crate::work::driver::DriverView;
+use crate::work::metrics::Metrics;
+
+/// Runs csi-external-health-monitor-controller.
+///
+/// # Errors
+/// How the process ends unless a signal ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    controller::run(HealthMonitor::PROGRAM, &args::SPEC, argv, decide, start).await
+}
+
+/// What the command line asks for, and what to warn about.
+///
+/// # Errors
+/// As [`args::decide`].
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    args::decide(values)
+}
+
+async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
+    let monitor = HealthMonitor::new(config);
+    let process = &*seat.process;
+    let handshake = seat.connect_driver(
+        monitor.csi_address(),
+        monitor.calls(),
+        Identity::Each(monitor.config.timeout),
+        monitor.election(),
+        HealthMonitor::is_migrated,
+    );
+    let handshake = process.unless_ended(handshake).await?;
+    handshake.name_calls();
+    sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
+    // The HTTP server comes before anything that may take long.
+    let working = async {
+        let view = handshake.into_view(());
+        let driver = process.unless_ended(view).await?;
+        let work = async || Box::pin(monitor.work(&seat, &driver)).await;
+        seat.lead(monitor.election(), Some(&*driver), work).await
+    };
+    Box::pin(process.serve(monitor.http(), working)).await
+}
+
+/// Shows on claims how their volumes are.
+#[derive(Debug)]
+pub struct HealthMonitor {
+    config: Config,
+    /// Of the process, however often work begins.
+    metrics: OnceLock<Metrics>,
+}
+
+impl HealthMonitor {
+    /// As the command line says.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            metrics: OnceLock::new(),
+        }
+    }
+}
+
+impl Controller for HealthMonitor {
+    type Driver = Driver;
+
+    const PROGRAM: Program = Program {
+        name: "csi-external-health-monitor-controller",
+        replaces: "csi-external-health-monitor-controller v0.18.0",
+        crates: &["health_monitor", "csi_external_health_monitor_controller"],
+        owner: LeaseOwner::HealthMonitor,
+        kubeconfig: Variable::Ignored,
+        fatal: 1,
+    };
+
+    fn csi_address(&self) -> &str {
+        &self.config.csi_address
+    }
+
+    fn election(&self) -> Option<&Election> {
+        self.config.election.as_ref()
+    }
+
+    fn http(&self) -> Option<&Http> {
+        self.config.http.as_ref()
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            timeout: self.config.timeout,
+            // What older drivers say is in no message of today.
+            methods: &[
+                volume_condition::methods::CONTROLLER,
+                methods::IDENTITY,
+                methods::CONTROLLER,
+            ],
+            response_limit: None,
+        }
+    }
+
+    fn is_migrated(_driver: &str) -> bool {
+        false
+    }
+
+    fn settings(&self) {}
+
+    async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        let metrics = match self.metrics.get() {
+            Some(metrics) => metrics,
+            None => {
+                let new = Metrics::new(&seat.process.registry, &driver.current().name)?;
+                self.metrics.get_or_init(|| new)
+            }
+        };
+        Box::pin(control::work(seat, &self.config, driver, metrics.clone())).await
+    }
+}

@@ -1,0 +1,161 @@
+//! What this program counts, beside calls, queues and leadership.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::{Gauge, IntCounter, IntCounterVec, IntGaugeVec, Opts};
+use sidecar::metrics::{RegisterError, Registry};
+
+use crate::model::{Conditions, Text};
+
+/// More reasons than a driver should have; volumes with others are counted under [`OTHER`].
+const MOST_REASONS: usize = 100;
+const OTHER: &str = "other";
+
+/// The program's own metrics; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    driver: String,
+    probes: IntCounterVec,
+    status: IntGaugeVec,
+    cycle: Gauge,
+    dropped: IntCounter,
+    /// Volumes by status and reason.
+    volumes: Arc<Mutex<BTreeMap<(&'static str, Text), i64>>>,
+}
+
+impl Metrics {
+    /// Adds the families to `registry`.
+    ///
+    /// # Errors
+    /// The registry has them already.
+    pub fn new(registry: &Registry, driver: &str) -> Result<Self, RegisterError> {
+        let probes = IntCounterVec::new(
+            Opts::new(
+                "csi_volume_health_probe_total",
+                "Number of calls of the driver about the health of volumes.",
+            ),
+            &["driver_name", "method", "result"],
+        )?;
+        let status = IntGaugeVec::new(
+            Opts::new(
+                "csi_controller_volume_health_status",
+                "Number of volumes that the driver reports with this status and reason.",
+            ),
+            &["driver_name", "status", "reason"],
+        )?;
+        let cycle = Gauge::new(
+            "csi_volume_health_cycle_seconds",
+            "How long the driver was last asked about all volumes.",
+        )?;
+        let dropped = IntCounter::new(
+            "csi_volume_health_writes_dropped_total",
+            "Number of writes of volume health that the API server accepted and dropped.",
+        )?;
+        registry.register(Box::new(probes.clone()))?;
+        registry.register(Box::new(status.clone()))?;
+        registry.register(Box::new(cycle.clone()))?;
+        registry.register(Box::new(dropped.clone()))?;
+        Ok(Self {
+            driver: driver.to_owned(),
+            probes,
+            status,
+            cycle,
+            dropped,
+            volumes: Arc::default(),
+        })
+    }
+
+    /// The driver was called.
+    pub(super) fn probe(&self, method: &str, ok: bool) {
+        let result = if ok { "success" } else { "error" };
+        let labels = [&*self.driver, method, result];
+        self.probes.with_label_values(&labels).inc();
+    }
+
+    /// A list or a round took so long.
+    pub(super) fn cycle(&self, took: Duration) {
+        self.cycle.set(took.as_secs_f64());
+    }
+
+    /// The API server has dropped a write.
+    pub(super) fn dropped(&self) {
+        self.dropped.inc();
+    }
+
+    /// The health of a volume has changed, from this to that.
+    pub(super) fn health(&self, before: &Conditions, after: &Conditions) {
+        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes =
+            { before.iter().map(|one| (one, -1)) }.chain(after.iter().map(|one| (one, 1)));
+        for (condition, by) in changes {
+            let key = (condition.status.name(), condition.reason.clone());
+            let full = volumes.len() >= MOST_REASONS;
+            let key = match volumes.contains_key(&key) || !full && by > 0 {
+                true => key,
+                false => (key.0, OTHER.into()),
+            };
+            let count = volumes.entry(key.clone()).or_default();
+            *count += by;
+            let labels = [&*self.driver, key.0, &*key.1];
+            if *count > 0 {
+                self.status.with_label_values(&labels).set(*count);
+            } else {
+                // Its series is missing already where it never was there.
+                let _ = self.status.remove_label_values(&labels);
+                volumes.remove(&key);
+            }
+        }
+    }
+
+    /// Nothing is known any more, as at the beginning of a term.
+    pub fn begin(&self) {
+        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        volumes.clear();
+        self.status.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::report;
+
+    #[test]
+    fn volumes_are_counted_by_status_and_reason() {
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry, "d").unwrap();
+        let lines = || -> Vec<String> {
+            let text = registry.render();
+            let own = text
+                .lines()
+                .filter(|line| line.starts_with("csi_controller_volume_health_status"));
+            own.map(|line| line.split_once('{').unwrap().1.to_owned())
+                .collect()
+        };
+        let (none, a) = (report(&[]), report(&["Degraded A"]));
+        metrics.health(&none, &a);
+        metrics.health(&none, &a);
+        metrics.health(&a, &report(&["Degraded A", "DataLoss B"]));
+        assert_eq!(
+            lines(),
+            [
+                "driver_name=\"d\",reason=\"A\",status=\"Degraded\"} 2",
+                "driver_name=\"d\",reason=\"B\",status=\"DataLoss\"} 1",
+            ]
+        );
+        metrics.health(&a, &none);
+        metrics.health(&report(&["Degraded A", "DataLoss B"]), &none);
+        assert!(lines().is_empty());
+        for number in 0..200 {
+            metrics.health(&none, &report(&[&format!("Degraded R{number}")]));
+        }
+        assert_eq!(lines().len(), MOST_REASONS + 1);
+        assert!(
+            lines().contains(
+                &"driver_name=\"d\",reason=\"other\",status=\"Degraded\"} 100".to_owned()
+            )
+        );
+    }
+}

@@ -1,0 +1,6 @@
+//! What all controllers do alike.
+
+use super::stage::PROGRAM;
+
+sidecar_testkit::contract!(PROGRAM);
+sidecar_testkit::contract_with_a_driver!(PROGRAM);
