@@ -27,4 +27,6 @@ pub mod run;
 pub mod work;
 
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
 mod testing;

@@ -42,6 +42,8 @@ pub enum News {
     Keeps,
     /// It drops them, which was not known.
     Drops,
+    /// It drops them still.
+    DropsStill,
     /// Nothing new.
     None,
 }
@@ -75,7 +77,7 @@ impl Field {
         self.state = State::Drops(now + REST);
         match std::mem::replace(&mut self.dropped, true) {
             false => News::Drops,
-            true => News::None,
+            true => News::DropsStill,
         }
     }
 
@@ -107,7 +109,7 @@ mod tests {
         assert!(!field.admits(&b, rest - Duration::from_secs(1)));
         assert!(field.admits(&b, rest));
         assert!(!field.admits(&a, rest));
-        assert_eq!(field.answered(false, rest), News::None, "said once");
+        assert_eq!(field.answered(false, rest), News::DropsStill, "said once");
         assert!(field.admits(&a, rest + REST));
         assert_eq!(field.answered(true, rest + REST), News::Keeps);
         assert!(field.admits(&b, rest + REST));

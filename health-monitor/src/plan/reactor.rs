@@ -304,6 +304,10 @@ impl HealthMonitor {
         if let Some(old) = old {
             self.others.remove(&old.claim);
             let moved = new.is_none_or(|new| new.handle != old.handle);
+            // Nobody was told of another claim.
+            if new.is_some_and(|new| new.uid != old.uid) {
+                self.told.remove(&old.handle);
+            }
             if moved && self.volumes.remove(&old.handle, name) {
                 self.forget(&old.handle, due);
             }

@@ -18,7 +18,8 @@ use super::facts::{self, Facts};
 use super::random::Random;
 use super::record::{Begin, Call, Recorder};
 use super::rules::{Action, At, Outcome, Rules, code_name};
-use super::{unknown, wire};
+use super::unknown::Versions;
+use super::wire;
 use crate::clock;
 use crate::server::connection::Connection;
 use crate::server::dispatch::Dispatch;
@@ -255,9 +256,9 @@ impl Underway {
                 return self.faulty(&action.outcome).await;
             }
         }
-        let unknown_fields = dispatch.unknown_fields();
+        let versions = dispatch.versions();
         let answer = dispatch.call(request).await;
-        let reply = self.read_answer(answer, unknown_fields).await;
+        let reply = self.read_answer(answer, &versions).await;
         if action.at == At::After {
             self.hold(&action, rule.as_deref()).await;
             if action.outcome != Outcome::Answer {
@@ -333,7 +334,7 @@ impl Underway {
     async fn read_answer(
         &mut self,
         answer: http::Response<Body>,
-        unknown_fields: bool,
+        versions: &Versions,
     ) -> http::Response<Body> {
         if self.call.method.starts_with("GetMetadata") {
             // A stream, whose end is not waited for: what is noted is how it begins.
@@ -357,8 +358,8 @@ impl Underway {
         if let Some(handle) = facts::created(&self.call.method, wire::message(&bytes)) {
             self.call.volume = handle;
         }
-        if unknown_fields && !bytes.is_empty() {
-            bytes = wire::frame(&unknown::add(&self.call.method, wire::message(&bytes)));
+        if versions.any() && !bytes.is_empty() {
+            bytes = wire::frame(&versions.add(&self.call.method, wire::message(&bytes)));
         }
         if bytes.is_empty() && trailers.is_none() {
             // The status stands in the headers, which must then end the stream: clients of Go

@@ -148,6 +148,9 @@ pub struct Settings {
     pub snapshots_ready: bool,
     /// What is wrong with volumes, by volume handle.
     pub health: BTreeMap<String, Vec<Ailment>>,
+    /// Messages of volumes that a driver of CSI 1.12 or older reports as abnormal, by volume handle; all others are
+    /// normal then. `None`: it is none.
+    pub conditions: Option<BTreeMap<String, String>>,
     /// What is wrong with the storage.
     pub storage_health: Vec<Ailment>,
     /// What calls of SnapshotMetadata stream instead of the truth.
@@ -171,6 +174,7 @@ impl Default for Settings {
             published_nodes: BTreeMap::new(),
             snapshots_ready: true,
             health: BTreeMap::new(),
+            conditions: None,
             storage_health: Vec::new(),
             metadata: None,
             unknown_fields: false,

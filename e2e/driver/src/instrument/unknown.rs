@@ -4,8 +4,75 @@
 //! field 2. The bytes are put into the finished answer, because the generated types cannot hold
 //! them. Pure.
 
+use std::collections::BTreeMap;
+
+use csi_proto::csi;
+use prost::Message as _;
+
 /// Number of a field that no version has.
 const STRANGER: u32 = 1999;
+
+/// What an answer gets of other versions of CSI.
+#[derive(Debug, Clone, Default)]
+pub struct Versions {
+    /// Fields of older versions and of none at all.
+    pub unknown_fields: bool,
+    /// Conditions of volumes, as CSI 1.12 had them: messages of those that are abnormal, by handle.
+    pub conditions: Option<BTreeMap<String, String>>,
+}
+
+impl Versions {
+    /// Whether anything is added.
+    pub fn any(&self) -> bool {
+        self.unknown_fields || self.conditions.is_some()
+    }
+
+    /// The answer with all that.
+    pub fn add(&self, method: &str, message: &[u8]) -> Vec<u8> {
+        let with = { self.conditions.as_ref() }.and_then(|all| conditions(all, method, message));
+        let message = with.unwrap_or_else(|| message.to_vec());
+        match self.unknown_fields {
+            true => add(method, &message),
+            false => message,
+        }
+    }
+}
+
+/// The answer with a condition in each status; `None` of other methods.
+fn conditions(all: &BTreeMap<String, String>, method: &str, message: &[u8]) -> Option<Vec<u8>> {
+    // A message that comes twice in another one is merged with itself.
+    let status = |volume: Option<&csi::Volume>| {
+        let message = all.get(&volume?.volume_id);
+        let mut condition = Vec::new();
+        if let Some(message) = message {
+            condition.extend([1 << 3, 1]);
+            condition.extend(field(2, message.as_bytes()));
+        }
+        Some(field(2, &field(2, &condition)))
+    };
+    match method {
+        "ListVolumes" => {
+            let list = csi::ListVolumesResponse::decode(message).ok()?;
+            let mut changed = Vec::new();
+            for entry in &list.entries {
+                let status = status(entry.volume.as_ref()).unwrap_or_default();
+                changed.extend(field(1, &[entry.encode_to_vec(), status].concat()));
+            }
+            let rest = csi::ListVolumesResponse {
+                entries: Vec::new(),
+                next_token: list.next_token,
+            };
+            changed.extend(rest.encode_to_vec());
+            Some(changed)
+        }
+        "ControllerGetVolume" => {
+            let answer = csi::ControllerGetVolumeResponse::decode(message).ok()?;
+            let status = status(answer.volume.as_ref())?;
+            Some([message, &status].concat())
+        }
+        _ => None,
+    }
+}
 
 /// The answer with the fields of an older driver and one of a newer one.
 pub fn add(method: &str, message: &[u8]) -> Vec<u8> {
@@ -131,6 +198,34 @@ mod tests {
             .filter(|window| window == needle)
             .count();
         assert_eq!(found, 2);
+    }
+
+    #[test]
+    fn conditions_are_what_an_older_client_reads() {
+        use csi_proto::volume_condition;
+        let versions = Versions {
+            conditions: Some([("v2".to_owned(), "disk gone".to_owned())].into()),
+            ..Versions::default()
+        };
+        let changed = versions.add("ListVolumes", &list().encode_to_vec());
+        assert_eq!(csi::ListVolumesResponse::decode(&*changed).unwrap(), list());
+        let older = volume_condition::ListVolumesResponse::decode(&*changed).unwrap();
+        let condition = |status: Option<volume_condition::VolumeStatus>| {
+            let condition = status.unwrap().volume_condition.unwrap();
+            (condition.abnormal, condition.message)
+        };
+        let told: Vec<_> = { older.entries.into_iter() }
+            .map(|entry| condition(entry.status))
+            .collect();
+        let expected = [(false, String::new()), (true, "disk gone".to_owned())];
+        assert_eq!((told, older.next_token.as_str()), (expected.to_vec(), "2"));
+        let answer = csi::ControllerGetVolumeResponse {
+            volume: list().entries.remove(1).volume,
+            status: None,
+        };
+        let changed = versions.add("ControllerGetVolume", &answer.encode_to_vec());
+        let older = volume_condition::ControllerGetVolumeResponse::decode(&*changed).unwrap();
+        assert_eq!(condition(older.status), (true, "disk gone".to_owned()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower_service::Service;
 
+use crate::instrument::unknown::Versions;
 use crate::service::Driver;
 use crate::service::grpc::Services;
 
@@ -29,9 +30,13 @@ impl Dispatch {
         Self(Services(driver))
     }
 
-    /// Do tests want unknown fields in answers?
-    pub fn unknown_fields(&self) -> bool {
-        self.0.0.settings().unknown_fields
+    /// What an answer gets of other versions of CSI.
+    pub fn versions(&self) -> Versions {
+        let settings = self.0.0.settings();
+        Versions {
+            unknown_fields: settings.unknown_fields,
+            conditions: settings.conditions,
+        }
     }
 
     /// Calls the service that the path names.

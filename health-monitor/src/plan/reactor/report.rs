@@ -126,16 +126,18 @@ impl HealthMonitor {
         }
     }
 
-    /// Conditions were written, and the answer has some, or none.
-    pub(super) fn kept(&mut self, kept: bool, now: Instant, due: &mut Wakes) {
-        let news = self.field.answered(kept, now);
-        if !kept {
-            due.notices.push(Notice::Dropped(news == News::Drops));
-        }
-        if news == News::Keeps {
-            due.notices.push(Notice::Kept);
-            let waiting = self.reports.keys().cloned();
-            waiting.for_each(|handle| wake(Key::Volume(handle), due));
+    /// What an answer of the API server said of the field.
+    pub(super) fn heard(&mut self, news: News, due: &mut Wakes) {
+        match news {
+            News::Drops | News::DropsStill => {
+                due.notices.push(Notice::Dropped(news == News::Drops))
+            }
+            News::Keeps => {
+                due.notices.push(Notice::Kept);
+                let waiting = self.reports.keys().cloned();
+                waiting.for_each(|handle| wake(Key::Volume(handle), due));
+            }
+            News::None => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use tonic::Code;
 
 use super::{Failed, Failing, HealthMonitor, Informed, Key, Notice, Wakes, wake};
 use crate::model::{Text, Uid};
+use crate::plan::field::News;
 use crate::plan::list::{Report, condition};
 use crate::plan::normalise::normalise;
 use crate::plan::request::{
@@ -33,7 +34,9 @@ pub struct Run {
     events: Vec<Event>,
     /// The UID of the claim that is being written.
     writes: Option<Uid>,
-    now: Option<Instant>,
+    /// Whether the last answer has the conditions that were written, until that is taken in.
+    kept: Option<bool>,
+    news: Vec<News>,
 }
 
 impl HealthMonitor {
@@ -57,7 +60,8 @@ impl HealthMonitor {
             left: None,
             events: Vec::new(),
             writes: None,
-            now: None,
+            kept: None,
+            news: Vec::new(),
         }
     }
 
@@ -67,7 +71,9 @@ impl HealthMonitor {
         informers: Informed<'_>,
         now: Now,
     ) -> Option<Request> {
-        run.now = Some(now.instant);
+        if let Some(kept) = run.kept.take() {
+            run.news.push(self.field.answered(kept, now.instant));
+        }
         if run.failed.is_some() {
             return None;
         }
@@ -195,10 +201,8 @@ impl HealthMonitor {
         let uid = run.writes.take();
         match result {
             Ok(found) => {
-                if let (Purpose::Report, Found::Claim { unhealthy }, Some(now)) =
-                    (write.purpose, found, run.now)
-                {
-                    self.kept(unhealthy, now, due);
+                if let (Purpose::Report, Found::Claim { unhealthy }) = (write.purpose, found) {
+                    run.kept = Some(unhealthy);
                 }
             }
             // Its volume is not bound to it for long.
@@ -225,6 +229,7 @@ impl HealthMonitor {
         due: &mut Wakes,
     ) -> Verdict<Failed> {
         self.busy.remove(&run.handle);
+        run.news.iter().for_each(|news| self.heard(*news, due));
         if run.asked {
             self.asked.remove(&run.handle);
         }
