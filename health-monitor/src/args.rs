@@ -137,8 +137,17 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let http = Http::from_flags(values)?;
     let workers = usize::try_from(values.uint("worker-threads")).unwrap_or(usize::MAX);
     if workers == 0 {
-        let line = "--worker-threads=0: must be greater than zero";
+        let line = "Option --worker-threads must be greater than zero";
         return Err(Exit::failure(1, line));
+    }
+    let duration = |name| values.duration(name).to_timeout();
+    // The driver would be asked without a pause.
+    for name in ["monitor-interval", "list-volumes-interval"] {
+        if duration(name).is_zero() {
+            let given = values.duration(name);
+            let line = format!("--{name}={given}: must be greater than zero");
+            return Err(Exit::failure(1, line));
+        }
     }
     if values.bool("enable-node-watcher") {
         warnings.push(
@@ -147,7 +156,6 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
                 .to_owned(),
         );
     }
-    let duration = |name| values.duration(name).to_timeout();
     let pacing = Pacing::from_flags(values, workers);
     let config = Config {
         timeout: duration("timeout"),
