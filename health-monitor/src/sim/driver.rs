@@ -102,15 +102,16 @@ impl Driver {
         })
     }
 
-    /// Answers a call about these volumes.
+    /// Answers a call about these volumes. `lacks`: it has no such call.
     pub(super) fn answer(
         &mut self,
         call: Call,
         fails: bool,
+        lacks: bool,
         handles: &[String],
         dice: &mut Dice,
     ) -> Called {
-        if fails {
+        if fails || lacks {
             let codes = [
                 Code::Internal,
                 Code::NotFound,
@@ -118,7 +119,10 @@ impl Driver {
                 Code::Unavailable,
                 Code::DeadlineExceeded,
             ];
-            let code = *dice.of(&codes);
+            let code = match lacks {
+                true => Code::Unimplemented,
+                false => *dice.of(&codes),
+            };
             if matches!(call, Call::ListHealth(_)) {
                 self.listed(false, handles);
             }

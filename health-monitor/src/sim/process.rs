@@ -150,9 +150,7 @@ impl Process {
     pub(super) fn driver_is_back(&mut self, mode: Mode) {
         let name = self.known.driver.name.clone();
         self.known.driver = Arc::new(Driver { name, mode });
-        if self.ready {
-            self.changed(Change::DriverBack);
-        }
+        self.changed(Change::DriverBack);
     }
 
     pub(super) fn begin(&mut self, key: &Key) {

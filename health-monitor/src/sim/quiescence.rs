@@ -12,9 +12,14 @@ use crate::plan::mode::Mode;
 const ROUNDS: usize = 40;
 
 /// What may be remembered although no volume is left.
-const OF_NO_VOLUME: [&str; 8] = [
+const OF_NO_VOLUME: [&str; 13] = [
+    "ready",
     "mode",
-    "pace",
+    "generation",
+    "began",
+    "last",
+    "was_fresh",
+    "slow",
     "field",
     "named",
     "next",
@@ -59,6 +64,9 @@ impl World {
         for number in 0..self.handles().len() {
             self.destroy(number);
         }
+        self.work()?;
+        // Volumes whose turn is to come are forgotten at their turn.
+        self.process.attempts.wait(60);
         self.work()?;
         let empty = HealthMonitor::new(settings());
         let left = remembered(&self.process.attempts.reactor, &empty, &OF_NO_VOLUME);

@@ -14,6 +14,7 @@ use super::world::{Faults, World};
 use crate::model::{Text, Uid};
 use crate::plan::event::Tell;
 use crate::plan::field::REST;
+use crate::plan::mode::Mode;
 use crate::plan::request::{Call, Found, Object, Purpose};
 use crate::plan::{HealthMonitor, Key};
 use crate::work::record;
@@ -54,7 +55,9 @@ impl World {
             }
             State::Calling(Request::Call(call), _) => {
                 let (fails, handles) = (self.fails(5), self.handles());
-                let called = self.driver.answer(call, fails, &handles, &mut self.dice);
+                let lacks = self.lacks(&call);
+                let called =
+                    { &mut self.driver }.answer(call, fails, lacks, &handles, &mut self.dice);
                 let reply = Reply::Call(called, Duration::ZERO);
                 self.process
                     .attempts
@@ -63,6 +66,20 @@ impl World {
             State::Answered(reply, object) => self.answer(index, reply, object.as_ref()),
             State::Sent(_) | State::Calling(..) | State::Waiting(..) | State::Fenced => {}
         }
+    }
+
+    /// The call was meant for another driver than the one that it reaches.
+    fn lacks(&self, call: &Call) -> bool {
+        !matches!(
+            (call, self.mode),
+            (Call::ListHealth(_), Mode::ListHealth { .. })
+                | (
+                    Call::GetHealth(_),
+                    Mode::GetHealth | Mode::ListHealth { get: true }
+                )
+                | (Call::ListConditions(_), Mode::ListConditions)
+                | (Call::GetCondition(_), Mode::GetConditions)
+        )
     }
 
     fn fails(&mut self, rare: usize) -> bool {

@@ -223,8 +223,10 @@ impl World {
         let modes = [
             Mode::Nothing,
             Mode::ListHealth { get: true },
+            Mode::ListHealth { get: false },
             Mode::GetHealth,
             Mode::ListConditions,
+            Mode::GetConditions,
             self.mode,
         ];
         self.mode = *self.dice.of(&modes);
