@@ -1,6 +1,6 @@
 //! The RBAC rules that the health monitor uses.
 
-use sidecar::kube::access::{Report, Rule};
+use sidecar::kube::access::Rule;
 
 use crate::plan::mode::Mode;
 
@@ -27,10 +27,4 @@ pub fn rules(mode: Mode) -> Vec<Rule> {
         Mode::Nothing => {}
     }
     rules
-}
-
-/// Whether events may be written, as far as is known.
-#[must_use]
-pub fn grants_events(report: &Report) -> bool {
-    report.unknown.is_some() || report.grants("", "events")
 }

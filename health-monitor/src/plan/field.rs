@@ -60,6 +60,7 @@ impl Field {
             }
             State::Drops(until) if *until > now => false,
             State::Drops(_) | State::Unknown => {
+                self.waiting.remove(handle);
                 self.state = State::Tried(handle.clone());
                 true
             }
@@ -81,14 +82,21 @@ impl Field {
         }
     }
 
-    /// The attempt on this volume is over. If it was to try the server and has not, another one may: which.
+    /// The attempt on this volume is over. If nobody tries the server now, another one may: which.
     pub fn ended(&mut self, handle: &Text) -> Option<Text> {
-        self.waiting.remove(handle);
-        if !matches!(&self.state, State::Tried(tried) if tried == handle) {
-            return None;
+        if matches!(&self.state, State::Tried(tried) if tried == handle) {
+            self.state = State::Unknown;
         }
-        self.state = State::Unknown;
-        self.waiting.pop_first()
+        // Who was told so and had nothing to write any more leaves it to the next.
+        match self.state {
+            State::Unknown => self.waiting.pop_first(),
+            State::Tried(_) | State::Keeps | State::Drops(_) => None,
+        }
+    }
+
+    /// There is no such volume any more.
+    pub fn forget(&mut self, handle: &Text) {
+        self.waiting.remove(handle);
     }
 }
 
@@ -126,10 +134,18 @@ mod tests {
         let now = Instant::now();
         let (a, b): (Text, Text) = ("a".into(), "b".into());
         let mut field = Field::default();
-        assert!(field.admits(&a, now) && !field.admits(&b, now));
+        let c: Text = "c".into();
+        assert!(field.admits(&a, now) && !field.admits(&b, now) && !field.admits(&c, now));
+        assert_eq!(
+            field.ended(&b),
+            None,
+            "it waits, though its attempt is over"
+        );
+        assert_eq!(field.ended(&c), None);
         assert_eq!(field.ended(&a), Some(b.clone()));
-        assert!(field.admits(&b, now) && !field.admits(&a, now));
-        assert_eq!(field.ended(&a), None);
-        assert_eq!(field.ended(&b), None, "who has ended waits no more");
+        assert_eq!(field.ended(&b), Some(c.clone()), "it had nothing to write");
+        assert!(field.admits(&c, now) && !field.admits(&a, now));
+        field.forget(&a);
+        assert_eq!(field.ended(&c), None);
     }
 }

@@ -8,10 +8,13 @@ use csi_proto::volume_condition::list_volumes_response::Entry;
 use sidecar::rpc_code::RpcError;
 use tonic::Code;
 
-use crate::model::{Conditions, Text};
+use std::time::Duration;
 
-/// More pages than any driver needs: a list without end must not hold up everything else for ever.
-const MOST_PAGES: u32 = 100_000;
+use super::normalise::message;
+use crate::model::{Condition, Conditions, Text};
+
+/// As much of a token as the log has.
+const LONGEST_TOKEN: usize = 256;
 
 /// What the driver says of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +25,32 @@ pub enum Report {
     Condition(Option<Text>),
 }
 
+impl Report {
+    /// Whether claims and users would hear the same of it. Of health conditions, messages and order do not count.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Health(one), Self::Health(other)) => {
+                let has = |wanted: &Condition| {
+                    let same = |condition: &Condition| {
+                        (condition.status, &condition.reason) == (wanted.status, &wanted.reason)
+                    };
+                    other.iter().any(same)
+                };
+                one.len() == other.len() && one.iter().all(has)
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
 /// Of an entry of an older driver, the volume's handle and what is said of it.
 #[must_use]
 pub fn condition(entry: Entry) -> Option<(String, Report)> {
     let handle = entry.volume?.volume_id;
     let condition = entry.status.and_then(|status| status.volume_condition);
     let abnormal = condition.filter(|condition| condition.abnormal);
-    let message = abnormal.map(|condition| condition.message.into());
+    let message = abnormal.map(|condition| message(&condition.message));
     Some((handle, Report::Condition(message)))
 }
 
@@ -39,16 +61,21 @@ pub enum Gap {
     Failed(RpcError),
     /// The driver gave the same token twice, so that the list would never end.
     Repeated(String),
-    /// There is no end to it.
-    Endless,
+    /// There is no end to it, after so long.
+    Endless(Duration),
 }
 
 impl std::fmt::Display for Gap {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Failed(error) => error.fmt(out),
-            Self::Repeated(token) => write!(out, "the driver returned next_token {token:?} twice"),
-            Self::Endless => write!(out, "no last page after {MOST_PAGES} pages"),
+            // A token may be as long as an answer.
+            Self::Repeated(token) => {
+                let end = token.floor_char_boundary(LONGEST_TOKEN);
+                let token = token.get(..end).unwrap_or_default();
+                write!(out, "the driver returned next_token {token:?} twice")
+            }
+            Self::Endless(took) => write!(out, "no last page after {took:?}"),
         }
     }
 }
@@ -60,10 +87,11 @@ pub struct Listing {
     token: String,
     /// Hashes of the tokens so far: there may be as many as volumes.
     tokens: HashSet<u64>,
-    pages: u32,
     again: bool,
-    /// What was said of volumes, of which the last word counts.
+    /// What was said of volumes, of which the last word counts, as far as it is not worked on.
     pub reports: HashMap<Text, Report>,
+    /// All volumes that are in it.
+    pub seen: HashSet<Text>,
     /// How it ended.
     pub end: Option<Result<(), Gap>>,
 }
@@ -77,14 +105,14 @@ impl Listing {
 
     /// A page has come.
     pub fn page(&mut self, reports: impl Iterator<Item = (Text, Report)>, next: String) {
-        self.reports.extend(reports);
-        self.pages += 1;
+        for (handle, report) in reports {
+            self.seen.insert(handle.clone());
+            self.reports.insert(handle, report);
+        }
         if next.is_empty() {
             self.end = Some(Ok(()));
         } else if !self.tokens.insert(hash(&next)) {
             self.end = Some(Err(Gap::Repeated(next)));
-        } else if self.pages >= MOST_PAGES {
-            self.end = Some(Err(Gap::Endless));
         } else {
             self.token = next;
         }
@@ -183,17 +211,31 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_end_is_given_up() {
-        let mut listing = Listing::default();
-        let mut pages = 0;
-        while let Some(token) = listing.next() {
-            pages += 1;
-            listing.page(
-                std::iter::empty(),
-                format!("{token}x").chars().take(9).collect::<String>() + &pages.to_string(),
-            );
-        }
-        assert_eq!((pages, listing.end), (MOST_PAGES, Some(Err(Gap::Endless))));
+    fn what_the_log_and_users_are_told_has_a_length() {
+        let said = Gap::Repeated("é".repeat(1 << 20)).to_string();
+        assert!(said.len() < 1000, "{}", said.len());
+        let abnormal = VolumeCondition {
+            abnormal: true,
+            message: "m".repeat(1 << 20),
+        };
+        let entry = Entry {
+            volume: Some(Volume::default()),
+            status: Some(VolumeStatus {
+                volume_condition: Some(abnormal),
+            }),
+        };
+        let (_, report) = condition(entry).unwrap();
+        assert_eq!(report, Report::Condition(Some("m".repeat(1024).into())));
+    }
+
+    #[test]
+    fn reports_are_the_same_whatever_their_messages_and_order() {
+        let health = |conditions: &[&str]| Report::Health(report(conditions));
+        let both = health(&["Degraded A", "DataLoss B"]);
+        assert!(both.is_same(&health(&["DataLoss B", "Degraded A"])));
+        assert!(!both.is_same(&health(&["Degraded A"])));
+        assert!(!both.is_same(&health(&["Degraded A", "Degraded B"])));
+        assert!(!health(&[]).is_same(&Report::Condition(None)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Health conditions out of a driver's report, so that the API server accepts them whatever the driver says.
 
+use std::collections::HashSet;
+
 use csi_proto::csi::VolumeHealthErrorType;
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use sidecar::visible::visible;
@@ -27,14 +29,15 @@ pub struct Normalised {
 pub fn normalise(report: &[VolumeHealthEntry]) -> Normalised {
     let mut conditions: Vec<Condition> = Vec::new();
     let mut unknown = Vec::new();
+    // An answer has room for hundreds of thousands.
+    let mut pairs = HashSet::new();
     for entry in report {
         let Some(status) = status(entry.status) else {
             unknown.push(entry.status);
             continue;
         };
         let reason = reason(&entry.reason);
-        let same = |known: &Condition| known.status == status && *known.reason == *reason;
-        if !conditions.iter().any(same) {
+        if pairs.insert((status, reason.clone())) {
             let message = message(&entry.message);
             conditions.push(Condition {
                 status,
@@ -87,7 +90,9 @@ fn reason(text: &str) -> Text {
     reason.into()
 }
 
-fn message(text: &str) -> Text {
+/// A message as the API server accepts it.
+#[must_use]
+pub fn message(text: &str) -> Text {
     let text = visible(text);
     let end = text.floor_char_boundary(LONGEST_MESSAGE);
     text.get(..end).unwrap_or_default().into()
@@ -185,6 +190,18 @@ mod tests {
         ]);
         assert_eq!(twice.conditions.len(), 2);
         assert_eq!(&*twice.conditions[0].message, "first");
+    }
+
+    #[test]
+    fn an_answer_of_many_conditions_is_read_in_no_time() {
+        let report: Vec<_> = (0..200_000)
+            .map(|n| entry(1, &format!("D{n}"), ""))
+            .collect();
+        let start = std::time::Instant::now();
+        let found = normalise(&report);
+        assert_eq!((found.conditions.len(), found.surplus), (16, 199_984));
+        // Each with each would be minutes.
+        assert!(start.elapsed() < std::time::Duration::from_secs(30));
     }
 
     proptest! {

@@ -1,10 +1,11 @@
 //! When which volume is asked about, one by one: each once in an interval, evenly, and never more than so many at the
 //! same time and in a second.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::Settings;
+use super::volumes::Volumes;
 use crate::model::Text;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,12 +15,16 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct Pace {
     /// Volumes that this round has not come to.
     round: VecDeque<Text>,
-    /// When it began; `None` before the first.
+    /// Volumes that are new, which this round asks about, too.
+    fresh: VecDeque<Text>,
+    /// The same.
+    is_fresh: HashSet<Text>,
+    /// The last question was about a fresh one.
+    was_fresh: bool,
+    /// When the round began; `None` before the first.
     began: Option<Instant>,
-    /// Between two questions of it.
-    spacing: Duration,
-    /// When the next question is due.
-    next: Option<Instant>,
+    /// The last question.
+    last: Option<Instant>,
     /// It was said that rounds take longer than the interval.
     slow: bool,
 }
@@ -38,22 +43,21 @@ pub struct Turn {
 }
 
 impl Pace {
-    /// A volume is new, or its claim is. It is asked about first.
+    /// A volume is new, or its claim is. It is asked about before those of the round, as far as these have their turns.
     pub fn fresh(&mut self, handle: &Text) {
         // What the first round begins with is fresh as a whole.
-        if self.began.is_some() && self.round.front() != Some(handle) {
-            self.round.push_front(handle.clone());
+        if self.began.is_some() && self.is_fresh.insert(handle.clone()) {
+            self.fresh.push_back(handle.clone());
         }
     }
 
-    /// The next question. `busy`: so many have not been answered; `all`: the volumes of a round that begins; `may`:
-    /// whether a volume is to be asked about.
+    /// The next question. `busy`: so many have not been answered; `may`: whether a volume is to be asked about.
     pub fn turn(
         &mut self,
         now: Instant,
         settings: &Settings,
         busy: usize,
-        all: impl FnOnce() -> Vec<Text>,
+        volumes: &Volumes,
         may: impl Fn(&Text) -> bool,
     ) -> Turn {
         let mut turn = Turn {
@@ -62,64 +66,87 @@ impl Pace {
             ended: None,
             slow: None,
         };
-        let due = self.next.is_none_or(|next| next <= now);
-        if due && busy < settings.workers {
-            if self.round.is_empty() && self.has_ended(now, settings) {
+        let least = least(settings);
+        if self.until_due(now, settings, volumes).is_zero() && busy < settings.workers {
+            if self.round.is_empty() && self.until_end(now, settings).is_zero() {
                 turn.ended = self.began.map(|began| now.duration_since(began));
-                turn.slow = self.begin(now, settings, all());
+                turn.slow = self.begin(now, settings, volumes.handles());
             }
             turn.ask = self.take(may);
         }
         if turn.ask.is_some() {
-            self.asked(now, settings);
+            self.last = Some(now);
         }
-        let least = SECOND / u32::try_from(settings.workers).unwrap_or(u32::MAX).max(1);
-        let end = self.began.map(|began| began + settings.interval);
-        turn.wait = match self.next.filter(|next| *next > now) {
-            Some(next) if !self.round.is_empty() => next - now,
-            // Nothing is left of this round.
-            _ if self.round.is_empty() => {
-                let end = end.into_iter().chain(self.next).max().unwrap_or(now);
-                end.saturating_duration_since(now).max(least)
-            }
-            _ => least,
+        let left = !self.round.is_empty() || !self.fresh.is_empty();
+        turn.wait = match self.until_due(now, settings, volumes) {
+            due if left && !due.is_zero() => due,
+            // As many as may be asked about at the same time are.
+            _ if left => least,
+            due => due.max(self.until_end(now, settings)).max(least),
         };
         turn
     }
 
-    fn has_ended(&self, now: Instant, settings: &Settings) -> bool {
-        self.began
-            .is_none_or(|began| now >= began + settings.interval)
+    /// How long until the next question. What is left of the round is spread over what is left of the interval, be it
+    /// that volumes have come or that answers are late.
+    fn until_due(&self, now: Instant, settings: &Settings, volumes: &Volumes) -> Duration {
+        let Some(last) = self.last else {
+            return Duration::ZERO;
+        };
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let even = settings.interval / count(volumes.len());
+        let rest = self.until_end(last, settings);
+        // With as much after the last question as before it.
+        let left = rest / count(self.round.len() + self.fresh.len() + 1);
+        let spacing = even.min(left).max(least(settings));
+        (last + spacing).saturating_duration_since(now)
+    }
+
+    fn until_end(&self, now: Instant, settings: &Settings) -> Duration {
+        let end = self.began.map(|began| began + settings.interval);
+        end.map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
     }
 
     /// How long the round takes, if that is to be said.
     fn begin(&mut self, now: Instant, settings: &Settings, all: Vec<Text>) -> Option<Duration> {
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let fresh = &self.is_fresh;
         self.round = all.into();
+        self.round.retain(|handle| !fresh.contains(handle));
         self.began = Some(now);
-        let count = u32::try_from(self.round.len()).unwrap_or(u32::MAX).max(1);
-        let workers = u32::try_from(settings.workers).unwrap_or(u32::MAX).max(1);
-        self.spacing = (settings.interval / count).max(SECOND / workers);
-        let length = self.spacing.saturating_mul(count);
-        let slow = length > settings.interval && self.round.len() > 1;
+        let length = least(settings).saturating_mul(count);
+        let slow = length > settings.interval && count > 1;
         let said = std::mem::replace(&mut self.slow, slow);
         (slow && !said).then_some(length)
     }
 
+    /// Fresh volumes have at most every second turn: however many come, the round goes on.
     fn take(&mut self, may: impl Fn(&Text) -> bool) -> Option<Text> {
-        while let Some(handle) = self.round.pop_front() {
-            if may(&handle) {
-                return Some(handle);
+        let first = !self.was_fresh;
+        for fresh in [first, !first] {
+            while let Some(handle) = self.pop(fresh) {
+                if may(&handle) {
+                    self.was_fresh = fresh;
+                    return Some(handle);
+                }
             }
         }
         None
     }
 
-    /// Late questions are not made up for with a burst.
-    fn asked(&mut self, now: Instant, settings: &Settings) {
-        let least = SECOND / u32::try_from(settings.workers).unwrap_or(u32::MAX).max(1);
-        let planned = self.next.unwrap_or(now) + self.spacing;
-        self.next = Some(planned.max(now + least.min(self.spacing)));
+    fn pop(&mut self, fresh: bool) -> Option<Text> {
+        if !fresh {
+            return self.round.pop_front();
+        }
+        let handle = self.fresh.pop_front()?;
+        self.is_fresh.remove(&handle);
+        Some(handle)
     }
+}
+
+/// Between two questions, at least.
+fn least(settings: &Settings) -> Duration {
+    SECOND / u32::try_from(settings.workers).unwrap_or(u32::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -138,21 +165,57 @@ mod tests {
         (0..count).map(|n| Text::from(format!("h{n:05}"))).collect()
     }
 
-    /// Seconds at which volumes are asked about, until `end`; each answer takes no time.
-    fn asked(pace: &mut Pace, count: usize, settings: &Settings, end: u64) -> Vec<(f64, Text)> {
-        let (start, mut at, mut asked) = (Instant::now(), Duration::ZERO, Vec::new());
+    fn volumes(count: usize) -> Volumes {
+        let mut volumes = Volumes::default();
+        for handle in all(count) {
+            volumes.add(&handle, &handle);
+        }
+        volumes
+    }
+
+    /// Seconds at which volumes are asked about, until `end`; each answer takes no time. `comes` is told of each whole
+    /// second, and may let volumes come.
+    fn asked_while(
+        pace: &mut Pace,
+        volumes: &mut Volumes,
+        settings: &Settings,
+        end: u64,
+        mut comes: impl FnMut(u64) -> Vec<Text>,
+    ) -> Vec<(f64, Text)> {
+        let (start, mut at, mut asked, mut second) =
+            (Instant::now(), Duration::ZERO, Vec::new(), 0);
         while at < Duration::from_secs(end) {
-            let turn = pace.turn(start + at, settings, 0, || all(count), |_| true);
+            let turn = pace.turn(start + at, settings, 0, volumes, |_| true);
             asked.extend(turn.ask.map(|handle| (at.as_secs_f64(), handle)));
             assert!(!turn.wait.is_zero());
-            at += turn.wait;
+            let next = at + turn.wait;
+            // Who comes makes the cycle due.
+            let new = if next >= Duration::from_secs(second) {
+                second += 1;
+                comes(second - 1)
+            } else {
+                Vec::new()
+            };
+            at = match new.is_empty() {
+                true => next.min(Duration::from_secs(second).max(at + Duration::from_nanos(1))),
+                false => at.max(Duration::from_secs(second - 1)),
+            };
+            for handle in new {
+                volumes.add(&handle, &handle);
+                pace.fresh(&handle);
+            }
         }
         asked
     }
 
+    fn asked(count: usize, settings: &Settings, end: u64) -> Vec<(f64, Text)> {
+        let (mut pace, mut volumes) = (Pace::default(), volumes(count));
+        asked_while(&mut pace, &mut volumes, settings, end, |_| Vec::new())
+    }
+
     #[test]
     fn h_52_each_volume_once_in_an_interval_and_evenly() {
-        let asked = asked(&mut Pace::default(), 100, &settings(60, 10), 240);
+        let asked = asked(100, &settings(60, 10), 240);
         assert_eq!(asked.len(), 400);
         for round in asked.chunks(100) {
             let mut handles: Vec<Text> = round.iter().map(|(_, handle)| handle.clone()).collect();
@@ -167,29 +230,24 @@ mod tests {
 
     #[test]
     fn h_53_never_more_in_a_second_than_workers() {
-        let (mut pace, settings) = (Pace::default(), settings(60, 10));
-        let asked = asked(&mut pace, 3000, &settings, 300);
+        let settings = settings(60, 10);
+        let asked = asked(3000, &settings, 300);
         assert!((2990..=3001).contains(&asked.len()), "{}", asked.len());
         for pair in asked.windows(11) {
             assert!(pair[10].0 - pair[0].0 > 0.99, "{pair:?}");
         }
         let mut pace = Pace::default();
-        let turn = pace.turn(Instant::now(), &settings, 0, || all(3000), |_| true);
+        let turn = pace.turn(Instant::now(), &settings, 0, &volumes(3000), |_| true);
         assert_eq!(turn.slow, Some(Duration::from_secs(300)));
     }
 
     #[test]
     fn h_55_who_waits_for_answers_asks_no_more_than_workers() {
-        let (mut pace, settings) = (Pace::default(), settings(60, 2));
+        let (mut pace, settings, volumes) = (Pace::default(), settings(60, 2), volumes(60));
         let start = Instant::now();
         let mut turn = |at, busy| {
-            pace.turn(
-                start + Duration::from_secs(at),
-                &settings,
-                busy,
-                || all(60),
-                |_| true,
-            )
+            let at = start + Duration::from_secs(at);
+            pace.turn(at, &settings, busy, &volumes, |_| true)
         };
         assert!(turn(0, 0).ask.is_some());
         assert!(turn(1, 1).ask.is_some());
@@ -197,44 +255,77 @@ mod tests {
         assert_eq!((full.ask, full.wait), (None, Duration::from_millis(500)));
         assert!(turn(30, 1).ask.is_some());
         let next = turn(30, 1);
-        assert_eq!(
-            (next.ask, next.wait),
-            (None, Duration::from_millis(500)),
-            "no burst"
-        );
+        assert_eq!(next.ask, None, "no burst");
+        assert!(next.wait >= Duration::from_millis(500), "no burst");
     }
 
     #[test]
     fn h_57_a_volume_that_is_bound_is_asked_about_next() {
-        let (mut pace, settings) = (Pace::default(), settings(60, 10));
+        let (mut pace, settings, volumes) = (Pace::default(), settings(60, 10), volumes(10));
         let start = Instant::now();
         let fresh = Text::from("fresh");
         pace.fresh(&fresh);
-        pace.turn(start, &settings, 0, || all(10), |_| true);
+        pace.turn(start, &settings, 0, &volumes, |_| true);
         pace.fresh(&fresh);
         pace.fresh(&fresh);
         let next = |pace: &mut Pace, at| {
-            pace.turn(
-                start + Duration::from_secs(at),
-                &settings,
-                0,
-                || all(10),
-                |_| true,
-            )
-            .ask
+            let at = start + Duration::from_secs(at);
+            pace.turn(at, &settings, 0, &volumes, |_| true).ask
         };
         assert_eq!(next(&mut pace, 6), Some(fresh));
         assert_eq!(next(&mut pace, 12), Some("h00001".into()));
     }
 
     #[test]
+    fn h_57_a_hundred_that_come_at_once_are_asked_about_within_an_interval() {
+        for before in [0, 1, 10] {
+            let (mut pace, settings, mut volumes) =
+                (Pace::default(), settings(60, 10), volumes(before));
+            let new: Vec<Text> = (0..100).map(|n| format!("new{n:03}").into()).collect();
+            let comes = |second| if second == 5 { new.clone() } else { Vec::new() };
+            let asked = asked_while(&mut pace, &mut volumes, &settings, 200, comes);
+            let fresh = asked.iter().filter(|(_, handle)| handle.starts_with("new"));
+            let first: Vec<&Text> = fresh.clone().take(100).map(|(_, handle)| handle).collect();
+            assert!(
+                first.into_iter().eq(&new),
+                "{before}: in the order in which they came"
+            );
+            let last = fresh.take(100).map(|(at, _)| *at).last();
+            assert!(last.is_some_and(|at| at <= 65.0), "{before}: {last:?}");
+            for pair in asked.windows(11) {
+                assert!(pair[10].0 - pair[0].0 > 0.99, "{before}: {pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn h_57_volumes_that_keep_coming_hold_up_no_others() {
+        // (old ones, so many come in a second, workers): 20 in a minute, and more than can be asked about.
+        for (old, per_second, workers, longest) in [(10, 1, 10, 66.0), (10, 3, 2, 120.0)] {
+            let (mut pace, settings, mut volumes) =
+                (Pace::default(), settings(60, workers), volumes(old));
+            let comes = |second: u64| -> Vec<Text> {
+                let new = |n| Text::from(format!("new{:06}", second * 10 + n));
+                (0..per_second).map(new).collect()
+            };
+            let asked = asked_while(&mut pace, &mut volumes, &settings, 180, comes);
+            let mut last = 0.0;
+            for (at, _) in asked.iter().filter(|(_, handle)| &**handle == "h00003") {
+                assert!(at - last <= longest, "{old} {per_second}: {last} to {at}");
+                last = *at;
+            }
+            assert!(180.0 - last <= longest, "{old} {per_second}: {last}");
+        }
+    }
+
+    #[test]
     fn without_volumes_it_looks_once_in_an_interval_and_at_once_for_a_new_one() {
-        let (mut pace, settings) = (Pace::default(), settings(60, 10));
+        let (mut pace, settings, none) = (Pace::default(), settings(60, 10), Volumes::default());
         let start = Instant::now();
-        let turn = pace.turn(start, &settings, 0, Vec::new, |_| true);
+        let turn = pace.turn(start, &settings, 0, &none, |_| true);
         assert_eq!((turn.ask, turn.wait), (None, settings.interval));
         pace.fresh(&"fresh".into());
-        let turn = pace.turn(start + SECOND, &settings, 0, Vec::new, |_| true);
+        let turn = pace.turn(start + SECOND, &settings, 0, &none, |_| true);
         assert_eq!(turn.ask, Some("fresh".into()));
         assert!(turn.wait <= settings.interval);
     }
@@ -242,13 +333,8 @@ mod tests {
     #[test]
     fn who_waits_out_a_failure_is_passed_over() {
         let (mut pace, settings) = (Pace::default(), settings(60, 10));
-        let turn = pace.turn(
-            Instant::now(),
-            &settings,
-            0,
-            || all(3),
-            |handle| **handle != *"h00000",
-        );
+        let may = |handle: &Text| **handle != *"h00000";
+        let turn = pace.turn(Instant::now(), &settings, 0, &volumes(3), may);
         assert_eq!(turn.ask, Some("h00001".into()));
     }
 }

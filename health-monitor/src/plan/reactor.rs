@@ -97,6 +97,8 @@ pub enum Notice {
     Cycle(Duration),
     /// The health of a volume has changed, from this to that.
     Health(Conditions, Conditions),
+    /// So many conditions of a report are left out, for their statuses are not known.
+    LeftOut(usize),
     /// The driver has a status of this number, which this build does not know.
     Unknown(i32),
     /// This volume has more conditions than a claim can have, by so many.
@@ -145,9 +147,13 @@ type Wakes = Due<Key, Notice>;
 #[derive(Debug)]
 pub struct HealthMonitor {
     settings: Settings,
+    /// Everything that decisions look at is known.
+    ready: bool,
     /// What the driver is asked; `None` before the first cycle.
     mode: Option<Mode>,
-    /// It says that it has none of the calls that it announces.
+    /// How often the driver has come back.
+    generation: u64,
+    /// It does not have the call about single volumes that it announces.
     refuses: bool,
     volumes: Volumes,
     lists: Lists,
@@ -164,13 +170,15 @@ pub struct HealthMonitor {
     field: Field,
     /// Claims that are others than their volumes say.
     others: HashMap<Text, Uid>,
-    /// What users were told, by volume.
-    told: HashMap<Text, Told>,
+    /// What users of a claim were told.
+    told: HashMap<Uid, Told>,
     /// Claims of which an earlier process has told users that their volumes are not as they should be; `None` before
     /// that was asked.
     earlier: Option<HashSet<Uid>>,
     /// Statuses that the log has named.
     named: HashSet<i32>,
+    /// Volumes with too many conditions, of which the log has said so.
+    surplus: HashSet<Text>,
 }
 
 impl Reactor for HealthMonitor {
@@ -182,19 +190,17 @@ impl Reactor for HealthMonitor {
     type Notice = Notice;
     type Failure = Failed;
 
-    fn observe(&mut self, change: Change<'_>, _informers: Informed<'_>) -> Wakes {
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> Wakes {
         let mut due = Wakes::default();
         match change {
             Change::Volume { name, old, new } => self.volume_changed(&name, old, new, &mut due),
-            Change::Ready => wake(Key::Cycle, &mut due),
-            Change::DriverBack => {
-                self.refuses = false;
+            Change::Ready => {
+                self.ready = true;
                 wake(Key::Cycle, &mut due);
-                let away = self.failing.iter().filter(|(_, failing)| failing.away);
-                for (handle, _) in away {
-                    wake(Key::Volume(handle.clone()), &mut due);
-                }
             }
+            Change::DriverBack if self.ready => self.driver_is_back(informers, &mut due),
+            // With incomplete caches, claims would seem to have no conditions. Work begins soon anyway.
+            Change::DriverBack => {}
         }
         due
     }
@@ -213,15 +219,15 @@ impl Reactor for HealthMonitor {
         now: Now,
     ) -> Option<Request> {
         match attempt {
-            Attempt::Cycle(run) => self.decide_cycle(run),
+            Attempt::Cycle(run) => self.decide_cycle(run, now.instant),
             Attempt::Volume(run) => self.decide_volume(run, informers, now),
         }
     }
 
-    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, _informers: Informed<'_>) -> Wakes {
+    fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
         let mut due = Wakes::default();
         match attempt {
-            Attempt::Cycle(run) => self.cycle_answered(run, reply, &mut due),
+            Attempt::Cycle(run) => self.cycle_answered(run, reply, informers, &mut due),
             Attempt::Volume(run) => self.volume_answered(run, reply, &mut due),
         }
         due
@@ -259,7 +265,9 @@ impl HealthMonitor {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
+            ready: false,
             mode: None,
+            generation: 0,
             refuses: false,
             volumes: Volumes::default(),
             lists: Lists::default(),
@@ -274,6 +282,7 @@ impl HealthMonitor {
             told: HashMap::new(),
             earlier: None,
             named: HashSet::new(),
+            surplus: HashSet::new(),
         }
     }
 
@@ -281,6 +290,7 @@ impl HealthMonitor {
     fn asks(&self) -> Mode {
         match self.mode {
             Some(mode) if !self.refuses => mode,
+            Some(Mode::ListHealth { .. }) => Mode::ListHealth { get: false },
             Some(_) | None => Mode::Nothing,
         }
     }
@@ -303,6 +313,9 @@ impl HealthMonitor {
         }
         if let Some(old) = old {
             self.others.remove(&old.claim);
+            if new.is_none_or(|new| new.uid != old.uid) {
+                self.told.remove(&old.uid);
+            }
             let moved = new.is_none_or(|new| new.handle != old.handle);
             // Nobody was told of another claim.
             if new.is_some_and(|new| new.uid != old.uid) {
@@ -314,8 +327,8 @@ impl HealthMonitor {
         }
         if let Some(new) = new {
             self.volumes.add(&new.handle, name);
-            self.pace.fresh(&new.handle);
             if self.asks_each() {
+                self.pace.fresh(&new.handle);
                 wake(Key::Cycle, due);
             }
         }
@@ -326,7 +339,8 @@ impl HealthMonitor {
         self.lists.without.remove(handle);
         self.failing.remove(handle);
         self.reports.remove(handle);
-        self.told.remove(handle);
+        self.surplus.remove(handle);
+        self.field.forget(handle);
         // An attempt that is under way is the end of these itself.
         if !self.busy.contains(handle) {
             self.asked.remove(handle);
@@ -352,11 +366,43 @@ impl HealthMonitor {
         self.failing.clear();
         self.asked.clear();
         self.reports.clear();
+        self.counts_no_more(due);
         due.notices.push(Notice::Mode(mode));
+    }
+
+    /// The driver can be asked again, perhaps as something else. Volumes about which it could not be asked are asked
+    /// about first, though no faster than others.
+    fn driver_is_back(&mut self, informers: Informed<'_>, due: &mut Wakes) {
+        self.refuses = false;
+        self.generation += 1;
+        self.enter(informers.driver().mode, due);
+        let asks_each = self.asks_each();
+        for (handle, _) in self.failing.extract_if(|_, failing| failing.away) {
+            if asks_each {
+                self.pace.fresh(&handle);
+            }
+        }
+        wake(Key::Cycle, due);
+    }
+
+    /// The metric, where nobody reports the health of volumes any more.
+    fn counts_no_more(&mut self, due: &mut Wakes) {
+        let asks = self.asks();
+        if asks.is_older() || asks == Mode::Nothing {
+            for (_, before) in self.unhealthy.drain() {
+                let now = Conditions::default();
+                due.notices.push(Notice::Health(before, now));
+            }
+        }
     }
 }
 
 fn wake(key: Key, due: &mut Wakes) {
+    wake_with(key, false, due);
+}
+
+/// `unless_delayed`: what it waits out after a failure goes on.
+fn wake_with(key: Key, unless_delayed: bool, due: &mut Wakes) {
     let queue = match key {
         Key::Cycle => CYCLES,
         Key::Volume(_) => VOLUMES,
@@ -365,6 +411,9 @@ fn wake(key: Key, due: &mut Wakes) {
         queue,
         key,
         place: Place::default(),
-        unless_delayed: false,
+        unless_delayed,
     });
 }
+
+#[cfg(test)]
+mod tests;

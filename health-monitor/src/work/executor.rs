@@ -120,6 +120,7 @@ impl Shell<HealthMonitor> for Executor {
             ),
             Notice::Cycle(took) => self.metrics.cycle(took),
             Notice::Health(before, after) => self.metrics.health(&before, &after),
+            Notice::LeftOut(conditions) => self.metrics.left_out(conditions),
             Notice::Unknown(status) => tracing::warn!(
                 driver,
                 status,

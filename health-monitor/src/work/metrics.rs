@@ -21,8 +21,43 @@ pub struct Metrics {
     status: IntGaugeVec,
     cycle: Gauge,
     dropped: IntCounter,
-    /// Volumes by status and reason.
-    volumes: Arc<Mutex<BTreeMap<(&'static str, Text), i64>>>,
+    unknown: IntCounter,
+    volumes: Arc<Mutex<Counts>>,
+}
+
+/// Volumes by status and reason.
+#[derive(Debug, Default)]
+struct Counts {
+    /// How many, and whether they have a series of their own, from the first one to the last.
+    all: BTreeMap<(&'static str, Text), (i64, bool)>,
+    /// Series of their own.
+    own: usize,
+    /// Volumes without, by status.
+    other: BTreeMap<&'static str, i64>,
+}
+
+impl Counts {
+    /// The label `reason` of a volume's condition, and the number of volumes under it.
+    fn count(&mut self, status: &'static str, reason: &Text, by: i64) -> (Text, i64) {
+        let key = (status, reason.clone());
+        let may_own = self.own < MOST_REASONS && **reason != *OTHER;
+        let (count, owns) = self.all.entry(key.clone()).or_insert_with(|| {
+            self.own += usize::from(may_own);
+            (0, may_own)
+        });
+        *count += by;
+        let (count, owns) = (*count, *owns);
+        if count <= 0 {
+            self.all.remove(&key);
+            self.own -= usize::from(owns);
+        }
+        if owns {
+            return (reason.clone(), count);
+        }
+        let other = self.other.entry(status).or_default();
+        *other += by;
+        (OTHER.into(), *other)
+    }
 }
 
 impl Metrics {
@@ -53,16 +88,22 @@ impl Metrics {
             "csi_volume_health_writes_dropped_total",
             "Number of writes of volume health that the API server accepted and dropped.",
         )?;
+        let unknown = IntCounter::new(
+            "csi_volume_health_unknown_statuses_total",
+            "Number of conditions that were left out because their status is not known.",
+        )?;
         registry.register(Box::new(probes.clone()))?;
         registry.register(Box::new(status.clone()))?;
         registry.register(Box::new(cycle.clone()))?;
         registry.register(Box::new(dropped.clone()))?;
+        registry.register(Box::new(unknown.clone()))?;
         Ok(Self {
             driver: driver.to_owned(),
             probes,
             status,
             cycle,
             dropped,
+            unknown,
             volumes: Arc::default(),
         })
     }
@@ -84,27 +125,26 @@ impl Metrics {
         self.dropped.inc();
     }
 
+    /// So many conditions have statuses that are not known.
+    pub(super) fn left_out(&self, conditions: usize) {
+        let conditions = u64::try_from(conditions).unwrap_or(u64::MAX);
+        self.unknown.inc_by(conditions);
+    }
+
     /// The health of a volume has changed, from this to that.
     pub(super) fn health(&self, before: &Conditions, after: &Conditions) {
         let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
         let changes =
             { before.iter().map(|one| (one, -1)) }.chain(after.iter().map(|one| (one, 1)));
         for (condition, by) in changes {
-            let key = (condition.status.name(), condition.reason.clone());
-            let full = volumes.len() >= MOST_REASONS;
-            let key = match volumes.contains_key(&key) || !full && by > 0 {
-                true => key,
-                false => (key.0, OTHER.into()),
-            };
-            let count = volumes.entry(key.clone()).or_default();
-            *count += by;
-            let labels = [&*self.driver, key.0, &*key.1];
-            if *count > 0 {
-                self.status.with_label_values(&labels).set(*count);
+            let status = condition.status.name();
+            let (reason, count) = volumes.count(status, &condition.reason, by);
+            let labels = [&*self.driver, status, &*reason];
+            if count > 0 {
+                self.status.with_label_values(&labels).set(count);
             } else {
                 // Its series is missing already where it never was there.
                 let _ = self.status.remove_label_values(&labels);
-                volumes.remove(&key);
             }
         }
     }
@@ -112,7 +152,7 @@ impl Metrics {
     /// Nothing is known any more, as at the beginning of a term.
     pub fn begin(&self) {
         let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
-        volumes.clear();
+        *volumes = Counts::default();
         self.status.reset();
     }
 }
@@ -156,6 +196,24 @@ mod tests {
             lines().contains(
                 &"driver_name=\"d\",reason=\"other\",status=\"Degraded\"} 100".to_owned()
             )
+        );
+        // One that came while there was no room is not taken for one that has a series.
+        metrics.health(&report(&["Degraded R0"]), &none);
+        let late = report(&["Degraded R150"]);
+        metrics.health(&none, &late);
+        metrics.health(&late, &none);
+        metrics.health(&late, &none);
+        metrics.health(&none, &report(&["Degraded New"]));
+        let has = |line: &str| lines().iter().any(|one| one.contains(line));
+        assert!(
+            has("reason=\"other\",status=\"Degraded\"} 99"),
+            "{:?}",
+            lines()
+        );
+        assert!(
+            has("reason=\"New\",status=\"Degraded\"} 1"),
+            "{:?}",
+            lines()
         );
     }
 }

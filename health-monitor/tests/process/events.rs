@@ -6,7 +6,7 @@ use sidecar_testkit::controller::contract::election::events_forbidden;
 use sidecar_testkit::driver::ControllerRpc;
 use tonic::Code;
 
-use super::stage::{DRIVER, Stage, settle};
+use super::stage::{DRIVER, Stage, claim, settle, volume};
 
 const ABNORMAL: &str = "VolumeConditionAbnormal";
 const NORMAL: &str = "VolumeConditionNormal";
@@ -73,6 +73,28 @@ async fn h_60_to_63_and_70_users_are_told_of_each_change() {
         assert!(stage.patches().is_empty(), "H-70");
         assert_eq!(stage.conditions(11), ["Degraded A"], "H-70");
         drop(program);
+    }
+}
+
+#[tokio::test]
+async fn h_46_and_60_each_claim_of_a_volume_is_told() {
+    let stage = Stage::older(ControllerRpc::ListVolumes).await;
+    stage.condition("h10", true, "gone");
+    let _program = stage.started(&[]).await;
+    stage.until_events(ABNORMAL, 1).await;
+    stage.api.insert(volume("pv10b", "h10", "ns/c10b"));
+    stage.api.insert(claim("ns/c10b", "pv10b"));
+    stage.until_events(ABNORMAL, 2).await;
+    stage.condition("h10", false, "");
+    stage.until_events(NORMAL, 2).await;
+    settle().await;
+    for reason in [ABNORMAL, NORMAL] {
+        let events = of(&stage, reason).into_iter();
+        let mut about: Vec<Value> = events
+            .map(|one| one["involvedObject"]["name"].clone())
+            .collect();
+        about.sort_by_key(|name| name.to_string());
+        assert_eq!(about, ["c10", "c10b"], "{reason}");
     }
 }
 

@@ -101,6 +101,30 @@ async fn h_7_a_driver_that_comes_back_with_other_calls_is_asked_those() {
 }
 
 #[tokio::test]
+async fn h_7_calls_that_wait_for_the_driver_may_reach_another_one() {
+    let stage = Stage::getting().await;
+    let hold = sidecar_testkit::Gate::new();
+    stage.driver.fault(CallFault::on(GET).hold(&hold));
+    let program = stage.started(&[]).await;
+    stage.until_calls(GET, 1).await;
+    stage.driver.stop();
+    stage.driver.configure(|model| {
+        model.controller = vec![ControllerRpc::GetVolume];
+        model.older.push(CONDITION);
+        model.conditions = Some([("h10".to_owned(), (true, "gone".to_owned()))].into());
+    });
+    // What has none of the new calls.
+    let unimplemented = CallFault::on(GET).fail(tonic::Code::Unimplemented, "no");
+    stage.driver.fault(unimplemented);
+    settle().await;
+    stage.driver.start();
+    stage.until_events("VolumeConditionAbnormal", 1).await;
+    stage.until_calls("ControllerGetVolume", 9).await;
+    assert!(!program.log().contains("answers Unimplemented"));
+    assert!(stage.patches().is_empty(), "H-70");
+}
+
+#[tokio::test]
 async fn h_8_and_9_a_slow_driver_is_asked_once_what_it_is() {
     let stage = Stage::listing().await;
     let delay = CallFault::on("*").delay(Duration::from_millis(300));

@@ -132,6 +132,28 @@ async fn h_59_many_volumes_turn_unhealthy_at_once() {
 }
 
 #[tokio::test]
+async fn h_46_and_rule_11_a_claim_that_is_refused_holds_up_no_other_and_waits_longer_each_time() {
+    let stage = Stage::listing().await;
+    for twin in ["ns/c10a", "ns/c10z"] {
+        let name = twin.replace("ns/c", "pv");
+        stage.api.insert(volume(&name, "h10", twin));
+        stage.api.insert(claim(twin, &name));
+    }
+    stage.suffers("h10", &[(1, "A")]);
+    for name in ["c10", "c10z"] {
+        let path = format!("*/{name}/status");
+        stage.api.fault(Fault::on("PATCH", &path).answer(403));
+    }
+    let _program = stage
+        .started(&["--retry-interval-start=1h", "--retry-interval-max=1h"])
+        .await;
+    stage.until_written("PATCH", "*/c10a/status", 1).await;
+    stage.cycles(5).await;
+    let patches = stage.patches();
+    assert_eq!(patches.len(), 3, "each once: {patches:?}");
+}
+
+#[tokio::test]
 async fn rule_11_the_newest_report_is_written_once_the_api_server_takes_it() {
     let stage = Stage::listing().await;
     stage.suffers("h10", &[(1, "Old")]);

@@ -1,6 +1,6 @@
 //! A list from the first page to the last, or whose turn it is to be asked about.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use csi_proto::csi::ControllerListVolumeHealthRequest;
@@ -11,13 +11,17 @@ use sidecar::controller::reactor::Verdict;
 use super::{Failed, HealthMonitor, Informed, Key, Notice, Wakes, wake};
 use crate::model::{Conditions, Text};
 use crate::plan::decision::{Decision, Seen, decide};
-use crate::plan::list::{Listing, Report, condition};
+use crate::plan::list::{Gap, Listing, Report, condition};
 use crate::plan::mode::Mode;
 use crate::plan::normalise::normalise;
+use crate::plan::pace::Pace;
 use crate::plan::request::{Call, Called, Found, Object, Reply, Request};
 
 /// How often lists are tried again that did not work.
 const TRY_AGAIN: Duration = Duration::from_secs(10 * 60);
+
+/// A list that takes longer is given up, if the interval is not longer still: while it lasts, nothing is cleared.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
 
 /// Incomplete lists in a row, after which volumes are asked about instead.
 const TOO_MANY: u32 = 3;
@@ -26,6 +30,10 @@ const TOO_MANY: u32 = 3;
 #[derive(Debug)]
 pub struct Run {
     start: Instant,
+    /// When it was last decided on.
+    now: Instant,
+    /// Of the driver.
+    generation: u64,
     mode: Mode,
     /// The list, if the driver lists.
     listing: Option<Listing>,
@@ -40,17 +48,28 @@ impl HealthMonitor {
         let lists = mode.lists() && self.lists.next.is_none_or(|next| next <= now);
         Run {
             start: now,
+            now,
+            generation: self.generation,
             mode,
             listing: lists.then(Listing::default),
             notices: due.notices,
         }
     }
 
-    pub(super) fn decide_cycle(&mut self, run: &mut Run) -> Option<Request> {
+    pub(super) fn decide_cycle(&mut self, run: &mut Run, now: Instant) -> Option<Request> {
+        run.now = now;
+        if run.generation != self.generation {
+            return None;
+        }
         if run.mode.is_older() && self.earlier.is_none() {
             return Some(Request::Get(Object::Events));
         }
-        let token = run.listing.as_ref()?.next()?;
+        let listing = run.listing.as_mut()?;
+        let took = now.duration_since(run.start);
+        if took > LONGEST.max(self.interval(run.mode)) {
+            listing.end.get_or_insert(Err(Gap::Endless(took)));
+        }
+        let token = listing.next()?;
         Some(Request::Call(match run.mode.is_older() {
             true => {
                 let request = ListVolumesRequest {
@@ -69,13 +88,20 @@ impl HealthMonitor {
         }))
     }
 
-    pub(super) fn cycle_answered(&mut self, run: &mut Run, reply: Reply, due: &mut Wakes) {
+    pub(super) fn cycle_answered(
+        &mut self,
+        run: &mut Run,
+        reply: Reply,
+        informers: Informed<'_>,
+        due: &mut Wakes,
+    ) {
         let called = match reply {
             Reply::Get(_, found) => return self.history(found, due),
             Reply::Call(called, _) => called,
             Reply::Write(..) | Reply::Secret(..) | Reply::Event(_) => return,
         };
-        let Some(listing) = &mut run.listing else {
+        let current = run.generation == self.generation;
+        let Some(listing) = run.listing.as_mut().filter(|_| current) else {
             return;
         };
         match called {
@@ -105,6 +131,13 @@ impl HealthMonitor {
             }
             Called::GetHealth(..) | Called::GetCondition(..) => {}
         }
+        // What a list says counts at its end, for a volume may be in it twice. One that takes long is not waited for.
+        let interval = self.interval(run.mode);
+        if !run.mode.is_older() && run.now.duration_since(run.start) >= interval {
+            for (handle, report) in std::mem::take(&mut listing.reports) {
+                self.reported(&handle, report, informers, run.now, due);
+            }
+        }
     }
 
     /// What earlier processes have told users.
@@ -127,11 +160,17 @@ impl HealthMonitor {
         due: &mut Wakes,
     ) -> Verdict<Failed> {
         due.notices.extend(run.notices);
-        let delay = match run.listing {
-            Some(listing) => self.listed(run.start, run.mode, listing, informers, now, due),
-            None if self.asks_each() => self.turn(now, due),
+        // The driver is another one, and another cycle is due.
+        if run.generation != self.generation {
+            return Verdict::Done;
+        }
+        let next = self.lists.next.filter(|_| self.asks().lists());
+        let delay = match (run.listing, next) {
+            (Some(listing), _) => self.listed(run.start, run.mode, listing, informers, now, due),
+            (None, _) if self.asks_each() => self.turn(now, due),
+            (None, Some(next)) => next.saturating_duration_since(now),
             // Nothing is asked until the driver comes back as something else.
-            None => return Verdict::Done,
+            (None, None) => return Verdict::Done,
         };
         Verdict::After {
             delay,
@@ -152,11 +191,13 @@ impl HealthMonitor {
         let took = now.duration_since(start);
         due.notices.push(Notice::Cycle(took));
         let unimplemented = listing.is_unimplemented();
-        let Listing { reports, end, .. } = listing;
+        let Listing {
+            reports, seen, end, ..
+        } = listing;
         let gap = end.and_then(Result::err);
         // Older drivers' lists count as a whole or not at all.
         if gap.is_none() || !mode.is_older() {
-            self.absent(mode, gap.is_none().then_some(&reports), informers, due, now);
+            self.absent(mode, gap.is_none().then_some(&seen), informers, due, now);
             for (handle, report) in reports {
                 if self.volumes.handle(&handle).is_some() {
                     self.reported(&handle, report, informers, now, due);
@@ -166,6 +207,7 @@ impl HealthMonitor {
         let Some(gap) = gap else {
             self.lists.incomplete = 0;
             if self.lists.next.take().is_some() {
+                self.pace = Pace::default();
                 due.notices.push(Notice::Lists);
             }
             return self.until_next(mode, took);
@@ -173,7 +215,7 @@ impl HealthMonitor {
         due.notices.push(Notice::Incomplete(gap));
         self.lists.incomplete += 1;
         let instead = unimplemented || self.lists.incomplete >= TOO_MANY;
-        if mode.can_get() && instead {
+        if instead && (mode.can_get() || self.lists.next.is_some()) {
             if self.lists.next.replace(now + TRY_AGAIN).is_none() {
                 due.notices.push(Notice::Instead);
             }
@@ -182,26 +224,30 @@ impl HealthMonitor {
         self.until_next(mode, took)
     }
 
-    fn until_next(&self, mode: Mode, took: Duration) -> Duration {
-        let interval = match mode.is_older() {
+    fn interval(&self, mode: Mode) -> Duration {
+        match mode.is_older() {
             true => self.settings.list_interval,
             false => self.settings.interval,
-        };
-        // A list that failed at once, with an interval of nothing, would be asked for without end.
-        interval.saturating_sub(took).max(Duration::from_millis(10))
+        }
     }
 
-    /// What a list does not have. `reports`: what a complete one has; `None`: it is not complete.
+    fn until_next(&self, mode: Mode, took: Duration) -> Duration {
+        let rest = self.interval(mode).saturating_sub(took);
+        // A list that failed at once, with an interval of next to nothing, would be asked for without end.
+        rest.max(Duration::from_millis(10))
+    }
+
+    /// What a list does not have. `seen`: what a complete one has; `None`: it is not complete.
     fn absent(
         &mut self,
         mode: Mode,
-        reports: Option<&HashMap<Text, Report>>,
+        seen: Option<&HashSet<Text>>,
         informers: Informed<'_>,
         due: &mut Wakes,
         now: Instant,
     ) {
         let before = std::mem::take(&mut self.lists.without);
-        let Some(reports) = reports.filter(|_| !mode.is_older()) else {
+        let Some(seen) = seen.filter(|_| !mode.is_older()) else {
             return;
         };
         let healthy = Report::Health(Conditions::default());
@@ -211,7 +257,7 @@ impl HealthMonitor {
                 continue;
             };
             let handle = volume.handle.clone();
-            if reports.contains_key(&handle) {
+            if seen.contains(&handle) {
                 continue;
             }
             let lists = before
@@ -227,9 +273,7 @@ impl HealthMonitor {
         }
         // What is in no list is well, as far as is known, unless its claim says something else.
         let well: Vec<Text> = { self.unhealthy.keys() }
-            .filter(|handle| {
-                !reports.contains_key(*handle) && !self.lists.without.contains_key(*handle)
-            })
+            .filter(|handle| !seen.contains(*handle) && !self.lists.without.contains_key(*handle))
             .cloned()
             .collect();
         for handle in well {
@@ -257,7 +301,7 @@ impl HealthMonitor {
         };
         let turn = self
             .pace
-            .turn(now, &self.settings, asked.len(), || volumes.handles(), may);
+            .turn(now, &self.settings, asked.len(), volumes, may);
         due.notices.extend(turn.ended.map(Notice::Cycle));
         due.notices.extend(turn.slow.map(Notice::Slow));
         if let Some(handle) = turn.ask {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{HealthMonitor, Informed, Key, Notice, Wakes, wake};
-use crate::model::{Conditions, Text, Uid, Volume};
+use super::{HealthMonitor, Informed, Key, Notice, Wakes, wake_with};
+use crate::model::{Conditions, Text, Volume};
 use crate::plan::decision::{Decision, Seen, decide};
 use crate::plan::event::{Tell, Told, tell};
 use crate::plan::field::News;
 use crate::plan::list::Report;
 use crate::plan::normalise::Normalised;
+use crate::plan::request::Event;
 
 impl HealthMonitor {
     /// The driver said of a volume how it is: the metric.
@@ -26,19 +27,24 @@ impl HealthMonitor {
 
     /// What of a driver's report is kept.
     pub(super) fn health(&mut self, handle: &Text, report: Normalised, due: &mut Wakes) -> Report {
+        if !report.unknown.is_empty() {
+            due.notices.push(Notice::LeftOut(report.unknown.len()));
+        }
         for number in report.unknown {
             if self.named.len() < 100 && self.named.insert(number) {
                 due.notices.push(Notice::Unknown(number));
             }
         }
-        if report.surplus > 0 {
+        if report.surplus == 0 {
+            self.surplus.remove(handle);
+        } else if self.surplus.insert(handle.clone()) {
             due.notices
                 .push(Notice::Surplus(handle.clone(), report.surplus));
         }
         Report::Health(report.conditions)
     }
 
-    /// The driver reported this. If it is news to a claim or to users, it is worked on.
+    /// A list says this. If it is news to a claim or to users, it is worked on.
     pub(super) fn reported(
         &mut self,
         handle: &Text,
@@ -50,10 +56,14 @@ impl HealthMonitor {
         if let Report::Health(conditions) = &report {
             self.is_now(handle, &conditions.clone(), due);
         }
-        self.reports.insert(handle.clone(), report);
+        // What the driver was asked about it before is older.
+        self.asked.remove(handle);
+        let before = self.reports.insert(handle.clone(), report.clone());
         // What is being written now may differ from what the caches show.
         if self.busy.contains(handle) || self.is_news(handle, informers, now) {
-            wake(Key::Volume(handle.clone()), due);
+            // A claim that was not written waits out its back-off, unless it would be written otherwise now.
+            let is_same = before.is_some_and(|before| before.is_same(&report));
+            wake_with(Key::Volume(handle.clone()), is_same, due);
         } else {
             self.reports.remove(handle);
         }
@@ -66,9 +76,10 @@ impl HealthMonitor {
                 let mut claims = self.volumes.of(handle).into_iter();
                 claims.any(|name| self.decide_on(&name, conditions, informers).is_some())
             }
-            Some(Report::Condition(message)) => self
-                .tells(handle, message.as_ref(), informers, now)
-                .is_some(),
+            Some(Report::Condition(message)) => {
+                let events = self.events(handle, message.as_ref(), informers, now);
+                !events.is_empty()
+            }
             None => false,
         }
     }
@@ -92,50 +103,61 @@ impl HealthMonitor {
         }
     }
 
-    /// What users are told.
-    pub(super) fn tells(
+    /// What users are told, of each claim of a volume.
+    pub(super) fn events(
         &self,
         handle: &Text,
         message: Option<&Text>,
         informers: Informed<'_>,
         now: Instant,
-    ) -> Option<Tell> {
-        let earlier = self.earlier.as_ref().is_some_and(|earlier| {
-            let names = self.volumes.of(handle);
-            let mut volumes = names.iter().filter_map(|name| informers.volume(name));
-            !earlier.is_empty() && volumes.any(|volume| earlier.contains(&volume.uid))
+    ) -> Vec<Event> {
+        let names = self.volumes.of(handle);
+        let volumes = names.iter().filter_map(|name| informers.volume(name));
+        // Claims that are known to be another's, or not bound, hear nothing.
+        let fitting = volumes.filter(|volume| {
+            let claim = informers.claim(&volume.claim);
+            claim.is_none_or(|claim| claim.uid == volume.uid && claim.bound)
         });
-        tell(message, self.told.get(handle), earlier, now)
+        let events = fitting.filter_map(|volume| {
+            let (told, earlier) = (self.told.get(&volume.uid), self.earlier.as_ref());
+            let earlier = earlier.is_some_and(|earlier| earlier.contains(&volume.uid));
+            Some(Event {
+                claim: volume.claim.clone(),
+                uid: volume.uid.clone(),
+                tell: tell(message, told, earlier, now)?,
+            })
+        });
+        events.collect()
     }
 
-    /// Users were told, or are about to be, whatever comes of it.
-    pub(super) fn has_told(&mut self, handle: &Text, tell: &Tell, uids: &[Uid], at: Instant) {
-        match tell {
+    /// Users are about to be told, whatever comes of it.
+    pub(super) fn has_told(&mut self, event: &Event, at: Instant) {
+        match &event.tell {
             Tell::Abnormal(message) => {
                 let message = message.clone();
-                self.told.insert(handle.clone(), Told { message, at });
+                self.told.insert(event.uid.clone(), Told { message, at });
             }
             Tell::Normal => {
-                self.told.remove(handle);
+                self.told.remove(&event.uid);
             }
         }
         if let Some(earlier) = &mut self.earlier {
-            for uid in uids {
-                earlier.remove(uid);
-            }
+            earlier.remove(&event.uid);
         }
     }
 
-    /// What an answer of the API server said of the field.
-    pub(super) fn heard(&mut self, news: News, due: &mut Wakes) {
+    /// What an answer of the API server about claims of this volume said of the field.
+    pub(super) fn heard(&mut self, news: News, handle: &Text, due: &mut Wakes) {
         match news {
             News::Drops | News::DropsStill => {
                 due.notices.push(Notice::Dropped(news == News::Drops))
             }
             News::Keeps => {
                 due.notices.push(Notice::Kept);
-                let waiting = self.reports.keys().cloned();
-                waiting.for_each(|handle| wake(Key::Volume(handle), due));
+                // This one's have been tried.
+                let waiting = self.reports.keys().filter(|waiting| *waiting != handle);
+                let waiting = waiting.cloned();
+                waiting.for_each(|handle| wake_with(Key::Volume(handle), true, due));
             }
             News::None => {}
         }

@@ -10,10 +10,11 @@ use sidecar::controller::reactor::{Now, Verdict};
 use sidecar::refusal::Refusal;
 use tonic::Code;
 
-use super::{Failed, Failing, HealthMonitor, Informed, Key, Notice, Wakes, wake};
+use super::{Failed, Failing, HealthMonitor, Informed, Key, Notice, Wakes, wake, wake_with};
 use crate::model::{Text, Uid};
 use crate::plan::field::News;
 use crate::plan::list::{Report, condition};
+use crate::plan::mode::Mode;
 use crate::plan::normalise::normalise;
 use crate::plan::request::{
     Call, Called, Event, Found, Object, Purpose, Reply, Request, Write, patch,
@@ -23,17 +24,22 @@ use crate::plan::request::{
 #[derive(Debug)]
 pub struct Run {
     handle: Text,
-    /// The driver is asked.
+    /// How often the driver had come back.
+    generation: u64,
+    /// What it is asked. Calls that wait for a driver may reach one that is asked something else.
+    mode: Option<Mode>,
+    /// It is to be asked.
     ask: bool,
-    /// It was.
-    asked: bool,
+    /// That has been done, or is left to do.
+    asks: bool,
     failed: Option<Failed>,
     /// PersistentVolumes whose claims were not looked at, once it is known which.
     left: Option<Vec<Text>>,
     /// What users are told, of which claims.
     events: Vec<Event>,
-    /// The UID of the claim that is being written.
-    writes: Option<Uid>,
+    /// The UID of the claim that is being written, and whether it has conditions already, which says nothing of what
+    /// becomes of new ones.
+    writes: Option<(Uid, bool)>,
     /// Whether the last answer has the conditions that were written, until that is taken in.
     kept: Option<bool>,
     news: Vec<News>,
@@ -54,8 +60,10 @@ impl HealthMonitor {
         self.busy.insert(handle.clone());
         Run {
             handle: handle.clone(),
+            generation: self.generation,
+            mode: self.mode,
             ask,
-            asked: false,
+            asks: ask,
             failed: None,
             left: None,
             events: Vec::new(),
@@ -74,13 +82,13 @@ impl HealthMonitor {
         if let Some(kept) = run.kept.take() {
             run.news.push(self.field.answered(kept, now.instant));
         }
-        if run.failed.is_some() {
+        let unanswered = matches!(run.failed, Some(Failed::Unanswered(_)));
+        if unanswered || run.mode != self.mode {
             return None;
         }
         if std::mem::take(&mut run.ask) {
-            run.asked = true;
             let volume_id = run.handle.to_string();
-            return Some(Request::Call(match self.asks().is_older() {
+            return Some(Request::Call(match run.mode.is_some_and(Mode::is_older) {
                 true => Call::GetCondition(ControllerGetVolumeRequest { volume_id }.into()),
                 false => {
                     let request = ControllerGetVolumeHealthRequest {
@@ -93,9 +101,12 @@ impl HealthMonitor {
         }
         if run.left.is_none() {
             run.left = Some(self.volumes.of(&run.handle));
-            self.prepare_events(run, informers, now.instant);
+            if let Some(Report::Condition(message)) = self.reports.get(&run.handle) {
+                run.events = self.events(&run.handle, message.as_ref(), informers, now.instant);
+            }
         }
         if let Some(event) = run.events.pop() {
+            self.has_told(&event, now.instant);
             return Some(Request::Event(event));
         }
         let Some(Report::Health(report)) = self.reports.get(&run.handle).cloned() else {
@@ -106,38 +117,11 @@ impl HealthMonitor {
                 continue;
             };
             if has_some || self.field.admits(&run.handle, now.instant) {
-                run.writes = Some(volume.uid.clone());
+                run.writes = Some((volume.uid.clone(), has_some));
                 return Some(patch(&volume, &report, now.timestamp));
             }
         }
         None
-    }
-
-    fn prepare_events(&mut self, run: &mut Run, informers: Informed<'_>, now: Instant) {
-        let Some(Report::Condition(message)) = self.reports.get(&run.handle).cloned() else {
-            return;
-        };
-        let Some(tell) = self.tells(&run.handle, message.as_ref(), informers, now) else {
-            return;
-        };
-        let names = run.left.iter().flatten();
-        let volumes = names.filter_map(|name| informers.volume(name));
-        // Claims that are known to be another's, or not bound.
-        let fitting = volumes.filter(|volume| {
-            let claim = informers.claim(&volume.claim);
-            claim.is_none_or(|claim| claim.uid == volume.uid && claim.bound)
-        });
-        run.events = fitting
-            .map(|volume| Event {
-                claim: volume.claim.clone(),
-                uid: volume.uid.clone(),
-                tell: tell.clone(),
-            })
-            .collect();
-        let uids: Vec<Uid> = run.events.iter().map(|event| event.uid.clone()).collect();
-        if !uids.is_empty() {
-            self.has_told(&run.handle, &tell, &uids, now);
-        }
     }
 
     pub(super) fn volume_answered(&mut self, run: &mut Run, reply: Reply, due: &mut Wakes) {
@@ -149,6 +133,10 @@ impl HealthMonitor {
     }
 
     fn called(&mut self, run: &mut Run, called: Called, due: &mut Wakes) {
+        // It may be the answer of a driver that is asked something else, or a list has said something newer.
+        if run.mode != self.mode || !self.asked.contains(&run.handle) {
+            return;
+        }
         let report = match called {
             Called::GetHealth(_, Ok(answer)) => {
                 let health = answer.volume_health.unwrap_or_default();
@@ -162,13 +150,17 @@ impl HealthMonitor {
                 said.map_or(Report::Condition(None), |(_, report)| report)
             }
             Called::GetHealth(_, Err(error)) | Called::GetCondition(_, Err(error)) => {
+                // Of a driver that was there before this one.
+                if run.generation != self.generation {
+                    return;
+                }
                 let (away, error) = match error {
                     CallError::Unreachable(error) => (true, error),
                     CallError::Failed(error) => (error.code == Code::Unavailable, error),
                 };
-                if error.code == Code::Unimplemented && self.asks_each() {
-                    self.refuses = true;
-                    due.notices.push(Notice::Refuses);
+                if error.code == Code::Unimplemented {
+                    self.failing.remove(&run.handle);
+                    return self.is_refused(due);
                 }
                 let times = self
                     .failing
@@ -188,6 +180,14 @@ impl HealthMonitor {
         self.reports.insert(run.handle.clone(), report);
     }
 
+    /// The driver cannot be asked about single volumes. If it lists, it is one that does nothing else.
+    fn is_refused(&mut self, due: &mut Wakes) {
+        if !std::mem::replace(&mut self.refuses, true) {
+            due.notices.push(Notice::Refuses);
+            self.counts_no_more(due);
+        }
+    }
+
     fn written(
         &mut self,
         run: &mut Run,
@@ -198,10 +198,12 @@ impl HealthMonitor {
         let Object::Claim(claim) = write.object else {
             return;
         };
-        let uid = run.writes.take();
+        let (uid, had_some) = run.writes.take().unzip();
         match result {
             Ok(found) => {
-                if let (Purpose::Report, Found::Claim { unhealthy }) = (write.purpose, found) {
+                if let (Purpose::Report, Found::Claim { unhealthy }) = (write.purpose, found)
+                    && !(unhealthy && had_some == Some(true))
+                {
                     run.kept = Some(unhealthy);
                 }
             }
@@ -217,6 +219,7 @@ impl HealthMonitor {
                 }
                 due.notices.push(Notice::Another(claim));
             }
+            // The volume's other claims are written all the same.
             Err(error) => run.failed = Some(Failed::Unwritten(claim, error)),
         }
     }
@@ -229,19 +232,27 @@ impl HealthMonitor {
         due: &mut Wakes,
     ) -> Verdict<Failed> {
         self.busy.remove(&run.handle);
-        run.news.iter().for_each(|news| self.heard(*news, due));
-        if run.asked {
+        { run.news.iter() }.for_each(|news| self.heard(*news, &run.handle, due));
+        let is_current = run.mode == self.mode;
+        if run.asks && is_current {
             self.asked.remove(&run.handle);
         }
-        let next = self.field.ended(&run.handle);
-        next.into_iter()
-            .for_each(|next| wake(Key::Volume(next), due));
+        if let Some(next) = self.field.ended(&run.handle) {
+            wake_with(Key::Volume(next), true, due);
+        }
         if self.volumes.handle(&run.handle).is_none() {
             self.forget(&run.handle, due);
             return Verdict::Done;
         }
         if !self.is_news(&run.handle, informers, now) {
             self.reports.remove(&run.handle);
+        } else if !is_current {
+            wake(Key::Volume(run.handle.clone()), due);
+        }
+        // What came of the question may not have counted.
+        if run.asks && run.generation != self.generation && self.asks_each() {
+            self.pace.fresh(&run.handle);
+            wake(Key::Cycle, due);
         }
         match run.failed {
             Some(failure @ Failed::Unanswered(_)) => {
