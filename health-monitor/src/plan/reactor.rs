@@ -317,10 +317,6 @@ impl HealthMonitor {
                 self.told.remove(&old.uid);
             }
             let moved = new.is_none_or(|new| new.handle != old.handle);
-            // Nobody was told of another claim.
-            if new.is_some_and(|new| new.uid != old.uid) {
-                self.told.remove(&old.handle);
-            }
             if moved && self.volumes.remove(&old.handle, name) {
                 self.forget(&old.handle, due);
             }

@@ -1,7 +1,7 @@
 //! What the program weighs beside many volumes.
 //!
 //! For a released build: `CSI_HEALTH_MONITOR_BINARY=bin/csi-external-health-monitor-controller cargo test -p
-//! health-monitor --test hm_process memory -- --ignored --nocapture`.
+//! health-monitor --test process memory -- --ignored --nocapture`.
 
 use std::time::Duration;
 
