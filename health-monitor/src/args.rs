@@ -7,7 +7,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    METRICS, VERSION,
+    METRICS, SECURE_HTTP, TRACING, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
@@ -88,7 +88,9 @@ pub static SPEC: Spec = Spec {
         KUBE_API,
         LEADER_ELECTION,
         HTTP_ENDPOINT,
+        SECURE_HTTP,
         METRICS,
+        TRACING,
         FEATURE_GATES,
         VERSION,
         AUTOMAXPROCS,

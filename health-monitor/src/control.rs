@@ -31,6 +31,7 @@ pub(crate) async fn work(
     metrics.begin();
     let engine = engine(driver, seat.api(), config, metrics, seat.queues())?;
     engine.depends_on(&seat.process.server);
+    engine.traced_by(seat.tracer());
     let recorder = seat.record_events(Source {
         component: component(&driver.current().name),
         host: names::hostname().unwrap_or_default(),
@@ -50,7 +51,7 @@ async fn lead(seat: &Seat, driver: &DriverView, engine: &Arc<Engine>) -> Result<
         tokio::select! {
             never = seat.watch(&watches) => never,
             never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
-            never = open(engine, &watches) => never,
+            never = open(seat, engine, &watches) => never,
             never = seat.advise(&rules) => never,
         }
     };
@@ -71,8 +72,9 @@ fn watches(caches: &Informers) -> [Watch; 2] {
 }
 
 /// Lets work begin when the lists are complete.
-async fn open(engine: &Engine, watches: &[Watch]) -> Infallible {
+async fn open(seat: &Seat, engine: &Engine, watches: &[Watch]) -> Infallible {
     watch::ready(watches).await;
+    seat.begin(watch::kinds(watches), None).await;
     tracing::info!("Starting external health monitor");
     engine.observe(Change::Ready);
     std::future::pending().await

@@ -83,6 +83,7 @@ impl Controller for HealthMonitor {
         replaces: "csi-external-health-monitor-controller v0.18.0",
         crates: &["health_monitor", "csi_external_health_monitor_controller"],
         owner: LeaseOwner::HealthMonitor,
+        gates: args::GATES,
         kubeconfig: Variable::Ignored,
         fatal: 1,
     };
