@@ -137,9 +137,10 @@ impl World {
         let volume = about(call);
         let others = self.process.attempts.running.iter().enumerate();
         let same = others.filter(|(other, running)| {
-            let calling = match &running.state {
-                State::Calling(Request::Call(call), _) => about(call),
-                _ => None,
+            let calling = if let State::Calling(Request::Call(call), _) = &running.state {
+                about(call)
+            } else {
+                None
             };
             *other != index && volume.is_some() && calling == volume
         });
