@@ -3,10 +3,12 @@
 //! | file | attempts |
 //! |---|---|
 //! | `cycle` | a list, or whose turn it is to be asked about |
+//! | `driver` | none itself: what the driver is asked, and what is left of an earlier one |
 //! | `report` | none itself: what the driver reports, and who is to hear of it |
 //! | `volume` | a question about one volume, and what comes of a report for its claims |
 
 mod cycle;
+mod driver;
 mod report;
 mod volume;
 
@@ -38,7 +40,7 @@ pub const VOLUMES: usize = 1;
 /// The longest wait of a volume about which the driver gives no answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
-/// More pages than a list can have, see [`list`](super::list).
+/// More pages than a list has in the time after which it is given up; one that has more is incomplete.
 const MOST_REQUESTS: u32 = 1 << 20;
 
 /// What is worked on.
@@ -286,21 +288,6 @@ impl HealthMonitor {
         }
     }
 
-    /// What the driver is asked now.
-    fn asks(&self) -> Mode {
-        match self.mode {
-            Some(mode) if !self.refuses => mode,
-            Some(Mode::ListHealth { .. }) => Mode::ListHealth { get: false },
-            Some(_) | None => Mode::Nothing,
-        }
-    }
-
-    /// Whether each volume is asked about, one by one.
-    fn asks_each(&self) -> bool {
-        let mode = self.asks();
-        mode.can_get() && (!mode.lists() || self.lists.next.is_some())
-    }
-
     fn volume_changed(
         &mut self,
         name: &Text,
@@ -348,48 +335,6 @@ impl HealthMonitor {
     fn wait(&self, times: u32) -> Duration {
         let interval = self.settings.interval;
         RetryPolicy::new(interval, LONGEST_WAIT.max(interval)).delay(times, 0.0)
-    }
-
-    /// Another driver's calls: what was found out about the old ones counts no more. What claims have stays.
-    fn enter(&mut self, mode: Mode, due: &mut Wakes) {
-        if self.mode == Some(mode) {
-            return;
-        }
-        self.mode = Some(mode);
-        self.refuses = false;
-        self.lists = Lists::default();
-        self.pace = Pace::default();
-        self.failing.clear();
-        self.asked.clear();
-        self.reports.clear();
-        self.counts_no_more(due);
-        due.notices.push(Notice::Mode(mode));
-    }
-
-    /// The driver can be asked again, perhaps as something else. Volumes about which it could not be asked are asked
-    /// about first, though no faster than others.
-    fn driver_is_back(&mut self, informers: Informed<'_>, due: &mut Wakes) {
-        self.refuses = false;
-        self.generation += 1;
-        self.enter(informers.driver().mode, due);
-        let asks_each = self.asks_each();
-        for (handle, _) in self.failing.extract_if(|_, failing| failing.away) {
-            if asks_each {
-                self.pace.fresh(&handle);
-            }
-        }
-        wake(Key::Cycle, due);
-    }
-
-    /// The metric, where nobody reports the health of volumes any more.
-    fn counts_no_more(&mut self, due: &mut Wakes) {
-        let asks = self.asks();
-        if asks.is_older() || asks == Mode::Nothing {
-            for (_, before) in self.unhealthy.drain() {
-                let now = Conditions::default();
-                due.notices.push(Notice::Health(before, now));
-            }
-        }
     }
 }
 
