@@ -62,9 +62,34 @@ readOnly: true
 {{- toJson $names -}}
 {{- end -}}
 
+{{/* The pods for whose Service OpenShift makes the certificate: the first that have a port with TLS; empty without. */}}
+{{- define "csi-sidecars.secure.openshift" -}}
+{{- $places := list -}}
+{{- if and .Values.metrics.secure.enabled .Values.metrics.secure.openshift -}}
+{{- range $place := list "controller" "node" -}}
+{{- range $port := include "csi-sidecars.ports" (dict "root" $ "place" $place) | fromJsonArray -}}
+{{- if $port.secure -}}
+{{- $places = append $places $place | uniq -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $places -}}
+{{- first . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The authority above the certificate, as a monitor names it. */}}
+{{- define "csi-sidecars.secure.ca" -}}
+{{- $made := dict "secret" (dict "name" (include "csi-sidecars.secure.secret" .) "key" "ca.crt") -}}
+{{- $openshift := dict "configMap" (dict "name" "openshift-service-ca.crt" "key" "service-ca.crt") -}}
+{{- toYaml (default (ternary $openshift $made .Values.metrics.secure.openshift) .Values.metrics.secure.ca) -}}
+{{- end -}}
+
 {{/* How a port that speaks TLS is scraped, in an endpoint of a monitor: root. */}}
 {{- define "csi-sidecars.secure.endpoint" -}}
 {{- $secure := .Values.metrics.secure -}}
+{{- $place := default "controller" (include "csi-sidecars.secure.openshift" .) -}}
 scheme: https
 {{- if $secure.authorization }}
 authorization:
@@ -73,9 +98,9 @@ authorization:
 bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
 {{- end }}
 tlsConfig:
-  serverName: {{ default (include "csi-sidecars.secure.names" . | fromJsonArray | first) $secure.serverName }}
+  serverName: {{ default (printf "%s-%s.%s.svc" (include "csi-sidecars.fullname" .) $place .Release.Namespace) $secure.serverName }}
   ca:
-    {{- toYaml (default (dict "secret" (dict "name" (include "csi-sidecars.secure.secret" .) "key" "ca.crt")) $secure.ca) | nindent 4 }}
+    {{- include "csi-sidecars.secure.ca" . | nindent 4 }}
 {{- end -}}
 
 {{- define "csi-sidecars.check.secure" -}}

@@ -18,7 +18,11 @@ const SECURE_ISSUED: &[&str] = &[
 const SECURE_OPENSHIFT: &[&str] = &[
     "metrics.secure.enabled=true",
     "metrics.secure.openshift=true",
-    "metrics.service=true",
+];
+const SECURE_OPENSHIFT_MONITORED: &[&str] = &[
+    "metrics.secure.enabled=true",
+    "metrics.secure.openshift=true",
+    "metrics.serviceMonitor.enabled=true",
 ];
 const SECURE_TOGETHER: &[&str] = &["metrics.secure.enabled=true", "sidecars=together"];
 
@@ -45,6 +49,8 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, SECURE_ISSUED, "Certificate/test-csi-sidecars-metrics-tls", "/spec/issuerRef/name", Is(r#""ca""#)),
     row(MINIMAL, SECURE_ISSUED, CONTROLLER, "/spec/template/spec/containers/[csi-provisioner]/args", Has("--client-ca-file=/metrics-tls/ca.crt")),
     row(MINIMAL, SECURE_OPENSHIFT, "Service/test-csi-sidecars-controller", "/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name", Is(r#""test-csi-sidecars-metrics-tls""#)),
+    row(MINIMAL, SECURE_OPENSHIFT_MONITORED, "ServiceMonitor/test-csi-sidecars", "/spec/endpoints/0/tlsConfig/ca", Is(r#"{"configMap":{"key":"service-ca.crt","name":"openshift-service-ca.crt"}}"#)),
+    row(MINIMAL, SECURE, "ServiceMonitor/test-csi-sidecars", "/spec/endpoints/0/tlsConfig/ca", Is(r#"{"secret":{"key":"ca.crt","name":"test-csi-sidecars-metrics-tls"}}"#)),
     row(MINIMAL, SECURE_TOGETHER, CONTROLLER, "/spec/template/spec/containers/[csi-sidecars]/ports/0/name", Is(r#""https-metrics""#)),
     row(MINIMAL, SECURE_TOGETHER, CONTROLLER, "/spec/template/spec/containers/[csi-sidecars]/livenessProbe/httpGet/scheme", Is(r#""HTTPS""#)),
     row(MINIMAL, SECURE_TOGETHER, NODE, "/spec/template/spec/containers/[csi-node-sidecars]/args", Has("--http-endpoint=:9808")),
