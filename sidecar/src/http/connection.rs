@@ -30,6 +30,9 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 const READ_LIMIT: Duration = Duration::from_secs(30);
 /// Room for the head of a request.
 const BUFFER: usize = 16 << 10;
+/// Room for the head of a request and what TLS adds to it: a little more, so that a client whose head is too long is
+/// told so.
+const REQUEST: usize = BUFFER + (4 << 10);
 /// Between two lines about connections that were closed.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -150,6 +153,7 @@ pub(super) async fn converse<G: Guard>(
         stream,
         member: Arc::clone(&member),
         limit: None,
+        unanswered: None,
     };
     let conversation = async {
         let (stream, client) = guard.greet(socket, peer).await?;
@@ -199,9 +203,22 @@ pub struct Socket {
     member: Arc<Member>,
     /// When the answer must have been read; since the first write that had to wait.
     limit: Option<Pin<Box<Sleep>>>,
+    /// How many bytes the peer may still send before it has another answer; `None` is no limit.
+    unanswered: Option<usize>,
 }
 
 impl Socket {
+    /// Fails once the peer has sent more than so many bytes, until [`greeted`](Self::greeted): whoever reads from it
+    /// may hold all of them.
+    pub fn greet_within(&mut self, bytes: usize) {
+        self.unanswered = Some(bytes);
+    }
+
+    /// The peer may send requests, as much as one needs before each answer.
+    pub fn greeted(&mut self) {
+        self.unanswered = Some(REQUEST);
+    }
+
     fn limited<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -226,7 +243,19 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let Some(left) = self.unanswered else {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        };
+        if left == 0 {
+            return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
+        }
+        let room = left.min(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+        let count = part.filled().len();
+        buffer.advance(count);
+        self.unanswered = Some(left - count);
+        read
     }
 }
 
@@ -259,6 +288,7 @@ impl AsyncWrite for Socket {
         if flushed.is_ready() {
             self.limit = None;
             if self.member.is_sending() {
+                self.unanswered = self.unanswered.map(|_| REQUEST);
                 self.member.enter(Phase::Idle);
                 self.member.sent.notify_one();
             }
