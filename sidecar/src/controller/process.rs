@@ -19,7 +19,7 @@ use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::gates::Gate;
 use crate::http::{Reply, RouteError, Routes, Server};
-use crate::kube::access::{Findings, Rule};
+use crate::kube::access::{self, Findings};
 use crate::kube::api::Api;
 use crate::kube::connect::{self, Variable};
 use crate::kube::probe::probe;
@@ -67,13 +67,13 @@ async fn guarded(
     program: &Program,
     (options, server): (&connect::Options, &Outage),
     registry: &Registry,
-) -> Result<(Http, TlsGuard), Exit> {
+) -> Result<(Http, TlsGuard, Client), Exit> {
     let client = unguarded(options, server, Some(Rate::Unlimited)).await;
     let client = client.map_err(|error| program.fatal(&error))?;
     let http = secure.http.clone();
-    let guard = secure.guard(Api::new(client), secure::shown(registry)?);
+    let guard = secure.guard(Api::new(client.clone()), secure::shown(registry)?);
     let guard = guard.map_err(|problem| Exit::failure(program.fatal, problem))?;
-    Ok((http, guard))
+    Ok((http, guard, client))
 }
 
 /// What a process stands on.
@@ -92,8 +92,8 @@ pub struct Process {
     client: Client,
     /// What the only controller stands on, until its seat takes it.
     first: Tenure,
-    /// The HTTP server with TLS, if there is to be one.
-    secure: Option<(Http, TlsGuard)>,
+    /// The HTTP server with TLS, if there is to be one, and who asks about its clients.
+    secure: Option<(Http, TlsGuard, Client)>,
     pub(super) queues: queue::Metrics,
     /// Permissions that its controllers miss.
     pub missing: Findings,
@@ -213,12 +213,13 @@ impl Process {
         client.map_err(|error| self.program.fatal(&error))
     }
 
-    /// What the process itself must be allowed, whatever its controllers do.
-    pub(super) fn rules(&self) -> &'static [Rule] {
-        match self.secure {
-            Some(_) => &reviews::RULES,
-            None => &[],
-        }
+    /// Says which permissions the server with TLS lacks, whether or not this process leads, and asks for them again
+    /// until there are all.
+    async fn advise(&self, client: &Client) -> std::convert::Infallible {
+        let asking = || access::check(client, &reviews::RULES);
+        let ask = async || self.missing.ask(secure::FLAG, asking()).await;
+        let say = async |report: access::Report| report.log();
+        access::ask_until_granted(ask().await, ask, say).await
     }
 
     /// What `starting` comes to, unless a signal ends the process before.
@@ -282,7 +283,7 @@ impl Process {
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
         let plain = self.listen(http, &more).await?;
-        let secure = { self.secure.as_ref() }.map(|(http, _)| http);
+        let secure = { self.secure.as_ref() }.map(|(http, ..)| http);
         let secure = self.listen(secure, &more).await?;
         let serving = async {
             match plain {
@@ -292,9 +293,10 @@ impl Process {
         };
         let serving_secure = async {
             match (secure, &self.secure) {
-                (Some((server, routes)), Some((_, guard))) => tokio::select! {
+                (Some((server, routes)), Some((_, guard, client))) => tokio::select! {
                     () = server.serve_guarded(routes, guard.clone()) => {}
                     never = guard.watch() => match never {},
+                    never = self.advise(client) => match never {},
                 },
                 (_, _) => std::future::pending().await,
             }

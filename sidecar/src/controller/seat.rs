@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::kube::Client;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
@@ -31,9 +31,6 @@ use crate::trace::Tracer;
 
 /// For the first answer about permissions, before work begins without it.
 const A_MOMENT: Duration = Duration::from_secs(1);
-/// Between two questions about permissions while one is missing.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
-const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
 
 /// What one of several controllers has of its own from the start of the process to its end.
 #[derive(Clone, Debug)]
@@ -223,36 +220,16 @@ impl Seat {
         report: access::Report,
         rules: &[Rule],
     ) -> std::convert::Infallible {
-        let asking = self.ask_until_granted(report, rules);
+        let ask = async || self.missing(rules).await;
+        let say = async |report| self.say_missing(report).await;
+        let asking = access::ask_until_granted(report, ask, say);
         tokio::join!(asking, self.say_whenever_driver_differs()).0
-    }
-
-    async fn ask_until_granted(
-        &self,
-        mut report: access::Report,
-        rules: &[Rule],
-    ) -> std::convert::Infallible {
-        self.say_missing(report.clone()).await;
-        let mut pause = ASK_AGAIN;
-        while !report.is_complete() {
-            sleep(pause).await;
-            pause = ASK_LEAST_OFTEN.min(pause * 2);
-            let known = report.missing;
-            report = self.missing(rules).await;
-            if report.is_complete() {
-                tracing::info!("The service account has all required permissions");
-            } else if report.unknown.is_none() && report.missing != known {
-                self.say_missing(report.clone()).await;
-            }
-        }
-        std::future::pending().await
     }
 
     /// Asks which permissions are missing; the process shows those that are required.
     pub async fn missing(&self, rules: &[Rule]) -> access::Report {
         let name = self.name_among_others().unwrap_or(self.program.name);
-        let rules = [rules, self.process.rules()].concat();
-        let asking = access::check(&self.client, &rules);
+        let asking = access::check(&self.client, rules);
         let report = self.process.missing.ask(name, asking).await;
         let optional = report.missing.iter();
         let optional = optional.filter(|missing| missing.rule.need != Need::Required);

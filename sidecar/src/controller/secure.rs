@@ -2,12 +2,17 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
-use std::{fmt, io};
+use std::{fmt, future, io};
 
+use http::StatusCode;
 use http::request::Parts;
 use prometheus::{IntCounter, IntGauge};
+use rustls::pki_types::CertificateDer;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -19,15 +24,25 @@ use crate::kube::api::Api;
 use crate::metrics::{RegisterError, Registry};
 use crate::secure::access::{Access, Client};
 use crate::secure::certificates::{Certificates, Files, Named, Shown};
+use crate::secure::concurrency::ConcurrencyLimit;
 use crate::secure::settings::{Tls, Version};
 
 const ENDPOINT: &str = "secure-http-endpoint";
+/// The same with its dashes.
+pub(super) const FLAG: &str = "--secure-http-endpoint";
 const CERTIFICATE: &str = "tls-cert-file";
 const KEY: &str = "tls-private-key-file";
 const AUTHORITY: &str = "client-ca-file";
+const VERSION: &str = "tls-min-version";
+const OPEN: &str = "authorization-always-allow-paths";
+/// What says something about the endpoint alone.
+const WITH_ENDPOINT: [&str; 5] = [CERTIFICATE, KEY, AUTHORITY, VERSION, OPEN];
 
 /// For a client's part of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Bytes of a client's part of the handshake, and of one that may show certificates: nobody knows yet who it is.
+const GREETING: usize = 4 << 10;
+const GREETING_WITH_CERTIFICATES: usize = 12 << 10;
 
 /// What the flags ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,15 +69,13 @@ impl Secure {
             (!path.is_empty()).then(|| PathBuf::from(path))
         };
         if address.is_empty() {
-            let without_effect = [CERTIFICATE, KEY, AUTHORITY].map(|flag| (flag, file(flag)));
-            let mut given = without_effect.iter();
-            return match given.find_map(|(flag, path)| Some((flag, path.as_ref()?))) {
-                Some((flag, path)) => Err(format!(
+            let is_given = |flag: &&&str| values.is_set(flag) && !values.string(flag).is_empty();
+            return WITH_ENDPOINT.iter().find(is_given).map_or(Ok(None), |flag| {
+                Err(format!(
                     "--{flag}={}: has no effect without --{ENDPOINT}, which says where to listen",
-                    path.display()
-                )),
-                None => Ok(None),
-            };
+                    values.string(flag)
+                ))
+            });
         }
         let needed = |flag: &'static str, dashed, what: &str| {
             let missing =
@@ -70,12 +83,12 @@ impl Secure {
             let path = file(flag).ok_or(missing)?;
             Ok::<_, String>(Named { flag: dashed, path })
         };
-        let open = values.string("authorization-always-allow-paths").split(',');
+        let open = values.string(OPEN).split(',');
         let open = open.map(str::trim).filter(|path| !path.is_empty());
         Ok(Some(Self {
             http: Http {
                 address: address.to_owned(),
-                flag: "--secure-http-endpoint",
+                flag: FLAG,
                 metrics_path: Some(values.string("metrics-path").to_owned()),
                 health: values.bool("leader-election"),
             },
@@ -88,7 +101,7 @@ impl Secure {
                 }),
             },
             tls: Tls {
-                version: Version::from_flag(values.string("tls-min-version"))?,
+                version: Version::from_flag(values.string(VERSION))?,
                 ..Tls::default()
             },
             open: open.map(str::to_owned).collect(),
@@ -100,8 +113,14 @@ impl Secure {
     /// # Errors
     /// A line that names flag and file.
     pub(super) fn guard(self, api: Api, shown: Shown) -> Result<TlsGuard, String> {
+        let greeting = match self.files.authority {
+            Some(_) => GREETING_WITH_CERTIFICATES,
+            None => GREETING,
+        };
         let certificates = Certificates::new(self.files, self.tls, "http/1.1", shown)?;
         Ok(TlsGuard(Arc::new(State {
+            greeting,
+            turns: ConcurrencyLimit::new(1, 1),
             certificates,
             access: Access::new(api, self.open),
         })))
@@ -135,6 +154,11 @@ pub(super) fn shown(registry: &Registry) -> Result<Shown, RegisterError> {
 pub(super) struct TlsGuard(Arc<State>);
 
 struct State {
+    /// Bytes of a client before its handshake is done.
+    greeting: usize,
+    /// One step of a handshake, which may cost a signature, in each round of the program's tasks; addresses have their
+    /// turns one after the other.
+    turns: ConcurrencyLimit<IpAddr>,
     certificates: Certificates,
     access: Access,
 }
@@ -152,25 +176,71 @@ impl TlsGuard {
     }
 }
 
+/// A client, and the certificates that it has shown, its own first.
+pub(super) struct Greeted {
+    client: Client,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+impl TlsGuard {
+    /// What `handshake` comes to. Between two of its steps the rest of the program has its turn: each may cost a
+    /// signature, and any number of clients may ask for one.
+    async fn in_turn<T>(
+        &self,
+        peer: IpAddr,
+        handshake: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let mut handshake = pin!(handshake);
+        loop {
+            let turn = self.0.turns.enter(&peer, HANDSHAKE).await;
+            let mut turn = Some(turn.map_err(|_busy| io::ErrorKind::TimedOut)?);
+            let step = future::poll_fn(|context| {
+                // Woken after its step.
+                let Some(turn) = turn.take() else {
+                    return Poll::Ready(None);
+                };
+                let step = handshake.as_mut().poll(context).map(Some);
+                tokio::spawn(async move {
+                    yield_now().await;
+                    drop(turn);
+                });
+                step
+            });
+            if let Some(done) = step.await {
+                return done;
+            }
+        }
+    }
+}
+
 impl Guard for TlsGuard {
     type Stream = TlsStream<Socket>;
-    type Client = Client;
+    type Client = Greeted;
 
-    async fn greet(&self, socket: Socket, peer: IpAddr) -> io::Result<(Self::Stream, Client)> {
+    async fn greet(&self, mut socket: Socket, peer: IpAddr) -> io::Result<(Self::Stream, Greeted)> {
+        let peer = peer.to_canonical();
         let acceptor = TlsAcceptor::from(self.0.certificates.current());
-        let accepted = timeout(HANDSHAKE, acceptor.accept(socket)).await;
-        let stream = accepted.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
-        let certificates = stream.get_ref().1.peer_certificates();
-        let certificate = certificates.and_then(<[_]>::first);
-        let client = Client::new(peer, certificate.map(AsRef::as_ref));
-        Ok((stream, client))
+        socket.greet_within(self.0.greeting);
+        let accepted = timeout(HANDSHAKE, self.in_turn(peer, acceptor.accept(socket))).await;
+        let mut stream =
+            accepted.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
+        stream.get_mut().0.greeted();
+        let chain = stream.get_ref().1.peer_certificates();
+        let chain = chain.map(<[_]>::to_vec).unwrap_or_default();
+        let client = Client::new(peer, chain.first().map(AsRef::as_ref));
+        Ok((stream, Greeted { client, chain }))
     }
 
     fn is_open(&self, path: &str) -> bool {
         self.0.access.is_open(path)
     }
 
-    async fn admit(&self, client: &Client, request: &Parts) -> Result<(), Reply> {
+    async fn admit(&self, greeted: &Greeted, request: &Parts) -> Result<(), Reply> {
+        let Greeted { client, chain } = greeted;
+        if !chain.is_empty() && !self.0.certificates.accepts(chain) {
+            let text = "the client's certificate is not accepted any more\n";
+            return Err(Reply::text(StatusCode::UNAUTHORIZED, text));
+        }
         self.0.access.admit(client, request).await
     }
 }

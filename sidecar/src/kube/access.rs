@@ -7,6 +7,7 @@
 
 mod findings;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use futures_util::{StreamExt as _, stream};
 use http::{Request, header};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::error::Chain;
 
@@ -25,6 +26,10 @@ const REQUIRED: &str = "The service account lacks a permission that is required,
 
 /// Questions asked at the same time.
 const AT_ONCE: usize = 4;
+
+/// Between two questions while a permission is missing.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
 
 /// For all questions together; a program that starts while the API server is away must not hang.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -180,6 +185,28 @@ impl Report {
             );
         }
     }
+}
+
+/// Says which permissions are missing, by this first report, and asks for them again until there are all.
+pub async fn ask_until_granted(
+    mut report: Report,
+    ask: impl AsyncFn() -> Report,
+    say: impl AsyncFn(Report),
+) -> Infallible {
+    say(report.clone()).await;
+    let mut pause = ASK_AGAIN;
+    while !report.is_complete() {
+        sleep(pause).await;
+        pause = ASK_LEAST_OFTEN.min(pause * 2);
+        let known = report.missing;
+        report = ask().await;
+        if report.is_complete() {
+            tracing::info!("The service account has all required permissions");
+        } else if report.unknown.is_none() && report.missing != known {
+            say(report.clone()).await;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Asks the API server about every verb of every rule.

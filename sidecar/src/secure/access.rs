@@ -2,18 +2,18 @@
 //!
 //! That word counts for a while, so that a scraper costs one review in some minutes. What strangers can cause is
 //! bounded: the reviews at the same time and within a second, of all and of one address, and what is remembered. Of a
-//! token only a hash is.
+//! token only a hash is. Addresses have their turns one after the other, and whoever was let in during the last
+//! minutes has a share of the reviews that no stranger can use up.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::Cache;
 use super::concurrency::{Busy, ConcurrencyLimit, Permit};
@@ -31,18 +31,34 @@ mod life {
     pub(super) const TOKEN: Duration = Duration::from_secs(60);
     pub(super) const ALLOWED: Duration = Duration::from_secs(300);
     pub(super) const DENIED: Duration = Duration::from_secs(30);
+    /// Whoever was accepted is no stranger for so long: several scrapes.
+    pub(super) const KNOWN: Duration = Duration::from_secs(900);
 }
 
 /// How many answers of each of the four sorts are remembered.
 const MOST: usize = 250;
 /// Longer paths are not remembered.
 const LONGEST: usize = 256;
-/// Reviews at the same time, of all clients and of one address.
-const AT_ONCE: (usize, usize) = (10, 7);
-/// Reviews within a second, of all clients and of one address.
-const PER_SECOND: (usize, usize) = (20, 15);
 /// For a review's turn.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// For the answer to the same question, which another client has asked: as long as a review may take.
+const SAME: Duration = Duration::from_secs(10);
+
+/// How many reviews there may be, of all clients and of one address.
+struct Limits {
+    at_once: (usize, usize),
+    per_second: (usize, usize),
+}
+
+const STRANGERS: Limits = Limits {
+    at_once: (7, 5),
+    per_second: (15, 10),
+};
+/// Of those who were accepted before.
+const KNOWN: Limits = Limits {
+    at_once: (3, 3),
+    per_second: (5, 5),
+};
 
 /// A hash of a token.
 type Hash = Vec<u8>;
@@ -55,11 +71,47 @@ pub struct Access {
     api: Api,
     /// `--authorization-always-allow-paths`
     open: Vec<String>,
+    strangers: Share,
+    known: Share,
+    /// One review at a time of the same token, and of the same question.
+    tokens: ConcurrencyLimit<Hash>,
+    questions: ConcurrencyLimit<Question>,
+    memory: Mutex<Memory>,
+}
+
+/// The reviews that some clients may cause.
+#[derive(Debug)]
+struct Share {
+    /// One of an address waits for those of all.
+    turns: ConcurrencyLimit<IpAddr>,
     at_once: ConcurrencyLimit<IpAddr>,
     per_second: ConcurrencyLimit<IpAddr>,
-    /// When the reviews of the last second began.
-    begun: Mutex<VecDeque<(Instant, Permit)>>,
-    memory: Mutex<Memory>,
+}
+
+impl Share {
+    fn new(limits: &Limits) -> Self {
+        let limit = |(all, each)| ConcurrencyLimit::new(all, each);
+        Self {
+            turns: limit((usize::MAX, 1)),
+            at_once: limit(limits.at_once),
+            per_second: limit(limits.per_second),
+        }
+    }
+
+    /// Waits for an address' turn to cause a review.
+    async fn enter(&self, peer: IpAddr) -> Result<Permit, Busy> {
+        let waiting = async {
+            let _turn = self.turns.enter(&peer, PATIENCE).await?;
+            let begun = self.per_second.enter(&peer, PATIENCE).await?;
+            let under_way = self.at_once.enter(&peer, PATIENCE).await?;
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(1)).await;
+                drop(begun);
+            });
+            Ok(under_way)
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or(Err(Busy))
+    }
 }
 
 #[derive(Debug)]
@@ -104,13 +156,14 @@ impl Access {
         Self {
             api,
             open,
-            at_once: ConcurrencyLimit::new(AT_ONCE.0, AT_ONCE.1),
-            per_second: ConcurrencyLimit::new(PER_SECOND.0, PER_SECOND.1),
-            begun: Mutex::default(),
+            strangers: Share::new(&STRANGERS),
+            known: Share::new(&KNOWN),
+            tokens: ConcurrencyLimit::new(usize::MAX, 1),
+            questions: ConcurrencyLimit::new(usize::MAX, 1),
             memory: Mutex::new(Memory {
-                accepted: Cache::new(MOST, life::TOKEN),
+                accepted: Cache::new(MOST, life::TOKEN).known_for(life::KNOWN),
                 refused: Cache::new(MOST, life::TOKEN),
-                allowed: Cache::new(MOST, life::ALLOWED),
+                allowed: Cache::new(MOST, life::ALLOWED).known_for(life::KNOWN),
                 denied: Cache::new(MOST, life::DENIED),
             }),
         }
@@ -134,6 +187,10 @@ impl Access {
             Some(user) => user.clone(),
             None => self.authenticate(client.peer, &request.headers).await?,
         };
+        // Any other could be a word of thousands of letters, which would be remembered.
+        if ![Method::GET, Method::HEAD].contains(&request.method) {
+            return Err(not_allowed());
+        }
         let verb = request.method.as_str().to_ascii_lowercase();
         let question = (user, verb, request.uri.path().to_owned());
         self.authorize(client.peer, question).await
@@ -145,12 +202,14 @@ impl Access {
         if let Some(answer) = self.recall_token(&hash) {
             return answer;
         }
-        let _turn = self.turn(peer).await?;
+        let asked = self.tokens.enter(&hash, SAME).await;
+        let _asked = asked.map_err(|Busy| busy())?;
         // Whoever waited may find that the one before has asked the same.
         if let Some(answer) = self.recall_token(&hash) {
             return answer;
         }
-        self.begin(peer)?;
+        let is_known = self.memory().accepted.knows(&hash, now());
+        let _turn = self.turn(peer, is_known).await?;
         let review = review_token(&self.api, token, &[]).await;
         let [rule, _] = &RULES;
         let review = review.map_err(|error| unreviewed(&error, rule))?;
@@ -175,11 +234,13 @@ impl Access {
         if let Some(answer) = self.recall_right(&question) {
             return answer;
         }
-        let _turn = self.turn(peer).await?;
+        let asked = self.questions.enter(&question, SAME).await;
+        let _asked = asked.map_err(|Busy| busy())?;
         if let Some(answer) = self.recall_right(&question) {
             return answer;
         }
-        self.begin(peer)?;
+        let is_known = self.memory().allowed.knows(&question, now());
+        let _turn = self.turn(peer, is_known).await?;
         let (user, verb, path) = &question;
         let about = json!({"path": path, "verb": verb});
         let review = review_access(&self.api, user, ("nonResourceAttributes", about)).await;
@@ -210,23 +271,14 @@ impl Access {
         is_denied.then(|| Err(forbidden(question)))
     }
 
-    async fn turn(&self, peer: IpAddr) -> Result<Permit, Reply> {
-        let turn = self.at_once.enter(&peer, PATIENCE).await;
-        turn.map_err(|Busy| busy())
-    }
-
-    /// Counts a review that begins now.
-    fn begin(&self, peer: IpAddr) -> Result<(), Reply> {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        while let Some((at, _)) = begun.front()
-            && now.duration_since(*at) >= Duration::from_secs(1)
-        {
-            begun.pop_front();
-        }
-        let permit = self.per_second.try_enter(&peer).ok_or_else(busy)?;
-        begun.push_back((now, permit));
-        Ok(())
+    async fn turn(&self, peer: IpAddr, is_known: bool) -> Result<Permit, Reply> {
+        // A known one beside strangers at the same address, too.
+        let share = if is_known {
+            &self.known
+        } else {
+            &self.strangers
+        };
+        share.enter(peer).await.map_err(|Busy| busy())
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -274,6 +326,10 @@ fn forbidden((user, verb, path): &Question) -> Reply {
 fn busy() -> Reply {
     let text = "too many clients have to be looked up, try again\n";
     Reply::text(StatusCode::TOO_MANY_REQUESTS, text)
+}
+
+fn not_allowed() -> Reply {
+    Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n")
 }
 
 /// A review that could not be made.

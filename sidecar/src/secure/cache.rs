@@ -10,6 +10,8 @@ pub struct Cache<K, V> {
     /// By age; one that was answered again is not removed from its old place.
     order: VecDeque<(Instant, K)>,
     life: Duration,
+    /// For so long it is known that there was an answer.
+    known: Duration,
     most: usize,
 }
 
@@ -21,8 +23,22 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
             answers: BTreeMap::new(),
             order: VecDeque::new(),
             life,
+            known: life,
             most,
         }
+    }
+
+    /// The same, and for so long it is [known](Self::knows) that there was an answer.
+    #[must_use]
+    pub fn known_for(self, known: Duration) -> Self {
+        Self { known, ..self }
+    }
+
+    /// Whether there was an answer, which need not count any more.
+    #[must_use]
+    pub fn knows(&self, key: &K, now: Instant) -> bool {
+        let answer = self.answers.get(key);
+        answer.is_some_and(|(since, _)| now.saturating_duration_since(*since) < self.known)
     }
 
     /// The answer, if it still counts.
@@ -41,7 +57,7 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
     /// Remembers an answer and forgets those that no longer count, or the oldest one.
     pub fn put(&mut self, key: K, value: V, now: Instant) {
         while let Some((since, oldest)) = self.order.front() {
-            let is_old = now.saturating_duration_since(*since) >= self.life;
+            let is_old = now.saturating_duration_since(*since) >= self.known;
             if !is_old && self.order.len() < self.most {
                 break;
             }
@@ -58,6 +74,20 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whose_answer_no_longer_counts_may_still_be_known() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut cache = Cache::new(9, Duration::from_secs(10)).known_for(Duration::from_secs(60));
+        cache.put("a", 1, at(0));
+        cache.put("b", 2, at(20));
+        assert_eq!(cache.get(&"a", at(20)), None);
+        assert!(cache.knows(&"a", at(59)) && !cache.knows(&"a", at(60)));
+        assert!(!cache.knows(&"c", at(20)));
+        cache.put("c", 3, at(61));
+        assert_eq!(cache.count(), 2, "who is no longer known is forgotten");
+    }
 
     #[test]
     fn an_answer_counts_for_its_time_and_makes_room_for_newer_ones() {

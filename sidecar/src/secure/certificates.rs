@@ -15,9 +15,11 @@ use prometheus::{IntCounter, IntGauge};
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{
+    NoClientAuth, NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
+};
 use rustls::{CipherSuite, NamedGroup, RootCertStore, ServerConfig};
 use tokio::time::{Instant, sleep};
 
@@ -76,8 +78,7 @@ pub struct Certificates {
 }
 
 struct State {
-    config: Arc<ServerConfig>,
-    leaf: CertificateDer<'static>,
+    usable: Usable,
     /// What was read last, whether or not it was taken.
     read: Result<Contents, String>,
     looked: Instant,
@@ -91,6 +92,14 @@ impl std::fmt::Debug for State {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("State").finish_non_exhaustive()
     }
+}
+
+/// What was made of the files.
+struct Usable {
+    config: Arc<ServerConfig>,
+    leaf: CertificateDer<'static>,
+    /// Looks at certificates of clients.
+    clients: Arc<dyn ClientCertVerifier>,
 }
 
 /// What the files hold.
@@ -113,15 +122,14 @@ impl Certificates {
         shown: Shown,
     ) -> Result<Self, String> {
         let contents = files.read()?;
-        let (config, leaf) = usable(&files, &contents, &tls, protocol)?;
+        let usable = usable(&files, &contents, &tls, protocol)?;
         let this = Self {
             files,
             tls,
             protocol,
             shown,
             state: Mutex::new(State {
-                config,
-                leaf,
+                usable,
                 read: Ok(contents),
                 looked: Instant::now(),
                 is_warned: false,
@@ -138,11 +146,25 @@ impl Certificates {
 
     /// For the next handshake.
     pub fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.fresh().usable.config)
+    }
+
+    /// Whether this chain of a client, its own certificate first, is accepted now: it may have ended since the
+    /// handshake, and its authority may have been taken away.
+    pub fn accepts(&self, client: &[CertificateDer<'_>]) -> bool {
+        let clients = Arc::clone(&self.fresh().usable.clients);
+        client.split_first().is_some_and(|(own, others)| {
+            let verified = clients.verify_client_cert(own, others, UnixTime::now());
+            verified.is_ok()
+        })
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         if state.looked.elapsed() >= LOOK {
             self.look(&mut state);
         }
-        Arc::clone(&state.config)
+        state
     }
 
     /// Keeps the metric up to date.
@@ -155,16 +177,18 @@ impl Certificates {
 
     fn look(&self, state: &mut State) {
         state.looked = Instant::now();
-        let read = self.files.read();
+        let mut read = self.files.read();
         if read != state.read {
+            let mut taken = self.usable(&read);
+            if taken.is_err() {
+                // The files may have been replaced between the first and the last of them.
+                read = self.files.read();
+                taken = self.usable(&read);
+            }
             state.read = read;
-            let taken = match &state.read {
-                Ok(contents) => usable(&self.files, contents, &self.tls, self.protocol),
-                Err(problem) => Err(problem.clone()),
-            };
             match taken {
-                Ok((config, leaf)) => {
-                    (state.config, state.leaf) = (config, leaf);
+                Ok(usable) => {
+                    state.usable = usable;
                     (state.is_warned, state.address) = (false, String::new());
                     tracing::info!("The server has a new certificate");
                 }
@@ -182,8 +206,13 @@ impl Certificates {
         self.consider_end(state);
     }
 
+    fn usable(&self, read: &Result<Contents, String>) -> Result<Usable, String> {
+        let contents = read.as_ref().map_err(Clone::clone)?;
+        usable(&self.files, contents, &self.tls, self.protocol)
+    }
+
     fn consider_end(&self, state: &mut State) {
-        let Some(end) = der::not_after(&state.leaf) else {
+        let Some(end) = der::not_after(&state.usable.leaf) else {
             return;
         };
         self.shown.not_after.set(end);
@@ -204,7 +233,7 @@ impl Certificates {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_covered = ServerName::try_from(host).is_ok_and(|name| {
-            ParsedCertificate::try_from(&state.leaf)
+            ParsedCertificate::try_from(&state.usable.leaf)
                 .is_ok_and(|leaf| verify_server_name(&leaf, &name).is_ok())
         });
         if !is_covered {
@@ -245,12 +274,7 @@ impl Files {
 }
 
 /// What serves with these files.
-fn usable(
-    files: &Files,
-    contents: &Contents,
-    tls: &Tls,
-    protocol: &str,
-) -> Result<(Arc<ServerConfig>, CertificateDer<'static>), String> {
+fn usable(files: &Files, contents: &Contents, tls: &Tls, protocol: &str) -> Result<Usable, String> {
     let chain = certificates(&files.certificate, &contents.certificate)?;
     let leaf = chain.first().cloned();
     let none = || files.certificate.is("there is no certificate in the file");
@@ -271,10 +295,19 @@ fn usable(
     };
     let builder = ServerConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(versions).map_err(explain)?;
-    let builder = builder.with_client_cert_verifier(clients);
+    let builder = builder.with_client_cert_verifier(Arc::clone(&clients));
     let mut config = builder.with_single_cert(chain, key).map_err(explain)?;
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    Ok((Arc::new(config), leaf))
+    if files.authority.is_some() {
+        // A session that is resumed brings a certificate that nobody looks at again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Usable {
+        config: Arc::new(config),
+        leaf,
+        clients,
+    })
 }
 
 fn certificates(named: &Named, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -1,6 +1,16 @@
+use std::sync::Mutex;
+use std::time::{Instant, SystemTime};
+
+use sidecar_testkit::FakeApi;
+use sidecar_testkit::http::tls::{self, Authority, Pair};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
 use super::*;
 use crate::flags::standard::{HTTP_ENDPOINT, LEADER_ELECTION, METRICS, SECURE_HTTP};
 use crate::flags::{Dialect, Spec, parse, retired};
+use crate::http::{Routes, Server};
 
 const SPEC: Spec = Spec {
     dialect: Dialect::Go,
@@ -27,7 +37,11 @@ fn o_40_without_the_flags_there_is_nothing() {
     for arguments in [
         &[][..],
         &["--http-endpoint=:8080"],
-        &["--tls-min-version=VersionTLS13"],
+        &[
+            "--secure-http-endpoint=",
+            "--tls-cert-file=",
+            "--client-ca-file=",
+        ],
     ] {
         assert_eq!(read(arguments), Ok(None), "{arguments:?}");
     }
@@ -56,6 +70,14 @@ fn o_41_what_contradicts_itself_names_its_flag() {
         (
             &["--client-ca-file=/ca"],
             "--client-ca-file=/ca: has no effect without",
+        ),
+        (
+            &["--tls-min-version=nonsense"],
+            "--tls-min-version=nonsense: has no effect without",
+        ),
+        (
+            &["--authorization-always-allow-paths=/x"],
+            "--authorization-always-allow-paths=/x: has no effect without",
         ),
         (
             &[BOTH[0], BOTH[1], BOTH[2], "--tls-min-version=1.2"],
@@ -87,4 +109,231 @@ fn what_the_flags_ask_for() {
     assert!(asked.http.health && asked.files.authority.is_some());
     assert_eq!(asked.tls.version, Version::Tls13);
     assert_eq!(asked.open, ["/a", "/b/*"]);
+}
+
+const READER: &str = "prometheus";
+
+/// A server whose reader may get metrics, gone with the value.
+struct Served {
+    guard: TlsGuard,
+    pair: Pair,
+    address: String,
+    directory: tempfile::TempDir,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(authority: Option<&Authority>) -> Served {
+    let (pair, directory) = (Pair::make(), tempfile::tempdir().unwrap());
+    tls::mount(directory.path(), &pair.certificate, &pair.key);
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let mut flags = vec![
+        "--secure-http-endpoint=127.0.0.1:0".to_owned(),
+        format!("--tls-cert-file={}", path("tls.crt")),
+        format!("--tls-private-key-file={}", path("tls.key")),
+    ];
+    if let Some(authority) = authority {
+        std::fs::write(path("ca.crt"), &authority.certificate).unwrap();
+        flags.push(format!("--client-ca-file={}", path("ca.crt")));
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let secure = read(&flags).unwrap().unwrap();
+    let api = FakeApi::new();
+    api.grant_path(READER, "get", "/metrics");
+    let shown = shown(&Registry::new()).unwrap();
+    let guard = secure.guard(Api::new(api.client()), shown).unwrap();
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    let mut routes = Routes::new();
+    for path in ["/metrics", "/readyz"] {
+        routes.add(path, || async { Reply::ok() }).unwrap();
+    }
+    let task = tokio::spawn(server.serve_guarded(routes, guard.clone()));
+    Served {
+        guard,
+        pair,
+        address,
+        directory,
+        task,
+    }
+}
+
+/// The status of the answer to a GET, on a connection that lives on.
+async fn get(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str, more: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{more}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let length = head.split("content-length: ").nth(1).unwrap();
+    let length: usize = length.split("\r\n").next().unwrap().parse().unwrap();
+    stream.read_exact(&mut vec![0; length]).await.unwrap();
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn o_54_what_a_client_sends_before_it_is_known_is_bounded() {
+    for authority in [None, Some(Authority::make())] {
+        let served = serve(authority.as_ref()).await;
+        let mut stream = TcpStream::connect(&served.address).await.unwrap();
+        // A greeting of 65,500 bytes, in records of 16 KiB.
+        let mut greeting = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xdc];
+        greeting.resize(5 + (16 << 10), 0);
+        let begun = Instant::now();
+        let _closed = stream.write_all(&greeting).await;
+        let _reset = stream.read_to_end(&mut Vec::new()).await;
+        let took = begun.elapsed();
+        assert!(took < HANDSHAKE / 2, "nobody waits for the rest: {took:?}");
+        // Requests may come one after the other without end.
+        let client = tls::Client::new(&served.pair);
+        let mut stream = client.connect(&served.address).await.unwrap();
+        let more = format!("x: {}\r\n", "x".repeat(8 << 10));
+        for _ in 0..10 {
+            assert_eq!(get(&mut stream, "/readyz", &more).await, 200);
+        }
+        let more = format!("x: {}\r\n", "x".repeat(17 << 10));
+        assert_eq!(get(&mut stream, "/readyz", &more).await, 431);
+    }
+}
+
+#[tokio::test]
+async fn o_46_o_49_a_certificate_counts_no_longer_than_it_is_accepted() {
+    let authority = Authority::make();
+    let served = serve(Some(&authority)).await;
+    let end = SystemTime::now() + Duration::from_secs(4);
+    let connect = async |own| {
+        let client = tls::Client {
+            own: Some(own),
+            ..tls::Client::new(&served.pair)
+        };
+        client.connect(&served.address).await.unwrap()
+    };
+    let mut soon_over = connect(authority.sign_until(READER, "", end)).await;
+    let mut valid = connect(authority.sign(READER, "")).await;
+    for stream in [&mut soon_over, &mut valid] {
+        assert_eq!(get(stream, "/metrics", "").await, 200);
+    }
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(
+        get(&mut soon_over, "/metrics", "").await,
+        401,
+        "it has ended"
+    );
+    // A token does not help whoever shows a certificate.
+    let token = "authorization: Bearer token\r\n";
+    assert_eq!(get(&mut soon_over, "/metrics", token).await, 401);
+    assert_eq!(get(&mut soon_over, "/readyz", "").await, 200);
+    assert_eq!(get(&mut valid, "/metrics", "").await, 200);
+    let file = served.directory.path().join("ca.crt");
+    std::fs::write(file, Authority::make().certificate).unwrap();
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(
+        get(&mut valid, "/metrics", "").await,
+        401,
+        "its authority is gone"
+    );
+}
+
+#[tokio::test]
+async fn o_49_sessions_are_resumed_where_no_certificate_of_a_client_counts() {
+    let authority = Authority::make();
+    for (authority, resumes) in [(None, true), (Some(&authority), false)] {
+        let served = serve(authority).await;
+        let config = served.guard.0.certificates.current();
+        assert_eq!(config.session_storage.can_cache(), resumes);
+        assert_eq!(config.send_tls13_tickets > 0, resumes);
+        assert!(!config.ticketer.enabled());
+    }
+}
+
+#[tokio::test]
+async fn o_47_the_rest_of_the_program_has_its_turn_between_two_handshakes() {
+    let served = serve(None).await;
+    let rounds = Arc::new(Mutex::new((0_u32, Vec::new())));
+    let others = tokio::spawn({
+        let rounds = Arc::clone(&rounds);
+        async move {
+            loop {
+                rounds.lock().unwrap().0 += 1;
+                yield_now().await;
+            }
+        }
+    });
+    let handshakes = (0..50_u8).map(|number| {
+        let (guard, rounds) = (served.guard.clone(), Arc::clone(&rounds));
+        tokio::spawn(async move {
+            let mut steps = 0;
+            let handshake = future::poll_fn(move |context| {
+                let mut rounds = rounds.lock().unwrap();
+                let now = rounds.0;
+                rounds.1.push(now);
+                steps += 1;
+                if steps == 3 {
+                    return Poll::Ready(Ok(()));
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            });
+            let peer = IpAddr::from([10, 0, 0, number % 5]);
+            guard.in_turn(peer, handshake).await.unwrap();
+        })
+    });
+    for handshake in handshakes.collect::<Vec<_>>() {
+        handshake.await.unwrap();
+    }
+    others.abort();
+    let steps = std::mem::take(&mut rounds.lock().unwrap().1);
+    assert_eq!(steps.len(), 150);
+    assert!(steps.windows(2).all(|two| two[0] < two[1]), "{steps:?}");
+}
+
+/// Each read of the key finds the next one; before the second, the certificate is replaced.
+#[tokio::test]
+async fn o_52_files_that_are_replaced_while_they_are_read_are_read_again() {
+    let (old, new) = (Pair::make(), Pair::make());
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let (certificate, key) = (path("tls.crt"), path("tls.key"));
+    let made = std::process::Command::new("mkfifo").arg(&key).status();
+    assert!(made.unwrap().success());
+    std::fs::write(&certificate, &old.certificate).unwrap();
+    let named = |flag, path: &PathBuf| Named {
+        flag,
+        path: path.clone(),
+    };
+    let files = Files {
+        certificate: named("--tls-cert-file", &certificate),
+        key: named("--tls-private-key-file", &key),
+        authority: None,
+    };
+    let writing = std::thread::spawn(move || {
+        use std::io::Write as _;
+        for turn in 0..3 {
+            let mut pipe = std::fs::File::options().write(true).open(&key).unwrap();
+            if turn == 1 {
+                std::fs::write(&certificate, &new.certificate).unwrap();
+            }
+            let key = if turn == 0 { &old.key } else { &new.key };
+            pipe.write_all(key.as_bytes()).unwrap();
+            drop(pipe);
+            // The reader sees the end before there is another writer.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let shown = shown(&Registry::new()).unwrap();
+    let failures = shown.failures.clone().unwrap();
+    let certificates = Certificates::new(files, Tls::default(), "http/1.1", shown).unwrap();
+    let before = certificates.current();
+    sleep(Duration::from_millis(1100)).await;
+    let after = certificates.current();
+    writing.join().unwrap();
+    assert!(!Arc::ptr_eq(&before, &after), "the new pair is taken");
+    assert_eq!(failures.get(), 0);
 }

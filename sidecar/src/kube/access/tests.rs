@@ -124,7 +124,7 @@ async fn few_questions_are_asked_at_once() {
     let client = api.client();
     let asking = tokio::spawn(async move { check(&client, &rules()).await });
     api.until(|_| gate.waiting() == AT_ONCE).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     assert_eq!(gate.waiting(), AT_ONCE);
     gate.open();
     assert!(asking.await.unwrap().is_complete());

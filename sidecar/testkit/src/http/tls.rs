@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -106,6 +107,22 @@ impl Authority {
     /// If the machine has no randomness.
     #[must_use]
     pub fn sign(&self, common_name: &str, organization: &str) -> (String, String) {
+        let end = SystemTime::now() + Duration::from_hours(24);
+        self.sign_until(common_name, organization, end)
+    }
+
+    /// The same, valid until this time.
+    ///
+    /// # Panics
+    ///
+    /// If the machine has no randomness.
+    #[must_use]
+    pub fn sign_until(
+        &self,
+        common_name: &str,
+        organization: &str,
+        end: SystemTime,
+    ) -> (String, String) {
         let key = KeyPair::generate().expect("make a key");
         let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
         parameters
@@ -115,6 +132,7 @@ impl Authority {
             .distinguished_name
             .push(DnType::OrganizationName, organization);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        parameters.not_after = end.into();
         let made = parameters.signed_by(&key, &self.issuer);
         (made.expect("sign a certificate").pem(), key.serialize_pem())
     }
