@@ -134,9 +134,17 @@ pub fn finish(exit: &Exit) -> ExitCode {
         }
         None => {}
     }
-    leave_note(exit, Path::new(TERMINATION_LOG));
+    if is_container(std::process::id()) {
+        leave_note(exit, Path::new(TERMINATION_LOG));
+    }
     crate::log::flush();
     ExitCode::from(exit.code)
+}
+
+/// Whether the process is what its container was started for. A program that somebody starts beside it (`kubectl
+/// exec`, a probe) must not replace what is told of the container's own end.
+fn is_container(process: u32) -> bool {
+    process == 1
 }
 
 /// Leaves the final error where kubelet looks for it, who shows it as the reason of the container's end. Outside a
@@ -195,6 +203,12 @@ mod tests {
             leave_note(&exit, &log);
             assert_eq!(std::fs::read_to_string(&log).unwrap(), left);
         }
+    }
+
+    #[test]
+    fn o_74_a_program_started_beside_the_container_s_own_leaves_no_note() {
+        assert!(is_container(1));
+        assert!(!is_container(std::process::id()), "a test is no container");
     }
 
     #[test]
