@@ -2,6 +2,7 @@
 
 pub mod connections;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
@@ -33,6 +34,11 @@ macro_rules! contract_of_secure_servers {
         async fn o_56_who_may_not_make_reviews_says_so() {
             $crate::controller::contract::secure::not_permitted(&$program).await;
         }
+
+        #[tokio::test]
+        async fn o_56_a_standby_that_may_not_make_reviews_says_so_too() {
+            $crate::controller::contract::secure::not_permitted_on_a_standby(&$program).await;
+        }
     };
 }
 
@@ -41,6 +47,8 @@ const STRANGER: &str = "system:serviceaccount:default:default";
 /// Tokens, of which nothing may be in a log.
 const GOOD: &str = "token-of-reader";
 const OTHER: &str = "token-of-stranger";
+const WRONG: &str = "token-of-nobody";
+const UNKNOWN: &str = "token-while-nobody-answers";
 
 /// The program with a server that speaks TLS.
 pub struct Secured {
@@ -118,6 +126,14 @@ impl Secured {
 fn families(text: &str) -> Vec<&str> {
     let types = text.lines().filter(|line| line.starts_with("# TYPE "));
     types.collect()
+}
+
+/// Names with labels, without values.
+fn series(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .collect()
 }
 
 /// TokenReviews and SubjectAccessReviews so far.
@@ -230,7 +246,7 @@ pub async fn tokens(program: &'static Program) {
         (
             "O-42",
             "/metrics",
-            Some("wrong-token"),
+            Some(WRONG),
             401,
             "the token is not accepted\n",
         ),
@@ -244,6 +260,29 @@ pub async fn tokens(program: &'static Program) {
         ),
         ("O-50", "/healthz/leader-election", None, 200, "ok"),
         ("O-50", "/readyz", None, 200, "ok"),
+        ("O-50", "/readyz?x", None, 200, "ok"),
+        ("O-50", "//metrics", None, 401, "a bearer token is needed\n"),
+        (
+            "O-50",
+            "/%6detrics",
+            None,
+            401,
+            "a bearer token is needed\n",
+        ),
+        (
+            "O-50",
+            "/readyz/../metrics",
+            None,
+            401,
+            "a bearer token is needed\n",
+        ),
+        (
+            "O-50",
+            "http://x/metrics",
+            None,
+            401,
+            "a bearer token is needed\n",
+        ),
         (
             "O-50",
             "/debug/pprof/",
@@ -264,17 +303,22 @@ pub async fn tokens(program: &'static Program) {
     }
     remembered(&stage, &secured).await;
     let log = secured.running.log();
-    for token in [GOOD, OTHER, "wrong-token"] {
+    for token in [GOOD, OTHER, WRONG, UNKNOWN] {
         assert!(!log.contains(token), "O-57: {token}");
     }
 }
 
 /// Who is known is served, with and without the API server.
 async fn remembered(stage: &Stage, secured: &Secured) {
+    let (_, before) = get(&secured.plain, "/metrics").await;
     let answer = secured.scrape().await;
     assert_eq!(answer.status, 200, "O-44");
     let (_, plain) = get(&secured.plain, "/metrics").await;
     assert_eq!(families(&answer.body), families(&plain), "O-44");
+    // Meanwhile there may have come more of them.
+    let shown = series(&answer.body);
+    assert!(series(&before).is_subset(&shown), "O-44");
+    assert!(shown.is_subset(&series(&plain)), "O-44");
     assert!(
         answer
             .head
@@ -297,32 +341,58 @@ async fn remembered(stage: &Stage, secured: &Secured) {
         .api
         .fault(Fault::on("POST", "*/tokenreviews").answer(500));
     assert_eq!(secured.scrape().await.status, 200, "O-48");
-    let unknown = secured.get("/metrics", Some("unknown")).await;
+    let unknown = secured.get("/metrics", Some(UNKNOWN)).await;
     assert_eq!(unknown.status, 503, "O-48: {}", unknown.body);
     assert_eq!(secured.get("/readyz", None).await.status, 200, "O-48");
     broken.remove();
 }
 
-/// Reviews are withheld, and granted later.
-pub async fn not_permitted(program: &'static Program) {
-    let stage = Stage::prepared(program, 0).await;
+/// All that the program needs besides reviews.
+fn all_but_reviews(program: &Program) -> impl Iterator<Item = Allow> {
     let leases = Allow::new(
         "coordination.k8s.io",
         "leases",
         "get,create,update,patch,list,watch",
     );
-    let all = || {
-        without(program, ("", "", ""))
-            .into_iter()
-            .chain([leases.clone()])
-    };
+    without(program, ("", "", "")).into_iter().chain([leases])
+}
+
+fn rule(group: &str, resource: &str, quote: &str) -> String {
+    format!(
+        "{{apiGroups: [{quote}{group}{quote}], resources: [{quote}{resource}{quote}], verbs: [{quote}create{quote}]}}"
+    )
+}
+
+/// Reviews are withheld from a process that does not lead.
+pub async fn not_permitted_on_a_standby(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    stage.api.allow_only(all_but_reviews(program));
+    let leader = stage.start(&ELECTION);
+    leader.logs(program.ready).await;
+    let standby = Secured::start(&stage, &ELECTION).await;
+    let words = rule("authentication.k8s.io", "tokenreviews", "\\\"");
+    standby.running.logs(&words).await;
+    let ready = standby.get("/readyz", None).await;
+    assert!(
+        ready
+            .body
+            .contains("--secure-http-endpoint: not allowed to"),
+        "O-56: {}",
+        ready.body
+    );
+    assert!(
+        !standby.running.log().contains(program.ready),
+        "it stands by"
+    );
+    drop(leader);
+}
+
+/// Reviews are withheld, and granted later.
+pub async fn not_permitted(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let all = || all_but_reviews(program);
     stage.api.allow_only(all());
     let secured = Secured::start(&stage, &[]).await;
-    let rule = |group: &str, resource: &str, quote: &str| {
-        format!(
-            "{{apiGroups: [{quote}{group}{quote}], resources: [{quote}{resource}{quote}], verbs: [{quote}create{quote}]}}"
-        )
-    };
     for (group, resource) in [
         ("authentication.k8s.io", "tokenreviews"),
         ("authorization.k8s.io", "subjectaccessreviews"),

@@ -184,6 +184,10 @@ pub async fn certificates(program: &'static Program) {
             assert_eq!(spoken, Some(&b"http/1.1"[..]), "O-53");
         }
     }
+    refuses_tls_1_1(&secured).await;
+}
+
+async fn refuses_tls_1_1(secured: &Secured) {
     let mut stream = TcpStream::connect(&secured.address)
         .await
         .expect("a connection");
@@ -199,6 +203,13 @@ pub async fn replaced(program: &'static Program) {
     let secured = Secured::start(&stage, &[]).await;
     let trusts = async |pair: &Pair| Client::new(pair).connect(&secured.address).await.is_ok();
     assert!(trusts(&secured.pair).await);
+    // Without the flag, 1.2 is spoken and 1.1 is not.
+    let old = Client {
+        versions: vec![&tokio_rustls::rustls::version::TLS12],
+        ..secured.client()
+    };
+    assert!(old.connect(&secured.address).await.is_ok(), "O-53");
+    refuses_tls_1_1(&secured).await;
     let mut old = secured
         .client()
         .connect(&secured.address)
