@@ -480,7 +480,7 @@ pub(crate) fn stored(edits: &[&str]) -> Storage {
             (["#", _], _) => stock.unnamed += 1,
             (["~", _], _) => stock.missing = Some(BTreeSet::new()),
             (["x", _, handle], _) => {
-                drop({ stock.missing.get_or_insert_default() }.insert((*handle).into()))
+                { stock.missing.get_or_insert_default() }.insert((*handle).into());
             }
             (["+", _, handle, rest @ ..], Ok(all)) => {
                 let size: i64 = rest.first().map_or(0, |size| size.parse().unwrap());

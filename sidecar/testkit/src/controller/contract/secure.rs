@@ -1,6 +1,7 @@
 //! The HTTP server that speaks TLS and asks who its clients are: section 3 of `docs/spec/observability.md`.
 
 pub mod connections;
+pub mod rights;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,9 +9,8 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
 use super::super::{ELECTION, PATIENCE, Program, Running, Stage, free_address, get};
-use super::permission::without;
 use crate::Fault;
-use crate::api::access::{AUDIENCE, Allow};
+use crate::api::access::AUDIENCE;
 use crate::http::Answer;
 use crate::http::tls::{Client, Pair, mount};
 use crate::process::within;
@@ -32,12 +32,13 @@ macro_rules! contract_of_secure_servers {
 
         #[tokio::test]
         async fn o_56_who_may_not_make_reviews_says_so() {
-            $crate::controller::contract::secure::not_permitted(&$program).await;
+            $crate::controller::contract::secure::rights::not_permitted(&$program).await;
         }
 
         #[tokio::test]
         async fn o_56_a_standby_that_may_not_make_reviews_says_so_too() {
-            $crate::controller::contract::secure::not_permitted_on_a_standby(&$program).await;
+            $crate::controller::contract::secure::rights::not_permitted_on_a_standby(&$program)
+                .await;
         }
     };
 }
@@ -345,68 +346,4 @@ async fn remembered(stage: &Stage, secured: &Secured) {
     assert_eq!(unknown.status, 503, "O-48: {}", unknown.body);
     assert_eq!(secured.get("/readyz", None).await.status, 200, "O-48");
     broken.remove();
-}
-
-/// All that the program needs besides reviews.
-fn all_but_reviews(program: &Program) -> impl Iterator<Item = Allow> {
-    let leases = Allow::new(
-        "coordination.k8s.io",
-        "leases",
-        "get,create,update,patch,list,watch",
-    );
-    without(program, ("", "", "")).into_iter().chain([leases])
-}
-
-fn rule(group: &str, resource: &str, quote: &str) -> String {
-    format!(
-        "{{apiGroups: [{quote}{group}{quote}], resources: [{quote}{resource}{quote}], verbs: [{quote}create{quote}]}}"
-    )
-}
-
-/// Reviews are withheld from a process that does not lead.
-pub async fn not_permitted_on_a_standby(program: &'static Program) {
-    let stage = Stage::prepared(program, 0).await;
-    stage.api.allow_only(all_but_reviews(program));
-    let leader = stage.start(&ELECTION);
-    leader.logs(program.ready).await;
-    let standby = Secured::start(&stage, &ELECTION).await;
-    let words = rule("authentication.k8s.io", "tokenreviews", "\\\"");
-    standby.running.logs(&words).await;
-    let ready = standby.get("/readyz", None).await;
-    assert!(
-        ready
-            .body
-            .contains("--secure-http-endpoint: not allowed to"),
-        "O-56: {}",
-        ready.body
-    );
-    assert!(
-        !standby.running.log().contains(program.ready),
-        "it stands by"
-    );
-    drop(leader);
-}
-
-/// Reviews are withheld, and granted later.
-pub async fn not_permitted(program: &'static Program) {
-    let stage = Stage::prepared(program, 0).await;
-    let all = || all_but_reviews(program);
-    stage.api.allow_only(all());
-    let secured = Secured::start(&stage, &[]).await;
-    for (group, resource) in [
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-    ] {
-        secured.running.logs(&rule(group, resource, "\\\"")).await;
-    }
-    let answer = secured.scrape().await;
-    assert_eq!(answer.status, 503, "O-56");
-    let words = rule("authentication.k8s.io", "tokenreviews", "\"");
-    assert!(answer.body.contains(&words), "O-56: {}", answer.body);
-    let granted = [
-        Allow::new("authentication.k8s.io", "tokenreviews", "create"),
-        Allow::new("authorization.k8s.io", "subjectaccessreviews", "create"),
-    ];
-    stage.api.allow_only(all().chain(granted));
-    assert_eq!(secured.scrape().await.status, 200, "O-56");
 }
