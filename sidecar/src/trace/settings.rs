@@ -15,6 +15,11 @@ use super::ids::Sampler;
 /// Where to send to if nobody says.
 const ENDPOINT: &str = "http://localhost:4317";
 
+/// How long an export may take if nobody says.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// No time is longer. gRPC has no word for some that the variables can name, and tonic panics at those.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// How traces are made and exported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -116,9 +121,11 @@ impl Reader<'_> {
             key: file("CLIENT_KEY"),
         };
         let headers = self.headers();
-        let timeout = self.of_traces("TIMEOUT").map_or(10_000, |(name, text)| {
-            self.number(&name, &text).unwrap_or(10_000)
-        });
+        let timeout = { self.of_traces("TIMEOUT") }
+            .and_then(|(name, text)| self.number(&name, &text))
+            .map_or(TIMEOUT, Duration::from_millis);
+        // As in OpenTelemetry's configuration files, 0 is no limit.
+        let timeout = if timeout.is_zero() { LONGEST } else { timeout };
         let queue = self.size("OTEL_BSP_MAX_QUEUE_SIZE", 2048);
         let batch = self.size("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512);
         let delay = self.millis("OTEL_BSP_SCHEDULE_DELAY", 5_000);
@@ -126,7 +133,7 @@ impl Reader<'_> {
             endpoint: endpoint?,
             files,
             headers,
-            timeout: Duration::from_millis(timeout),
+            timeout: timeout.min(LONGEST),
             sampler: self.sampler(),
             resource: self.resource(process),
             queue,
@@ -293,7 +300,7 @@ impl Reader<'_> {
     fn millis(&mut self, name: &str, default: u64) -> Duration {
         let text = self.text(name);
         let millis = text.and_then(|text| self.number(name, &text));
-        Duration::from_millis(millis.unwrap_or(default))
+        Duration::from_millis(millis.unwrap_or(default)).min(LONGEST)
     }
 
     /// At least 1, and no more than keeps memory bounded.

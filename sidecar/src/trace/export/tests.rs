@@ -116,6 +116,20 @@ async fn o_10_what_waits_long_enough_goes_alone() {
 }
 
 #[tokio::test]
+async fn o_10_a_timeout_that_grpc_has_no_word_for_and_one_of_zero_send_all_the_same() {
+    for value in ["18446744073709551615", "0"] {
+        let collector = Collector::start().await;
+        let variables = [
+            ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", value),
+        ];
+        let (exporter, registry) = beside(&collector, &variables).await;
+        spans(&exporter, "attacher", 1);
+        until_counts(&registry, [1, 0, 0]).await;
+    }
+}
+
+#[tokio::test]
 async fn o_11_what_becomes_of_spans() {
     let retry = RetryInfo {
         retry_delay: Some(otlp::Duration {

@@ -262,5 +262,11 @@ fn o_10_sizes_and_times() {
     }
     let huge = settings(&[("OTEL_BSP_MAX_QUEUE_SIZE", "18446744073709551615")]);
     assert_eq!(huge.queue, 1 << 16);
+    for (value, timeout) in [("18446744073709551615", LONGEST), ("0", LONGEST)] {
+        let set = settings(&[("OTEL_EXPORTER_OTLP_TIMEOUT", value)]);
+        assert_eq!(set.timeout, timeout, "{value}");
+    }
+    let huge = settings(&[("OTEL_BSP_SCHEDULE_DELAY", "18446744073709551615")]);
+    assert_eq!(huge.delay, LONGEST);
     assert_eq!(settings(&[("OTEL_BSP_MAX_QUEUE_SIZE", "0")]).queue, 2048);
 }
