@@ -15,27 +15,32 @@ use super::settings::{Files, Settings};
 use crate::in_cluster::authority::{Authority, Named};
 use crate::in_cluster::user_agent;
 
+/// For TCP and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there can be no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    #[error("the endpoint cannot be used")]
+    #[error("cannot connect")]
     Endpoint(#[from] tonic::transport::Error),
     #[error("TLS: {0}")]
     Tls(String),
 }
 
-/// A channel that connects with its first call. Reads the files of TLS.
+/// Connects. Reads the files of TLS.
+///
+/// Dropped, it leaves no connection behind: a channel that connects with its first call has a task that goes on when
+/// the call is given up, for as long as a handshake takes. One that has lost its connection has it as well, and so
+/// there is a limit.
 pub(super) async fn connect(settings: &Settings, version: &str) -> Result<Channel, ConnectError> {
     let endpoint = Endpoint::from(settings.endpoint.clone());
     let endpoint = endpoint.user_agent(user_agent("csi-sidecars-otlp", version))?;
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT.min(settings.timeout));
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     if settings.endpoint.scheme_str() != Some("https") {
-        return Ok(endpoint.connect_with_connector_lazy(tcp));
+        return Ok(endpoint.connect_with_connector(tcp).await?);
     }
     let (uri, files) = (settings.endpoint.clone(), settings.files.clone());
     // There may be hundreds of authorities in the system's files.
@@ -49,7 +54,7 @@ pub(super) async fn connect(settings: &Settings, version: &str) -> Result<Channe
         .https_only()
         .enable_http2()
         .wrap_connector(tcp);
-    Ok(endpoint.connect_with_connector_lazy(secured))
+    Ok(endpoint.connect_with_connector(secured).await?)
 }
 
 fn tls(uri: Uri, files: &Files) -> Result<ClientConfig, String> {

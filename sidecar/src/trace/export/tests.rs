@@ -4,6 +4,8 @@ use csi_proto::otlp::{
 use prost::Message as _;
 use sidecar_testkit::api::ClientCertificate;
 use sidecar_testkit::collector::{Answer, Collector};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 use tonic::{Code, Status};
 
 use super::super::settings::{Process, read};
@@ -298,6 +300,26 @@ async fn o_5_tls_with_given_roots_and_a_certificate_that_is_read_anew() {
     spans(&exporter, "attacher", 1);
     until_counts(&registry, [2, 0, 0]).await;
     assert_eq!(collector.certificates(), [first.der, second.der]);
+}
+
+#[tokio::test]
+async fn o_5_a_handshake_that_never_ends_leaves_no_connection_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+        ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+    ];
+    let (exporter, _registry) = exporter(&variables);
+    spans(&exporter, "attacher", 1);
+    for connection in 0..2 {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut greeting = Vec::new();
+        let ended = timeout(Duration::from_secs(20), stream.read_to_end(&mut greeting));
+        let ended = ended.await;
+        assert!(ended.is_ok(), "connection {connection} stays");
+    }
 }
 
 #[tokio::test]
