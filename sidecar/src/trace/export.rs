@@ -286,7 +286,8 @@ impl Shared {
             if ended {
                 return;
             }
-            let pause = after.unwrap_or_else(|| RETRIES.delay(failures, 0.0));
+            // Never at once, whatever the collector says.
+            let pause = after.unwrap_or_default().max(RETRIES.delay(failures, 0.0));
             let mut pause = pin!(sleep(pause));
             loop {
                 tokio::select! {

@@ -131,13 +131,10 @@ async fn o_10_a_timeout_that_grpc_has_no_word_for_and_one_of_zero_send_all_the_s
     }
 }
 
-#[tokio::test]
-async fn o_11_what_becomes_of_spans() {
+/// The collector is busy, and says when to come back.
+fn busy(code: Code, seconds: i64, nanos: i32) -> Answer {
     let retry = RetryInfo {
-        retry_delay: Some(otlp::Duration {
-            seconds: 0,
-            nanos: 50_000_000,
-        }),
+        retry_delay: Some(otlp::Duration { seconds, nanos }),
     };
     let details = RichStatus {
         details: vec![otlp::Any {
@@ -146,7 +143,26 @@ async fn o_11_what_becomes_of_spans() {
         }],
     };
     let details = details.encode_to_vec();
-    let busy = Status::with_details(Code::ResourceExhausted, "busy", details.into());
+    Answer::Refused(Status::with_details(code, "busy", details.into()))
+}
+
+#[tokio::test]
+async fn o_11_a_collector_that_says_at_once_is_not_asked_at_once() {
+    for (code, seconds) in [(Code::Unavailable, 0), (Code::ResourceExhausted, -1)] {
+        let collector = Collector::start().await;
+        collector.answer([busy(code, seconds, 0)]);
+        let variables = [("OTEL_BSP_SCHEDULE_DELAY", "20")];
+        let (exporter, _registry) = beside(&collector, &variables).await;
+        spans(&exporter, "attacher", 1);
+        collector.until("try", |it| it.exports() == 1).await;
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(collector.exports(), 1, "{code:?} {seconds}");
+    }
+}
+
+#[tokio::test]
+async fn o_11_what_becomes_of_spans() {
+    let busy = busy(Code::ResourceExhausted, 0, 50_000_000);
     let partial = ExportTraceServiceResponse {
         partial_success: Some(ExportTracePartialSuccess {
             rejected_spans: 1,
@@ -161,7 +177,7 @@ async fn o_11_what_becomes_of_spans() {
             [3, 0, 0],
             2,
         ),
-        (vec![Answer::Refused(busy), taken.clone()], [3, 0, 0], 2),
+        (vec![busy, taken.clone()], [3, 0, 0], 2),
         (vec![refusal(Code::ResourceExhausted)], [0, 0, 3], 1),
         (vec![refusal(Code::InvalidArgument)], [0, 0, 3], 1),
         (vec![refusal(Code::Unauthenticated)], [0, 0, 3], 1),
