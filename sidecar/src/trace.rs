@@ -5,7 +5,7 @@
 //! | `ids` | which trace and span something belongs to, and whether it is recorded: pure |
 //! | `settings` | what the environment says: pure |
 //! | `outcome` | what the collector's answer means: pure |
-//! | `text` | the words of drivers without what they were told: pure |
+//! | `text` | the words of the collector without what it was told: pure |
 //! | `subject` | what an attempt is about, and where that puts it: pure |
 //! | `attempt` | what is told of an attempt when it ends |
 //! | `asked` | what is asked during one |
@@ -27,7 +27,7 @@ mod subject;
 mod text;
 
 pub use asked::step;
-pub(crate) use asked::{Asked, call, conceal, request};
+pub(crate) use asked::{Asked, call, request};
 pub use attempt::Tracer;
 pub(crate) use attempt::{Ending, Running, Traces, within};
 pub use export::{Exporter, LAST_SPANS};

@@ -8,8 +8,6 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-#[cfg(feature = "kube")]
-use bytes::Bytes;
 use csi_proto::sanitize::Method;
 use http::{HeaderMap, Request, Response};
 use tokio::sync::watch;
@@ -104,7 +102,7 @@ impl Channel {
         let controller = self.observer.controller;
         let request = log_request(&path, method, controller, request).await;
         #[cfg(feature = "kube")]
-        let (traced, request) = trace_request(&path, migrated, request).await;
+        let (asked, request) = trace_request(&path, migrated, request);
         let outcome = match deadline {
             Some(deadline) => tokio::select! {
                 // A deadline of zero has passed: the driver is not asked.
@@ -118,8 +116,8 @@ impl Channel {
         };
         log_response(method, &self.observer, &outcome);
         #[cfg(feature = "kube")]
-        if let Some((asked, frame)) = traced {
-            asked.called(outcome.as_ref().map(|_| ()), exchange::message(&frame));
+        if let Some(asked) = asked {
+            asked.called(outcome.as_ref().map(|_| ()));
         }
         if let Some(operations) = &self.observer.operations {
             let code = outcome.as_ref().map_or_else(Status::code, |_| Code::Ok);
@@ -180,23 +178,17 @@ impl Service<Request<Body>> for Channel {
 
 /// Tells the driver which span it works for, if its caller is traced.
 #[cfg(feature = "kube")]
-async fn trace_request(
+fn trace_request(
     path: &str,
     migrated: Option<Migrated>,
-    request: Request<Body>,
-) -> (Option<(trace::Asked, Bytes)>, Request<Body>) {
+    mut request: Request<Body>,
+) -> (Option<trace::Asked>, Request<Body>) {
     let migrated = migrated.is_some_and(|migrated| migrated.0);
-    let Some(asked) = trace::call(path, migrated) else {
-        return (None, request);
-    };
-    let (mut head, body) = request.into_parts();
-    if let Some(header) = asked.header() {
-        head.headers.insert(trace::TRACEPARENT, header);
+    let asked = trace::call(path, migrated);
+    if let Some(header) = asked.as_ref().and_then(trace::Asked::header) {
+        request.headers_mut().insert(trace::TRACEPARENT, header);
     }
-    // As in `log_request`.
-    let frame = exchange::collect(body).await.unwrap_or_default();
-    let body = exchange::full(frame.clone(), HeaderMap::new());
-    (Some((asked, frame)), Request::from_parts(head, body))
+    (asked, request)
 }
 
 async fn log_request(

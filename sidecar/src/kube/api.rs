@@ -201,9 +201,7 @@ impl Api {
     ) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
         let key = Key::new(Some(namespace), name)
             .ok_or_else(|| ApiError::local("not a valid namespace and name"))?;
-        let values = read_secret(&self.get(&SECRETS, &key).await?)?;
-        trace::conceal(values.values());
-        Ok(values)
+        read_secret(&self.get(&SECRETS, &key).await?)
     }
 
     /// The values of a Secret as calls carry them.

@@ -8,17 +8,8 @@ use tonic::Status;
 use super::attempt::{Attempt, CURRENT, Moment, error};
 use super::ids::{SpanId, traceparent};
 use super::subject::{pair, text as attribute};
-use super::text;
 use crate::refusal::{ApiError, Refusal};
 use crate::rpc_code;
-
-/// The values of a Secret were read: they are in no text of this attempt.
-pub(crate) fn conceal<'a>(values: impl Iterator<Item = &'a Vec<u8>>) {
-    let _off = CURRENT.try_with(|attempt| {
-        let values = values.map(|value| String::from_utf8_lossy(value).into_owned());
-        attempt.seen().secrets.extend(values);
-    });
-}
 
 /// Something that was asked during an attempt. Dropped without its answer, nobody knows what came of it.
 pub(crate) struct Asked {
@@ -63,18 +54,15 @@ impl Asked {
         self.status = Some(error(Some(why)));
     }
 
-    /// The driver answered a request, which is `message`.
-    pub(crate) fn called(mut self, answer: Result<(), &Status>, message: &[u8]) {
+    /// The driver answered. Its words may hold anything that it was told, Secrets and parameters included, in any form,
+    /// and so they are not repeated.
+    pub(crate) fn called(mut self, answer: Result<(), &Status>) {
         self.answered = true;
         let code = answer.map_or_else(Status::code, |()| tonic::Code::Ok);
         let code = attribute("rpc.response.status_code", rpc_code::upper(code));
         self.attributes.push(code);
         if let Err(status) = answer {
-            let secrets = self.attempt.seen().secrets.clone();
-            let told = text::texts(message).into_iter();
-            let told = told.chain(secrets.iter().map(|secret| &**secret));
-            let words = text::without(status.message(), told);
-            self.failed(format!("{}: {words}", rpc_code::name(status.code())));
+            self.failed(format!("{}: {}", self.name, rpc_code::name(status.code())));
         }
     }
 
@@ -146,16 +134,15 @@ pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
     )
 }
 
-/// A request to the API server begins.
+/// A request to the API server begins. Where a Secret is, is the value of parameters of a class.
 pub(crate) fn request(method: &http::Method, path: &str) -> Option<Asked> {
     let path = path.split('?').next().unwrap_or_default();
     Asked::new(
         || format!("{method} {}", kind(path)),
         || {
-            vec![
-                attribute("http.request.method", method.as_str()),
-                attribute("url.path", path),
-            ]
+            let shown = (kind(path) != "secrets").then(|| attribute("url.path", path));
+            let method = attribute("http.request.method", method.as_str());
+            std::iter::once(method).chain(shown).collect()
         },
     )
 }

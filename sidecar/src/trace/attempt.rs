@@ -87,8 +87,6 @@ impl Moment {
 /// What has been learnt during an attempt.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Values of Secrets, which are in no text.
-    pub(super) secrets: Vec<String>,
     /// What was said last of a call or a request that failed.
     pub(super) failure: Option<String>,
     pub(super) asked: bool,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::{
