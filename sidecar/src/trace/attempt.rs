@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::export::Exporter;
-use super::ids::SpanId;
+use super::ids::{SpanId, TraceId};
 use super::subject::{Goal, Over, Place, Subject, pair};
 use crate::election::Fence;
 use crate::text::Text;
@@ -264,7 +264,8 @@ impl Attempt {
     fn new(tracer: &Tracer, subject: Subject, begun: Moment) -> Self {
         let place = Place::of(&subject, begun.world);
         Self {
-            sampled: tracer.exporter.sampler().takes(place.trace),
+            // Whatever is done about an object is recorded or not, in all its traces.
+            sampled: { tracer.exporter.sampler() }.takes(TraceId::of(&subject.uid)),
             tracer: tracer.clone(),
             subject,
             place,

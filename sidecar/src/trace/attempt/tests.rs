@@ -17,6 +17,11 @@ fn at(second: i64) -> Timestamp {
 
 /// The attempts of an engine, whose spans go to the collector with the last of them.
 fn traces(collector: &Collector) -> (Traces<u32>, Exporter) {
+    sampled(collector, "1")
+}
+
+/// The same with this share of all objects.
+fn sampled(collector: &Collector, share: &str) -> (Traces<u32>, Exporter) {
     let process = Process {
         program: "csi-attacher",
         version: "v1",
@@ -25,6 +30,8 @@ fn traces(collector: &Collector) -> (Traces<u32>, Exporter) {
     let environment = read(&process, |name| match name {
         "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(collector.endpoint()),
         "OTEL_BSP_SCHEDULE_DELAY" => Some("600000".to_owned()),
+        "OTEL_TRACES_SAMPLER" => Some("traceidratio".to_owned()),
+        "OTEL_TRACES_SAMPLER_ARG" => Some(share.to_owned()),
         _ => None,
     });
     let settings = environment.settings.unwrap();
@@ -165,6 +172,30 @@ async fn o_12_the_root_is_from_creation_to_bound_and_o_13_waits_for_a_node() {
     assert_eq!(waiting.end_time_unix_nano, work.start_time_unix_nano);
     assert_eq!(work.end_time_unix_nano, bind.start_time_unix_nano);
     assert_eq!(bind.end_time_unix_nano, root.end_time_unix_nano);
+}
+
+#[tokio::test]
+async fn o_9_all_that_is_done_about_an_object_is_recorded_or_nothing() {
+    let collector = Collector::start().await;
+    let (traces, _exporter) = sampled(&collector, "0.5");
+    let mut recorded = 0;
+    for object in 0..200 {
+        let uid = format!("object-{object}");
+        let late = Some(at(0));
+        let subjects = [
+            Subject::new(&*uid, "provision", Goal::Part),
+            Subject::new(&*uid, "provision", Goal::Part).since(late),
+            Subject::new(&*uid, "expand", Goal::Again("2Gi".into())),
+            Subject::new(&*uid, "delete", Goal::Again("".into())),
+        ];
+        let taken = subjects.map(|subject| {
+            let running = traces.begin(&1, subject, 0, Duration::ZERO);
+            running.attempt.sampled
+        });
+        assert!(taken.iter().all(|one| *one == taken[0]), "{uid}: {taken:?}");
+        recorded += usize::from(taken[0]);
+    }
+    assert!((50..150).contains(&recorded), "{recorded}");
 }
 
 #[tokio::test]
