@@ -1,6 +1,7 @@
 //! Attempts: what is told of one when it ends, and of the work that they are for.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,9 +123,11 @@ pub(crate) enum Ending {
 pub(crate) struct Traces<K> {
     tracer: Tracer,
     /// Work that is not done yet.
-    pending: Mutex<HashMap<K, Pending>>,
+    pending: Mutex<Memory<K, Pending>>,
     /// When work on objects whose story goes on was done, by UID.
-    done: Mutex<HashMap<Text, u64>>,
+    done: Mutex<Memory<Text, u64>>,
+    /// Work that was told as done: what is done about it afterwards has a span of its own, and that one stays.
+    told: Mutex<Memory<(TraceId, SpanId), ()>>,
 }
 
 /// Earlier attempts on the same work.
@@ -136,14 +139,52 @@ struct Pending {
     failed: Option<u64>,
 }
 
-/// So much is remembered at most. What is forgotten is missing in traces, and nowhere else.
+/// So much is remembered at most, the newest. What is forgotten is missing in traces, and nowhere else.
 const MOST: usize = 4096;
 
-fn remember<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: K, value: V) {
-    if map.len() >= MOST {
-        map.clear();
+/// A map of at most [`MOST`] entries.
+struct Memory<K, V> {
+    map: HashMap<K, (u64, V)>,
+    /// By age.
+    order: BTreeMap<u64, K>,
+    next: u64,
+}
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self {
+            map: HashMap::new(),
+            order: BTreeMap::new(),
+            next: 0,
+        }
     }
-    map.insert(key, value);
+}
+
+impl<K: Clone + Eq + Hash, V> Memory<K, V> {
+    /// Whether it was not known.
+    fn insert(&mut self, key: K, value: V) -> bool {
+        self.next += 1;
+        let before = self.map.insert(key.clone(), (self.next, value));
+        if let Some((age, _)) = &before {
+            self.order.remove(age);
+        }
+        self.order.insert(self.next, key);
+        if self.order.len() > MOST
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.map.remove(&oldest);
+        }
+        before.is_none()
+    }
+
+    fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let (age, value) = self.map.remove(key)?;
+        self.order.remove(&age);
+        Some(value)
+    }
 }
 
 /// An attempt that runs. Dropped without [`Traces::ended`], it was cut off.
@@ -163,6 +204,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             tracer,
             pending: Mutex::default(),
             done: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -202,11 +244,13 @@ impl<K: Clone + Eq + Hash> Traces<K> {
                 first: attempt.first(),
                 failed: (ending == Ending::Failed).then_some(now),
             };
-            remember(&mut lock(&self.pending), running.key.clone(), pending);
+            lock(&self.pending).insert(running.key.clone(), pending);
         }
-        let told = attempt.tell(Some(ending), open);
+        let told = attempt.tell(Some(ending), open, |trace, work| {
+            lock(&self.told).insert((trace, work), ())
+        });
         if let Some(now) = told.filter(|_| attempt.subject.goal == Goal::Part) {
-            remember(&mut lock(&self.done), attempt.subject.uid.clone(), now);
+            lock(&self.done).insert(attempt.subject.uid.clone(), now);
         }
     }
 
@@ -237,7 +281,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
 impl<K> Drop for Running<K> {
     fn drop(&mut self) {
         if !self.ended {
-            self.attempt.tell(None, true);
+            self.attempt.tell(None, true, |_, _| false);
         }
     }
 }
@@ -293,8 +337,13 @@ impl Attempt {
     }
 
     /// Emits what there is to say of it: the attempt, how long it was waited for, and the work if that is done. When
-    /// that ended.
-    fn tell(&self, ending: Option<Ending>, open: bool) -> Option<u64> {
+    /// that ended. Asks `is_first` whether the work was not told before.
+    fn tell(
+        &self,
+        ending: Option<Ending>,
+        open: bool,
+        is_first: impl FnOnce(TraceId, SpanId) -> bool,
+    ) -> Option<u64> {
         let seen = self.seen();
         // Nothing was due, as at a resync.
         if !self.sampled || (!seen.asked && ending != Some(Ending::Failed)) {
@@ -331,7 +380,9 @@ impl Attempt {
         }
         self.tracer.emit(attempt);
         let is_done = ending == Some(Ending::Done) && seen.wrote && !open;
-        if let (Some(work), true) = (self.place.work, is_done) {
+        if let (Some(work), true) = (self.place.work, is_done)
+            && is_first(self.place.trace, work)
+        {
             let first = self.first();
             // Objects have whole seconds, and clocks differ.
             let since = self.subject.since.map(nanos);

@@ -199,6 +199,46 @@ async fn o_9_all_that_is_done_about_an_object_is_recorded_or_nothing() {
 }
 
 #[tokio::test]
+async fn o_16_and_o_17_what_is_done_once_more_does_not_change_what_was_told() {
+    for goal in [Goal::Root, Goal::Part, Goal::Again("2Gi".into())] {
+        let collector = Collector::start().await;
+        let (traces, exporter) = traces(&collector);
+        for _ in 0..2 {
+            let subject = Subject::new(UID, "work", goal.clone());
+            let running = traces.begin(&1, subject, 0, Duration::ZERO);
+            within(Some(&running), async {
+                let asked = request(&http::Method::PATCH, "/api/v1/persistentvolumes/x").unwrap();
+                asked.requested(&Ok(()), true);
+            })
+            .await;
+            traces.ended(running, Ending::Done, false);
+        }
+        exporter.end(Duration::from_secs(60)).await;
+        let [work] = &*collector.named("work") else {
+            panic!("{goal:?}: {:?}", collector.named("work"));
+        };
+        let attempts = collector.named("attempt");
+        assert_eq!(attempts.len(), 2);
+        assert!(attempts.iter().all(|one| one.parent() == work.id()));
+    }
+}
+
+#[test]
+fn o_14_of_many_objects_the_oldest_is_forgotten() {
+    let mut memory = Memory::default();
+    for object in 0..MOST {
+        assert!(memory.insert(object, ()));
+    }
+    assert!(!memory.insert(0, ()));
+    assert!(memory.insert(MOST, ()));
+    assert_eq!(memory.remove(&1), None);
+    for object in [0, 2, MOST - 1, MOST] {
+        assert_eq!(memory.remove(&object), Some(()), "{object}");
+    }
+    assert_eq!((memory.map.len(), memory.order.len()), (MOST - 4, MOST - 4));
+}
+
+#[tokio::test]
 async fn o_19_and_o_27_what_is_cut_off_says_so() {
     for lost in [false, true] {
         let collector = Collector::start().await;
