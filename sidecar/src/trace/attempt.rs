@@ -124,8 +124,8 @@ pub(crate) struct Traces<K> {
     tracer: Tracer,
     /// Work that is not done yet.
     pending: Mutex<Memory<K, Pending>>,
-    /// When work on objects whose story goes on was done, by UID.
-    done: Mutex<Memory<Text, u64>>,
+    /// Work on objects whose story goes on, by UID.
+    parts: Mutex<Memory<Text, Part>>,
     /// Work that was told as done: what is done about it afterwards has a span of its own, and that one stays.
     told: Mutex<Memory<(TraceId, SpanId), ()>>,
 }
@@ -137,6 +137,14 @@ struct Pending {
     first: u64,
     /// When the last one ended, if it failed.
     failed: Option<u64>,
+}
+
+/// Work that was told of, as a part of what happens to an object.
+struct Part {
+    work: &'static str,
+    since: u64,
+    /// When it was done.
+    done: Option<u64>,
 }
 
 /// So much is remembered at most, the newest. What is forgotten is missing in traces, and nowhere else.
@@ -203,7 +211,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         Self {
             tracer,
             pending: Mutex::default(),
-            done: Mutex::default(),
+            parts: Mutex::default(),
             told: Mutex::default(),
         }
     }
@@ -216,11 +224,15 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         failures: u32,
         waited: Duration,
     ) -> Running<K> {
+        let earlier = lock(&self.pending).remove(key);
+        let first =
+            earlier.and_then(|earlier| Timestamp::from_nanosecond(earlier.first.into()).ok());
+        let due = subject.since.or(first);
         let attempt = Attempt {
             waited,
-            earlier: lock(&self.pending).remove(key),
+            earlier,
             number: failures.saturating_add(1),
-            ..Attempt::new(&self.tracer, subject, Moment::now())
+            ..Attempt::new(&self.tracer, subject, due, Moment::now())
         };
         Running {
             attempt: Arc::new(attempt),
@@ -246,11 +258,20 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             };
             lock(&self.pending).insert(running.key.clone(), pending);
         }
-        let told = attempt.tell(Some(ending), open, |trace, work| {
+        let done = attempt.tell(Some(ending), open, |trace, work| {
             lock(&self.told).insert((trace, work), ())
         });
-        if let Some(now) = told.filter(|_| attempt.subject.goal == Goal::Part) {
-            lock(&self.done).insert(attempt.subject.uid.clone(), now);
+        let subject = &attempt.subject;
+        if subject.goal == Goal::Part && attempt.is_told(Some(ending)) {
+            let mut parts = lock(&self.parts);
+            let known = parts.remove(&subject.uid);
+            let mut part = known.unwrap_or_else(|| Part {
+                work: subject.work,
+                since: attempt.since(),
+                done: None,
+            });
+            part.done = part.done.or(done);
+            parts.insert(subject.uid.clone(), part);
         }
     }
 
@@ -262,17 +283,34 @@ impl<K: Clone + Eq + Hash> Traces<K> {
             last,
             failure,
         } = over;
-        let done = lock(&self.done).remove(&subject.uid);
+        let part = lock(&self.parts).remove(&subject.uid);
         let (uid, since) = (subject.uid.clone(), subject.since);
-        let attempt = Attempt::new(&self.tracer, subject, now);
-        if let (Some(root), Some(since), true) = (attempt.place.work, since, attempt.sampled) {
-            let since = nanos(since);
-            if let Some(done) = done.filter(|_| failure.is_none()) {
-                self.tracer.emit(attempt.beside(last, (done, now.nanos())));
+        // However late it is.
+        let attempt = Attempt::new(&self.tracer, subject, None, now);
+        let status = failure.map(|failure| error(Some(failure.to_owned())));
+        let now = now.nanos();
+        let place = &attempt.place;
+        if let (Some(root), Some(since), true) = (place.work, since, attempt.sampled) {
+            match part {
+                Some(Part {
+                    done: Some(done), ..
+                }) if failure.is_none() => self.tracer.emit(attempt.beside(last, (done, now))),
+                // Its attempts were told, and are below it.
+                Some(Part {
+                    work,
+                    since,
+                    done: None,
+                }) => self.tracer.emit(otlp::Span {
+                    span_id: place.trace.span(work).0.to_vec(),
+                    status: status.clone(),
+                    ..attempt.beside(work, (since, now))
+                }),
+                Some(_) | None => {}
             }
-            let mut span = attempt.done(root, since, now.nanos());
-            span.status = failure.map(|failure| error(Some(failure.to_owned())));
-            self.tracer.emit(span);
+            self.tracer.emit(otlp::Span {
+                status,
+                ..attempt.done(place, root, (nanos(since), now))
+            });
             tracing::debug!(%uid, "The trace of this object is complete");
         }
     }
@@ -305,8 +343,9 @@ impl Attempt {
         lock(&self.seen)
     }
 
-    fn new(tracer: &Tracer, subject: Subject, begun: Moment) -> Self {
-        let place = Place::of(&subject, begun.world);
+    /// About something that is due since then.
+    fn new(tracer: &Tracer, subject: Subject, due: Option<Timestamp>, begun: Moment) -> Self {
+        let place = Place::of(&subject, due, begun.world);
         Self {
             // Whatever is done about an object is recorded or not, in all its traces.
             sampled: { tracer.exporter.sampler() }.takes(TraceId::of(&subject.uid)),
@@ -344,11 +383,10 @@ impl Attempt {
         open: bool,
         is_first: impl FnOnce(TraceId, SpanId) -> bool,
     ) -> Option<u64> {
-        let seen = self.seen();
-        // Nothing was due, as at a resync.
-        if !self.sampled || (!seen.asked && ending != Some(Ending::Failed)) {
+        if !self.is_told(ending) {
             return None;
         }
+        let seen = self.seen();
         let (begun, now) = (self.begun.nanos(), self.begun.until_now());
         let ready = self.begun.before(self.waited);
         let failed = self.earlier.and_then(|earlier| earlier.failed);
@@ -367,7 +405,7 @@ impl Attempt {
         attempt.attributes.push(number);
         if self.place.work.is_none() {
             attempt.parent_span_id.clear();
-            attempt.links = self.links();
+            attempt.links = links(&self.place);
         }
         match ending {
             Some(Ending::Failed) => attempt.status = Some(error(seen.failure.clone())),
@@ -380,24 +418,37 @@ impl Attempt {
         }
         self.tracer.emit(attempt);
         let is_done = ending == Some(Ending::Done) && seen.wrote && !open;
-        if let (Some(work), true) = (self.place.work, is_done)
-            && is_first(self.place.trace, work)
+        // However late this attempt was: earlier ones may be below it.
+        let place = Place::of(&self.subject, None, self.begun.world);
+        if let (Some(work), true) = (place.work, is_done)
+            && is_first(place.trace, work)
         {
-            let first = self.first();
-            // Objects have whole seconds, and clocks differ.
-            let since = self.subject.since.map(nanos);
-            let since = since.map_or(first, |since| since.min(first));
+            let since = self.since();
             if let Some((name, before)) = self.subject.waited {
                 let times = (nanos(before).min(since), since);
-                let parent = self.place.root.unwrap_or(work);
+                let parent = place.root.unwrap_or(work);
                 self.tracer.emit(otlp::Span {
+                    trace_id: place.trace.0.to_vec(),
                     parent_span_id: parent.0.to_vec(),
                     ..self.child(name, times)
                 });
             }
-            self.tracer.emit(self.done(work, since, now));
+            self.tracer.emit(self.done(&place, work, (since, now)));
         }
         is_done.then_some(now)
+    }
+
+    /// Whether there is something to say of it: at a resync nothing is due.
+    fn is_told(&self, ending: Option<Ending>) -> bool {
+        self.sampled && (ending == Some(Ending::Failed) || self.seen().asked)
+    }
+
+    /// When the work was due.
+    fn since(&self) -> u64 {
+        let first = self.first();
+        // Objects have whole seconds, and clocks differ.
+        let since = self.subject.since.map(nanos);
+        since.map_or(first, |since| since.min(first))
     }
 
     /// When the first attempt on the work was due.
@@ -414,26 +465,27 @@ impl Attempt {
         }
     }
 
-    /// The span of the work.
-    fn done(&self, work: SpanId, since: u64, now: u64) -> otlp::Span {
-        let root = self.place.root.map(|root| root.0.to_vec());
+    /// The span of the work, which belongs there.
+    fn done(&self, place: &Place, work: SpanId, times: (u64, u64)) -> otlp::Span {
+        let root = place.root.map(|root| root.0.to_vec());
         otlp::Span {
+            trace_id: place.trace.0.to_vec(),
             span_id: work.0.to_vec(),
             parent_span_id: root.unwrap_or_default(),
             attributes: self.subject.attributes.clone(),
-            links: self.links(),
-            ..self.child(self.subject.work, (since, now))
+            links: links(place),
+            ..self.child(self.subject.work, times)
         }
     }
+}
 
-    fn links(&self) -> Vec<Link> {
-        let links = self.place.links.iter();
-        let links = links.map(|(trace, span)| Link {
-            trace_id: trace.0.to_vec(),
-            span_id: span.0.to_vec(),
-        });
-        links.collect()
-    }
+fn links(place: &Place) -> Vec<Link> {
+    let links = place.links.iter();
+    let links = links.map(|(trace, span)| Link {
+        trace_id: trace.0.to_vec(),
+        span_id: span.0.to_vec(),
+    });
+    links.collect()
 }
 
 pub(super) fn error(message: Option<String>) -> otlp::Status {

@@ -127,14 +127,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(subject: &Subject, now: Timestamp) -> Self {
+    /// That of an attempt now, on something that is due since then.
+    pub(super) fn of(subject: &Subject, due: Option<Timestamp>, now: Timestamp) -> Self {
         let object = TraceId::of(&subject.uid);
         let of_root = |trace: TraceId| (trace, trace.root());
         let links = subject.links.iter().map(|uid| of_root(TraceId::of(uid)));
         let annotated = { subject.annotation.as_deref() }.and_then(parse_traceparent);
         let mut links: Vec<_> = links.chain(annotated).collect();
-        let begun = subject.waited.map(|(_, since)| since).or(subject.since);
-        let is_late = begun.is_some_and(|begun| now.duration_since(begun) > SHORT);
+        let is_late = due.is_some_and(|due| now.duration_since(due) > SHORT);
         let (trace, work, root) = match &subject.goal {
             Goal::Again(goal) => {
                 links.push(of_root(object));

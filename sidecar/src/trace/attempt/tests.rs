@@ -223,6 +223,75 @@ async fn o_16_and_o_17_what_is_done_once_more_does_not_change_what_was_told() {
     }
 }
 
+/// An attempt that creates a volume.
+async fn writes(traces: &Traces<u32>, subject: Subject) {
+    let running = traces.begin(&1, subject, 0, Duration::ZERO);
+    within(Some(&running), async {
+        let asked = request(&http::Method::POST, "/api/v1/persistentvolumes").unwrap();
+        asked.requested(&Ok(()), true);
+    })
+    .await;
+    traces.ended(running, Ending::Done, false);
+}
+
+fn over(created: Timestamp, failure: Option<&'static str>) -> Over {
+    Over {
+        subject: Subject {
+            work: "PersistentVolumeClaim",
+            goal: Goal::Root,
+            ..provision().since(Some(created))
+        },
+        last: "bind",
+        failure,
+    }
+}
+
+#[tokio::test]
+async fn o_12_and_o_13_what_is_late_has_its_root_all_the_same() {
+    let created = at(Timestamp::now().as_second() - 2 * 3600);
+    let waits = Subject {
+        waited: Some(("waiting for a node", created)),
+        ..provision()
+    };
+    for (subject, own_trace) in [(waits, false), (provision().since(Some(created)), true)] {
+        let collector = Collector::start().await;
+        let (traces, exporter) = traces(&collector);
+        writes(&traces, subject).await;
+        traces.over(over(created, None));
+        exporter.end(Duration::from_secs(60)).await;
+        let trace = TraceId::of(UID);
+        let [root, work, _bind] = ["PersistentVolumeClaim", "provision", "bind"].map(|name| {
+            let found = collector.named(name);
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0].trace(), trace.to_string(), "{name}");
+            found[0].clone()
+        });
+        assert_eq!(work.parent(), root.id());
+        let attempt = &collector.named("attempt")[0];
+        assert_eq!(attempt.trace() != trace.to_string(), own_trace);
+        assert_eq!(attempt.parent() != work.id(), own_trace);
+    }
+}
+
+#[tokio::test]
+async fn o_12_attempts_of_a_claim_that_goes_unbound_are_below_its_work() {
+    for failure in [Some("deleted before bound"), None] {
+        let collector = Collector::start().await;
+        let (traces, exporter) = traces(&collector);
+        let running = traces.begin(&1, provision(), 0, Duration::ZERO);
+        traces.ended(running, Ending::Failed, false);
+        traces.over(over(Timestamp::now(), failure));
+        exporter.end(Duration::from_secs(60)).await;
+        let [root, work, attempt] = ["PersistentVolumeClaim", "provision", "attempt"].map(|name| {
+            let found = collector.named(name);
+            assert_eq!(found.len(), 1, "{name}");
+            found[0].clone()
+        });
+        assert_eq!((attempt.parent(), work.parent()), (work.id(), root.id()));
+        assert_eq!((work.error(), root.error()), (failure, failure));
+    }
+}
+
 #[test]
 fn o_14_of_many_objects_the_oldest_is_forgotten() {
     let mut memory = Memory::default();

@@ -50,8 +50,8 @@ fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
                 waited: Some(("waiting", at(-24 * hour))),
                 ..subject(Goal::Root, None)
             },
-            (None, None, false),
-            vec![(object, object.root())],
+            (Some(object), Some("root"), false),
+            vec![],
         ),
         (
             "a goal, however late",
@@ -91,7 +91,7 @@ fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
         ),
     ];
     for (row, subject, (trace, work, below_root), links) in rows {
-        let place = Place::of(&subject, at(hour - 1));
+        let place = Place::of(&subject, subject.since, at(hour - 1));
         if let Some(trace) = trace {
             assert_eq!(place.trace, trace, "{row}");
         } else {
