@@ -49,9 +49,9 @@ impl Asked {
         header.try_into().ok()
     }
 
-    fn failed(&mut self, why: String) {
-        self.attempt.seen().failure = Some(why.clone());
-        self.status = Some(error(Some(why)));
+    fn failed(&mut self, why: String) -> Option<String> {
+        self.status = Some(error(Some(why.clone())));
+        Some(why)
     }
 
     /// The driver answered. Its words may hold anything that it was told, Secrets and parameters included, in any form,
@@ -61,16 +61,23 @@ impl Asked {
         let code = answer.map_or_else(Status::code, |()| tonic::Code::Ok);
         let code = attribute("rpc.response.status_code", rpc_code::upper(code));
         self.attributes.push(code);
-        if let Err(status) = answer {
-            self.failed(format!("{}: {}", self.name, rpc_code::name(status.code())));
-        }
+        let refused = answer.err().and_then(|status| {
+            self.failed(format!("{}: {}", self.name, rpc_code::name(status.code())))
+        });
+        let mut seen = self.attempt.seen();
+        (seen.refused, seen.failure) = (refused, None);
     }
 
     /// The API server answered, or did not. Its words may quote the object, and so they are not repeated.
     pub(crate) fn requested<T>(mut self, answer: &Result<T, ApiError>, writes: bool) {
         self.answered = true;
         match answer {
-            Ok(_) => self.attempt.seen().wrote |= writes,
+            Ok(_) => {
+                let mut seen = self.attempt.seen();
+                seen.wrote |= writes;
+                // It was expected, as that nothing is there yet.
+                seen.failure = None;
+            }
             Err(error) => {
                 let refusal = match error.refusal {
                     Refusal::NotFound => "NotFound",
@@ -81,7 +88,8 @@ impl Asked {
                     Refusal::Other => "Refused",
                 };
                 self.attributes.push(attribute("error.type", refusal));
-                self.failed(format!("API server: {refusal}"));
+                let failure = self.failed(format!("API server: {refusal}"));
+                self.attempt.seen().failure = failure;
             }
         }
     }

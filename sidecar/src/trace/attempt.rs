@@ -88,7 +88,9 @@ impl Moment {
 /// What has been learnt during an attempt.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// What was said last of a call or a request that failed.
+    /// How the driver answered its last call, if that failed. What is written after it, such as a status, may succeed.
+    pub(super) refused: Option<String>,
+    /// How the API server answered the last request since then, if that failed.
     pub(super) failure: Option<String>,
     pub(super) asked: bool,
     pub(super) wrote: bool,
@@ -146,6 +148,10 @@ struct Part {
     /// When it was done.
     done: Option<u64>,
 }
+
+/// The error of an attempt that failed although nothing was refused, as with a parameter that a class lacks. The reason
+/// may quote objects.
+const DECIDED: &str = "the controller refused it: see its log";
 
 /// So much is remembered at most, the newest. What is forgotten is missing in traces, and nowhere else.
 const MOST: usize = 4096;
@@ -408,7 +414,11 @@ impl Attempt {
             attempt.links = links(&self.place);
         }
         match ending {
-            Some(Ending::Failed) => attempt.status = Some(error(seen.failure.clone())),
+            Some(Ending::Failed) => {
+                let why = seen.failure.as_ref().or(seen.refused.as_ref());
+                let why = why.map_or(DECIDED, String::as_str);
+                attempt.status = Some(error(Some(why.to_owned())));
+            }
             Some(Ending::Done | Ending::Later) => {}
             None => {
                 let fenced = self.tracer.fence.poll_send().is_pending();

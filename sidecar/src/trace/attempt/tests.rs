@@ -292,6 +292,49 @@ async fn o_12_attempts_of_a_claim_that_goes_unbound_are_below_its_work() {
     }
 }
 
+#[tokio::test]
+async fn o_14_the_error_of_an_attempt_is_why_it_failed() {
+    const REFUSED: Option<bool> = Some(false);
+    const DONE: Option<bool> = Some(true);
+    let driver = "csi.v1.Controller/CreateVolume: Internal";
+    // What the API server answered before, the driver, and the API server after that.
+    for (before, driver_answered, after, expected) in [
+        (REFUSED, DONE, None, DECIDED),
+        (None, None, None, DECIDED),
+        (DONE, REFUSED, DONE, driver),
+        (REFUSED, REFUSED, None, driver),
+        (None, REFUSED, REFUSED, "API server: Refused"),
+        (REFUSED, None, None, "API server: Refused"),
+    ] {
+        let collector = Collector::start().await;
+        let (traces, exporter) = traces(&collector);
+        let running = traces.begin(&1, provision(), 0, Duration::ZERO);
+        let requested = |answer: Option<bool>| {
+            let Some(done) = answer else { return };
+            let asked = request(&http::Method::GET, "/api/v1/nodes/n").unwrap();
+            let answer = if done {
+                Ok(())
+            } else {
+                Err(ApiError::local("no"))
+            };
+            asked.requested(&answer, false);
+        };
+        within(Some(&running), async {
+            requested(before);
+            if let Some(done) = driver_answered {
+                let asked = call("/csi.v1.Controller/CreateVolume", false).unwrap();
+                let status = Status::internal("no");
+                asked.called(if done { Ok(()) } else { Err(&status) });
+            }
+            requested(after);
+        })
+        .await;
+        traces.ended(running, Ending::Failed, true);
+        exporter.end(Duration::from_secs(60)).await;
+        assert_eq!(collector.named("attempt")[0].error(), Some(expected));
+    }
+}
+
 #[test]
 fn o_14_of_many_objects_the_oldest_is_forgotten() {
     let mut memory = Memory::default();
