@@ -148,6 +148,11 @@ impl Reader<'_> {
         Some(text.trim().to_owned())
     }
 
+    /// One of several words, whose case does not matter.
+    fn word(&self, name: &str) -> Option<String> {
+        Some(self.text(name)?.to_ascii_lowercase())
+    }
+
     /// The variable for traces, else that for all signals, with its name.
     fn of_traces(&self, name: &str) -> Option<(String, String)> {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"];
@@ -157,7 +162,7 @@ impl Reader<'_> {
 
     fn exports(&mut self) -> bool {
         const NAME: &str = "OTEL_TRACES_EXPORTER";
-        match self.text(NAME).as_deref() {
+        match self.word(NAME).as_deref() {
             None | Some("otlp") => true,
             Some("none") => false,
             Some(other) => {
@@ -179,15 +184,16 @@ impl Reader<'_> {
             .unwrap_or_else(|| (String::new(), ENDPOINT.to_owned()));
         let uri: Option<Uri> = text.parse().ok();
         let uri = uri.filter(|uri| {
-            // A user and a password would be logged with it, and gRPC sends neither.
+            // Users, passwords and keys would be logged with it, and gRPC sends none.
             let plain = uri
                 .authority()
-                .is_some_and(|host| !host.as_str().contains('@'));
+                .is_some_and(|host| !host.as_str().contains('@'))
+                && uri.query().is_none();
             matches!(uri.scheme_str(), Some("http" | "https")) && plain
         });
         if uri.is_none() {
             self.off(format_args!(
-                "{name} is not a URL such as {ENDPOINT} or https://HOST:PORT"
+                "{name} is not a URL such as {ENDPOINT} or https://HOST:PORT, without user and query"
             ));
         }
         uri
@@ -197,10 +203,11 @@ impl Reader<'_> {
         let Some((name, text)) = self.of_traces("PROTOCOL") else {
             return true;
         };
-        if text != "grpc" {
+        let is_grpc = text.eq_ignore_ascii_case("grpc");
+        if !is_grpc {
             self.off(format_args!("{name}={text:?} is not available, set grpc"));
         }
-        text == "grpc"
+        is_grpc
     }
 
     fn headers(&mut self) -> Headers {
@@ -224,7 +231,7 @@ impl Reader<'_> {
 
     fn sampler(&mut self) -> Sampler {
         const NAME: &str = "OTEL_TRACES_SAMPLER";
-        let Some(name) = self.text(NAME) else {
+        let Some(name) = self.word(NAME) else {
             return Sampler::AlwaysOn;
         };
         match name.strip_prefix("parentbased_").unwrap_or(&name) {

@@ -46,6 +46,8 @@ fn o_3_switched_off() {
         ("OTEL_SDK_DISABLED", "1", true),
         ("OTEL_SDK_DISABLED", "false", true),
         ("OTEL_TRACES_EXPORTER", "none", false),
+        ("OTEL_TRACES_EXPORTER", "None", false),
+        ("OTEL_TRACES_EXPORTER", "OTLP", true),
         ("OTEL_TRACES_EXPORTER", "otlp", true),
     ] {
         let environment = environment(&[(name, value)]);
@@ -76,6 +78,7 @@ fn o_4_the_endpoint_of_traces_wins_and_an_empty_value_is_none() {
         "http://",
         "nonsense",
         "http://a:b@c",
+        "https://collector/?api-key=a:b",
     ] {
         let (text, on) = warning(&[traces(unusable)]);
         assert!(!on && text.contains("_TRACES_ENDPOINT"), "{text}");
@@ -117,6 +120,7 @@ fn o_5_the_files_of_tls() {
 fn o_6_other_protocols_are_a_warning_and_no_traces() {
     let protocol = |value| ("OTEL_EXPORTER_OTLP_PROTOCOL", value);
     settings(&[protocol("grpc")]);
+    settings(&[protocol("GRPC")]);
     for other in ["http/protobuf", "http/json", "nonsense"] {
         let (text, on) = warning(&[protocol(other)]);
         assert!(!on && text.contains(other), "{text}");
@@ -211,6 +215,7 @@ fn o_9_which_traces_are_recorded() {
     for (name, sampled) in [
         ("always_on", Sampler::AlwaysOn),
         ("always_off", Sampler::AlwaysOff),
+        ("ALWAYS_OFF", Sampler::AlwaysOff),
         ("traceidratio", Sampler::Ratio(0.25)),
         ("parentbased_always_on", Sampler::AlwaysOn),
         ("parentbased_always_off", Sampler::AlwaysOff),
