@@ -7,7 +7,9 @@
 //! | `outcome` | what the collector's answer means: pure |
 //! | `text` | the words of the collector without what it was told: pure |
 //! | `subject` | what an attempt is about, and where that puts it: pure |
+//! | `tracer` | who makes spans, and what they are made of |
 //! | `attempt` | what is told of an attempt when it ends |
+//! | `memory` | what is remembered of attempts: pure |
 //! | `asked` | what is asked during one |
 //! | `export` | the queue, the batches, and what becomes of them |
 //! | `connect` | the connection to the collector |
@@ -21,18 +23,20 @@ mod attempt;
 mod connect;
 mod export;
 mod ids;
+mod memory;
 mod outcome;
 pub mod settings;
 mod subject;
 mod text;
+mod tracer;
 
 pub use asked::step;
 pub(crate) use asked::{Asked, call, request};
-pub use attempt::Tracer;
 pub(crate) use attempt::{Ending, Running, Traces, within};
 pub use export::{Exporter, LAST_SPANS};
 pub use ids::{Sampler, SpanId, TraceId};
 pub use subject::{Goal, Over, Subject};
+pub use tracer::Tracer;
 
 use crate::flags::Values;
 use crate::metrics::{RegisterError, Registry};

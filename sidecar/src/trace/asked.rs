@@ -5,9 +5,10 @@ use std::sync::Arc;
 use csi_proto::otlp::{self, KeyValue, SpanKind, Value};
 use tonic::Status;
 
-use super::attempt::{Attempt, CURRENT, Moment, error};
+use super::attempt::{Attempt, CURRENT};
 use super::ids::{SpanId, traceparent};
 use super::subject::{pair, text as attribute};
+use super::tracer::{Moment, error};
 use crate::refusal::{ApiError, Refusal};
 use crate::rpc_code;
 

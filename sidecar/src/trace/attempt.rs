@@ -1,88 +1,21 @@
 //! Attempts: what is told of one when it ends, and of the work that they are for.
 
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::otlp::{self, Link, SpanKind, StatusCode, Value};
+use csi_proto::otlp::{self, SpanKind, Value};
 use jiff::Timestamp;
-use tokio::time::Instant;
 
-use super::export::Exporter;
 use super::ids::{SpanId, TraceId};
+use super::memory::Memory;
 use super::subject::{Goal, Over, Place, Subject, pair};
-use crate::election::Fence;
+use super::tracer::{Moment, Tracer, error, links, nanos};
 use crate::text::Text;
 
 tokio::task_local! {
     /// The attempt that this task makes.
     pub(super) static CURRENT: Arc<Attempt>;
-}
-
-/// Makes the spans of one controller; clones are the same.
-#[derive(Clone)]
-pub struct Tracer {
-    exporter: Exporter,
-    scope: &'static str,
-    fence: Fence,
-}
-
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracer")
-            .field("scope", &self.scope)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Tracer {
-    /// For the controller of this name, which works under the lease that `fence` knows.
-    #[must_use]
-    pub fn new(exporter: Exporter, scope: &'static str, fence: Fence) -> Self {
-        Self {
-            exporter,
-            scope,
-            fence,
-        }
-    }
-
-    pub(super) fn emit(&self, span: otlp::Span) {
-        self.exporter.take(self.scope, span);
-    }
-}
-
-/// A moment, by the clock of the world and by one that never jumps.
-#[derive(Clone, Copy)]
-pub(super) struct Moment {
-    world: Timestamp,
-    steady: Instant,
-}
-
-impl Moment {
-    pub(super) fn now() -> Self {
-        Self {
-            world: Timestamp::now(),
-            steady: Instant::now(),
-        }
-    }
-
-    /// Nanoseconds since 1970, so much earlier than this.
-    fn before(self, by: Duration) -> u64 {
-        nanos(self.world).saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn nanos(self) -> u64 {
-        self.before(Duration::ZERO)
-    }
-
-    /// Nanoseconds since 1970 now, as if the clock had not been set since then.
-    pub(super) fn until_now(self) -> u64 {
-        let since = u64::try_from(self.steady.elapsed().as_nanos()).unwrap_or(0);
-        self.nanos().saturating_add(since)
-    }
 }
 
 /// What has been learnt during an attempt.
@@ -152,54 +85,6 @@ struct Part {
 /// The error of an attempt that failed although nothing was refused, as with a parameter that a class lacks. The reason
 /// may quote objects.
 const DECIDED: &str = "the controller refused it: see its log";
-
-/// So much is remembered at most, the newest. What is forgotten is missing in traces, and nowhere else.
-const MOST: usize = 4096;
-
-/// A map of at most [`MOST`] entries.
-struct Memory<K, V> {
-    map: HashMap<K, (u64, V)>,
-    /// By age.
-    order: BTreeMap<u64, K>,
-    next: u64,
-}
-
-impl<K, V> Default for Memory<K, V> {
-    fn default() -> Self {
-        Self {
-            map: HashMap::new(),
-            order: BTreeMap::new(),
-            next: 0,
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash, V> Memory<K, V> {
-    /// Whether it was not known.
-    fn insert(&mut self, key: K, value: V) -> bool {
-        self.next += 1;
-        let before = self.map.insert(key.clone(), (self.next, value));
-        if let Some((age, _)) = &before {
-            self.order.remove(age);
-        }
-        self.order.insert(self.next, key);
-        if self.order.len() > MOST
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.map.remove(&oldest);
-        }
-        before.is_none()
-    }
-
-    fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
-        let (age, value) = self.map.remove(key)?;
-        self.order.remove(&age);
-        Some(value)
-    }
-}
 
 /// An attempt that runs. Dropped without [`Traces::ended`], it was cut off.
 pub(crate) struct Running<K> {
@@ -338,11 +223,6 @@ pub(crate) async fn within<K, T>(running: Option<&Running<K>>, work: impl Future
     }
 }
 
-/// Nanoseconds since 1970.
-fn nanos(time: Timestamp) -> u64 {
-    u64::try_from(time.as_nanosecond()).unwrap_or(0)
-}
-
 impl Attempt {
     /// What has been learnt so far.
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -427,7 +307,9 @@ impl Attempt {
             }
         }
         self.tracer.emit(attempt);
-        let is_done = ending == Some(Ending::Done) && seen.wrote && !open;
+        // What was attached or ready before is no longer what its root is about.
+        let was_open = self.subject.open || self.subject.goal != Goal::Root;
+        let is_done = ending == Some(Ending::Done) && seen.wrote && was_open && !open;
         // However late this attempt was: earlier ones may be below it.
         let place = Place::of(&self.subject, None, self.begun.world);
         if let (Some(work), true) = (place.work, is_done)
@@ -486,22 +368,6 @@ impl Attempt {
             links: links(place),
             ..self.child(self.subject.work, times)
         }
-    }
-}
-
-fn links(place: &Place) -> Vec<Link> {
-    let links = place.links.iter();
-    let links = links.map(|(trace, span)| Link {
-        trace_id: trace.0.to_vec(),
-        span_id: span.0.to_vec(),
-    });
-    links.collect()
-}
-
-pub(super) fn error(message: Option<String>) -> otlp::Status {
-    otlp::Status {
-        message: message.unwrap_or_default(),
-        code: StatusCode::Error.into(),
     }
 }
 

@@ -3,9 +3,10 @@ use tokio::time::sleep;
 use tonic::Status;
 
 use super::super::asked::{call, request};
-use super::super::ids::TraceId;
+use super::super::export::Exporter;
 use super::super::settings::{Process, read};
 use super::*;
+use crate::election::Fence;
 use crate::metrics::Registry;
 use crate::refusal::ApiError;
 
@@ -200,26 +201,29 @@ async fn o_9_all_that_is_done_about_an_object_is_recorded_or_nothing() {
 
 #[tokio::test]
 async fn o_16_and_o_17_what_is_done_once_more_does_not_change_what_was_told() {
-    for goal in [Goal::Root, Goal::Part, Goal::Again("2Gi".into())] {
+    let again = Goal::Again("2Gi".into());
+    for (goal, opens, told) in [
+        (Goal::Root, &[true, true, false][..], 1),
+        // It was done before this process began.
+        (Goal::Root, &[false], 0),
+        (Goal::Part, &[false, false], 1),
+        (again, &[false, false], 1),
+    ] {
         let collector = Collector::start().await;
         let (traces, exporter) = traces(&collector);
-        for _ in 0..2 {
+        for open in opens {
             let subject = Subject::new(UID, "work", goal.clone());
-            let running = traces.begin(&1, subject, 0, Duration::ZERO);
-            within(Some(&running), async {
-                let asked = request(&http::Method::PATCH, "/api/v1/persistentvolumes/x").unwrap();
-                asked.requested(&Ok(()), true);
-            })
-            .await;
-            traces.ended(running, Ending::Done, false);
+            let open = *open;
+            writes(&traces, Subject { open, ..subject }).await;
         }
         exporter.end(Duration::from_secs(60)).await;
-        let [work] = &*collector.named("work") else {
-            panic!("{goal:?}: {:?}", collector.named("work"));
-        };
+        let works = collector.named("work");
+        assert_eq!(works.len(), told, "{goal:?} {opens:?}");
         let attempts = collector.named("attempt");
-        assert_eq!(attempts.len(), 2);
-        assert!(attempts.iter().all(|one| one.parent() == work.id()));
+        assert_eq!(attempts.len(), opens.len());
+        for work in works {
+            assert!(attempts.iter().all(|one| one.parent() == work.id()));
+        }
     }
 }
 
@@ -333,21 +337,6 @@ async fn o_14_the_error_of_an_attempt_is_why_it_failed() {
         exporter.end(Duration::from_secs(60)).await;
         assert_eq!(collector.named("attempt")[0].error(), Some(expected));
     }
-}
-
-#[test]
-fn o_14_of_many_objects_the_oldest_is_forgotten() {
-    let mut memory = Memory::default();
-    for object in 0..MOST {
-        assert!(memory.insert(object, ()));
-    }
-    assert!(!memory.insert(0, ()));
-    assert!(memory.insert(MOST, ()));
-    assert_eq!(memory.remove(&1), None);
-    for object in [0, 2, MOST - 1, MOST] {
-        assert_eq!(memory.remove(&object), Some(()), "{object}");
-    }
-    assert_eq!((memory.map.len(), memory.order.len()), (MOST - 4, MOST - 4));
 }
 
 #[tokio::test]

@@ -1,0 +1,96 @@
+//! Who makes spans, and what they are made of.
+
+use std::fmt;
+use std::time::Duration;
+
+use csi_proto::otlp::{self, Link, StatusCode};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::export::Exporter;
+use super::subject::Place;
+use crate::election::Fence;
+
+/// Makes the spans of one controller; clones are the same.
+#[derive(Clone)]
+pub struct Tracer {
+    pub(super) exporter: Exporter,
+    scope: &'static str,
+    pub(super) fence: Fence,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer")
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tracer {
+    /// For the controller of this name, which works under the lease that `fence` knows.
+    #[must_use]
+    pub fn new(exporter: Exporter, scope: &'static str, fence: Fence) -> Self {
+        Self {
+            exporter,
+            scope,
+            fence,
+        }
+    }
+
+    pub(super) fn emit(&self, span: otlp::Span) {
+        self.exporter.take(self.scope, span);
+    }
+}
+
+/// A moment, by the clock of the world and by one that never jumps.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) world: Timestamp,
+    steady: Instant,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self {
+            world: Timestamp::now(),
+            steady: Instant::now(),
+        }
+    }
+
+    /// Nanoseconds since 1970, so much earlier than this.
+    pub(super) fn before(self, by: Duration) -> u64 {
+        nanos(self.world).saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn nanos(self) -> u64 {
+        self.before(Duration::ZERO)
+    }
+
+    /// Nanoseconds since 1970 now, as if the clock had not been set since then.
+    pub(super) fn until_now(self) -> u64 {
+        let since = u64::try_from(self.steady.elapsed().as_nanos()).unwrap_or(0);
+        self.nanos().saturating_add(since)
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn nanos(time: Timestamp) -> u64 {
+    u64::try_from(time.as_nanosecond()).unwrap_or(0)
+}
+
+pub(super) fn links(place: &Place) -> Vec<Link> {
+    let links = place.links.iter();
+    let links = links.map(|(trace, span)| Link {
+        trace_id: trace.0.to_vec(),
+        span_id: span.0.to_vec(),
+    });
+    links.collect()
+}
+
+pub(super) fn error(message: Option<String>) -> otlp::Status {
+    otlp::Status {
+        message: message.unwrap_or_default(),
+        code: StatusCode::Error.into(),
+    }
+}
