@@ -47,5 +47,5 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         let work = async || Box::pin(control::work(&seat, &config, groups, &metrics)).await;
         seat.lead(config.election.as_ref(), None, work).await
     };
-    process.serve(config.http.as_ref(), working).await
+    Box::pin(process.serve(config.http.as_ref(), working)).await
 }

@@ -115,11 +115,10 @@ async fn work(
         port = config.port,
         "Waiting for the driver to be ready"
     );
-    let api = |client| Api::new(client);
     let objects = Objects {
-        core: api(seat.another_client(config.rate)),
+        core: Api::new(seat.another_client(config.rate)),
         snapshots: seat.api(),
-        services: api(seat.another_client(config.rate)),
+        services: Api::new(seat.another_client(config.rate)),
     };
     let rules = permission::rules(config.audience.is_some());
     let (over, is_over) = Requested::channel();

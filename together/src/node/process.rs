@@ -59,7 +59,7 @@ pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
         // From before the socket exists, so that none is left behind.
         let shutdown = Shutdown::listen(&[Signal::Terminate])?;
         drop(early);
-        registering.keep(registrar, &shutdown.request()).await
+        Box::pin(registering.keep(registrar, &shutdown.request())).await
     };
     let probing = async {
         if let Some(prober) = prober {

@@ -20,7 +20,7 @@ pub(super) async fn beside(
     let registration = registering.registration();
     let mut registering = Box::pin(async move {
         let registrar = registering.meet().await?;
-        registering.keep(registrar, &requested).await
+        Box::pin(registering.keep(registrar, &requested)).await
     });
     let worked = tokio::select! {
         biased;

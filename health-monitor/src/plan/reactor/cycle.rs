@@ -166,7 +166,12 @@ impl HealthMonitor {
         }
         let next = self.lists.next.filter(|_| self.asks().lists());
         let delay = match (run.listing, next) {
-            (Some(listing), _) => self.listed(run.start, run.mode, listing, informers, now, due),
+            (Some(listing), _) => {
+                let took = now.duration_since(run.start);
+                due.notices.push(Notice::Cycle(took));
+                self.listed(run.mode, listing, informers, now, due)
+                    .unwrap_or_else(|| self.until_next(run.mode, took))
+            }
             (None, _) if self.asks_each() => self.turn(now, due),
             (None, Some(next)) => next.saturating_duration_since(now),
             // Nothing is asked until the driver comes back as something else.
@@ -178,18 +183,15 @@ impl HealthMonitor {
         }
     }
 
-    /// A list has ended. How long until the next.
+    /// A list has ended. How long until the next question, if that is not the next list.
     fn listed(
         &mut self,
-        start: Instant,
         mode: Mode,
         listing: Listing,
         informers: Informed<'_>,
         now: Instant,
         due: &mut Wakes,
-    ) -> Duration {
-        let took = now.duration_since(start);
-        due.notices.push(Notice::Cycle(took));
+    ) -> Option<Duration> {
         let unimplemented = listing.is_unimplemented();
         let Listing {
             reports, seen, end, ..
@@ -210,7 +212,7 @@ impl HealthMonitor {
                 self.pace = Pace::default();
                 due.notices.push(Notice::Lists);
             }
-            return self.until_next(mode, took);
+            return None;
         };
         due.notices.push(Notice::Incomplete(gap));
         self.lists.incomplete += 1;
@@ -219,9 +221,9 @@ impl HealthMonitor {
             if self.lists.next.replace(now + TRY_AGAIN).is_none() {
                 due.notices.push(Notice::Instead);
             }
-            return Duration::ZERO;
+            return Some(Duration::ZERO);
         }
-        self.until_next(mode, took)
+        None
     }
 
     fn interval(&self, mode: Mode) -> Duration {

@@ -618,7 +618,7 @@ fn p_2_the_controller_of_a_driver_is_found_beside_its_node_plugin() {
     let (programs, said, code) = asked(&format!("{node}{other}"));
     assert_eq!(programs, ["csi-node-driver-registrar"]);
     assert!(
-        said.contains("no csi-provisioner and no csi-attacher"),
+        said.contains("no csi-provisioner or csi-attacher was found"),
         "{said}"
     );
     assert!(code >= 3, "{code}: {said}");

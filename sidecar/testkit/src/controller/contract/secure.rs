@@ -236,6 +236,9 @@ fn rows(path: &impl Fn(&str) -> String, taken: SocketAddr) -> Vec<(Vec<String>, 
     ]
 }
 
+/// What is said to whom no token makes known.
+const NO_TOKEN: &str = "a bearer token is needed\n";
+
 /// Who has a token, and who has none.
 pub async fn tokens(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
@@ -243,7 +246,7 @@ pub async fn tokens(program: &'static Program) {
     let secured = Secured::start(&stage, &flags).await;
     secured.running.logs(program.ready).await;
     for (row, path, token, status, body) in [
-        ("O-42", "/metrics", None, 401, "a bearer token is needed\n"),
+        ("O-42", "/metrics", None, 401, NO_TOKEN),
         (
             "O-42",
             "/metrics",
@@ -262,37 +265,13 @@ pub async fn tokens(program: &'static Program) {
         ("O-50", "/healthz/leader-election", None, 200, "ok"),
         ("O-50", "/readyz", None, 200, "ok"),
         ("O-50", "/readyz?x", None, 200, "ok"),
-        ("O-50", "//metrics", None, 401, "a bearer token is needed\n"),
-        (
-            "O-50",
-            "/%6detrics",
-            None,
-            401,
-            "a bearer token is needed\n",
-        ),
-        (
-            "O-50",
-            "/readyz/../metrics",
-            None,
-            401,
-            "a bearer token is needed\n",
-        ),
-        (
-            "O-50",
-            "http://x/metrics",
-            None,
-            401,
-            "a bearer token is needed\n",
-        ),
-        (
-            "O-50",
-            "/debug/pprof/",
-            None,
-            401,
-            "a bearer token is needed\n",
-        ),
-        ("O-50", "/why", None, 401, "a bearer token is needed\n"),
-        ("O-50", "/unknown", None, 401, "a bearer token is needed\n"),
+        ("O-50", "//metrics", None, 401, NO_TOKEN),
+        ("O-50", "/%6detrics", None, 401, NO_TOKEN),
+        ("O-50", "/readyz/../metrics", None, 401, NO_TOKEN),
+        ("O-50", "http://x/metrics", None, 401, NO_TOKEN),
+        ("O-50", "/debug/pprof/", None, 401, NO_TOKEN),
+        ("O-50", "/why", None, 401, NO_TOKEN),
+        ("O-50", "/unknown", None, 401, NO_TOKEN),
         ("O-50", "/unknown", Some(OTHER), 403, STRANGER),
         ("O-50", "/unknown", Some(GOOD), 404, "404 page not found\n"),
     ] {
