@@ -71,7 +71,7 @@ fn w_35_exit_codes_with_files() {
         (
             vec!["why", "pod/db-0", "-n", "shop", "--offline", &unknown],
             4,
-            "none of the causes",
+            "No cause was found",
         ),
         (
             vec![

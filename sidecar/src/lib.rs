@@ -62,6 +62,7 @@ pub mod template;
 pub mod text;
 #[cfg(feature = "kube")]
 pub mod trace;
+#[cfg(feature = "kube")]
 pub mod uid;
 pub mod visible;
 pub mod waits;

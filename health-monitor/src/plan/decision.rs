@@ -68,6 +68,7 @@ mod tests {
     use crate::testing::{claim, report, volume};
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn h_20_to_30_and_45_what_becomes_of_a_claim() {
         use Decision::{Ask, Clear, Nothing, Write};
         let absent = |lists, can_get| Seen::Absent { lists, can_get };

@@ -131,17 +131,18 @@ mod tests {
     #[test]
     fn h_20_and_26_what_is_written() {
         let now: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        let body = |conditions: &[&str]| match patch(&volume("1"), &report(conditions), now) {
-            Request::Write(write) => {
-                assert_eq!(write.object, Object::Claim("ns/c1".into()));
-                assert_eq!(write.uid.as_deref(), Some("uid-1"));
-                let Body::Patch(Part::Status, patch) = write.body else {
-                    panic!("a patch of the status")
-                };
-                assert_eq!(patch.content_type(), "application/merge-patch+json");
-                patch.body().clone()
-            }
-            _ => panic!("a write"),
+        let body = |conditions: &[&str]| {
+            let request = patch(&volume("1"), &report(conditions), now);
+            let Request::Write(write) = request else {
+                panic!("a write")
+            };
+            assert_eq!(write.object, Object::Claim("ns/c1".into()));
+            assert_eq!(write.uid.as_deref(), Some("uid-1"));
+            let Body::Patch(Part::Status, patch) = write.body else {
+                panic!("a patch of the status")
+            };
+            assert_eq!(patch.content_type(), "application/merge-patch+json");
+            patch.body().clone()
         };
         assert_eq!(
             body(&["Inaccessible VolumeNotFound"]),

@@ -103,6 +103,7 @@ impl Driver {
     }
 
     /// Answers a call about these volumes. `lacks`: it has no such call.
+    #[expect(clippy::too_many_lines, reason = "each call, side by side")]
     pub(super) fn answer(
         &mut self,
         call: Call,

@@ -174,14 +174,18 @@ impl Process {
             delay: Duration::ZERO,
             failure: None,
         };
-        match &verdict {
+        let has_failed = matches!(
+            verdict,
             Verdict::After {
-                failure: Some(_), ..
-            } if self.mutant == Mutant::RetriesAtOnce => {
-                self.attempts.settle(key, &at_once);
-                self.attempts.wait(0);
+                failure: Some(_),
+                ..
             }
-            verdict => self.attempts.settle(key, verdict),
+        );
+        if has_failed && self.mutant == Mutant::RetriesAtOnce {
+            self.attempts.settle(key, &at_once);
+            self.attempts.wait(0);
+        } else {
+            self.attempts.settle(key, &verdict);
         }
     }
 }

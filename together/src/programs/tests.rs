@@ -1,6 +1,6 @@
 //! The command line over the programs' own tables.
 
-use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP};
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP, TRACING};
 use sidecar::flags::{Flag, Values, parse};
 
 use super::*;
@@ -61,7 +61,7 @@ fn o_61_programs_of_the_node_have_no_metrics_over_tls() {
 
 /// Flags that are said once for all.
 fn is_once(flag: &Flag) -> bool {
-    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP];
+    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP, TRACING];
     let once = [
         "version",
         "kubeconfig",

@@ -203,11 +203,24 @@ async fn o_54_what_a_client_sends_before_it_is_known_is_bounded() {
     }
 }
 
+/// Waits until a client that was accepted is so no longer.
+async fn until_refused(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+    let begun = Instant::now();
+    while get(stream, "/metrics", "").await != 401 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "still accepted");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a certificate ends by the clock of whoever checks it"
+)]
 async fn o_46_o_49_a_certificate_counts_no_longer_than_it_is_accepted() {
     let authority = Authority::make();
     let served = serve(Some(&authority)).await;
-    let end = SystemTime::now() + Duration::from_secs(4);
+    let end = SystemTime::now() + Duration::from_secs(8);
     let connect = async |own| {
         let client = tls::Client {
             own: Some(own),
@@ -220,12 +233,7 @@ async fn o_46_o_49_a_certificate_counts_no_longer_than_it_is_accepted() {
     for stream in [&mut soon_over, &mut valid] {
         assert_eq!(get(stream, "/metrics", "").await, 200);
     }
-    sleep(Duration::from_secs(6)).await;
-    assert_eq!(
-        get(&mut soon_over, "/metrics", "").await,
-        401,
-        "it has ended"
-    );
+    until_refused(&mut soon_over).await;
     // A token does not help whoever shows a certificate.
     let token = "authorization: Bearer token\r\n";
     assert_eq!(get(&mut soon_over, "/metrics", token).await, 401);
@@ -233,12 +241,7 @@ async fn o_46_o_49_a_certificate_counts_no_longer_than_it_is_accepted() {
     assert_eq!(get(&mut valid, "/metrics", "").await, 200);
     let file = served.directory.path().join("ca.crt");
     std::fs::write(file, Authority::make().certificate).unwrap();
-    sleep(Duration::from_millis(1100)).await;
-    assert_eq!(
-        get(&mut valid, "/metrics", "").await,
-        401,
-        "its authority is gone"
-    );
+    until_refused(&mut valid).await;
 }
 
 #[tokio::test]

@@ -307,7 +307,7 @@ async fn o_5_tls_with_given_roots_and_a_certificate_that_is_read_anew() {
     std::fs::write(path("ca.crt"), &authority).unwrap();
     store(&first);
     until_counts(&registry, [1, 0, 0]).await;
-    assert_eq!(collector.certificates(), [first.der.clone()]);
+    assert_eq!(collector.certificates(), std::slice::from_ref(&first.der));
     store(&second);
     collector.answer([
         refusal(Code::Unavailable),

@@ -8,6 +8,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn o_16_o_17_and_o_25_where_an_attempt_belongs() {
     let (object, other) = (TraceId::of(UID), TraceId::of(OTHER));
     let hour = 3600;
