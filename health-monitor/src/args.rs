@@ -7,7 +7,7 @@ use std::time::Duration;
 use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
-    METRICS, SECURE_HTTP, TRACING, VERSION,
+    METRICS, SECURE_HTTP, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
@@ -90,7 +90,6 @@ pub static SPEC: Spec = Spec {
         HTTP_ENDPOINT,
         SECURE_HTTP,
         METRICS,
-        TRACING,
         FEATURE_GATES,
         VERSION,
         AUTOMAXPROCS,

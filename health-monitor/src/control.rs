@@ -31,7 +31,6 @@ pub(crate) async fn work(
     metrics.begin();
     let engine = engine(driver, seat.api(), config, metrics, seat.queues())?;
     engine.depends_on(&seat.process.server);
-    engine.traced_by(seat.tracer());
     let recorder = seat.record_events(Source {
         component: component(&driver.current().name),
         host: names::hostname().unwrap_or_default(),

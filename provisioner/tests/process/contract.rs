@@ -3,4 +3,5 @@
 use super::stage::PROGRAM;
 
 sidecar_testkit::contract!(PROGRAM);
+sidecar_testkit::contract_of_traces!(PROGRAM);
 sidecar_testkit::contract_with_a_driver!(PROGRAM);

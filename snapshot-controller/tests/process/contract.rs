@@ -3,3 +3,4 @@
 use super::stage::PROGRAM;
 
 sidecar_testkit::contract!(PROGRAM);
+sidecar_testkit::contract_of_traces!(PROGRAM);

@@ -1,7 +1,7 @@
 //! What every controller does alike, tested with each of them.
 //!
 //! `sidecar_testkit::contract!(PROGRAM);` in a test file of a controller makes the tests, and
-//! `contract_with_a_driver!` those for the programs that have one. `PROGRAM` is a static
+//! `contract_with_a_driver!` those for the programs that have one, `contract_of_traces!` for those that export traces. `PROGRAM` is a static
 //! [`Program`](super::Program), which says all that differs. Numbers in names are rows of
 //! `docs/spec/common.md`, those with an O of
 //! `docs/spec/observability.md`.
@@ -28,7 +28,6 @@ macro_rules! contract {
         $crate::contract_of_health!($program);
         $crate::contract_of_secure_servers!($program);
         $crate::contract_of_secure_connections!($program);
-        $crate::contract_of_traces!($program);
     };
 }
 
