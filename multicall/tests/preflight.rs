@@ -305,7 +305,7 @@ async fn p_12_p_13_p_14_workloads_and_roles_of_a_cluster() {
             "{said}"
         );
         assert!(
-            !said.contains("not checked"),
+            !said.contains("not checked, since"),
             "the ConfigMap is read: {said}"
         );
         assert!(api.writes().is_empty(), "it only reads");
