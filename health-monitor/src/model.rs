@@ -1,4 +1,4 @@
-//! What the health monitor reads of Kubernetes objects: small records instead of the full types.
+//! The fields of Kubernetes objects that the health monitor reads, as small records instead of the full types.
 //!
 //! No client, no runtime, no clock in here.
 //!
@@ -13,7 +13,7 @@ mod condition;
 mod volume;
 
 pub use claim::Claim;
-pub use condition::{Condition, Conditions, Status};
+pub use condition::{Condition, Conditions, Status, are_same};
 pub use sidecar::text::Text;
 pub use sidecar::uid::Uid;
 pub use volume::Volume;

@@ -19,7 +19,7 @@ mod server;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,9 +28,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::hash::{Hash, HashAlgorithm};
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, SupportedCipherSuite};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -189,6 +190,17 @@ pub fn cryptography() -> CryptoProvider {
 #[must_use]
 pub fn cryptography() -> CryptoProvider {
     rustls::crypto::default_fips_provider()
+}
+
+/// SHA-256 of the same library, so that a FIPS build has no other. Each provider has it, for TLS 1.3.
+pub fn sha256() -> Option<&'static dyn Hash> {
+    static SHA256: OnceLock<Option<&'static dyn Hash>> = OnceLock::new();
+    *SHA256.get_or_init(|| {
+        let suites = cryptography().cipher_suites;
+        let suites = suites.iter().filter_map(SupportedCipherSuite::tls13);
+        let mut hashes = suites.map(|suite| suite.common.hash_provider);
+        hashes.find(|hash| hash.algorithm() == HashAlgorithm::SHA256)
+    })
 }
 
 async fn within<T>(work: impl Future<Output = T>) -> Result<T, Failure> {

@@ -11,6 +11,13 @@ pub type Text = Arc<str>;
 /// An immutable list of strings that many records may share.
 pub type List = Arc<[Text]>;
 
+/// At most `bytes` of `text`, from its beginning, in whole characters.
+#[must_use]
+pub fn truncated(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes))
+        .unwrap_or_default()
+}
+
 /// A small map of strings that many records may share, kept as keys and values in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pairs(List);

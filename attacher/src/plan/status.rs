@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use sidecar::text::truncated;
 use sidecar::visible::visible;
 
 use super::Driver;
@@ -117,7 +118,8 @@ pub fn failed(
     time: &str,
 ) -> Value {
     let message = visible(message);
-    let message = truncate(&message, MAX_ERROR_MESSAGE);
+    // The API server refuses longer messages, and the reason would be nowhere but in the log.
+    let message = truncated(&message, MAX_ERROR_MESSAGE);
     let before = field.of(attachment);
     let mut error = Map::new();
     if before.and_then(|error| error.message.as_deref()) != Some(message) {
@@ -165,11 +167,4 @@ fn map_difference(before: &Pairs, after: &BTreeMap<String, String>) -> Option<Va
     } else {
         Value::Object(difference)
     })
-}
-
-/// The first `limit` bytes of `text`, in whole characters: the API server refuses longer messages,
-/// and then the reason would be nowhere but in the log.
-fn truncate(text: &str, limit: usize) -> &str {
-    let end = text.floor_char_boundary(limit);
-    text.get(..end).unwrap_or(text)
 }

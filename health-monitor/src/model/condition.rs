@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Text;
 
-/// What is wrong with a volume, the worst first.
+/// The kind of fault of a volume, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     /// Data is lost.
@@ -36,6 +36,24 @@ pub struct Condition {
     pub reason: Text,
     /// `message`, as the API server accepts it.
     pub message: Text,
+}
+
+impl Condition {
+    /// Status and reason, which tell it from the volume's other conditions.
+    #[must_use]
+    pub fn pair(&self) -> (&str, &str) {
+        (self.status.name(), &self.reason)
+    }
+}
+
+/// Whether two lists have the same pairs of status and reason. Messages and order do not count: every change of one
+/// would be a write.
+pub fn are_same<'a>(
+    mut one: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
+    other: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone,
+) -> bool {
+    // No two of a list are alike.
+    one.len() == other.len() && one.all(|pair| other.clone().any(|other| other == pair))
 }
 
 /// All conditions of a volume, of which no two have the same status and reason; empty for a healthy volume.

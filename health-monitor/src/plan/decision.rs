@@ -1,8 +1,8 @@
-//! What becomes of a claim in view of what the driver says of its volume.
+//! Decides whether a claim's health conditions change after the driver's report of its volume.
 
-use crate::model::{Claim, Conditions, Text, Volume};
+use crate::model::{Claim, Condition, Conditions, Text, Volume, are_same};
 
-/// What is known of a volume.
+/// The driver's last word about a volume.
 #[derive(Clone, Copy, Debug)]
 pub enum Seen<'a> {
     /// The driver's report.
@@ -16,7 +16,7 @@ pub enum Seen<'a> {
     },
 }
 
-/// What becomes of the claim.
+/// The change to the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The report replaces what the claim has.
@@ -29,7 +29,7 @@ pub enum Decision {
     Nothing,
 }
 
-/// What becomes of the claim of `volume`. A claim that is not known is bound and has no conditions.
+/// Decides about the claim of `volume`. A claim that the cache lacks is bound and has no conditions.
 #[must_use]
 pub fn decide(claim: Option<&Claim>, volume: &Volume, seen: Seen<'_>) -> Decision {
     if claim.is_some_and(|claim| claim.uid != volume.uid || !claim.bound) {
@@ -48,17 +48,9 @@ pub fn decide(claim: Option<&Claim>, volume: &Volume, seen: Seen<'_>) -> Decisio
     }
 }
 
-/// Whether both have the same statuses and reasons. Messages and order do not count: every change of one would be a
-/// write.
 fn is_same(stored: &[(Text, Text)], report: &Conditions) -> bool {
-    // No two of a report are alike.
-    stored.len() == report.len()
-        && report.iter().all(|condition| {
-            let same = |(status, reason): &(Text, Text)| {
-                **status == *condition.status.name() && *reason == condition.reason
-            };
-            stored.iter().any(same)
-        })
+    let stored = stored.iter().map(|(status, reason)| (&**status, &**reason));
+    are_same(report.iter().map(Condition::pair), stored)
 }
 
 #[cfg(test)]

@@ -3,48 +3,43 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash as _, Hasher as _};
+use std::time::Duration;
 
 use csi_proto::volume_condition::list_volumes_response::Entry;
 use sidecar::rpc_code::RpcError;
+use sidecar::text::truncated;
 use tonic::Code;
 
-use std::time::Duration;
-
 use super::normalise::message;
-use crate::model::{Condition, Conditions, Text};
+use crate::model::{Condition, Conditions, Text, are_same};
 
 /// As much of a token as the log has.
 const LONGEST_TOKEN: usize = 256;
 
-/// What the driver says of a volume.
+/// The driver's report of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Its health conditions.
     Health(Conditions),
-    /// The message, if it is not as it should be: what older drivers say.
+    /// Of an older driver, its message if the volume is abnormal.
     Condition(Option<Text>),
 }
 
 impl Report {
-    /// Whether claims and users would hear the same of it. Of health conditions, messages and order do not count.
+    /// Whether both lead to the same claim status and the same events.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Health(one), Self::Health(other)) => {
-                let has = |wanted: &Condition| {
-                    let same = |condition: &Condition| {
-                        (condition.status, &condition.reason) == (wanted.status, &wanted.reason)
-                    };
-                    other.iter().any(same)
-                };
-                one.len() == other.len() && one.iter().all(has)
-            }
+            (Self::Health(one), Self::Health(other)) => are_same(
+                one.iter().map(Condition::pair),
+                other.iter().map(Condition::pair),
+            ),
             (one, other) => one == other,
         }
     }
 }
 
-/// Of an entry of an older driver, the volume's handle and what is said of it.
+/// The volume handle and the report in an entry of an older driver.
 #[must_use]
 pub fn condition(entry: Entry) -> Option<(String, Report)> {
     let handle = entry.volume?.volume_id;
@@ -71,8 +66,7 @@ impl std::fmt::Display for Gap {
             Self::Failed(error) => error.fmt(out),
             // A token may be as long as an answer.
             Self::Repeated(token) => {
-                let end = token.floor_char_boundary(LONGEST_TOKEN);
-                let token = token.get(..end).unwrap_or_default();
+                let token = truncated(token, LONGEST_TOKEN);
                 write!(out, "the driver returned next_token {token:?} twice")
             }
             Self::Endless(took) => write!(out, "no last page after {took:?}"),
@@ -88,7 +82,7 @@ pub struct Listing {
     /// Hashes of the tokens so far: there may be as many as volumes.
     tokens: HashSet<u64>,
     again: bool,
-    /// What was said of volumes, of which the last word counts, as far as it is not worked on.
+    /// The last report of each volume that has not been worked on.
     pub reports: HashMap<Text, Report>,
     /// All volumes that are in it.
     pub seen: HashSet<Text>,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use csi_proto::csi::VolumeHealthErrorType;
 use csi_proto::csi::volume_health::VolumeHealthEntry;
+use sidecar::text::truncated;
 use sidecar::visible::visible;
 
 use crate::model::{Condition, Conditions, Status, Text};
@@ -24,7 +25,7 @@ pub struct Normalised {
     pub surplus: usize,
 }
 
-/// What claims can have of a driver's report.
+/// Makes health conditions of a driver's report.
 #[must_use]
 pub fn normalise(report: &[VolumeHealthEntry]) -> Normalised {
     let mut conditions: Vec<Condition> = Vec::new();
@@ -93,9 +94,7 @@ fn reason(text: &str) -> Text {
 /// A message as the API server accepts it.
 #[must_use]
 pub fn message(text: &str) -> Text {
-    let text = visible(text);
-    let end = text.floor_char_boundary(LONGEST_MESSAGE);
-    text.get(..end).unwrap_or_default().into()
+    truncated(&visible(text), LONGEST_MESSAGE).into()
 }
 
 #[cfg(test)]

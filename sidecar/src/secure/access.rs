@@ -20,7 +20,7 @@ use super::concurrency::{Busy, ConcurrencyLimit, Permit};
 use super::der;
 use super::reviews::{RULES, User, review_access, review_token};
 use crate::http::Reply;
-use crate::in_cluster::cryptography;
+use crate::in_cluster::sha256;
 use crate::kube::access::{Missing, Rule};
 use crate::kube::api::{Api, ApiError};
 
@@ -297,12 +297,8 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// By the cryptography of TLS, so that a FIPS build has no other.
 fn hash(token: &str) -> Hash {
-    let suites = cryptography().cipher_suites;
-    let provider = { suites.iter() }.find_map(|suite| Some(suite.tls13()?.common.hash_provider));
-    let hash = provider.map(|provider| provider.hash(token.as_bytes()).as_ref().to_vec());
-    // Each provider has TLS 1.3.
+    let hash = sha256().map(|sha256| sha256.hash(token.as_bytes()).as_ref().to_vec());
     hash.unwrap_or_else(|| token.as_bytes().to_vec())
 }
 

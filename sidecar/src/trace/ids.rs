@@ -5,10 +5,10 @@
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 
-use rustls::SupportedCipherSuite;
-use rustls::crypto::hash::{Hash, HashAlgorithm};
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
-use crate::in_cluster::cryptography;
+use crate::in_cluster::sha256;
 
 /// The id of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,24 +79,11 @@ pub(super) fn is_random_uuid(text: &str) -> bool {
     random_uuid(text).is_some()
 }
 
-/// 16 random bytes of a UUID of version 4.
+/// 16 random bytes of a UUID of version 4, written with dashes.
 fn random_uuid(uid: &str) -> Option<[u8; 16]> {
-    let mut lengths = uid.split('-').map(str::len);
-    let is_uuid = [8, 4, 4, 4, 12]
-        .into_iter()
-        .all(|length| lengths.next() == Some(length))
-        && lengths.next().is_none();
-    if !is_uuid || uid.as_bytes().get(14) != Some(&b'4') {
-        return None;
-    }
-    let mut id = [0; 16];
-    let mut digits = uid.chars().filter(|c| *c != '-');
-    for byte in &mut id {
-        let mut digit = || digits.next().and_then(|c| c.to_digit(16));
-        let (high, low) = (digit()?, digit()?);
-        *byte = u8::try_from(high * 16 + low).ok()?;
-    }
-    Some(id)
+    let is_hyphenated = uid.len() == Hyphenated::LENGTH;
+    let uuid = Uuid::try_parse(uid).ok().filter(|_| is_hyphenated)?;
+    (uuid.get_version_num() == 4).then(|| uuid.into_bytes())
 }
 
 fn hashed<const N: usize>(parts: [&str; N]) -> [u8; 16] {
@@ -122,14 +109,6 @@ fn hash<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
         }
     }
     first
-}
-
-/// That of the library that TLS comes from, so that a build with validated cryptography has no other.
-fn sha256() -> Option<&'static dyn Hash> {
-    let suites = cryptography().cipher_suites;
-    let suites = suites.iter().filter_map(SupportedCipherSuite::tls13);
-    let mut hashes = suites.map(|suite| suite.common.hash_provider);
-    hashes.find(|hash| hash.algorithm() == HashAlgorithm::SHA256)
 }
 
 impl fmt::Display for TraceId {

@@ -1,5 +1,7 @@
 //! Names that other programs know: annotations, plugin types, the plugins migrated to CSI.
 
+use sidecar::text::truncated;
+
 /// Node annotation that maps driver names to node ids, a JSON object (kubelet,
 /// `csi.volume.kubernetes.io/nodeid`).
 pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
@@ -30,6 +32,5 @@ pub const QUOTED_TEXT_LIMIT: usize = 1024;
 /// megabytes, which must not come back in logs and notifications.
 #[must_use]
 pub fn clip(text: &str) -> &str {
-    let end = text.floor_char_boundary(QUOTED_TEXT_LIMIT);
-    text.get(..end).unwrap_or_default()
+    truncated(text, QUOTED_TEXT_LIMIT)
 }

@@ -15,6 +15,7 @@ use super::id::Id;
 use super::recent::Recent;
 use super::{Event, Source};
 use crate::kube::rate::bucket::Bucket;
+use crate::text::truncated;
 
 /// Of each sort of memory, as client-go.
 const REMEMBERED: usize = 4096;
@@ -232,9 +233,7 @@ fn seconds(time: Timestamp) -> String {
 
 /// As much of a message as an event may hold.
 pub(super) fn cut(message: &str) -> &str {
-    message
-        .get(..message.floor_char_boundary(MESSAGE_LIMIT))
-        .unwrap_or_default()
+    truncated(message, MESSAGE_LIMIT)
 }
 
 #[cfg(test)]
