@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Text, Uid};
 
-/// What is read of a PersistentVolumeClaim. Bound ones without health conditions are not kept: that one is not known
-/// means that.
+/// A PersistentVolumeClaim. The cache keeps no bound claims without health conditions: decisions take a claim that it
+/// lacks for one of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// `metadata.uid`.
@@ -19,7 +19,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether anything of it differs from what holds for a claim that is not known.
+    /// Whether the cache keeps it: it is not bound, or has health conditions.
     #[must_use]
     pub fn is_special(&self) -> bool {
         !self.bound || !self.stored.is_empty()

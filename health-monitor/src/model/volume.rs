@@ -2,7 +2,7 @@
 
 use super::{Text, Uid};
 
-/// What is read of a PersistentVolume that is bound, cached under its name. Others are not kept.
+/// A bound PersistentVolume, cached under its name. The cache keeps no others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// `spec.csi.driver`.

@@ -1,4 +1,4 @@
-//! When users are told of the condition that an older driver reports.
+//! When a claim gets an event about the condition that an older driver reports.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ pub const AGAIN: Duration = Duration::from_secs(30 * 60);
 pub const ABNORMAL: &str = "VolumeConditionAbnormal";
 /// Reason of an event about one that is again.
 pub const NORMAL: &str = "VolumeConditionNormal";
-/// What that event says.
+/// Message of that event.
 pub const RETURNED: &str = "The Volume returns to the healthy state";
 
-/// What users were told of a volume that is not as it should be.
+/// The last event about an abnormal volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The driver's message.
@@ -23,17 +23,17 @@ pub struct Told {
     pub at: Instant,
 }
 
-/// What users are told.
+/// The event that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// The volume is not as it should be, in the driver's words.
+    /// The volume is abnormal; the driver's message.
     Abnormal(Text),
-    /// It is again.
+    /// It is healthy again.
     Normal,
 }
 
-/// What users are told in view of the driver's report, the message of a volume that is not as it should be. `earlier`:
-/// an earlier process has told them that it was not.
+/// The event that is due after the driver's report; `report` is the message of an abnormal volume. `earlier`: an earlier
+/// process sent an event that it was abnormal.
 #[must_use]
 pub fn tell(
     report: Option<&Text>,

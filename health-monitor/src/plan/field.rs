@@ -11,7 +11,7 @@ use crate::model::Text;
 /// How long a server that dropped them is left alone.
 pub const REST: Duration = Duration::from_secs(10 * 60);
 
-/// What is known of the server.
+/// What earlier writes have shown of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Nothing.
@@ -35,7 +35,7 @@ pub struct Field {
     dropped: bool,
 }
 
-/// What an answer says.
+/// What the answer to a write shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// It keeps them, and who waited may write.

@@ -43,7 +43,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 /// More pages than a list has in the time after which it is given up; one that has more is incomplete.
 const MOST_REQUESTS: u32 = 1 << 20;
 
-/// What is worked on.
+/// A queue key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// The driver's list, or whose turn it is to be asked about.
@@ -52,19 +52,19 @@ pub enum Key {
     Volume(Text),
 }
 
-/// What is told.
+/// An event of the caches or of the driver's connection.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// A PersistentVolume of this name is new, has changed, or is gone or not bound any more.
     Volume {
         /// Its name.
         name: Text,
-        /// What was known of it.
+        /// The cached record before.
         old: Option<&'a Volume>,
-        /// What is known of it.
+        /// The cached record now.
         new: Option<&'a Volume>,
     },
-    /// Everything that decisions look at is known.
+    /// All caches are complete.
     Ready,
     /// The driver can be asked again.
     DriverBack,
@@ -78,7 +78,7 @@ pub enum Attempt {
     Volume(volume::Run),
 }
 
-/// What the log is to say, and what is counted.
+/// A log line or a metric that is due.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// The driver is asked this from now on.
@@ -131,7 +131,7 @@ struct Failing {
     away: bool,
 }
 
-/// What lists do.
+/// How the driver's lists go.
 #[derive(Debug, Default)]
 struct Lists {
     /// Incomplete ones in a row.
@@ -149,7 +149,7 @@ type Wakes = Due<Key, Notice>;
 #[derive(Debug)]
 pub struct HealthMonitor {
     settings: Settings,
-    /// Everything that decisions look at is known.
+    /// All caches are complete.
     ready: bool,
     /// What the driver is asked; `None` before the first cycle.
     mode: Option<Mode>,
@@ -165,17 +165,16 @@ pub struct HealthMonitor {
     failing: HashMap<Text, Failing>,
     /// Volumes on which an attempt is under way.
     busy: HashSet<Text>,
-    /// Reports that claims or users are to hear of.
+    /// Reports that have to be written to claims, or sent as events.
     reports: HashMap<Text, Report>,
     /// Volumes with conditions, as the driver said last.
     unhealthy: HashMap<Text, Conditions>,
     field: Field,
     /// Claims that are others than their volumes say.
     others: HashMap<Text, Uid>,
-    /// What users of a claim were told.
+    /// The last event of each claim whose volume is abnormal.
     told: HashMap<Uid, Told>,
-    /// Claims of which an earlier process has told users that their volumes are not as they should be; `None` before
-    /// that was asked.
+    /// Claims with an event of an earlier process that their volumes are abnormal; `None` before these were listed.
     earlier: Option<HashSet<Uid>>,
     /// Statuses that the log has named.
     named: HashSet<i32>,

@@ -1,4 +1,4 @@
-//! What the health monitor asks of the API server and the driver.
+//! Requests of the health monitor to the API server and the driver.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -41,7 +41,7 @@ pub enum Found {
     Events(Vec<Uid>),
 }
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The driver's report replaces what the claim has.

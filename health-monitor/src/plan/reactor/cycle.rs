@@ -140,7 +140,7 @@ impl HealthMonitor {
         }
     }
 
-    /// What earlier processes have told users.
+    /// Claims with events of earlier processes.
     fn history(&mut self, found: Result<Found, super::ApiError>, due: &mut Wakes) {
         self.earlier = Some(match found {
             Ok(Found::Events(claims)) => claims.into_iter().collect(),
@@ -293,7 +293,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Whose turn it is. How long until the next one's.
+    /// Wakes the volume whose turn it is; returns the time until the next turn.
     fn turn(&mut self, now: Instant, due: &mut Wakes) -> Duration {
         let (volumes, asked, failing) = (&self.volumes, &self.asked, &self.failing);
         let may = |handle: &Text| {

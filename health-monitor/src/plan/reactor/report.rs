@@ -1,4 +1,4 @@
-//! What the driver reports, and who is to hear of it.
+//! Takes the driver's reports in, and decides which claims are written and which events are sent.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::plan::normalise::Normalised;
 use crate::plan::request::Event;
 
 impl HealthMonitor {
-    /// The driver said of a volume how it is: the metric.
+    /// Counts the volume under its new conditions.
     pub(super) fn is_now(&mut self, handle: &Text, conditions: &Conditions, due: &mut Wakes) {
         let before = match conditions.is_empty() {
             true => self.unhealthy.remove(handle),
@@ -25,7 +25,7 @@ impl HealthMonitor {
         }
     }
 
-    /// What of a driver's report is kept.
+    /// Counts and logs what a claim cannot have, and keeps the rest.
     pub(super) fn health(&mut self, handle: &Text, report: Normalised, due: &mut Wakes) -> Report {
         if !report.unknown.is_empty() {
             due.notices.push(Notice::LeftOut(report.unknown.len()));
@@ -44,7 +44,7 @@ impl HealthMonitor {
         Report::Health(report.conditions)
     }
 
-    /// A list says this. If it is news to a claim or to users, it is worked on.
+    /// Takes in a list's report of a volume, and wakes the volume if a write or an event is due.
     pub(super) fn reported(
         &mut self,
         handle: &Text,
@@ -69,7 +69,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Whether claims or users are to hear of the last report about a volume.
+    /// Whether the last report of a volume leads to a write or an event.
     pub(super) fn is_news(&self, handle: &Text, informers: Informed<'_>, now: Instant) -> bool {
         match self.reports.get(handle) {
             Some(Report::Health(conditions)) => {
@@ -103,7 +103,7 @@ impl HealthMonitor {
         }
     }
 
-    /// What users are told, of each claim of a volume.
+    /// The events that are due, one for each claim of a volume.
     pub(super) fn events(
         &self,
         handle: &Text,
@@ -146,7 +146,7 @@ impl HealthMonitor {
         }
     }
 
-    /// What an answer of the API server about claims of this volume said of the field.
+    /// Takes in whether the API server keeps the field, as the answer to a write of this volume's claims shows.
     pub(super) fn heard(&mut self, news: News, handle: &Text, due: &mut Wakes) {
         match news {
             News::Drops | News::DropsStill => {
