@@ -72,7 +72,7 @@ impl Marks {
             Reply::Write(write, result) => {
                 if let Purpose::Claim(what) = write.purpose {
                     self.written(what, write, result.as_ref().err());
-                    self.finished(what, result.as_ref().err(), (task, log));
+                    self.finished(what, result.as_ref().err(), task, log);
                 }
             }
             Reply::Call(called, _) => match Call::outcome(called).1 {
@@ -119,10 +119,10 @@ impl Marks {
     }
 
     /// The last patch of a claim says what the driver has done, and may have been applied.
-    fn finished(&mut self, what: ClaimWrite, error: Option<&ApiError>, of: (&Task, &Log)) {
+    fn finished(&mut self, what: ClaimWrite, error: Option<&ApiError>, task: &Task, log: &Log) {
         let (shows, announcements) = match what {
             ClaimWrite::FinishResize | ClaimWrite::MarkPendingOnNode => {
-                let grown = Grown::of(of.1).and_then(Result::ok);
+                let grown = Grown::of(log).and_then(Result::ok);
                 let told = grown.as_ref().map(Grown::announcements);
                 let capacity = grown.filter(|_| what == ClaimWrite::FinishResize);
                 let shows = capacity.map_or(Shows::OnNode, |grown| Shows::Capacity(grown.capacity));
@@ -132,10 +132,10 @@ impl Marks {
                 )
             }
             ClaimWrite::FinishModify => {
-                let Some(target) = modify::target(of.1) else {
+                let Some(target) = modify::target(log) else {
                     return;
                 };
-                let told = modify::modified(of.0.name(), target);
+                let told = modify::modified(task.name(), target);
                 (Some(Shows::Class(target.clone())), vec![told])
             }
             ClaimWrite::CancelModify => (None, vec![modify::canceled()]),

@@ -65,7 +65,8 @@ const GATHER: Duration = Duration::from_secs(1);
 async fn guarded(
     secure: Secure,
     program: &Program,
-    (options, server): (&connect::Options, &Outage),
+    options: &connect::Options,
+    server: &Outage,
     registry: &Registry,
 ) -> Result<(Http, TlsGuard, Client), Exit> {
     let client = unguarded(options, server, Some(Rate::Unlimited)).await;
@@ -157,7 +158,7 @@ impl Process {
         let first = first.map_err(|error| program.fatal(&error))?;
         let secure = Secure::from_flags(values);
         let secure = match secure.map_err(|problem| Exit::failure(program.fatal, problem))? {
-            Some(secure) => Some(guarded(secure, &program, (&options, &server), &registry).await?),
+            Some(secure) => Some(guarded(secure, &program, &options, &server, &registry).await?),
             None => None,
         };
         Ok(Arc::new(Self {

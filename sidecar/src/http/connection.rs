@@ -146,7 +146,8 @@ pub(super) async fn converse<G: Guard>(
     stream: TcpStream,
     peer: IpAddr,
     admitted: Admitted,
-    (answers, guard): (Arc<Answers>, Arc<G>),
+    answers: Arc<Answers>,
+    guard: Arc<G>,
 ) {
     let Admitted { member, closed } = admitted;
     let socket = Socket {

@@ -95,8 +95,8 @@ impl Server {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
                     let admitted = open.admit(peer.ip());
-                    let with = (Arc::clone(&answers), Arc::clone(&guard));
-                    tokio::spawn(converse(stream, peer.ip(), admitted, with));
+                    let (answers, guard) = (Arc::clone(&answers), Arc::clone(&guard));
+                    tokio::spawn(converse(stream, peer.ip(), admitted, answers, guard));
                     // Their requests, which as a rule are there already, are read before others could
                     // have them closed for being idle.
                     accepted = accepted.wrapping_add(1);
