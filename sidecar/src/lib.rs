@@ -17,7 +17,7 @@
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
 //! around its work), `secure` (servers that speak TLS and ask who their clients are), `snapshot` (words that the two
-//! programs for snapshots share), `trace` (what is told of all that to a collector of traces), `uid` (which object of a name).
+//! programs for snapshots share), `trace` (exports traces to a collector), `uid` (which object of a name).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]

@@ -1,22 +1,22 @@
-//! Traces of what is done to objects, by OpenTelemetry's conventions; off unless a flag says otherwise.
+//! Exports traces of the work on objects, by OpenTelemetry's conventions; off by default.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `ids` | which trace and span something belongs to, and whether it is recorded: pure |
 //! | `settings` | what the environment says: pure |
 //! | `outcome` | what the collector's answer means: pure |
-//! | `text` | the words of the collector without what it was told: pure |
+//! | `text` | removes the values of headers from the collector's messages: pure |
 //! | `subject` | what an attempt is about, and where that puts it: pure |
 //! | `tracer` | who makes spans, and what they are made of |
-//! | `attempt` | what is told of an attempt when it ends |
-//! | `memory` | what is remembered of attempts: pure |
-//! | `asked` | what is asked during one |
+//! | `attempt` | the spans of an attempt, emitted when it ends |
+//! | `memory` | a bounded map of earlier attempts: pure |
+//! | `asked` | the calls and requests of an attempt |
 //! | `export` | the queue, the batches, and what becomes of them |
 //! | `connect` | the connection to the collector |
 //!
-//! The engine begins an attempt, the driver's channel and the API client add what they do below it. Whose attempt it
-//! is they learn from the task: with traces off there is none, and nothing is looked for. Reactors, plans and
-//! simulations know of it but that a key is about an object: [`Subject`].
+//! The engine begins an attempt; the driver's channel and the API client add their spans below it. They find the attempt
+//! in the task, where there is none with traces off. Reactors, plans and simulations only say which object a key is
+//! about: [`Subject`].
 
 mod asked;
 mod attempt;

@@ -1,5 +1,5 @@
-//! What a controller says about itself before its first work, in one line: with which driver, under which lease, how
-//! fast, and with which flags. The line is made of values and is said again only where it differs.
+//! Logs one line before a controller's first work: its driver, lease, limits and flags. The line is logged again only if
+//! something in it differs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

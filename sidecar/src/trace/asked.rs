@@ -1,4 +1,4 @@
-//! What is asked during an attempt: calls of the driver, requests to the API server, and steps of several of them.
+//! Spans below an attempt: calls of the driver, requests to the API server, and steps of several of them.
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
     )
 }
 
-/// A request to the API server begins. Where a Secret is, is the value of parameters of a class.
+/// A request to the API server begins. The path of a Secret is not exported: parameters of a class hold it.
 pub(crate) fn request(method: &http::Method, path: &str) -> Option<Asked> {
     let path = path.split('?').next().unwrap_or_default();
     Asked::new(

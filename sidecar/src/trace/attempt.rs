@@ -1,4 +1,4 @@
-//! Attempts: what is told of one when it ends, and of the work that they are for.
+//! Emits the spans of an attempt when it ends, and that of the work which it completes.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ tokio::task_local! {
     pub(super) static CURRENT: Arc<Attempt>;
 }
 
-/// What has been learnt during an attempt.
+/// Results of an attempt's calls and requests so far.
 #[derive(Default)]
 pub(super) struct Seen {
     /// How the driver answered its last call, if that failed. What is written after it, such as a status, may succeed.

@@ -1,9 +1,9 @@
-//! What is remembered of attempts. Pure.
+//! A bounded map that forgets its oldest entries. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// So much is remembered at most, the newest. What is forgotten is missing in traces, and nowhere else.
+/// A forgotten entry is missing in traces, and nowhere else.
 const MOST: usize = 4096;
 
 /// A map of at most [`MOST`] entries.

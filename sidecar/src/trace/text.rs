@@ -1,12 +1,12 @@
-//! The words of the collector, as they may be logged: without the values of headers that it was sent.
+//! Removes the values of headers from the collector's messages before they are logged.
 //!
-//! Pure. What was sent is known, and is taken out whatever it looks like; what looks like a secret is taken out as well.
+//! Pure. Removes each value that was sent, whatever it looks like, and everything that looks like a secret.
 
 use crate::redact;
 
-/// What stands in place of what was taken out.
+/// Stands in place of a removed value.
 const HIDDEN: &str = "***";
-/// What is shorter is taken out only where it stands by itself: `3` is a parameter, and a digit of many numbers.
+/// A shorter value is removed only where it stands by itself: `3` is a digit of many numbers.
 const SHORT: usize = 4;
 
 /// `text` without anything in `told`, at most 1 KiB of it.
