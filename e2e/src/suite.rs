@@ -81,6 +81,22 @@ pub fn reasons(error: &anyhow::Error) -> String {
     causes.join("\n")
 }
 
+/// The beginning of each cause, for the end of a report: the whole stands far above it, and a cause may be a log.
+fn excerpt(error: &anyhow::Error) -> String {
+    const LINES: usize = 3;
+    const CHARACTERS: usize = 240;
+    let causes = error.chain().map(ToString::to_string);
+    let beginnings = causes.map(|cause| {
+        let lines = cause.lines().take(LINES);
+        let lines = lines.map(|line| line.chars().take(CHARACTERS).collect::<String>());
+        lines
+            .map(|line| format!("    {line}"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    });
+    beginnings.collect::<Vec<_>>().join("\n")
+}
+
 /// The first argument that is no flag selects scenarios by a part of their name.
 pub fn wanted() -> Option<String> {
     env::args()
@@ -206,13 +222,13 @@ pub fn run_and<C>(
                     reasons(&error)
                 ));
                 stopped = interrupt::behind(&error);
-                failures.push(scenario.name);
+                failures.push(format!("failed: {}\n{}", scenario.name, excerpt(&error)));
             }
         }
     }
     say(&table.text());
-    for name in &failures {
-        say(&format!("failed: {name}"));
+    for failure in &failures {
+        say(failure);
     }
     say(&format!(
         "{passed} passed, {} failed, {skipped} skipped",
