@@ -18,10 +18,12 @@ use http::StatusCode;
 
 mod admission;
 mod answer;
+mod bounded;
 mod connection;
 mod guard;
 mod server;
 
+pub use bounded::Bounded;
 pub use connection::Socket;
 pub use guard::Guard;
 pub use server::{ListenError, Server, everywhere as listen};

@@ -8,6 +8,7 @@
 //! | `reviews` | what the API server is asked of a client, and what it answers |
 //! | `cache` | how long and how many answers count |
 //! | `concurrency` | limits how many do something at the same time, in all and for each client |
+//! | `handshakes` | TLS handshakes, one step at a time |
 //! | `access` | who may read which path of an HTTP server |
 
 pub mod access;
@@ -15,5 +16,6 @@ pub mod cache;
 pub mod certificates;
 pub mod concurrency;
 pub mod der;
+pub mod handshakes;
 pub mod reviews;
 pub mod settings;

@@ -14,7 +14,9 @@ use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 use sidecar::secure::certificates::{Certificates, Files, Named, Shown};
 use sidecar::secure::concurrency::ConcurrencyLimit;
+use sidecar::secure::handshakes::Handshakes;
 use sidecar::shutdown::Requested;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::args::{self, Command, Config, Environment};
@@ -80,6 +82,13 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         .await
 }
 
+fn listening(port: u16) -> Result<TcpListener, Exit> {
+    listen(port).map_err(|error| {
+        let error = Chain(&error).to_string();
+        Exit::failure(1, format_args!("--port={port}: cannot listen: {error}"))
+    })
+}
+
 async fn work(
     seat: &Seat,
     config: Config,
@@ -103,13 +112,7 @@ async fn work(
     };
     let certificates = Certificates::new(files, config.tls, "h2", shown);
     let certificates = Arc::new(certificates.map_err(|problem| Exit::failure(1, problem))?);
-    let listener = listen(config.port).map_err(|error| {
-        let error = Chain(&error).to_string();
-        Exit::failure(
-            1,
-            format_args!("--port={}: cannot listen: {error}", config.port),
-        )
-    })?;
+    let listener = listening(config.port)?;
     tracing::info!(
         driver = driver.name(),
         port = config.port,
@@ -139,6 +142,7 @@ async fn work(
         ready: serving,
         calls: watch::Sender::new(0),
         limit: ConcurrencyLimit::new(AT_ONCE.0, AT_ONCE.1),
+        handshakes: Handshakes::default(),
     });
     let not_ready = async {
         seat.ending.requested().await;

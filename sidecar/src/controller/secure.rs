@@ -2,18 +2,13 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
-use std::{fmt, future, io};
+use std::{fmt, io};
 
 use http::StatusCode;
 use http::request::Parts;
 use prometheus::{IntCounter, IntGauge};
 use rustls::pki_types::CertificateDer;
-use tokio::task::yield_now;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -24,7 +19,7 @@ use crate::kube::api::Api;
 use crate::metrics::{RegisterError, Registry};
 use crate::secure::access::{Access, Client};
 use crate::secure::certificates::{Certificates, Files, Named, Shown};
-use crate::secure::concurrency::ConcurrencyLimit;
+use crate::secure::handshakes::Handshakes;
 use crate::secure::settings::{Tls, Version};
 
 const ENDPOINT: &str = "secure-http-endpoint";
@@ -38,8 +33,6 @@ const OPEN: &str = "authorization-always-allow-paths";
 /// What says something about the endpoint alone.
 const WITH_ENDPOINT: [&str; 5] = [CERTIFICATE, KEY, AUTHORITY, VERSION, OPEN];
 
-/// For a client's part of the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes of a client's part of the handshake, and of one that may show certificates: nobody knows yet who it is.
 const GREETING: usize = 4 << 10;
 const GREETING_WITH_CERTIFICATES: usize = 12 << 10;
@@ -120,7 +113,7 @@ impl Secure {
         let certificates = Certificates::new(self.files, self.tls, "http/1.1", shown)?;
         Ok(TlsGuard(Arc::new(State {
             greeting,
-            turns: ConcurrencyLimit::new(1, 1),
+            handshakes: Handshakes::default(),
             certificates,
             access: Access::new(api, self.open),
         })))
@@ -156,9 +149,7 @@ pub(super) struct TlsGuard(Arc<State>);
 struct State {
     /// Bytes of a client before its handshake is done.
     greeting: usize,
-    /// One step of a handshake, which may cost a signature, in each round of the program's tasks; addresses have their
-    /// turns one after the other.
-    turns: ConcurrencyLimit<IpAddr>,
+    handshakes: Handshakes,
     certificates: Certificates,
     access: Access,
 }
@@ -182,48 +173,15 @@ pub(super) struct Greeted {
     chain: Vec<CertificateDer<'static>>,
 }
 
-impl TlsGuard {
-    /// What `handshake` comes to. Between two of its steps the rest of the program has its turn: each may cost a
-    /// signature, and any number of clients may ask for one.
-    async fn in_turn<T>(
-        &self,
-        peer: IpAddr,
-        handshake: impl Future<Output = io::Result<T>>,
-    ) -> io::Result<T> {
-        let mut handshake = pin!(handshake);
-        loop {
-            let turn = self.0.turns.enter(&peer, HANDSHAKE).await;
-            let mut turn = Some(turn.map_err(|_busy| io::ErrorKind::TimedOut)?);
-            let step = future::poll_fn(|context| {
-                // Woken after its step.
-                let Some(turn) = turn.take() else {
-                    return Poll::Ready(None);
-                };
-                let step = handshake.as_mut().poll(context).map(Some);
-                tokio::spawn(async move {
-                    yield_now().await;
-                    drop(turn);
-                });
-                step
-            });
-            if let Some(done) = step.await {
-                return done;
-            }
-        }
-    }
-}
-
 impl Guard for TlsGuard {
     type Stream = TlsStream<Socket>;
     type Client = Greeted;
 
     async fn greet(&self, mut socket: Socket, peer: IpAddr) -> io::Result<(Self::Stream, Greeted)> {
-        let peer = peer.to_canonical();
         let acceptor = TlsAcceptor::from(self.0.certificates.current());
         socket.greet_within(self.0.greeting);
-        let accepted = timeout(HANDSHAKE, self.in_turn(peer, acceptor.accept(socket))).await;
-        let mut stream =
-            accepted.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
+        let handshake = acceptor.accept(socket);
+        let mut stream = self.0.handshakes.carry_out(peer, handshake).await?;
         stream.get_mut().0.greeted();
         let chain = stream.get_ref().1.peer_certificates();
         let chain = chain.map(<[_]>::to_vec).unwrap_or_default();

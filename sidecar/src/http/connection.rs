@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::admission::{Admission, Phase};
 use super::answer::{Answers, small};
+use super::bounded::Bounded;
 use super::guard::Guard;
 
 /// How long a connection may be without a whole request, from its begin or from the last answer on.
@@ -151,10 +152,9 @@ pub(super) async fn converse<G: Guard>(
 ) {
     let Admitted { member, closed } = admitted;
     let socket = Socket {
-        stream,
+        stream: Bounded::new(stream),
         member: Arc::clone(&member),
         limit: None,
-        unanswered: None,
     };
     let conversation = async {
         let (stream, client) = guard.greet(socket, peer).await?;
@@ -200,24 +200,23 @@ pub(super) async fn converse<G: Guard>(
 /// A stream that fails when its peer does not read.
 #[derive(Debug)]
 pub struct Socket {
-    stream: TcpStream,
+    /// Bounds the bytes that the peer may send before it has another answer.
+    stream: Bounded<TcpStream>,
     member: Arc<Member>,
     /// When the answer must have been read; since the first write that had to wait.
     limit: Option<Pin<Box<Sleep>>>,
-    /// How many bytes the peer may still send before it has another answer; `None` is no limit.
-    unanswered: Option<usize>,
 }
 
 impl Socket {
     /// Fails once the peer has sent more than so many bytes, until [`greeted`](Self::greeted): whoever reads from it
     /// may hold all of them.
     pub fn greet_within(&mut self, bytes: usize) {
-        self.unanswered = Some(bytes);
+        self.stream.allow(Some(bytes));
     }
 
     /// The peer may send requests, as much as one needs before each answer.
     pub fn greeted(&mut self) {
-        self.unanswered = Some(REQUEST);
+        self.stream.allow(Some(REQUEST));
     }
 
     fn limited<T>(
@@ -244,19 +243,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Some(left) = self.unanswered else {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
-        };
-        if left == 0 {
-            return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
-        }
-        let room = left.min(buffer.remaining());
-        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut part);
-        let count = part.filled().len();
-        buffer.advance(count);
-        self.unanswered = Some(left - count);
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
@@ -289,7 +276,9 @@ impl AsyncWrite for Socket {
         if flushed.is_ready() {
             self.limit = None;
             if self.member.is_sending() {
-                self.unanswered = self.unanswered.map(|_| REQUEST);
+                if self.stream.is_limited() {
+                    self.stream.allow(Some(REQUEST));
+                }
                 self.member.enter(Phase::Idle);
                 self.member.sent.notify_one();
             }
@@ -309,7 +298,7 @@ impl Drop for Socket {
         if table.admission.phase(self.member.id) != Some(Phase::Idle) {
             // Else the system would go on offering the rest of the answer to a peer that reads
             // nothing, and keep it for minutes.
-            let _ = self.stream.set_zero_linger();
+            let _ = self.stream.stream().set_zero_linger();
         }
         table.admission.leave(self.member.id);
     }

@@ -11,7 +11,9 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Ping, PingPong, RecvStream};
 use http::{Request, StatusCode};
 use sidecar::error::Chain;
+use sidecar::http::Bounded;
 use sidecar::secure::concurrency::{ConcurrencyLimit, Permit};
+use sidecar::secure::handshakes::Handshakes;
 use sidecar::shutdown::Requested;
 use sidecar::verbose;
 use tokio::net::{TcpListener, TcpStream};
@@ -30,7 +32,7 @@ use super::health;
 const CONNECTIONS: (usize, usize) = (1024, 512);
 /// Calls at the same time on one connection.
 const CALLS: u32 = 128;
-/// For the handshake of TLS, and for that of HTTP/2.
+/// For the handshake of HTTP/2.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A connection without calls for so long is ended; clients make another one when they need it.
 const IDLE: Duration = Duration::from_mins(2);
@@ -38,6 +40,8 @@ const IDLE: Duration = Duration::from_mins(2);
 const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 /// Calls at the same time, of all clients and of one address. A call takes memory before it is authenticated.
 pub const AT_ONCE: (usize, usize) = (2048, 1024);
+/// Bytes of a client before its handshakes are done.
+const GREETING: usize = 4 << 10;
 /// Largest list of headers.
 const HEADERS: u32 = 8 << 10;
 /// Bytes of answers that wait in a connection for each stream.
@@ -46,6 +50,9 @@ const BUFFER: usize = 64 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// For the last bytes of calls that have ended.
 const LAST_BYTES: Duration = Duration::from_millis(500);
+
+/// A client's stream over TLS.
+type Secured = TlsStream<Bounded<TcpStream>>;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -60,6 +67,8 @@ pub struct Server {
     pub calls: watch::Sender<usize>,
     /// For [`AT_ONCE`].
     pub limit: ConcurrencyLimit<IpAddr>,
+    /// Those of TLS.
+    pub handshakes: Handshakes,
 }
 
 impl Server {
@@ -107,7 +116,7 @@ impl Server {
     }
 
     async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, _permit: Permit) {
-        let ended = match self.greet(stream).await {
+        let ended = match self.greet(stream, peer).await {
             Ok(connection) => self.serve_calls(connection, peer).await,
             Err(why) => Err(why),
         };
@@ -119,18 +128,21 @@ impl Server {
     async fn greet(
         &self,
         stream: TcpStream,
-    ) -> Result<Connection<TlsStream<TcpStream>, Bytes>, String> {
+        peer: IpAddr,
+    ) -> Result<Connection<Secured, Bytes>, String> {
         let late = |_elapsed| "it says nothing".to_owned();
         // Pieces of answers are as large as they can be already.
         let _ = stream.set_nodelay(true);
         let acceptor = TlsAcceptor::from(self.service.certificates.current());
-        let secured = timeout(HANDSHAKE, acceptor.accept(stream)).await;
-        let secured = secured
-            .map_err(late)?
-            .map_err(|error| Chain(&error).to_string())?;
+        let mut stream = Bounded::new(stream);
+        stream.allow(Some(GREETING));
+        let secured = self.handshakes.carry_out(peer, acceptor.accept(stream));
+        let mut secured = secured.await.map_err(|error| Chain(&error).to_string())?;
         if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Err("it does not speak HTTP/2".to_owned());
         }
+        // What a client sends from here on, HTTP/2 bounds.
+        secured.get_mut().0.allow(None);
         let greeting = Builder::new()
             .max_concurrent_streams(CALLS)
             .max_header_list_size(HEADERS)
@@ -142,7 +154,7 @@ impl Server {
 
     async fn serve_calls(
         self: &Arc<Self>,
-        mut connection: Connection<TlsStream<TcpStream>, Bytes>,
+        mut connection: Connection<Secured, Bytes>,
         peer: IpAddr,
     ) -> Result<(), String> {
         let mut alive = pin!(is_dead(connection.ping_pong()));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
 use sidecar_testkit::driver::Part;
 use sidecar_testkit::measure::memory;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -80,6 +80,23 @@ async fn connections_that_say_nothing() {
     let answer = client.unwrap().get_metadata_allocated(request()).await;
     assert!(collected(answer).await.1.is_ok());
     running.process.must_run();
+}
+
+/// A greeting of 64 kB, which the server would have to keep until it is whole, ends the connection.
+#[tokio::test]
+async fn a_greeting_without_end() {
+    let stage = Stage::new().await;
+    let mut running = stage.started(&[]).await;
+    let mut stream = TcpStream::connect(&running.address).await.unwrap();
+    // A record of 16 kB with the first part of a ClientHello of 64 kB.
+    let mut words = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xf0];
+    words.resize(12 << 10, 0);
+    stream.write_all(&words).await.unwrap();
+    let end = tokio::time::timeout(5 * SECOND, stream.read(&mut [0; 16])).await;
+    let end = end.expect("the server waits for the rest");
+    assert!(end.is_err() || end.is_ok_and(|bytes| bytes == 0));
+    running.process.must_run();
+    assert!(running.allocated(request()).await.1.is_ok());
 }
 
 /// Streams that nobody reads leave half of the room to others.

@@ -1,5 +1,4 @@
-use std::sync::Mutex;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use sidecar_testkit::FakeApi;
 use sidecar_testkit::http::tls::{self, Authority, Pair};
@@ -254,47 +253,6 @@ async fn o_49_sessions_are_resumed_where_no_certificate_of_a_client_counts() {
         assert_eq!(config.send_tls13_tickets > 0, resumes);
         assert!(!config.ticketer.enabled());
     }
-}
-
-#[tokio::test]
-async fn o_47_the_rest_of_the_program_has_its_turn_between_two_handshakes() {
-    let served = serve(None).await;
-    let rounds = Arc::new(Mutex::new((0_u32, Vec::new())));
-    let others = tokio::spawn({
-        let rounds = Arc::clone(&rounds);
-        async move {
-            loop {
-                rounds.lock().unwrap().0 += 1;
-                yield_now().await;
-            }
-        }
-    });
-    let handshakes = (0..50_u8).map(|number| {
-        let (guard, rounds) = (served.guard.clone(), Arc::clone(&rounds));
-        tokio::spawn(async move {
-            let mut steps = 0;
-            let handshake = future::poll_fn(move |context| {
-                let mut rounds = rounds.lock().unwrap();
-                let now = rounds.0;
-                rounds.1.push(now);
-                steps += 1;
-                if steps == 3 {
-                    return Poll::Ready(Ok(()));
-                }
-                context.waker().wake_by_ref();
-                Poll::Pending
-            });
-            let peer = IpAddr::from([10, 0, 0, number % 5]);
-            guard.in_turn(peer, handshake).await.unwrap();
-        })
-    });
-    for handshake in handshakes.collect::<Vec<_>>() {
-        handshake.await.unwrap();
-    }
-    others.abort();
-    let steps = std::mem::take(&mut rounds.lock().unwrap().1);
-    assert_eq!(steps.len(), 150);
-    assert!(steps.windows(2).all(|two| two[0] < two[1]), "{steps:?}");
 }
 
 /// Each read of the key finds the next one; before the second, the certificate is replaced.
