@@ -1,7 +1,5 @@
 //! Objects that name a volume or snapshot, or may mean one.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 /// A volume in the storage that nothing names.
 pub(crate) const STRAY: &str = "+ volume vol-9 1";
 /// The same for a snapshot.

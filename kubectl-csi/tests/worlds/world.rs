@@ -3,14 +3,6 @@
 //! An edit is a line: `KIND NAME PATH = JSON` sets, `KIND NAME PATH` takes away, `- KIND NAME` deletes, `+ JSON` adds an object,
 //! `!KIND` makes a kind unknown to the API server, `@NAME` is one of the edits in `MACROS`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubectl_csi::model::{Kind, Ref};

@@ -1,18 +1,8 @@
 //! `docs/why.md` has real outputs: between its marks is what this test makes. `WHY_PAGE=write` in front writes it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/world.rs"]
-mod world;
-
+use crate::world::{Row, rows, shown};
 use kubectl_csi::plan::CAUSES;
 use kubectl_csi::show::{Format, Style, audit, verdict};
-use world::{Row, rows, shown};
 
 /// Causes that are shown, one world each.
 const SHOWN: &[&str] = &[
@@ -54,7 +44,7 @@ fn w_65_the_page_has_what_the_program_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/why.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (begin, end) = (
-        "<!-- begin: kubectl-csi/tests/pages.rs -->\n",
+        "<!-- begin: kubectl-csi/tests/kubectl/pages.rs -->\n",
         "<!-- end -->\n",
     );
     let (front, rest) = page.split_once(begin).unwrap();
@@ -66,6 +56,6 @@ fn w_65_the_page_has_what_the_program_says() {
     }
     assert!(
         old.trim() == new.trim(),
-        "docs/why.md is not what the program says: WHY_PAGE=write cargo test -p kubectl-csi --test pages"
+        "docs/why.md is not what the program says: WHY_PAGE=write cargo test -p kubectl-csi --test kubectl pages"
     );
 }

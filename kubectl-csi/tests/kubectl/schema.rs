@@ -1,20 +1,10 @@
 //! `docs/why.schema.json` says what `-o json` prints, and nothing else.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/world.rs"]
-mod world;
-
+use crate::world::{World, rows, shown, stored};
 use kubectl_csi::show::{Format, Style, audit, overview, verdict};
 use serde_json::Value;
-use world::{World, rows, shown, stored};
 
-const SCHEMA: &str = include_str!("../../docs/why.schema.json");
+const SCHEMA: &str = include_str!("../../../docs/why.schema.json");
 
 /// What of JSON Schema the file uses; every field that is printed has to be in it.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {

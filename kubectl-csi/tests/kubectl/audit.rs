@@ -1,12 +1,5 @@
 //! `kubectl csi audit`: the built program between a model API server and a model driver.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};

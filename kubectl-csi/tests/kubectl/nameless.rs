@@ -1,23 +1,11 @@
 //! `kubectl csi audit` and objects that may mean a volume or snapshot without naming it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/objects.rs"]
-mod objects;
-#[path = "worlds/world.rs"]
-mod world;
-
-use objects::{
+use crate::objects::{
     CALLS, CALLS_FOR_IT, EPHEMERAL, EPHEMERAL_STRAY, FROM_CALL, FROM_GONE, GROUP_NEW, HAND_MADE,
     HEADERLESS, HEADLESS, INSTALLED, LOST, MANUAL, NOBODY, ORPHAN, RESTORED, SELECTED, SNAP,
     SNAPSHOT, STRAY, TAKING, TAKING_NEW, TWIN_CALLS, TWIN_KNOWS, TWIN_WANTED, VGS, WAITS, WANTED,
 };
-use world::{Case, World, check, stored, told};
+use crate::world::{Case, World, check, stored, told};
 
 const CASES: &[Case<'_>] = &[
     (

@@ -1,25 +1,15 @@
 //! The built program, against a model API server and with files.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/world.rs"]
-mod world;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::world::{World, rows};
 use futures_util::future::join_all;
 use serde_json::Value;
 use sidecar_testkit::api::FakeApi;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::api::kind::Kind as ServedKind;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use world::{World, rows};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kubectl-csi");
 

@@ -1,20 +1,10 @@
 //! Each cause as a world of objects: the tables in `worlds`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/world.rs"]
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::{World, never, rows};
 use kubectl_csi::model::Kind;
 use kubectl_csi::plan::{CAUSES, Certainty, State};
-use world::{World, never, rows};
 
 /// What only the endpoint of this project's controllers can tell, and one that is two others.
 const ELSEWHERE: &[&str] = &["C11", "C27", "C90"];

@@ -1,17 +1,7 @@
 //! `kubectl csi audit`: what differs, as a table of worlds and storages.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/world.rs"]
-mod world;
-
+use crate::world::{Case, World, check, stored, told};
 use kubectl_csi::model::Kind;
-use world::{Case, World, check, stored, told};
 
 const JOURNAL: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{}","intent.csi-sidecars.io/u-1":"{}"}},"spec":{}}"#;
 const MEMBER: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"member"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"},"volumeSnapshotRef":{"namespace":"shop","name":"member"}},"status":{"snapshotHandle":"s-2","volumeGroupSnapshotHandle":"g-1"}}"#;

@@ -1,27 +1,15 @@
 //! `kubectl csi audit` calls no volume unknown that somebody of this cluster may use: somebody may delete it on its word.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
-#[path = "worlds/objects.rs"]
-mod objects;
-#[path = "worlds/world.rs"]
-mod world;
-
-use kubectl_csi::model::Kind;
-use kubectl_csi::plan::{Difference, Stock, Storage, Stored};
-use objects::{
+use crate::objects::{
     ATTACHED, BY_NAME, CALLS, EPHEMERAL, EPHEMERAL_HANDLE, GROUP, GROUP_OF_STRAY, HEADLESS, IN_USE,
     INLINE, INSTALLED, LOST, MEMBERS, NAMED, NFS, NOBODY, OF_STRAY, ORPHAN, OTHER_CALLS, OTHERS,
     PAIRS, POD_NFS, RESTORED, SNAPSHOT, STRAY, TAKING, TWIN, TWIN_SNAPSHOT, UNREAD, WAITS, WANTED,
     ZONE_A,
 };
+use crate::world::{Case, World, check, stored, told};
+use kubectl_csi::model::Kind;
+use kubectl_csi::plan::{Difference, Stock, Storage, Stored};
 use serde_json::json;
-use world::{Case, World, check, stored, told};
 
 const CASES: &[Case<'_>] = &[
     (

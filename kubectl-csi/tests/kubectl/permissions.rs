@@ -1,17 +1,10 @@
 //! The chart's role has what the program looks at, and nothing else.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong here is a failed test"
-)]
-
 use std::collections::BTreeSet;
 
 use kubectl_csi::model::Kind;
 
-const ROLE: &str = include_str!("../../charts/csi-sidecars/templates/why.yaml");
+const ROLE: &str = include_str!("../../../charts/csi-sidecars/templates/why.yaml");
 
 /// Groups and resources of the rules, which are one line each.
 fn rules() -> BTreeSet<(String, String)> {
