@@ -73,10 +73,77 @@ pub struct Access {
     open: Vec<String>,
     strangers: Share,
     known: Share,
-    /// One review at a time of the same token, and of the same question.
-    tokens: ConcurrencyLimit<Hash>,
-    questions: ConcurrencyLimit<Question>,
-    memory: Mutex<Memory>,
+    /// Whose token it is.
+    tokens: Verdicts<Hash, User>,
+    /// Whether a user may do what it asks for.
+    questions: Verdicts<Question, ()>,
+}
+
+/// Answers of the API server, and one review at a time of the same key.
+#[derive(Debug)]
+struct Verdicts<K, V> {
+    memory: Mutex<Memory<K, V>>,
+    reviews: ConcurrencyLimit<K>,
+}
+
+#[derive(Debug)]
+struct Memory<K, V> {
+    accepted: Cache<K, V>,
+    refused: Cache<K, ()>,
+}
+
+impl<K: Ord + Clone, V: Clone> Verdicts<K, V> {
+    fn new(accepted: Duration, refused: Duration) -> Self {
+        Self {
+            memory: Mutex::new(Memory {
+                accepted: Cache::new(MOST, accepted).known_for(life::KNOWN),
+                refused: Cache::new(MOST, refused),
+            }),
+            reviews: ConcurrencyLimit::new(usize::MAX, 1),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory<K, V>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The remembered answer, if it still counts: `Some(None)` is a refusal.
+    fn recall(&self, key: &K) -> Option<Option<V>> {
+        let (memory, now) = (self.memory(), now());
+        if memory.refused.get(key, now).is_some() {
+            return Some(None);
+        }
+        memory.accepted.get(key, now).map(Some)
+    }
+
+    /// The remembered answer, or that of `review`, which gets whether the key was accepted during the last minutes.
+    /// `None` is a refusal.
+    async fn of(
+        &self,
+        key: &K,
+        is_kept: bool,
+        review: impl AsyncFnOnce(bool) -> Result<Option<V>, Reply>,
+    ) -> Result<Option<V>, Reply> {
+        if let Some(answer) = self.recall(key) {
+            return Ok(answer);
+        }
+        let alone = self.reviews.enter(key, SAME).await;
+        let _alone = alone.map_err(|Busy| busy())?;
+        // The request before, for which this one waited, may have asked the same.
+        if let Some(answer) = self.recall(key) {
+            return Ok(answer);
+        }
+        let is_known = self.memory().accepted.knows(key, now());
+        let answer = review(is_known).await?;
+        if is_kept {
+            let mut memory = self.memory();
+            match answer.clone() {
+                Some(value) => memory.accepted.put(key.clone(), value, now()),
+                None => memory.refused.put(key.clone(), (), now()),
+            }
+        }
+        Ok(answer)
+    }
 }
 
 /// The reviews that some clients may cause.
@@ -112,14 +179,6 @@ impl Share {
         };
         timeout(PATIENCE, waiting).await.unwrap_or(Err(Busy))
     }
-}
-
-#[derive(Debug)]
-struct Memory {
-    accepted: Cache<Hash, User>,
-    refused: Cache<Hash, ()>,
-    allowed: Cache<Question, ()>,
-    denied: Cache<Question, ()>,
 }
 
 /// Who is at the other end of a connection.
@@ -158,14 +217,8 @@ impl Access {
             open,
             strangers: Share::new(&STRANGERS),
             known: Share::new(&KNOWN),
-            tokens: ConcurrencyLimit::new(usize::MAX, 1),
-            questions: ConcurrencyLimit::new(usize::MAX, 1),
-            memory: Mutex::new(Memory {
-                accepted: Cache::new(MOST, life::TOKEN).known_for(life::KNOWN),
-                refused: Cache::new(MOST, life::TOKEN),
-                allowed: Cache::new(MOST, life::ALLOWED).known_for(life::KNOWN),
-                denied: Cache::new(MOST, life::DENIED),
-            }),
+            tokens: Verdicts::new(life::TOKEN, life::TOKEN),
+            questions: Verdicts::new(life::ALLOWED, life::DENIED),
         }
     }
 
@@ -198,77 +251,30 @@ impl Access {
 
     async fn authenticate(&self, peer: IpAddr, headers: &HeaderMap) -> Result<User, Reply> {
         let token = token(headers).ok_or_else(|| unauthorized("a bearer token is needed"))?;
-        let hash = hash(token);
-        if let Some(answer) = self.recall_token(&hash) {
-            return answer;
-        }
-        let asked = self.tokens.enter(&hash, SAME).await;
-        let _asked = asked.map_err(|Busy| busy())?;
-        // Whoever waited may find that the one before has asked the same.
-        if let Some(answer) = self.recall_token(&hash) {
-            return answer;
-        }
-        let is_known = self.memory().accepted.knows(&hash, now());
-        let _turn = self.turn(peer, is_known).await?;
-        let review = review_token(&self.api, token, &[]).await;
-        let [rule, _] = &RULES;
-        let review = review.map_err(|error| unreviewed(&error, rule))?;
-        if !review.authenticated {
-            self.memory().refused.put(hash, (), now());
-            return Err(refused_token());
-        }
-        let user = review.user;
-        self.memory().accepted.put(hash, user.clone(), now());
-        Ok(user)
-    }
-
-    fn recall_token(&self, hash: &Hash) -> Option<Result<User, Reply>> {
-        let (memory, now) = (self.memory(), now());
-        if memory.refused.get(hash, now).is_some() {
-            return Some(Err(refused_token()));
-        }
-        memory.accepted.get(hash, now).map(Ok)
+        let review = async |is_known| {
+            let _turn = self.turn(peer, is_known).await?;
+            let review = review_token(&self.api, token, &[]).await;
+            let [rule, _] = &RULES;
+            let review = review.map_err(|error| unreviewed(&error, rule))?;
+            Ok(review.authenticated.then_some(review.user))
+        };
+        let user = self.tokens.of(&hash(token), true, review).await?;
+        user.ok_or_else(|| unauthorized("the token is not accepted"))
     }
 
     async fn authorize(&self, peer: IpAddr, question: Question) -> Result<(), Reply> {
-        if let Some(answer) = self.recall_right(&question) {
-            return answer;
-        }
-        let asked = self.questions.enter(&question, SAME).await;
-        let _asked = asked.map_err(|Busy| busy())?;
-        if let Some(answer) = self.recall_right(&question) {
-            return answer;
-        }
-        let is_known = self.memory().allowed.knows(&question, now());
-        let _turn = self.turn(peer, is_known).await?;
         let (user, verb, path) = &question;
-        let about = json!({"path": path, "verb": verb});
-        let review = review_access(&self.api, user, ("nonResourceAttributes", about)).await;
-        let [_, rule] = &RULES;
-        let review = review.map_err(|error| unreviewed(&error, rule))?;
-        let is_short = path.len() <= LONGEST;
-        let mut memory = self.memory();
-        match (review.allowed, is_short) {
-            (true, true) => memory.allowed.put(question, (), now()),
-            (true, false) => {}
-            (false, _) => {
-                let reply = forbidden(&question);
-                if is_short {
-                    memory.denied.put(question, (), now());
-                }
-                return Err(reply);
-            }
-        }
-        Ok(())
-    }
-
-    fn recall_right(&self, question: &Question) -> Option<Result<(), Reply>> {
-        let (memory, now) = (self.memory(), now());
-        if memory.allowed.get(question, now).is_some() {
-            return Some(Ok(()));
-        }
-        let is_denied = memory.denied.get(question, now).is_some();
-        is_denied.then(|| Err(forbidden(question)))
+        let review = async |is_known| {
+            let _turn = self.turn(peer, is_known).await?;
+            let about = json!({"path": path, "verb": verb});
+            let review = review_access(&self.api, user, ("nonResourceAttributes", about)).await;
+            let [_, rule] = &RULES;
+            let review = review.map_err(|error| unreviewed(&error, rule))?;
+            Ok(review.allowed.then_some(()))
+        };
+        let is_kept = path.len() <= LONGEST;
+        let right = self.questions.of(&question, is_kept, review).await?;
+        right.ok_or_else(|| forbidden(&question))
     }
 
     async fn turn(&self, peer: IpAddr, is_known: bool) -> Result<Permit, Reply> {
@@ -279,10 +285,6 @@ impl Access {
             &self.strangers
         };
         share.enter(peer).await.map_err(|Busy| busy())
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -304,10 +306,6 @@ fn hash(token: &str) -> Hash {
 
 fn unauthorized(why: &str) -> Reply {
     Reply::text(StatusCode::UNAUTHORIZED, format!("{why}\n"))
-}
-
-fn refused_token() -> Reply {
-    unauthorized("the token is not accepted")
 }
 
 fn forbidden((user, verb, path): &Question) -> Reply {

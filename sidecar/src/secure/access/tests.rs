@@ -121,12 +121,12 @@ async fn o_45_o_46_answers_count_for_their_time() {
     assert_eq!(why().await, Err(403));
     advance(Duration::from_secs(1)).await;
     assert_eq!(why().await, Ok(()));
-    let memory = access.memory();
+    let (tokens, questions) = (access.tokens.memory(), access.questions.memory());
     let remembered = [
-        memory.accepted.count(),
-        memory.refused.count(),
-        memory.allowed.count(),
-        memory.denied.count(),
+        tokens.accepted.count(),
+        tokens.refused.count(),
+        questions.accepted.count(),
+        questions.refused.count(),
     ];
     assert!(
         remembered.iter().all(|count| *count <= MOST),
@@ -134,8 +134,8 @@ async fn o_45_o_46_answers_count_for_their_time() {
     );
     let kept = hash("token");
     assert!(kept.len() >= 32 && !kept.starts_with(b"token"));
-    assert!(memory.accepted.knows(&kept, now()), "a hash is kept");
-    assert!(!memory.accepted.knows(&b"token".to_vec(), now()));
+    assert!(tokens.accepted.knows(&kept, now()), "a hash is kept");
+    assert!(!tokens.accepted.knows(&b"token".to_vec(), now()));
 }
 
 /// Clients of these addresses, each with ever new tokens, as long as the test lasts.
@@ -197,7 +197,7 @@ async fn o_47_strangers_are_looked_up_within_bounds_and_in_turn() {
     let answers: Vec<_> = answers.collect();
     assert!(answers.iter().all(|it| matches!(it, Err(401 | 429))));
     assert!(answers.contains(&Err(401)) && answers.contains(&Err(429)));
-    assert!(access.memory().refused.count() <= MOST);
+    assert!(access.tokens.memory().refused.count() <= MOST);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,8 +255,8 @@ async fn o_47_a_method_that_nobody_needs_is_not_asked_about() {
         assert_eq!(answer.map_err(|reply| reply.status.as_u16()), status);
     }
     assert_eq!(reviews(&api), (1, 2), "GET and HEAD");
-    let memory = access.memory();
-    assert_eq!((memory.allowed.count(), memory.denied.count()), (1, 1));
+    let memory = access.questions.memory();
+    assert_eq!((memory.accepted.count(), memory.refused.count()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
