@@ -1,4 +1,4 @@
-//! `csi-provisioner`: makes volumes for claims, and removes them when nobody claims them any more.
+//! `csi-provisioner`: creates volumes for claims, and deletes released ones.
 //!
 //! # Layout
 //!
@@ -9,13 +9,13 @@
 //! | module | contents |
 //! |---|---|
 //! | [`keys`] | strings shared with other programs |
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | the fields of API objects that the provisioner reads |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`permission`] | the RBAC rules that the program needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
-//! | [`run`] | start-up, leadership, end |
+//! | [`run`] | start-up, leader election, shutdown |
 
 pub mod args;
 mod control;

@@ -1,4 +1,4 @@
-//! `csi-provisioner`: makes volumes for claims, and removes them when nobody claims them any more.
+//! `csi-provisioner`: creates volumes for claims, and deletes released ones.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! What the provisioner reads of Kubernetes objects: small records instead of the full types.
+//! The fields of Kubernetes objects that the provisioner reads: small records instead of the full types.
 //!
-//! Decisions, caches and tests share these and nothing else. What calls for no action is not kept
-//! at all, or as little of it as possible. No client, no runtime, no clock in here; how the records
-//! are read is the API's affair and in [`work::record`](crate::work::record).
+//! Decisions, caches and tests share these records and nothing else. Objects without anything due are not kept, or only
+//! in part. No client, no runtime and no clock in here; [`work::record`](crate::work::record) reads the records from
+//! the API.
 //!
 //! | file | object |
 //! |---|---|
@@ -39,7 +39,7 @@ pub use volume::{
     VolumeDetail, VolumePhase,
 };
 
-/// How a volume is offered to a pod.
+/// Volume mode: how a pod gets the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VolumeMode {
     /// As a mounted file system.
@@ -50,7 +50,7 @@ pub enum VolumeMode {
 }
 
 impl VolumeMode {
-    /// The mode that the API spells `text`; what it does not know is a file system.
+    /// The mode that the API spells `text`; an unknown text is a file system.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -59,7 +59,7 @@ impl VolumeMode {
         }
     }
 
-    /// As the API spells it.
+    /// The mode in the API's spelling.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -2,8 +2,7 @@
 
 use super::Text;
 
-/// What the provisioner reads of a `storage.k8s.io/v1` VolumeAttachment; only those that name a
-/// PersistentVolume are kept.
+/// A `storage.k8s.io/v1` VolumeAttachment. Only those that name a PersistentVolume are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// `spec.source.persistentVolumeName`.

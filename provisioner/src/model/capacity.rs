@@ -1,13 +1,13 @@
-//! CSIStorageCapacity: how much room a class has in a place, for the scheduler.
+//! CSIStorageCapacity: the free capacity of a class in a topology segment, for the scheduler.
 //!
-//! It is what this process writes, where all other records are of what others want.
+//! The provisioner writes these objects; it only reads those of all other records.
 
 use std::sync::Arc;
 
 use super::{List, Pairs, Quantity, Text};
 
-/// A `storage.k8s.io/v1` CSIStorageCapacity. Everything a full update must carry is here: the
-/// permission to read or to patch single objects is not asked for.
+/// A `storage.k8s.io/v1` CSIStorageCapacity, with everything that a full update must carry: the provisioner has no
+/// permission to read or to patch single objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageCapacity {
     /// `metadata.name`; the namespace is the process's own.

@@ -1,7 +1,6 @@
-//! PersistentVolumeClaim: the wish for a volume.
+//! PersistentVolumeClaim: a user's request for a volume.
 //!
-//! A claim is kept only while it calls for something: of the 50,000 bound claims of a cluster
-//! nothing is known here.
+//! A claim is kept only while something is due for it: of the 50,000 bound claims of a cluster the process keeps none.
 
 use jiff::Timestamp;
 
@@ -11,7 +10,7 @@ use crate::keys::{
     SELECTED_NODE, STORAGE_PROVISIONER,
 };
 
-/// What the provisioner reads of a `core/v1` PersistentVolumeClaim.
+/// A `core/v1` PersistentVolumeClaim, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// `metadata.namespace`.
@@ -70,7 +69,7 @@ pub struct DataSource {
 /// `status.phase` of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClaimPhase {
-    /// Not said yet.
+    /// Empty: no controller has set it yet.
     #[default]
     Unset,
     /// `Pending`
@@ -96,7 +95,7 @@ impl ClaimPhase {
         }
     }
 
-    /// Whether the claim may still get its volume: `Pending`, or not said yet.
+    /// Whether the claim may still get its volume: `Pending`, or not set yet.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, Self::Unset | Self::Pending)
@@ -116,8 +115,8 @@ impl Claim {
         self.finalizers.iter().any(|held| &**held == finalizer)
     }
 
-    /// Whether anything can be due for the claim, so that it is kept: it waits for its volume, a
-    /// finalizer of ours is to go, or it may hold up the removal of a source's finalizer.
+    /// Whether anything can be due for the claim, so that the cache keeps it: it waits for its volume, one of our
+    /// finalizers has to be removed, or it may delay the removal of a source's finalizer.
     #[must_use]
     pub fn is_actionable(&self) -> bool {
         self.volume.is_empty()
@@ -125,7 +124,7 @@ impl Claim {
             || (self.phase.is_open() && self.has_source())
     }
 
-    /// Whether the claim is to be filled from something.
+    /// Whether the claim has a data source.
     #[must_use]
     pub fn has_source(&self) -> bool {
         self.data_source.is_some() || self.data_source_ref.is_some()

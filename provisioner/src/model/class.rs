@@ -1,15 +1,15 @@
-//! StorageClass and VolumeAttributesClass: how volumes are to be made.
+//! StorageClass and VolumeAttributesClass: how the driver makes volumes.
 
 use std::sync::Arc;
 
 use super::{List, Pairs, Text};
 
-/// What the provisioner reads of a `storage.k8s.io/v1` StorageClass.
+/// A `storage.k8s.io/v1` StorageClass, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// `metadata.name`.
     pub name: Text,
-    /// `metadata.uid`; another one is another class of the same name.
+    /// `metadata.uid`; a class made anew under the same name has another one.
     pub uid: Text,
     /// `provisioner`.
     pub provisioner: Text,
@@ -52,10 +52,10 @@ impl BindingMode {
     }
 }
 
-/// One term of `allowedTopologies`: keys, each with the values it may have, in order.
+/// One term of `allowedTopologies`: keys, each with its allowed values, in order.
 pub type SelectorTerm = Arc<[(Text, List)]>;
 
-/// What the provisioner reads of a `storage.k8s.io/v1` VolumeAttributesClass.
+/// A `storage.k8s.io/v1` VolumeAttributesClass, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributesClass {
     /// `metadata.name`.

@@ -1,15 +1,15 @@
-//! ReferenceGrant: which namespaces may use objects of another one.
+//! ReferenceGrant: allows other namespaces to use objects of its own.
 //!
-//! It is read only with the gate `CrossNamespaceVolumeDataSource`.
+//! Read only with the gate `CrossNamespaceVolumeDataSource`.
 
 use std::sync::Arc;
 
 use super::Text;
 
-/// What the provisioner reads of a `gateway.networking.k8s.io/v1beta1` ReferenceGrant.
+/// A `gateway.networking.k8s.io/v1beta1` ReferenceGrant, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// `metadata.namespace`: where the objects are that may be used.
+    /// `metadata.namespace`: namespace of the objects that may be used.
     pub namespace: Text,
     /// `spec.from`
     pub from: Arc<[GrantFrom]>,
@@ -17,7 +17,7 @@ pub struct Grant {
     pub to: Arc<[GrantTo]>,
 }
 
-/// Who may refer.
+/// An entry of `spec.from`: objects that may refer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantFrom {
     /// `group`
@@ -28,7 +28,7 @@ pub struct GrantFrom {
     pub namespace: Text,
 }
 
-/// To what.
+/// An entry of `spec.to`: objects that may be referred to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantTo {
     /// `group`

@@ -1,20 +1,20 @@
-//! Node and CSINode: where volumes can be.
+//! Node and CSINode: the topology of the cluster.
 
 use std::sync::Arc;
 
 use super::{List, Pairs, Text};
 
-/// What the provisioner reads of a Node. Its name is the key under which it is cached.
+/// A Node, as far as the provisioner reads it, cached under its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.labels`.
     pub labels: Pairs,
 }
 
-/// What the provisioner reads of a `storage.k8s.io/v1` CSINode. Its name is the node's.
+/// A `storage.k8s.io/v1` CSINode, as far as the provisioner reads it. It has its node's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
-    /// `spec.drivers`, which are the same on most nodes.
+    /// `spec.drivers`; shared, since most nodes have the same.
     pub drivers: Arc<Vec<DriverKeys>>,
 }
 
@@ -28,7 +28,7 @@ pub struct DriverKeys {
 }
 
 impl CsiNode {
-    /// Forgets all other drivers' entries. `share` finds the one copy of what is left.
+    /// Drops all other drivers' entries. `share` returns the one shared copy of the remaining list.
     pub fn keep_only(
         &mut self,
         driver: &str,

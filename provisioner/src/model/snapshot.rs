@@ -1,9 +1,9 @@
-//! VolumeSnapshot and VolumeSnapshotContent: what a new volume may start from.
+//! VolumeSnapshot and VolumeSnapshotContent: sources of new volumes.
 
 use super::{List, Pairs, Quantity, Text, VolumeMode};
 use crate::keys::SNAPSHOT_FINALIZER;
 
-/// What the provisioner reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshot.
+/// A `snapshot.storage.k8s.io/v1` VolumeSnapshot, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// `metadata.namespace`.
@@ -27,7 +27,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether it carries the finalizer of a restore.
+    /// Whether it carries the finalizer that protects the source of a restore.
     #[must_use]
     pub fn is_protected(&self) -> bool {
         self.finalizers
@@ -36,7 +36,7 @@ impl Snapshot {
     }
 }
 
-/// What the provisioner reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshotContent.
+/// A `snapshot.storage.k8s.io/v1` VolumeSnapshotContent, as far as the provisioner reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `metadata.name`.
@@ -49,7 +49,7 @@ pub struct Content {
     pub snapshot: SnapshotRef,
     /// `spec.sourceVolumeMode`.
     pub source_mode: Option<VolumeMode>,
-    /// `status.snapshotHandle`: the driver's id of the snapshot.
+    /// `status.snapshotHandle`: the driver's ID of the snapshot.
     pub handle: Option<Text>,
 }
 

@@ -1,7 +1,7 @@
 //! PersistentVolume: the record of a volume that exists.
 //!
-//! PersistentVolumes are the most numerous objects. Most call for nothing, and of those only the
-//! name is kept; details are there from the moment a volume may have to be deleted.
+//! PersistentVolumes are the most numerous objects. For most of them nothing is due, and the cache keeps only the name;
+//! it keeps the details once the volume may have to be deleted.
 
 use std::sync::Arc;
 
@@ -11,20 +11,19 @@ use sidecar::node_selector;
 use super::{List, Text, VolumeMode};
 use crate::keys::VOLUME_FINALIZER;
 
-/// What the provisioner keeps of a `core/v1` PersistentVolume. The name is the key under which it
-/// is cached.
+/// A `core/v1` PersistentVolume as the cache keeps it, under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
-    /// Calls for nothing; that it exists is all there is to know.
+    /// Nothing is due for it; only its existence matters.
     NameOnly,
-    /// The finalizer is to be added or removed, if the volume is of our driver.
+    /// The finalizer has to be added or removed, if the volume is of our driver.
     Finalizer(Arc<FinalizerDue>),
-    /// Released or being deleted, and the volume in the storage system is to go with it.
+    /// Released or being deleted, and the volume in the storage system has to be deleted with it.
     Deletable(Arc<VolumeDetail>),
 }
 
 impl Volume {
-    /// Whether it is on its way out, with its volume.
+    /// Whether it is being deleted together with its volume.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         match self {
@@ -34,28 +33,28 @@ impl Volume {
     }
 }
 
-/// A volume whose finalizer is to be added or removed.
+/// A volume whose finalizer has to be added or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FinalizerDue {
-    /// Which of both.
+    /// Whether to add or to remove it.
     pub action: FinalizerAction,
-    /// Whose volume it is.
+    /// Determines whether the volume is our driver's.
     pub owner: Owner,
-    /// `metadata.uid`: another object of the name is other work, even if it looks the same.
+    /// `metadata.uid`: another object of the same name is new work, even if it looks the same.
     pub uid: Text,
 }
 
-/// What is due for [`VOLUME_FINALIZER`].
+/// The change that is due for [`VOLUME_FINALIZER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FinalizerAction {
-    /// Bound, to be deleted with its claim, and without it.
+    /// The volume is bound, its policy is Delete, and it has no finalizer yet.
     #[default]
     Add,
-    /// Never to be deleted, and with it.
+    /// The policy keeps the volume, and it still has the finalizer.
     Remove,
 }
 
-/// What says whose volume it is.
+/// The fields that say which driver or plugin a volume belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// Annotation [`PROVISIONED_BY`](crate::keys::PROVISIONED_BY).
@@ -69,7 +68,7 @@ pub struct Owner {
     pub in_tree: bool,
 }
 
-/// A PersistentVolume in full, as far as anything is ever read of it.
+/// A PersistentVolume, with every field that the provisioner ever reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeDetail {
     /// `metadata.name`.
@@ -82,7 +81,7 @@ pub struct VolumeDetail {
     pub deleting: bool,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
-    /// What says whose volume it is.
+    /// Determines whether the volume is our driver's.
     pub owner: Owner,
     /// `status.phase`.
     pub phase: VolumePhase,
@@ -90,19 +89,19 @@ pub struct VolumeDetail {
     pub reclaim: Reclaim,
     /// Beta annotation, else `spec.storageClassName`, else empty.
     pub class: Text,
-    /// `spec.storageClassName`, else empty: what deletions are counted under.
+    /// `spec.storageClassName`, else empty: label of the deletion metrics.
     pub class_field: Text,
     /// `spec.claimRef`.
     pub claim: Option<ClaimRef>,
     /// `spec.volumeMode`.
     pub mode: Option<VolumeMode>,
-    /// Where the volume comes from.
+    /// The volume source.
     pub source: Source,
     /// Annotation [`DELETION_SECRET_NAME`](crate::keys::DELETION_SECRET_NAME).
     pub deletion_secret_name: Option<Text>,
     /// Annotation [`DELETION_SECRET_NAMESPACE`](crate::keys::DELETION_SECRET_NAMESPACE).
     pub deletion_secret_namespace: Option<Text>,
-    /// `spec.nodeAffinity.required.nodeSelectorTerms`, of an in-tree volume with the driver's keys; `None`
+    /// `spec.nodeAffinity.required.nodeSelectorTerms`, translated to the driver's keys for an in-tree volume; `None`
     /// where there is no affinity.
     pub affinity: Option<Arc<[node_selector::Term]>>,
 }
@@ -116,7 +115,7 @@ impl VolumeDetail {
             .any(|held| &**held == VOLUME_FINALIZER)
     }
 
-    /// The driver that its source says is asked for it.
+    /// The driver that its source names, or that replaced the in-tree plugin of its source.
     #[must_use]
     pub fn driver(&self) -> Option<&str> {
         match &self.source {
@@ -126,8 +125,8 @@ impl VolumeDetail {
         }
     }
 
-    /// The id by which `driver` is asked for the volume; `None` if it is another driver's, or an in-tree
-    /// source that cannot be said in the driver's words.
+    /// The volume handle under which `driver` knows the volume; `None` if it is another driver's, or an in-tree source
+    /// that cannot be translated.
     #[must_use]
     pub fn handle_of(&self, driver: &str) -> Option<&str> {
         let csi = match &self.source {
@@ -138,9 +137,9 @@ impl VolumeDetail {
         (self.driver() == Some(driver)).then_some(&*csi.handle)
     }
 
-    /// Whether it is the PersistentVolume of this volume of `driver`. An in-tree source does not say
-    /// all that the driver's own id says, and counts if it may be: a volume that has a PersistentVolume
-    /// must not be taken for one that has none.
+    /// Whether this PersistentVolume refers to volume `handle` of `driver`. An in-tree source carries less than the
+    /// driver's volume handle, and counts as soon as it may refer to the volume: a volume with a PersistentVolume must
+    /// not be taken for one without.
     #[must_use]
     pub fn is_of(&self, driver: &str, handle: &str) -> bool {
         self.driver() == Some(driver)
@@ -154,30 +153,30 @@ impl VolumeDetail {
             }
     }
 
-    /// Whether it is for the claim of this UID, or for whatever claim has the name that it says.
+    /// Whether it is for the claim of this UID, or its `claimRef` has no UID.
     #[must_use]
     pub fn is_for(&self, uid: &str) -> bool {
         let claim = self.claim.as_ref().map(|claim| &*claim.uid);
         claim.is_none_or(|claim| claim.is_empty() || *claim == *uid)
     }
 
-    /// Whether it is a volume of `driver` with an in-tree source that names it by something else than the
-    /// driver does, and not for good.
+    /// Whether it is a volume of `driver` with an in-tree source whose ID differs from the driver's volume handle and
+    /// may change.
     #[must_use]
     pub fn has_other_id(&self, driver: &str) -> bool {
         let in_tree = matches!(self.source, Source::InTree(_));
         in_tree && self.driver() == Some(driver) && !TRANSLATOR.tells_apart(driver)
     }
 
-    /// Whether it is on its way out, with its volume. Of one that is bound no volume is deleted, also if
-    /// somebody has deleted the object.
+    /// Whether it is being deleted together with its volume. The volume of a bound PersistentVolume is not deleted,
+    /// even if somebody has deleted the object.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         let released = self.phase == VolumePhase::Released && self.reclaim == Reclaim::Delete;
         released || self.deleting && self.phase != VolumePhase::Bound
     }
 
-    /// What of it has to be kept.
+    /// The part of it that the cache has to keep.
     #[must_use]
     pub fn keep(self) -> Volume {
         let protected = self.is_protected();
@@ -193,20 +192,19 @@ impl VolumeDetail {
     }
 }
 
-/// What may be due for a volume, whosever it is.
+/// The work that may be due for a volume, whichever driver it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
     Nothing,
-    /// Its finalizer is to be added or removed.
+    /// Its finalizer has to be added or removed.
     FinalizerAction(FinalizerAction),
-    /// It is to be deleted, or is being deleted.
+    /// It has to be deleted, or is being deleted.
     End,
 }
 
 impl Due {
-    /// What is due for a volume of this policy and phase. `protected`: it carries
-    /// [`VOLUME_FINALIZER`].
+    /// The work that is due for a volume of this policy and phase. `protected`: it carries [`VOLUME_FINALIZER`].
     #[must_use]
     pub fn of(reclaim: Reclaim, phase: VolumePhase, deleting: bool, protected: bool) -> Self {
         match (reclaim, protected) {
@@ -238,7 +236,7 @@ pub struct ClaimRef {
 /// `status.phase` of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VolumePhase {
-    /// Not said yet, or anything else.
+    /// Not set yet, or any other text.
     #[default]
     Other,
     /// `Pending`
@@ -295,33 +293,33 @@ impl Reclaim {
     }
 }
 
-/// Where a volume comes from.
+/// The source of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// `spec.csi`
     Csi(Csi),
-    /// A source of an in-tree plugin that was replaced by a CSI driver.
+    /// The source of an in-tree plugin that a CSI driver replaced.
     InTree(Box<InTree>),
     /// Any other source, or none.
     #[default]
     Other,
 }
 
-/// `spec.csi`, as far as it is read.
+/// The fields of `spec.csi` that the provisioner reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Csi {
     /// `driver`
     pub driver: Text,
-    /// `volumeHandle`: the driver's id of the volume.
+    /// `volumeHandle`: the driver's ID of the volume.
     pub handle: Text,
 }
 
-/// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.
+/// The source of an in-tree plugin; only its translation for the CSI driver is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InTree {
     /// Name of the CSI driver that replaced the plugin.
     pub driver: &'static str,
-    /// The source in that driver's words, or why it cannot be said in them.
+    /// The translated source, or the error of the translation.
     pub csi: Result<Csi, Text>,
 }
 

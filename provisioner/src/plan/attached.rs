@@ -1,18 +1,17 @@
 //! Which volumes VolumeAttachments name, and which volumes wait until that is known.
 //!
-//! An index: with thousands of attachments a look through all of them for each deleted volume costs
-//! seconds.
+//! An index: with thousands of attachments, a search through all of them for each deleted volume costs seconds.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::model::{Attachment, Text};
 
-/// The index.
+/// Index of the VolumeAttachments.
 #[derive(Debug, Default)]
 pub struct Attached {
-    /// Nodes of the attachments by the volume they name; a node is there once for each attachment.
+    /// Nodes of the attachments, by the volume that they name; a node appears once for each attachment.
     nodes: HashMap<Text, Vec<Text>>,
-    /// Volumes that are to be deleted once attachments are known again.
+    /// Volumes whose deletion waits until the attachments are known again.
     waiting: HashSet<Text>,
 }
 
@@ -23,15 +22,15 @@ impl Attached {
         self.nodes.get(volume)?.first()
     }
 
-    /// There is this attachment.
+    /// Adds an attachment.
     pub fn add(&mut self, attachment: &Attachment) {
         let nodes = self.nodes.entry(attachment.volume.clone()).or_default();
-        // Nearly every volume is attached once.
+        // Nearly every volume has a single attachment.
         nodes.reserve_exact(1);
         nodes.push(attachment.node.clone());
     }
 
-    /// There is this attachment no longer.
+    /// Removes an attachment.
     pub fn remove(&mut self, attachment: &Attachment) {
         let Some(nodes) = self.nodes.get_mut(&attachment.volume) else {
             return;
@@ -44,12 +43,12 @@ impl Attached {
         }
     }
 
-    /// The volume cannot be deleted before attachments are known again.
+    /// Lets the volume wait until the attachments are known again.
     pub fn wait(&mut self, volume: &Text) {
         self.waiting.insert(volume.clone());
     }
 
-    /// The volumes that have waited.
+    /// Takes the volumes that have waited.
     pub fn waited(&mut self) -> HashSet<Text> {
         std::mem::take(&mut self.waiting)
     }

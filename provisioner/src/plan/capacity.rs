@@ -1,12 +1,12 @@
-//! CSIStorageCapacity: tells the scheduler how much room the driver has where.
+//! CSIStorageCapacity: tells the scheduler the driver's free capacity per class and topology segment.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `desired_objects` | which objects there should be, and which there are |
-//! | `object` | what an object says |
-//! | `owner` | with whom the objects vanish |
-//! | `name` | which objects are this process's own |
-//! | `trigger` | what volumes that come and go change |
+//! | `desired_objects` | the desired objects, and the existing ones |
+//! | `object` | the content of an object |
+//! | `owner` | the owner of the objects |
+//! | `name` | the label of this process's own objects |
+//! | `trigger` | the effect of created and deleted volumes |
 
 mod desired_objects;
 mod name;

@@ -1,21 +1,21 @@
 //! The next step for a claim that needs a volume.
 //!
-//! The order of writes and calls below is what makes a crash at any point harmless, and the crash
-//! simulation runs exactly this function.
+//! The order of writes and calls below makes a crash at any point harmless, and the crash simulation runs exactly this
+//! function.
 //!
-//! What the driver is asked is settled completely before the first CreateVolume ([`PinnedRequest`]), and
-//! repeated word for word until the driver has given a final answer, be the claim gone or not. It is
-//! in the provisioning [`journal`](super::journal) before the driver is asked, so that this holds
-//! across processes, whatever becomes of claim, class, node or command line meanwhile.
+//! The CreateVolume request is pinned as a whole before the first call ([`PinnedRequest`]), and repeated word for word
+//! until the driver has given a final answer, whether the claim still exists or not. It is written to the provisioning
+//! [`journal`](super::journal) before the driver gets it, so that this holds across processes, whatever happens to
+//! claim, class, node or flags meanwhile.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `step` | what comes next, and what is told |
-//! | `prepare`, `place` | what the driver is to be asked |
-//! | `fold` | what the answers mean |
-//! | `namesake` | whose PersistentVolume there is |
-//! | `ending` | what is written when the driver has answered |
-//! | `failure` | what can go wrong, and what that means |
+//! | `step` | the steps of an attempt, its announcements and its end |
+//! | `prepare`, `place` | the CreateVolume request |
+//! | `fold` | the effect of replies on the attempt |
+//! | `namesake` | the claim that a PersistentVolume of the volume's name belongs to |
+//! | `ending` | the writes after the driver's answer or a failure |
+//! | `failure` | the possible failures and their consequences |
 
 use std::sync::Arc;
 
@@ -47,58 +47,57 @@ mod step;
 pub use failure::{Failure, ProvisioningState};
 pub use step::{Announcement, ClaimReply, ClaimStep, End, Step};
 
-/// One attempt to give a claim its volume: what was learnt and done so far that the API objects do
-/// not show.
+/// One attempt to give a claim its volume: the progress and the replies so far, which the API objects do not show.
 pub struct Attempt {
-    /// What the driver was asked before, and must be asked again.
+    /// The pinned request: sent before, and must be sent again.
     frozen: Option<Arc<PinnedRequest>>,
-    /// A call with it ended without an answer before.
+    /// An earlier call with it ended without an answer.
     doubted: bool,
-    /// What an earlier process asked.
+    /// Requests that an earlier process sent.
     inherited: Vec<Arc<PinnedRequest>>,
     /// The pinned request is an old, unsettled one. Whatever its result, today's request is tried next.
     recalled: bool,
-    /// What else was asked before and may have made a volume.
+    /// Other unsettled requests: sent before, and may have made a volume.
     owed: Vec<Arc<PinnedRequest>>,
-    /// The node that was asked last is gone, and nobody was told yet.
+    /// The node of the last request, if it is gone and no event has announced that yet.
     left: Option<String>,
     /// The claim is gone, or has a volume.
     needless: bool,
     /// The claim was re-read from the API server during this attempt.
     owner_known: bool,
-    /// The claim needs no volume any more: what is owed for it is repeated, one after the other.
+    /// The claim needs no volume any more: its unsettled requests are repeated, one after the other.
     repaying: bool,
-    /// A volume of an earlier attempt that is to be saved.
+    /// A volume of an earlier attempt whose PersistentVolume is not saved yet.
     unsaved: Option<Unsaved>,
-    /// It was looked for in all PersistentVolumes, and none has it.
+    /// All PersistentVolumes were searched, and none refers to it.
     sought: bool,
     loaded: Loaded,
     announced: bool,
     source_protected: bool,
-    /// Whether the driver was asked by this attempt.
+    /// Whether this attempt has called the driver.
     called: bool,
-    /// What the driver is to be asked is in the journal.
+    /// The pinned request is in the journal.
     intended: bool,
-    /// Another node can be selected.
+    /// The selected node was removed from the claim, so that the scheduler can select another one.
     unselected: bool,
-    /// The ending's parts that are over.
+    /// The steps of the ending that are done.
     concluded: Concluded,
     made: Option<Volume>,
     reached: Reached,
 }
 
-/// What was read for the attempt; it is read anew in each.
+/// Objects that were read for the attempt; each attempt reads them anew.
 #[derive(Default)]
 struct Loaded {
     snapshot: Option<Box<Snapshot>>,
     content: Option<Box<Content>>,
     claim: Option<Box<Claim>>,
     volume: Option<Box<VolumeDetail>>,
-    /// The PersistentVolume that has the name.
+    /// The PersistentVolume with the volume's name.
     namesake: Option<Box<VolumeDetail>>,
-    /// With the name that was asked for.
+    /// With the name under which it was read.
     attributes: Option<(Text, Box<AttributesClass>)>,
-    /// With the reference that was asked for.
+    /// With the reference by which it was read.
     secrets: Option<(SecretRef, Secrets)>,
 }
 
@@ -109,33 +108,33 @@ struct Concluded {
     unselected: bool,
 }
 
-/// The furthest point of the attempt.
+/// The last milestone of the attempt.
 enum Reached {
     Start,
-    /// The driver answered with a volume that nobody can use.
+    /// The driver returned an unusable volume.
     Bad(Unusable),
-    /// What is owed was asked again, and the driver has this volume. What comes next, unless there
-    /// is a PersistentVolume of the name.
+    /// An unsettled request was repeated, and the driver returned this volume. The second field is the next milestone,
+    /// unless there is a PersistentVolume of the name.
     Held(Identity, Box<Reached>),
-    /// The same, and the driver has another volume of the name.
+    /// An unsettled request was repeated, and the driver has another volume of the name.
     Taken(RpcError),
-    /// The request's volume has a PersistentVolume, or there is none.
+    /// The volume of the unsettled request has a PersistentVolume, or no such volume exists.
     Repaid,
-    /// The driver made the volume.
+    /// The driver returned the volume.
     Made,
-    /// There is a PersistentVolume of the name.
+    /// A PersistentVolume of the name exists.
     Named,
-    /// The PersistentVolume is there.
+    /// The PersistentVolume is saved.
     Saved,
-    /// The driver's last word.
+    /// The attempt failed.
     Failed(Failure),
 }
 
-/// An attempt on something leaves its ordinary course.
+/// Reason why a part of the attempt ends early.
 enum Stop {
-    /// This is to be done first.
+    /// This step has to be carried out first.
     Step(Box<Step>),
-    /// It cannot go on.
+    /// The attempt fails.
     Fail(Failure),
 }
 
@@ -156,8 +155,8 @@ impl From<Failure> for Stop {
 }
 
 impl Attempt {
-    /// A new attempt that goes on where an earlier one, or none, ended. `needed` says whether the
-    /// claim still needs a volume: it is there, and none is bound to it.
+    /// A new attempt that continues where an earlier one, if any, ended. `needed` tells whether the claim still needs a
+    /// volume: it exists, and no volume is bound to it.
     #[must_use]
     pub fn new(start: in_flight::Start<PinnedRequest>, needed: bool) -> Self {
         let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), Vec::new());
@@ -168,7 +167,7 @@ impl Attempt {
         }
         let repaying = !needed && !owed.is_empty();
         if repaying && start.unsaved.is_none() {
-            // One whose call has no answer holds up none of the others.
+            // A request whose call had no answer must not delay the others.
             owed.extend(frozen.take());
             frozen = Some(owed.remove(0));
         }
@@ -196,8 +195,8 @@ impl Attempt {
         }
     }
 
-    /// Gives up the node for which a call had no answer, if it is gone and `claim` is not for it any more: nobody
-    /// may ever answer there. What was asked is owed.
+    /// Gives up the pinned request if its node is gone and `claim` is not for that node any more: the driver may never
+    /// answer there. The request becomes an unsettled one.
     pub fn leave(&mut self, claim: &Claim, places: &TopologyIndex) {
         let left = |asked: &mut Arc<PinnedRequest>| {
             let node = &*asked.node;
@@ -205,7 +204,7 @@ impl Attempt {
                 && node != claim.selected_node()
                 && *places.driver(node) == Entry::NoCsiNode
         };
-        // What was owed has its turn wherever it is.
+        // An old unsettled request is tried again wherever its node is.
         if self.needless || self.recalled || self.unsaved.is_some() {
             return;
         }
@@ -216,10 +215,10 @@ impl Attempt {
         }
     }
 
-    /// Name of the PersistentVolume whose existence [`View::volume_exists`] tells.
+    /// Name of the PersistentVolume that [`View::volume_exists`] refers to.
     ///
     /// # Errors
-    /// There can be none.
+    /// No volume name can be made.
     pub fn volume_name(&self, claim: &Claim, settings: &Settings) -> Result<String, NameError> {
         match &self.frozen {
             Some(frozen) => Ok(frozen.name.clone()),
@@ -233,7 +232,7 @@ impl Attempt {
         self.made.as_ref()
     }
 
-    /// What the driver was or is to be asked, as far as that is settled.
+    /// The pinned request, as soon as it is settled.
     #[must_use]
     pub fn prepared(&self) -> Option<&Arc<PinnedRequest>> {
         self.frozen.as_ref()
@@ -253,7 +252,7 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => Step::Fail(failure),
             },
-            // The claim may have lost the PersistentVolume that it had when this began.
+            // The claim may have lost the PersistentVolume that it had when the attempt began.
             Reached::Made => match self.look_at_owner(view) {
                 Ok(()) => self.save(view),
                 Err(Stop::Step(step)) => *step,
@@ -267,17 +266,17 @@ impl Attempt {
         }
     }
 
-    /// Everything up to the driver's answer.
+    /// The steps up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
         if let Some(frozen) = self.frozen.as_ref().filter(|_| self.doubted)
             && view.volume_leaves
         {
-            // Asked now, the driver may make anew what is deleted at the moment.
+            // Called now, the driver may recreate the volume that is being deleted.
             return Err(Failure::Leaving(frozen.name.clone()).into());
         }
         if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
             if self.unsaved.is_some() {
-                // This process asked for it, and the answer was lost. Or it is another volume's.
+                // Either this process created it and lost the answer, or it refers to another volume.
                 return Ok(self.compare());
             }
             if !self.repaying {
@@ -345,7 +344,7 @@ impl Attempt {
         }
     }
 
-    /// The Secret's values, if one is needed.
+    /// The Secret's values; empty if the request needs none.
     fn secrets(&self, reference: Option<&SecretRef>) -> Result<&Secrets, Stop> {
         static NONE: Secrets = Secrets::new();
         match (reference, &self.loaded.secrets) {
@@ -360,7 +359,7 @@ impl Attempt {
 
     fn save(&self, view: &View<'_>) -> Step {
         let (Some(prepared), Some(volume)) = (&self.frozen, &self.made) else {
-            // Cannot be: no volume is made without.
+            // Unreachable: the driver makes no volume without a pinned request.
             return Step::Done(End::NotOurs);
         };
         let (name, blueprint) = (&prepared.name, &prepared.blueprint);
@@ -370,13 +369,13 @@ impl Attempt {
                 object: Arc::new(object),
                 identity: Identity::new(blueprint, name, volume),
             })),
-            // Cannot be: the answer was accepted.
+            // Unreachable: the response was accepted.
             Err(unusable) => Step::Fail(Failure::Unusable(unusable)),
         }
     }
 }
 
-/// An event on the claim.
+/// The step that sends an event on the claim.
 fn announcement(view: &View<'_>, announcement: Announcement) -> Step {
     Step::Ask(Request::Event(Event {
         claim: Arc::new(view.claim.clone()),

@@ -1,27 +1,27 @@
-//! When to look for objects that claims wait for and that are not watched.
+//! When to poll objects that claims wait for and that are not watched.
 //!
-//! It bounds what waiting claims cost the API server, however many they are and however long they
-//! wait. A claim whose VolumeAttributesClass is missing shall not wait for its back-off, and the
-//! permissions under which this program runs have `get` for these at best.
+//! Limits the requests for waiting claims, however many they are and however long they wait. A claim whose
+//! VolumeAttributesClass is missing must not wait for its back-off, and the permissions of this program include `get`
+//! for these classes at best.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::model::Text;
 
-/// How often [`ClassPoller::due`] is to be asked while anything is waited for.
+/// Interval of calls of [`ClassPoller::due`] while claims wait.
 pub const PACE: Duration = Duration::from_secs(1);
 
-/// The longest time between two looks for the same object.
+/// Longest time between two reads of the same object.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// What has been waited for so many seconds is looked for every second.
+/// An object is read every second until claims have waited this many seconds for it.
 const PATIENCE: u32 = 16;
 
-/// Objects that are looked for each time.
+/// Greatest number of objects per call.
 const AT_ONCE: usize = 8;
 
-/// When what was looked for.
+/// When each object was read, and is read next.
 #[derive(Debug, Default)]
 pub struct ClassPoller {
     looks: HashMap<Text, Look>,
@@ -34,8 +34,8 @@ struct Look {
 }
 
 impl ClassPoller {
-    /// The names of those to look for now, which are a few, those first that are due for the
-    /// longest time. `awaited` are the names of all that are waited for.
+    /// The names of the objects to read now, at most a few; those first that have been due longest. `awaited` are all
+    /// names that claims wait for.
     #[must_use]
     pub fn due(&mut self, awaited: impl IntoIterator<Item = Text>, now: Instant) -> Vec<Text> {
         let awaited: HashSet<Text> = awaited.into_iter().collect();
@@ -58,7 +58,7 @@ impl ClassPoller {
     }
 }
 
-/// How long to wait after a look for what has been waited for so long.
+/// The pause after a read of an object, after this time of waiting.
 fn pace(waited: Duration) -> Duration {
     (waited / PATIENCE).clamp(PACE, LONGEST)
 }

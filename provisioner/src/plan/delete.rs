@@ -1,8 +1,8 @@
-//! The next step for a PersistentVolume: upkeep of its finalizer, deletion.
+//! The next step for a PersistentVolume: adding or removing its finalizer, deletion.
 //!
-//! The order of calls and writes below is what makes a crash at any point harmless, and the crash
-//! simulation runs exactly this function. The volume goes first, in the storage system, and only
-//! then the object that is all anybody knows of it.
+//! The order of calls and writes below makes a crash at any point harmless, and the crash simulation runs exactly this
+//! function. The volume in the storage system is deleted first, and only then the object, which is the only record of
+//! it.
 
 use csi_proto::csi::DeleteVolumeRequest;
 use serde_json::{Value, json};
@@ -24,41 +24,41 @@ mod secret;
 
 pub use failure::Failure;
 
-/// What a decision looks at.
+/// Input of a decision on a volume.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The driver.
     pub driver: &'a Driver,
     /// The volume.
     pub volume: &'a Volume,
-    /// The class that the volume names, if it is there.
+    /// The class that the volume names, if it exists.
     pub class: Option<&'a Class>,
-    /// Node of a VolumeAttachment, of whatever state, that names the volume. `None` also where
-    /// VolumeAttachments are not watched, because the driver has nothing to publish.
+    /// Node of a VolumeAttachment, in any state, that names the volume. `None` also where VolumeAttachments are not
+    /// watched, because the driver lacks `PUBLISH_UNPUBLISH_VOLUME`.
     pub attached_to: Option<&'a Text>,
-    /// VolumeAttachments are to be watched, and the watch is known to have missed some: none may
-    /// be concluded from.
+    /// VolumeAttachments are watched, and the watch is known to have missed some: the volume may be attached without
+    /// any in the cache.
     pub attachments_missed: bool,
-    /// Node deployment: the topology of this process's node, if the driver told one.
+    /// Node deployment: the topology of this process's node, if the driver reported one.
     pub node: Option<&'a Pairs>,
 }
 
-/// The one next thing to do.
+/// The next step.
 pub enum Step {
     /// Nothing is left to do.
     Done,
-    /// The volume is on another node: the process there deletes it.
+    /// The volume is on another node, whose process deletes it.
     Ignored,
-    /// This request.
+    /// Sends this request.
     Ask(Request),
-    /// This attempt cannot go on.
+    /// The attempt fails.
     Fail(Failure),
 }
 
-/// Which reading of the volume an attempt goes on with.
+/// The state of the volume that an attempt continues with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// The one it has.
+    /// The present one.
     Keep,
     /// The cache's.
     Take,
@@ -66,18 +66,18 @@ pub enum Refresh {
     Gone,
 }
 
-/// One attempt on a PersistentVolume: what was learnt and done so far that the object does not
-/// show. A crash loses it, and nothing with it: DeleteVolume of a volume that is gone succeeds.
+/// One attempt on a PersistentVolume: the progress that the object does not show. A crash loses it without harm:
+/// DeleteVolume succeeds for a volume that does not exist.
 pub struct Attempt {
     name: Text,
     uid: Option<Text>,
-    /// What was due for the finalizer of a volume that stays.
+    /// The finalizer change that was due when the attempt began, for a volume that is not deleted.
     upkeep: Option<FinalizerAction>,
     secrets: Option<Secrets>,
     reached: Reached,
 }
 
-/// The furthest point of the attempt.
+/// The last milestone of the attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reached {
     Start,
@@ -99,16 +99,15 @@ impl Attempt {
         }
     }
 
-    /// Whether the volume is gone from the storage system, so that what is left concerns the
-    /// object alone.
+    /// Whether the driver has deleted the volume, so that only the object is left.
     #[must_use]
     pub fn has_deleted(&self) -> bool {
         matches!(self.reached, Reached::Deleted | Reached::Removed)
     }
 
-    /// Whether the volume is to be looked at again when the attempt is over. An own write wakes
-    /// nobody, and one that found the volume changed, to be kept after all or released meanwhile,
-    /// may leave other work than it did. The same work again is somebody else's doing.
+    /// Whether the volume has to be looked at again after the attempt. The process's own write requeues nothing, and
+    /// one that found the volume changed, to be kept after all or released meanwhile, may leave other work than it did.
+    /// If the same work is due again, somebody else has caused it, and the change requeues the volume.
     #[must_use]
     pub fn is_to_follow(&self, current: &Volume) -> bool {
         match current {
@@ -118,10 +117,10 @@ impl Attempt {
         }
     }
 
-    /// Which reading to go on with: `current`, read or written last by this attempt, or `cached`.
+    /// Which state to continue with: `current`, which this attempt read or wrote last, or `cached`.
     ///
-    /// An attempt that has deleted the volume finishes with the object whatever the cache says: it
-    /// may be behind, and an object without a volume helps nobody.
+    /// An attempt that has deleted the volume finishes with the object whatever the cache has: the cache may be behind,
+    /// and an object without a volume helps nobody.
     #[must_use]
     pub fn refresh(&self, current: &Volume, cached: Option<&Volume>) -> Refresh {
         let Some(cached) = cached else {
@@ -196,7 +195,7 @@ impl Attempt {
 
     fn delete(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
         let source = match &volume.source {
-            // The id of another driver's volume may be the id of one of this driver's.
+            // The handle of another driver's volume may also be the handle of one of this driver's.
             Source::Csi(source) if *source.driver != *view.driver.name => {
                 return Err(Failure::OtherDriver(source.driver.clone()));
             }
@@ -249,15 +248,15 @@ impl Attempt {
         }))
     }
 
-    /// Takes in what came of a request.
+    /// Takes in the reply to a request.
     ///
     /// # Errors
-    /// The attempt ends: says why.
+    /// Why the attempt ends.
     pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
             Reply::Write(write, result) => return self.written(&write.purpose, result.map(drop)),
             Reply::Secret(_, Ok(secrets)) => self.secrets = Some(secrets),
-            // The driver may do without; only it can tell.
+            // The driver may not need the Secret; only it can tell.
             Reply::Secret(_, Err(SecretError::Unread(_))) => self.secrets = Some(Secrets::new()),
             Reply::Secret(secret, Err(SecretError::NotText)) => {
                 return Err(Failure::SecretNotText(secret));
@@ -267,7 +266,7 @@ impl Attempt {
                 let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
                 return Err(Failure::Call(error));
             }
-            // It asks for no such thing.
+            // It sends no such requests.
             Reply::Get(..) | Reply::Call(..) | Reply::Event(_) => {}
         }
         Ok(())
@@ -277,7 +276,7 @@ impl Attempt {
         self.reached = match (purpose, result) {
             (Purpose::Remove, Ok(())) => Reached::Removed,
             (_, Ok(())) => Reached::Over,
-            // The object is gone, which is all that was wanted.
+            // The object is gone, as intended.
             (_, Err(error)) if error.is_not_found() => Reached::Over,
             (Purpose::Remove, Err(error)) => return Err(Failure::Remove(error)),
             (Purpose::Release, Err(error)) => return Err(Failure::Release(error)),
@@ -304,7 +303,7 @@ fn detail(volume: &Volume) -> Option<&VolumeDetail> {
     }
 }
 
-/// Whether the volume is this driver's, and has a source that it can be asked for.
+/// Whether the volume is this driver's, and has a source of this driver.
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
     owner.csi_driver.as_deref() == Some(&*driver.name) && concerns(owner, driver)
@@ -317,9 +316,9 @@ fn upkeep(volume: &Volume) -> Option<FinalizerAction> {
     }
 }
 
-/// Whether the volume is this driver's, be it through migration of an in-tree plugin. That the plugin
-/// made it is not enough: as long as kube-controller-manager does not say where it was moved to, it
-/// deletes the volume itself, and takes the finalizer away that was added here.
+/// Whether the volume is this driver's, maybe through migration of an in-tree plugin. It is not enough that the plugin
+/// made it: until kube-controller-manager annotates the driver that it was migrated to, kube-controller-manager deletes
+/// the volume itself, and removes a finalizer that was added here.
 #[must_use]
 pub fn concerns(owner: &Owner, driver: &Driver) -> bool {
     let named = |name: &Option<Text>| name.as_deref() == Some(&*driver.name);
@@ -329,20 +328,20 @@ pub fn concerns(owner: &Owner, driver: &Driver) -> bool {
     }
 }
 
-/// Whether the volume in the storage system is to be deleted. A deleted object without our
-/// finalizer has been dealt with, by whomever.
+/// Whether the volume in the storage system has to be deleted. A deleted object without our finalizer has been dealt
+/// with, by this or another process.
 fn is_due(volume: &VolumeDetail) -> bool {
     volume.reclaim == Reclaim::Delete
         && volume.phase == VolumePhase::Released
         && (!volume.deleting || volume.is_protected())
 }
 
-/// Adds the finalizer to whatever others are there by then.
+/// Adds the finalizer to the present ones.
 fn adding() -> Body {
     patch(json!({ "finalizers": [VOLUME_FINALIZER] }))
 }
 
-/// Removes the finalizer and no other.
+/// Removes this finalizer only.
 pub(crate) fn removing() -> Body {
     patch(json!({ "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] }))
 }

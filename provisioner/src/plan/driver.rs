@@ -1,6 +1,6 @@
-//! What decisions need to know of the driver, and which changes of a driver end the process.
+//! The driver's name and capabilities, and which changes of them end the process.
 //!
-//! It is read again whenever the driver restarts while everything else goes on.
+//! They are read again whenever the driver restarts, while everything else goes on.
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
@@ -17,26 +17,26 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The in-tree plugin that the driver replaced: `provisioner` of classes that are the driver's as
-    /// well, as is what such classes have made.
+    /// The in-tree plugin that the driver replaced. Classes whose `provisioner` is the plugin belong to the driver as
+    /// well, and so do the volumes made from them.
     #[must_use]
     pub fn plugin(&self) -> Option<&'static str> {
         TRANSLATOR.driver(&self.name).map(|driver| driver.plugin)
     }
 
-    /// Whether `name` is the driver's, or that of the plugin that it replaced.
+    /// Whether `name` is the driver's name or that of the plugin that it replaced.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         *self.name == *name || self.plugin() == Some(name)
     }
 }
 
-/// The capabilities that change what the provisioner does.
+/// The capabilities that change how the provisioner works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Plugin capability `CONTROLLER_SERVICE`: without it none of the controller capabilities is.
+    /// Plugin capability `CONTROLLER_SERVICE`: without it the driver has no controller capabilities.
     pub controller: bool,
-    /// Plugin capability `VOLUME_ACCESSIBILITY_CONSTRAINTS`: volumes are not everywhere.
+    /// Plugin capability `VOLUME_ACCESSIBILITY_CONSTRAINTS`: a volume may not be accessible from every node.
     pub topology: bool,
     /// `CREATE_DELETE_VOLUME`
     pub create_delete: bool,
@@ -46,15 +46,15 @@ pub struct Abilities {
     pub clone: bool,
     /// `MODIFY_VOLUME`
     pub modify: bool,
-    /// `PUBLISH_UNPUBLISH_VOLUME`: VolumeAttachments say whether a volume is in use.
+    /// `PUBLISH_UNPUBLISH_VOLUME`: VolumeAttachments show whether a volume is in use.
     pub publish: bool,
-    /// `SINGLE_NODE_MULTI_WRITER`: the newer access modes may be used.
+    /// `SINGLE_NODE_MULTI_WRITER`: requests may use the newer access modes.
     pub single_node_multi_writer: bool,
 }
 
 impl Abilities {
-    /// Abilities out of the two capability sets. `controller` answers nothing where the driver has
-    /// no controller service.
+    /// Builds the abilities from the two capability sets. `controller` returns false for everything where the driver
+    /// has no controller service.
     #[must_use]
     pub fn new(
         plugin: impl Fn(PluginCapability) -> bool,
@@ -74,10 +74,10 @@ impl Abilities {
     }
 }
 
-/// Whether the process may go on with the driver that came back with other abilities.
+/// Whether the process may go on after the driver has restarted with other abilities.
 ///
 /// # Errors
-/// Says why it may not; the process ends with that text.
+/// Names the capability that changed; the process ends with that text.
 pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
     let watched = [
         (

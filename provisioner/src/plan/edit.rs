@@ -1,4 +1,4 @@
-//! Changes of claims and snapshots, by full updates: upstream's permissions allow no `patch`.
+//! Changes of claims and snapshots, by full updates: upstream's RBAC rules do not grant `patch`.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::request::{Object, Purpose, Request, Write};
 use crate::keys::{CLONE_FINALIZER, SELECTED_NODE, SNAPSHOT_FINALIZER};
 use crate::model::{Claim, Snapshot, Text};
 
-/// How long a claim whose update met another one is left alone before the next of its four rounds. The
-/// scheduler and kube-controller-manager write pending claims all the time, and as long as the node stays
-/// selected the driver is asked for a volume there.
+/// Pauses before the second to fourth round of an update of a claim that met a conflict. The scheduler and
+/// kube-controller-manager write pending claims all the time, and as long as the node stays selected the driver gets
+/// CreateVolume calls for that node.
 const UNSELECT_PAUSES: &[Duration] = &[
     Duration::from_millis(10),
     Duration::from_millis(50),
@@ -36,7 +36,7 @@ fn edit_claim(purpose: Purpose, claim: &Claim, change: Edit) -> Request {
     )
 }
 
-/// The scheduler is asked to select another node, because of this failure.
+/// Removes the selected node, so that the scheduler selects another one; `failure` is the reason.
 #[must_use]
 pub fn unselect(claim: &Claim, failure: &Failure) -> Request {
     let edit = Edit {
@@ -47,7 +47,7 @@ pub fn unselect(claim: &Claim, failure: &Failure) -> Request {
     edit_claim(Purpose::Unselect(failure.clone()), claim, edit)
 }
 
-/// This node is selected, unless another one is.
+/// Selects `node`, unless another node is selected.
 #[must_use]
 pub fn take(claim: &Claim, node: &Text) -> Request {
     let edit = Edit {
@@ -57,7 +57,7 @@ pub fn take(claim: &Claim, node: &Text) -> Request {
     edit_claim(Purpose::Take, claim, edit)
 }
 
-/// The claim is being cloned.
+/// Adds the finalizer to a claim that is about to be cloned.
 #[must_use]
 pub fn protect_claim(claim: &Claim) -> Request {
     let edit = Edit {
@@ -67,7 +67,7 @@ pub fn protect_claim(claim: &Claim) -> Request {
     edit_claim(Purpose::ProtectSource, claim, edit)
 }
 
-/// The claim is no longer being cloned.
+/// Removes the finalizer from a claim that is no longer being cloned.
 #[must_use]
 pub fn release_claim(claim: &Claim) -> Request {
     let edit = Edit {
@@ -77,7 +77,7 @@ pub fn release_claim(claim: &Claim) -> Request {
     edit_claim(Purpose::ReleaseSource, claim, edit)
 }
 
-/// The snapshot is being restored.
+/// Adds the finalizer to a snapshot that is about to be restored.
 #[must_use]
 pub fn protect_snapshot(snapshot: &Snapshot) -> Request {
     let change = Edit {
@@ -88,7 +88,7 @@ pub fn protect_snapshot(snapshot: &Snapshot) -> Request {
     edit(Purpose::ProtectSource, object, Some(&snapshot.uid), change)
 }
 
-/// The snapshot of this name, whichever it is, is no longer being restored.
+/// Removes the finalizer from the snapshot of this name, whatever its UID.
 #[must_use]
 pub fn release_snapshot(namespace: &str, name: &str) -> Request {
     let change = Edit {
@@ -99,7 +99,7 @@ pub fn release_snapshot(namespace: &str, name: &str) -> Request {
     edit(Purpose::ReleaseSource, object, None, change)
 }
 
-/// The key of the snapshot that the request releases, if it does.
+/// Key of the snapshot that the request releases; `None` for any other request.
 #[must_use]
 pub fn released_snapshot(request: &Request) -> Option<&Text> {
     match request {

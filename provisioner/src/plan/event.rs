@@ -1,15 +1,15 @@
-//! Which changes of objects are work.
+//! Which changes of objects requeue a claim or a volume.
 //!
-//! It decides how often driver and API server are called: what this program writes itself must not
-//! wake it, nor what says nothing new, or back-off would mean nothing.
+//! This decides how often the process calls the driver and the API server: its own writes must not wake it, nor changes
+//! without news, or else back-off would have no effect.
 
 use super::Driver;
 use super::delete;
 use crate::keys::{MIGRATED_TO, VOLUME_FINALIZER};
 use crate::model::{Claim, Volume, VolumeDetail, VolumePhase};
 
-/// Whether the change from `before` to `after` calls for another look at the claim. Every change
-/// does, since it may be what the user did to help; the object's version alone is none.
+/// Whether the change from `before` to `after` requeues the claim. Every change does, since it may be the user's fix; a
+/// new `resourceVersion` alone does not.
 #[must_use]
 pub fn is_work_for_claim(before: Option<&Claim>, after: &Claim, driver: &Driver) -> bool {
     if !may_be_ours(after, driver) {
@@ -22,14 +22,14 @@ pub fn is_work_for_claim(before: Option<&Claim>, after: &Claim, driver: &Driver)
     before.is_none_or(|before| seen(before) != seen(after))
 }
 
-/// Whether the claim may be this driver's: it names the driver.
+/// Whether the claim names this driver, and so may be this driver's.
 #[must_use]
 pub fn may_be_ours(claim: &Claim, driver: &Driver) -> bool {
     claim.provisioner() == Some(&*driver.name)
         || claim.annotations.get(MIGRATED_TO) == Some(&*driver.name)
 }
 
-/// Whether the change from `before` to `after` calls for another look at the volume.
+/// Whether the change from `before` to `after` requeues the volume.
 #[must_use]
 pub fn is_work_for_volume(before: Option<&Volume>, after: &Volume, driver: &Driver) -> bool {
     let due = match after {
@@ -43,7 +43,7 @@ pub fn is_work_for_volume(before: Option<&Volume>, after: &Volume, driver: &Driv
     due && before.is_none_or(|before| seen(before) != seen(after))
 }
 
-/// A volume that is never to be deleted, and being deleted.
+/// Whether the policy keeps the volume, and its finalizer has to be removed.
 fn is_upkeep(volume: &VolumeDetail) -> bool {
     use crate::model::Reclaim::{Delete, Other, Recycle, Retain};
     match volume.reclaim {
@@ -52,7 +52,7 @@ fn is_upkeep(volume: &VolumeDetail) -> bool {
     }
 }
 
-/// What decisions on a volume depend on: other programs' finalizers come and go.
+/// The part of a volume that decisions depend on, without other programs' finalizers, which come and go.
 fn seen(volume: &Volume) -> Volume {
     match volume {
         Volume::NameOnly | Volume::Finalizer(..) => volume.clone(),

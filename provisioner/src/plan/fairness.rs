@@ -1,14 +1,14 @@
-//! Whose turn it is when workers are scarce: namespaces take turns.
+//! The order of claims and volumes when workers are scarce: namespaces take turns.
 //!
-//! The queue knows lanes and groups but not what they are for. A namespace that asks for a thousand
-//! volumes must not hold up another one that asks for one.
+//! The queue knows lanes and groups, but not their meaning. A namespace with a thousand claims must not delay another
+//! one with a single claim.
 
 use sidecar::queue::{Group, LaneConfig, Place};
 
 use super::in_flight::ClaimKey;
 use crate::model::Volume;
 
-/// The one lane of a queue with `--worker-threads` workers.
+/// The only lane of the queue, with `--worker-threads` workers.
 #[must_use]
 pub fn lanes(name: &'static str, threads: usize) -> Vec<LaneConfig> {
     let reserved = threads.max(1);
@@ -19,13 +19,13 @@ pub fn lanes(name: &'static str, threads: usize) -> Vec<LaneConfig> {
     }]
 }
 
-/// Where a claim waits.
+/// Place of a claim in the queue.
 #[must_use]
 pub fn of_claim(key: &ClaimKey) -> Place {
     Place::new(0, Group::of(key.namespace()))
 }
 
-/// Where a volume waits: with those of the namespace that claimed it.
+/// Place of a volume in the queue: with the claims of the namespace that claimed it.
 #[must_use]
 pub fn of_volume(volume: &Volume) -> Place {
     let namespace = match volume {

@@ -1,7 +1,7 @@
-//! Whether a PersistentVolume is that of the volume which the driver answered with.
+//! Whether a PersistentVolume refers to a volume that the driver returned.
 //!
-//! A volume is deleted where it is not, and a PersistentVolume of an in-tree plugin does not say
-//! all that the driver's answer says, or something else instead.
+//! A volume without a PersistentVolume that refers to it may be deleted; and the PersistentVolume of an in-tree plugin
+//! carries less than the driver's response, or another ID.
 
 use csi_proto::csi::Volume;
 
@@ -9,20 +9,20 @@ use super::migrated;
 use super::pv::{self, PvTemplate};
 use crate::model::{Text, VolumeDetail};
 
-/// A volume as PersistentVolumes name it.
+/// A volume as PersistentVolumes refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Name of the PersistentVolume that is to be saved.
+    /// Name of the PersistentVolume that will be saved.
     name: Text,
     driver: Text,
-    /// The driver's id.
+    /// The driver's volume handle.
     handle: Text,
-    /// What that PersistentVolume will say of the id, where it is of an in-tree plugin.
+    /// The translated handle of that PersistentVolume, where it is of an in-tree plugin.
     in_tree: Option<Text>,
 }
 
 impl Identity {
-    /// Of a volume with which the driver answered, and which is to get a PersistentVolume of this name.
+    /// Identity of a volume that the driver returned, and whose PersistentVolume will have this name.
     #[must_use]
     pub fn new(blueprint: &PvTemplate, name: &str, volume: &Volume) -> Self {
         let object = blueprint
@@ -37,14 +37,14 @@ impl Identity {
         }
     }
 
-    /// The driver's id of the volume.
+    /// The driver's volume handle.
     #[must_use]
     pub fn handle(&self) -> &str {
         &self.handle
     }
 
-    /// Whether `volume` is the volume's PersistentVolume, or may be. One that cannot be said in the
-    /// driver's words, or says nothing by which the driver knows volumes, may be if it has the very name.
+    /// Whether the PersistentVolume `volume` refers to this volume, or may refer to it. One that cannot be translated,
+    /// or whose ID is not the driver's, may refer to it if it has the expected name.
     #[must_use]
     pub fn is_of(&self, volume: &VolumeDetail) -> bool {
         let named = volume.name == self.name;

@@ -1,8 +1,8 @@
-//! What the process remembers beyond its caches.
+//! In-flight state: what the process keeps beyond its caches.
 //!
-//! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books. A
-//! crash loses them. What must not be lost with them, that a volume may exist of which the API does
-//! not know, is in the provisioning [`journal`](super::journal) as well.
+//! Free of locks and clocks, so that the crash simulation uses exactly this state. A crash loses it. The part that must
+//! survive, requests whose volume may exist without the API knowing it, is in the provisioning
+//! [`journal`](super::journal) as well.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ mod pending_create;
 
 pub use pending_create::{Outcome, PendingCreate, Start, Unsaved};
 
-/// So often at least is asked what is owed for claims that are gone.
+/// Longest pause between repetitions of unsettled requests for deleted claims.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
 
-/// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
-/// doubt and another one that has taken its name are worked on at the same time.
+/// Identifies a claim by name and UID. A deleted claim with a call of unknown outcome, and a new one of the same name,
+/// are worked on at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimKey {
     /// `namespace/name`
@@ -49,7 +49,7 @@ impl ClaimKey {
     }
 }
 
-/// What the driver was asked, as the books compare it.
+/// A request, as the in-flight state compares it.
 pub trait Asked {
     /// Whether a driver sees no difference between the two.
     fn asks_the_same(&self, other: &Self) -> bool;
@@ -59,33 +59,33 @@ fn is_among<P: Asked>(asked: &Arc<P>, these: &[Arc<P>]) -> bool {
     these.iter().any(|other| other.asks_the_same(asked))
 }
 
-/// The books of one process.
+/// The in-flight state of one process.
 #[derive(Debug)]
 pub struct InFlightState<P> {
     doubts: HashMap<ClaimKey, PendingCreate<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
-    /// Of these it was said that they are owed for a claim that needs no volume any more.
+    /// Unsettled requests of claims that need no volume any more, and that were logged.
     told: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
-    /// Up to here claims back off.
+    /// The longest back-off of claims.
     longest: Duration,
-    /// Claims whose last attempt ended with what may pass by itself.
+    /// Claims whose last failure may pass by itself.
     hindered: HashSet<ClaimKey>,
-    /// What somebody took out of the journal while a call for the claim was running.
+    /// Requests that somebody removed from the journal while a call for the claim was running.
     revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
-    /// What another process asked and came to light since an attempt for the claim began last: it knows nothing
-    /// of it.
+    /// Requests of another process that turned up since the last attempt for the claim began, which knows nothing of
+    /// them.
     adopted: HashMap<ClaimKey, Vec<Arc<P>>>,
-    /// Claims that are tried again as soon as something appears, after their last failure.
+    /// Claims that are retried as soon as an object appears, after their last failure.
     waits: Waits<ClaimKey, RequeueTrigger>,
-    /// Claims for which calls are running, and those that are about to be cloned.
+    /// Claims with running calls, and those whose source is about to be read.
     calls: HashMap<ClaimKey, Arc<Claim>>,
-    /// PersistentVolumes that this process removed, by name with their UID.
+    /// PersistentVolumes that this process removed: name and UID.
     removed: HashMap<Text, Text>,
 }
 
 impl<P: Asked> InFlightState<P> {
-    /// Empty books. An infeasible request is repeated after `retention` only, which is the longest back-off.
+    /// Empty state. An infeasible request is repeated after `retention` only, which is also the longest back-off.
     #[must_use]
     pub fn new(retention: Duration) -> Self {
         Self {
@@ -103,13 +103,13 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// An attempt begins, with all that is known.
+    /// Starts an attempt with the known state.
     pub fn begin(&mut self, key: &ClaimKey) -> Start<P> {
         self.adopted.remove(key);
         self.known(key)
     }
 
-    /// What an attempt would begin with.
+    /// The state that an attempt would start with.
     #[must_use]
     pub fn known(&self, key: &ClaimKey) -> Start<P> {
         Start {
@@ -124,15 +124,14 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// The claim as it was last seen, while a call for it is in doubt: what is worked on when the
-    /// claim is gone from the API.
+    /// The last known state of a claim with a call of unknown outcome, for work on a claim that is gone.
     #[must_use]
     pub fn doubtful_claim(&self, key: &ClaimKey) -> Option<&Arc<Claim>> {
         self.doubts.get(key).map(|doubt| &doubt.claim)
     }
 
-    /// How long the claim still has to wait because its request was called impossible; zero if it
-    /// need not. `class` is the UID of its class as it is now: a class made anew lifts the wait.
+    /// How long the claim still has to wait because the driver called its request infeasible; zero if it need not.
+    /// `class` is the UID of its present class: a class made anew ends the wait.
     pub fn slow(&mut self, key: &ClaimKey, class: Option<&str>, now: Instant) -> Duration {
         let replaced = |entry: &slow_set::Entry| class.is_some_and(|uid| *uid != *entry.class_uid);
         if self.slow.get(key).is_some_and(replaced) {
@@ -140,24 +139,24 @@ impl<P: Asked> InFlightState<P> {
         }
         let wait = self.slow.time_remaining(key, now);
         if wait.is_zero() {
-            // What is about to be tried is not to be found with the time of its last refusal.
+            // The next attempt must not find the time of the last refusal.
             self.slow.remove(key);
         }
         wait
     }
 
-    /// Forgets waits that are over. To be called every [`slow_set::SWEEP_INTERVAL`].
+    /// Forgets waits that are over. Call it every [`slow_set::SWEEP_INTERVAL`].
     pub fn sweep(&mut self, now: Instant) {
         self.slow.sweep(now);
     }
 
-    /// CreateVolume is about to be called, or what a claim is to be cloned from is about to be read.
+    /// CreateVolume is about to be called, or the source of a clone is about to be read.
     pub fn calling(&mut self, claim: &Arc<Claim>) {
         self.calls.insert(ClaimKey::of(claim), Arc::clone(claim));
     }
 
-    /// The attempt is over; `claim` is the claim as it was last seen, `owed` is what stays in doubt
-    /// beside what `outcome` says.
+    /// Ends an attempt; `claim` is the last known state of the claim, `owed` the unsettled requests beside the one in
+    /// `outcome`.
     pub fn end(
         &mut self,
         claim: &Arc<Claim>,
@@ -218,7 +217,7 @@ impl<P: Asked> InFlightState<P> {
         if doubt.requests().next().is_none() {
             return self.settle(&key);
         }
-        // Whatever the claim was bound to meanwhile: what it is filled from is still needed.
+        // Even if the claim was bound meanwhile, its data source is still needed.
         let claim = if doubt.claim.phase.is_open() {
             doubt.claim
         } else {
@@ -238,8 +237,8 @@ impl<P: Asked> InFlightState<P> {
         self.adopted.remove(key);
     }
 
-    /// An attempt has failed; `may` says whether with what may pass by itself. Whether it is the first of them
-    /// in a row. To be called before [`end`](Self::end).
+    /// Records whether a failure may pass by itself (`may`). Returns whether it is the first such failure in a row.
+    /// Call it before [`end`](Self::end).
     pub fn passes(&mut self, key: &ClaimKey, may: bool) -> bool {
         if may {
             self.hindered.insert(key.clone())
@@ -249,8 +248,7 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// Whether nobody was told yet that this is owed for a claim that needs no volume any more; who asks
-    /// tells it.
+    /// Whether this unsettled request of a claim that needs no volume any more was not logged yet; marks it as logged.
     pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool {
         let doubt = self.doubts.get(key);
         if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held.asks_the_same(asked))) {
@@ -264,14 +262,14 @@ impl<P: Asked> InFlightState<P> {
         new
     }
 
-    /// Whether a call for the claim is running or in doubt: what must stay in the journal.
+    /// Whether a call for the claim is running or has an unknown outcome, so that its entry must stay in the journal.
     #[must_use]
     pub fn is_busy(&self, key: &ClaimKey) -> bool {
         self.doubts.contains_key(key) || self.calls.contains_key(key)
     }
 
-    /// How long what is owed for a claim that is gone is left alone, once it has had no answer for so long that
-    /// this is more than the longest back-off: nobody waits for it, and it may never have one.
+    /// The pause before unsettled requests of a deleted claim are repeated, once they had no answer for so long that it
+    /// exceeds the longest back-off: nobody waits for the answer, and it may never come.
     #[must_use]
     pub fn pause(&self, key: &ClaimKey, now: Instant) -> Option<Duration> {
         let since = self.doubts.get(key)?.since;
@@ -279,26 +277,26 @@ impl<P: Asked> InFlightState<P> {
         (pause > self.longest).then_some(pause)
     }
 
-    /// Whether something is in doubt for the claim of this UID.
+    /// Whether the claim of this UID has requests with unknown outcome.
     #[must_use]
     pub fn owes(&self, uid: &str) -> bool {
         self.doubts.keys().any(|key| *key.uid == *uid)
     }
 
-    /// What is in doubt.
+    /// All requests with unknown outcome, by claim.
     pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &PendingCreate<P>)> {
         self.doubts.iter()
     }
 
-    /// Claims that may be gone from the API while a volume is made for them: their sources are
-    /// still needed. Not where the driver has refused: nothing of the user's waits for that.
+    /// Claims that may be deleted while a volume is made for them: their sources are still needed. Without those whose
+    /// request the driver has refused, since nothing of the user's waits for them.
     pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
         let pinned = self.doubts.values().filter(|doubt| doubt.pinned.is_some());
         let doubts = pinned.map(|doubt| &*doubt.claim);
         doubts.chain(self.calls.values().map(|claim| &**claim))
     }
 
-    /// Whether the claim's call had no answer when it was made last.
+    /// Whether the last call for the claim had no answer.
     #[must_use]
     pub fn is_pinned(&self, key: &ClaimKey) -> bool {
         self.doubts
@@ -306,8 +304,8 @@ impl<P: Asked> InFlightState<P> {
             .is_some_and(|doubt| doubt.pinned.is_some())
     }
 
-    /// The claim is gone from the API. Nothing needs to be known of it, unless a call for it is
-    /// running or in doubt. Whether that is so: work goes on then.
+    /// Forgets a claim that is gone, unless a call for it is running or has an unknown outcome. Returns whether that is
+    /// so: then work on it continues.
     pub fn gone(&mut self, key: &ClaimKey) -> bool {
         self.slow.remove(key);
         self.waits.forget(key);
@@ -318,8 +316,8 @@ impl<P: Asked> InFlightState<P> {
         busy
     }
 
-    /// The claim is tried again as soon as `trigger` is there. To be called after [`end`](Self::end),
-    /// with which whatever it has waited for before is over.
+    /// Lets the claim be retried as soon as `trigger` appears. Call it after [`end`](Self::end), which ends any earlier
+    /// wait.
     pub fn wait_for(&mut self, trigger: RequeueTrigger, key: &ClaimKey) {
         self.waits.forget(key);
         self.waits.wait(key, trigger);
@@ -338,19 +336,18 @@ impl<P: Asked> InFlightState<P> {
         })
     }
 
-    /// What was missing has appeared: these claims need not wait for their retry.
+    /// The claims that wait for this trigger; their waits end.
     #[must_use]
     pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<ClaimKey> {
         self.waits.triggered(trigger)
     }
 
-    /// This process has removed the PersistentVolume of this name and UID.
+    /// Records that this process has removed the PersistentVolume of this name and UID.
     pub fn removed(&mut self, name: &Text, uid: &Text) {
         self.removed.insert(name.clone(), uid.clone());
     }
 
-    /// Whether this process has removed the PersistentVolume, so that what the cache shows is
-    /// behind.
+    /// Whether this process has removed the PersistentVolume, so that the cache is behind.
     #[must_use]
     pub fn has_removed(&self, name: &str, uid: &str) -> bool {
         self.removed
@@ -358,7 +355,7 @@ impl<P: Asked> InFlightState<P> {
             .is_some_and(|removed| **removed == *uid)
     }
 
-    /// The cache has the PersistentVolume no longer.
+    /// The cache has dropped the PersistentVolume.
     pub fn volume_gone(&mut self, name: &str) {
         self.removed.remove(name);
     }

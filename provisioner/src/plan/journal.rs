@@ -1,34 +1,33 @@
-//! The provisioning journal: what the driver is asked is written down before it is asked, in Leases
-//! of the provisioner's own.
+//! The provisioning journal: records each CreateVolume request before the driver gets it, in Leases of the
+//! provisioner's own.
 //!
-//! A state machine without clock, client or wait. It says which request to the API server is next,
-//! and is told the answer; what is told in between gathers and goes with the next one (group
-//! commit). The simulation runs exactly this.
+//! A state machine without clock, client or wait. It returns the next request to the API server and takes in the reply;
+//! changes that arrive in between gather and go with the next write (group commit). The simulation runs exactly this
+//! code.
 //!
-//! * **Fence.** Each process that begins to lead has a greater epoch, and writes it into every object
-//!   before anything else. Every write carries the `resourceVersion`. Who finds the epoch of another
-//!   process is not the leader any more, whatever its clock says.
-//!   All objects are read first, also those that an object which somebody deleted would have named.
-//! * **Unknown outcomes.** After a write that failed in whatever way the object is read before it is
-//!   written again; its header says which changes it has.
-//! * **Backups.** The header has the UID of its object. Intents of an object that was made from a copy
-//!   are set apart: what they ask for may be in use in the cluster that they come from.
-//! * **Late finds.** What comes to light when the journal is open, in an object that none named, is owed beside
-//!   what is asked for the same claim by then, and outlives the attempt that does not know of it.
-//! * **Others' edits.** An intent that somebody took out is forgotten. What cannot be read is kept
-//!   as it is. An object that was deleted is made anew.
+//! * **Fence.** Each process that begins to lead takes a greater epoch, and writes it into every object before anything
+//!   else. Every write carries the `resourceVersion`. A process that finds the epoch of another one does not lead any
+//!   more, whatever its clock says. All objects are read first, also those that a deleted object would have named.
+//! * **Unknown outcomes.** After any failed write the object is read before it is written again; its header tells which
+//!   changes it has.
+//! * **Backups.** The header has the UID of its object. Intents of an object that was made from a copy are set apart:
+//!   the volumes that they request may be in use in the cluster that they come from.
+//! * **Late finds.** An intent that turns up after the journal was opened, in an object that no header named, is
+//!   unsettled beside the current request of the same claim, and outlives the attempt that does not know of it.
+//! * **Others' edits.** An intent that somebody removed is forgotten. An annotation that cannot be read is kept as it
+//!   is. A deleted object is created again.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `annotation` | what is written, rendered once |
-//! | `answer` | what answers mean |
-//! | `header` | who leads |
+//! | `annotation` | one annotation, rendered once |
+//! | `answer` | the effect of replies on the journal |
+//! | `header` | the header of an object: which process leads |
 //! | `intent` | one intent and its durable form |
 //! | `neighbour` | journals of other nodes |
 //! | `object` | one Lease |
-//! | `parts` | what is said of one claim, in one object or several |
+//! | `parts` | the entries of one claim, in one object or several |
 //! | `request` | requests and answers |
-//! | `rival` | another process, where there is no election |
+//! | `rival` | another process on the same journal, without leader election |
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,30 +58,30 @@ use object::{Object, Stored};
 /// Bytes of annotations up to which intents share an object.
 pub const BUDGET: usize = 200 * 1024;
 
-/// Bytes of annotations that the API server takes: 256 KiB.
+/// Bytes of annotations that the API server accepts: 256 KiB.
 pub const LIMIT: usize = 256 * 1024;
 
-/// For so long after the API server showed that nobody else leads, calls may be made: less than what is
-/// between a leader's renew deadline and the end of its lease, so that a process that was stopped for
-/// so long that another one leads finds out before it calls.
+/// Calls may be made this long after the API server showed that no other process leads. Shorter than the time between a
+/// leader's renew deadline and the end of its lease, so that a process that was frozen until another one leads finds
+/// out before it calls.
 pub const FRESH: Duration = Duration::from_secs(4);
 
-/// What is said of answers that come too late to prove anything, where no election proves it.
+/// Error for answers that arrive too late to prove leadership, where no election proves it.
 const SLOW: &str = "the API server takes more than 4 s to answer requests for Leases, and without \
     --leader-election nothing else shows that no other process works";
 
-/// More objects than an etcd with its default quota holds: a header that says more is wrong. Calls that never
-/// have an answer are to keep no new claim from its volume.
+/// More objects than an etcd with its default quota holds: a header with a greater number is wrong. Calls that never
+/// get an answer must not keep new claims from their volumes.
 const MOST_OBJECTS: usize = 10_000;
 
-/// When the first one, which says how many there are, is not there, others are looked for until so many in a row
-/// are not there.
+/// Without the first object, which has the number of objects, the others are looked for until this many in a row do not
+/// exist.
 const SOUGHT_OBJECTS: usize = 64;
 
-/// So many requests may fail one after the other before those who wait are told.
+/// Failed requests in a row after which the waiting calls get the error.
 const TRIES: u32 = 4;
 
-/// A change to wait for.
+/// Names a change whose commit a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     number: usize,
@@ -96,40 +95,40 @@ pub struct Journal {
     /// Number of the last change.
     change: u64,
     objects: Vec<Object>,
-    /// Objects that were read to open the journal; the first ones.
+    /// Number of objects that were read to open the journal, from the first one on.
     read: usize,
-    /// Objects that must be made although they are not there, since a predecessor may still write them.
+    /// Number of objects that must be created if they do not exist, since a predecessor may still write them.
     named: usize,
-    /// Objects that have this process's epoch; the first ones.
+    /// Number of objects that have this process's epoch, from the first one on.
     taken: usize,
-    /// Why the journal could not be opened the last times.
+    /// Last error of opening the journal.
     shut: Option<ApiError>,
-    /// The object whose turn it is.
+    /// Number of the object that comes next.
     turn: usize,
-    /// Requests that failed one after the other, whatever they were for.
+    /// Failed requests in a row, for any object.
     failures: u32,
-    /// Bytes of each object that are kept for its header.
+    /// Bytes that each object reserves for its header.
     room: usize,
     /// Bytes up to which intents share an object.
     budget: usize,
-    /// More objects than there may be.
+    /// Greatest number of objects.
     most: usize,
-    /// Objects that are looked for without the first one, and behind each that is found.
+    /// How many objects are looked for without the first one, and behind each one that exists.
     sought: usize,
-    /// They are.
+    /// The first object is missing, and the others are looked for.
     seeks: bool,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
-    /// Claims of which earlier processes' intents were there when it was opened.
+    /// Claims with intents of earlier processes when the journal was opened.
     adopted: Vec<Text>,
-    /// What has come to light of them since.
+    /// Intents of earlier processes that have turned up since.
     late: Vec<Arc<Intent>>,
     forgotten: Vec<Forgotten>,
     broken: Vec<String>,
 }
 
 impl Journal {
-    /// A journal of which nothing is known yet.
+    /// A journal before its first request.
     #[must_use]
     pub fn new(owner: Owner) -> Self {
         let room = header::room(&owner);
@@ -157,13 +156,13 @@ impl Journal {
         }
     }
 
-    /// Whether all of it is this process's, so that intents can be written.
+    /// Whether every object is read and has this process's epoch, so that intents can be written.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.read == self.objects.len() && self.taken == self.objects.len()
     }
 
-    /// Why no intent can be written yet; `None` if one can.
+    /// The reason why no intent can be written yet; `None` if one can.
     #[must_use]
     pub fn closed(&self) -> Option<Unwritable> {
         let reason = || match &self.shut {
@@ -173,7 +172,7 @@ impl Journal {
         (!self.is_open()).then(reason)
     }
 
-    /// Whether the API server has refused, or not answered, what would open the journal.
+    /// Whether opening the journal failed: the API server refused, or did not answer.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.shut.is_some() && !self.is_open()
@@ -185,7 +184,7 @@ impl Journal {
         self.owner.object(number)
     }
 
-    /// Intents of earlier processes that have come to light since this was asked last.
+    /// Takes the intents of earlier processes that have turned up since the last call.
     pub fn adopted(&mut self) -> Vec<Arc<Intent>> {
         let uids: BTreeSet<Text> = std::mem::take(&mut self.adopted).into_iter().collect();
         let late = std::mem::take(&mut self.late);
@@ -195,19 +194,19 @@ impl Journal {
             .collect()
     }
 
-    /// What somebody took out since this was asked last.
+    /// Takes the requests that somebody removed from the journal since the last call.
     pub fn forgotten(&mut self) -> Vec<Forgotten> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// What could not be read since this was asked last, and why. It is kept.
+    /// Takes the errors of annotations that could not be read since the last call. The journal keeps these annotations.
     pub fn broken(&mut self) -> Vec<String> {
         std::mem::take(&mut self.broken)
     }
 
-    /// The next request, if one is due: the objects have their turns, so that none waits for another
-    /// one that is written all the time, or cannot be. What is only settled waits for another reason to
-    /// write its object; with `lazily` what is settled by now is due.
+    /// The next request, if one is due. The objects take turns, so that none waits for another one that is written all
+    /// the time, or cannot be written. A settled intent waits for another reason to write its object; with `lazily` it
+    /// is due now.
     #[must_use]
     pub fn next(&mut self, lazily: bool) -> Option<Request> {
         if lazily && self.is_open() {
@@ -239,7 +238,7 @@ impl Journal {
         })
     }
 
-    /// Whether something is settled that the API server does not know of.
+    /// Whether the API server still has intents that are settled.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         let mut objects = self.objects.iter();
@@ -277,11 +276,10 @@ impl Journal {
         self.change
     }
 
-    /// Whether the API server has the change and nobody else led a moment ago; `None` if that is not
-    /// known yet.
+    /// Whether the API server has the change and no other process led a moment ago; `None` if that is not known yet.
     ///
-    /// `leads`: the election's lease says that nobody else does. That counts once the object has been looked
-    /// at since the ticket was asked for, however long that took.
+    /// `leads`: the election's lease shows that no other process leads. That counts once the object has been read since
+    /// the ticket was issued, however long that took.
     pub fn state(
         &mut self,
         ticket: Ticket,
@@ -306,12 +304,12 @@ impl Journal {
 
 #[cfg(test)]
 impl Journal {
-    /// The same with so little room that each intent gets an object of its own.
+    /// The same journal with so little room that each intent gets an object of its own.
     pub(crate) fn crowded(self) -> Self {
         Self { budget: 0, ..self }
     }
 
-    /// The same with fewer objects, of which all are soon looked for.
+    /// The same journal with few objects, which are soon all looked for.
     pub(crate) fn small(self) -> Self {
         let (most, sought) = (6, 6);
         Self {

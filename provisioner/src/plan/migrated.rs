@@ -1,8 +1,8 @@
-//! Classes and volumes of the in-tree plugin that the driver replaced: a class in the driver's words, a
-//! volume in the plugin's.
+//! Classes and volumes of the in-tree plugin that the driver replaced: translates a class for the driver, and a volume
+//! for the plugin.
 //!
-//! No other decision knows that there are plugins. The translation itself is [`migration`]'s; here
-//! is whether one is due, and whether the API server takes what comes of it.
+//! No other decision knows about plugins. [`migration`] has the translation itself; this decides whether one is due,
+//! and whether the API server accepts the result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,10 +14,10 @@ use sidecar::names::is_label_value;
 use super::Driver;
 use crate::model::{Class, List, SelectorTerm, Text};
 
-/// The class in the driver's words: `class` itself, unless it is one of the plugin.
+/// The class, translated for the driver: `class` itself, unless it is one of the plugin.
 ///
 /// # Errors
-/// It cannot be said in them.
+/// It cannot be translated.
 pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Error> {
     let Some(plugin) = driver
         .plugin()
@@ -66,33 +66,33 @@ pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Er
     }))
 }
 
-/// Why a volume that the driver made has no PersistentVolume in the plugin's words.
+/// Why a volume that the driver made cannot have a PersistentVolume of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsayable {
-    /// It cannot be said in them.
+    /// It cannot be translated.
     #[error("{0}")]
     Untranslatable(Error),
-    /// The API server would refuse it, for ever: the field, what it says, and the rule.
+    /// The API server would always reject it: the field, its value, and the rule.
     #[error(
         "the driver's response results in a PersistentVolume that the API server rejects: {0} is {1:?}, but must {2}"
     )]
     Refused(String, String, Rule),
 }
 
-/// What the API server asks of a field.
+/// Rule of the API server for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// There is something in it.
+    /// Not empty.
     Filled,
-    /// If it is there, there is something in it.
+    /// Absent, or not empty.
     FilledIfSet,
-    /// It is not there, or one byte.
+    /// Absent, or a byte.
     Byte,
-    /// It begins so.
+    /// Begins with this prefix.
     Begins(&'static str),
-    /// It is not there, or one of these.
+    /// Absent, or one of these.
     OneOf(&'static [&'static str]),
-    /// The value of a label.
+    /// A valid label value.
     Label,
 }
 
@@ -111,8 +111,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What the API server asks of the fields of a PersistentVolume's in-tree source, and drivers may not
-/// answer with.
+/// The API server's rules for fields of in-tree sources that a driver's response may violate.
 const RULES: &[(&str, &str, Rule)] = &[
     ("awsElasticBlockStore", "volumeID", Rule::Filled),
     ("awsElasticBlockStore", "partition", Rule::Byte),
@@ -120,7 +119,7 @@ const RULES: &[(&str, &str, Rule)] = &[
     ("gcePersistentDisk", "partition", Rule::Byte),
     ("cinder", "volumeID", Rule::Filled),
     ("azureDisk", "diskName", Rule::Filled),
-    // Of a disk of the kind Managed, and there is no other with a CSI driver.
+    // For disks of the kind Managed; no other kind has a CSI driver.
     ("azureDisk", "diskURI", Rule::Begins("/subscriptions/")),
     (
         "azureDisk",
@@ -148,10 +147,10 @@ impl Rule {
     }
 }
 
-/// A PersistentVolume of the driver as one of the plugin, if the API server takes that.
+/// Translates a PersistentVolume of the driver into one of the plugin, if the API server accepts it.
 ///
 /// # Errors
-/// There is none that could be saved.
+/// No such PersistentVolume could be saved.
 pub fn volume(csi: &Value) -> Result<Value, Unsayable> {
     let volume = TRANSLATOR.volume_to_in_tree(csi);
     let volume = volume.map_err(Unsayable::Untranslatable)?;
@@ -180,8 +179,8 @@ pub fn volume(csi: &Value) -> Result<Value, Unsayable> {
     Ok(volume)
 }
 
-/// The driver's id of a volume of the plugin, as its PersistentVolume says it: of some drivers less
-/// than, or something else than, the driver's answer.
+/// The volume handle of the plugin's PersistentVolume: for some drivers it carries less than the driver's own handle,
+/// or differs from it.
 #[must_use]
 pub fn handle(in_tree: &Value) -> Option<Text> {
     let csi = TRANSLATOR.volume_to_csi(in_tree).ok()?;

@@ -1,4 +1,4 @@
-//! How requests and calls fail, and what would cure it.
+//! How requests and calls fail, and which objects would cure a failure.
 
 use crate::model::Text;
 
@@ -20,7 +20,7 @@ pub enum RequeueTrigger {
     AnyNode,
     /// A ReferenceGrant in this namespace.
     Grant(Text),
-    /// The VolumeAttributesClass of this name. They are not watched, but looked for: see
+    /// The VolumeAttributesClass of this name. These classes are not watched but polled: see
     /// [`class_poller`](super::class_poller).
     AttributesClass(Text),
 }

@@ -1,7 +1,7 @@
-//! Node deployment: which claims the provisioner of one node makes volumes for.
+//! Node deployment: which claims the provisioner of one node takes.
 //!
-//! Here processes compete: nobody selects a node for a claim that is bound immediately, so each
-//! process waits a while, and the first that has room writes its node on the claim.
+//! Here processes compete: the scheduler selects no node for a claim with `Immediate` binding, so each process waits a
+//! while, and the first that has enough capacity annotates the claim with its node.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::settings::{NodeDeployment, Settings};
 use super::topology::{Input, TopologyIndex, requirement};
 use crate::model::{Claim, Class};
 
-/// Whether the class allows this node. Without `topology` every node is as good as any other.
+/// Whether the class allows this node. Without `topology` it allows every node.
 #[must_use]
 pub fn fits(
     claim: &Claim,
@@ -36,7 +36,7 @@ pub fn fits(
     class.allowed_topologies.is_empty() || requirement(&input).is_ok()
 }
 
-/// How long to wait before a node is selected.
+/// Delays before a process takes a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// `--node-deployment-base-delay`
@@ -46,9 +46,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The delay after so many attempts for a claim. `unit_random` is uniform in [0, 1): it keeps
-    /// the processes of all nodes from acting at once, so that the first delay is anything up to
-    /// `base`.
+    /// The delay before the next attempt, after this many attempts for a claim. `unit_random` is uniform in [0, 1): it
+    /// keeps the processes of all nodes from acting at once, so that the first delay is anything up to `base`.
     #[must_use]
     pub fn delay(self, attempts: u32, unit_random: f64) -> Duration {
         let factor = 1_u32.checked_shl(attempts).unwrap_or(u32::MAX);
@@ -59,7 +58,7 @@ impl Pace {
     }
 }
 
-/// Claims that this process would take. A crash forgets them, and the waiting begins anew.
+/// Claims that this process competes for. A crash forgets them, and the delays start again.
 #[derive(Debug, Default)]
 pub struct OwnershipRaces {
     claims: HashMap<ClaimKey, Contest>,
@@ -68,22 +67,22 @@ pub struct OwnershipRaces {
 #[derive(Debug, Default)]
 struct Contest {
     attempts: u32,
-    /// When it is this process's turn.
+    /// End of the current delay.
     due: Option<Instant>,
 }
 
-/// Whether it is time.
+/// Whether the delay of a claim is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To wait; the claim is looked at again after this time.
+    /// It is not: look at the claim again after this time.
     Wait(Duration),
-    /// To try.
+    /// It is: try to take the claim.
     Now,
 }
 
 impl OwnershipRaces {
-    /// An open claim was looked at. The first look begins the waiting; a look before its end changes
-    /// nothing, and whoever tried in vain begins to wait again, longer.
+    /// Called for each look at an open claim. The first look starts the delay, and a look before its end changes
+    /// nothing. After an attempt that failed, the next look starts a longer one.
     pub fn look(&mut self, key: &ClaimKey, pace: Pace, now: Instant, unit_random: f64) -> Turn {
         let contest = self.claims.entry(key.clone()).or_default();
         match contest.due {
@@ -101,36 +100,35 @@ impl OwnershipRaces {
         }
     }
 
-    /// The claim has a node, or is gone.
+    /// Ends the race for a claim that has a node or is gone.
     pub fn end(&mut self, key: &ClaimKey) {
         self.claims.remove(key);
     }
 
-    /// How many claims are waited for.
+    /// Number of claims that this process competes for.
     #[must_use]
     pub fn len(&self) -> usize {
         self.claims.len()
     }
 
-    /// Whether there are none.
+    /// Whether it competes for none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 }
 
-/// Whether there is room for a volume, before its claim is taken.
+/// Checks that the driver has enough capacity for a volume before the process takes its claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapacityCheck {
     needed: i64,
-    /// What to ask the driver, until one answer is [`enough`](Self::enough): in each place where the
-    /// volume may be, or, if that does not matter, once.
+    /// GetCapacity requests to send until one answer is [`enough`](Self::enough): one for each requisite topology, or a
+    /// single one where topology does not matter.
     pub questions: Vec<GetCapacityRequest>,
 }
 
 impl CapacityCheck {
-    /// The check for a volume that would be made with this request; `None` for one without size,
-    /// for which there is always room.
+    /// The check for the volume of this request; `None` for a request without size, which any capacity satisfies.
     #[must_use]
     pub fn new(request: &CreateVolumeRequest) -> Option<Self> {
         let needed = request.capacity_range.as_ref()?.required_bytes;
@@ -154,7 +152,7 @@ impl CapacityCheck {
         })
     }
 
-    /// Whether the volume fits into so many bytes.
+    /// Whether the volume fits into `available` bytes.
     #[must_use]
     pub fn enough(&self, available: i64) -> bool {
         self.needed <= available

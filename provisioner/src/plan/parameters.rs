@@ -1,7 +1,6 @@
-//! A class's parameters: which the driver gets, and the file system among them.
+//! Parameters of a class: those that the driver gets, and the file system among them.
 //!
-//! The keys that the sidecars keep to themselves are a contract with every driver and every class
-//! ever written.
+//! The keys that the sidecars keep to themselves are a contract with every driver and every class ever written.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +8,22 @@ use super::secret;
 use crate::keys::PARAMETER_PREFIX;
 use crate::model::{Claim, Pairs};
 
-/// Names the file system.
+/// Key of the file system.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
 
-/// The same, long deprecated, in whatever case; the driver gets it all the same.
+/// Deprecated key of the file system, in any case; the driver gets this parameter nevertheless.
 const FORMER_FS_TYPE: &str = "fstype";
 
-/// Why parameters cannot be used.
+/// Error in the parameters of a class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A key with the sidecars' prefix that none of them knows.
+    /// A key has the sidecars' prefix, and no sidecar knows it.
     #[error(
         "the StorageClass has the unknown parameter {0:?}: keys that begin with \
          csi.storage.k8s.io/ are not for drivers; correct or remove it"
     )]
     Unknown(String),
-    /// The file system is named more than once.
+    /// Several keys name the file system.
     #[error("the StorageClass names the file system under several keys: {}; keep one", .0.join(", "))]
     SeveralFsTypes(Vec<String>),
 }
@@ -32,7 +31,7 @@ pub enum Error {
 /// The parameters that the driver gets.
 ///
 /// # Errors
-/// Names the first key that cannot be meant for a driver and means nothing here.
+/// Names the first key with the sidecars' prefix that no sidecar knows.
 pub fn for_driver(parameters: &Pairs) -> Result<BTreeMap<String, String>, Error> {
     let mut kept = BTreeMap::new();
     for (key, value) in parameters.iter() {
@@ -45,7 +44,7 @@ pub fn for_driver(parameters: &Pairs) -> Result<BTreeMap<String, String>, Error>
     Ok(kept)
 }
 
-/// Adds what `--extra-create-metadata` tells the driver.
+/// Adds the parameters of `--extra-create-metadata`.
 pub fn add_metadata(parameters: &mut BTreeMap<String, String>, claim: &Claim, volume: &str) {
     let metadata = [
         ("csi.storage.k8s.io/pvc/name", &*claim.name),
@@ -56,10 +55,10 @@ pub fn add_metadata(parameters: &mut BTreeMap<String, String>, claim: &Claim, vo
     parameters.extend(metadata.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
 
-/// The file system, empty where neither class nor `default` names one.
+/// The file system, empty where neither the class nor `default` names one.
 ///
 /// # Errors
-/// When the class names it more than once, be it the same one.
+/// When several keys of the class name one, even if it is the same.
 pub fn fs_type<'a>(parameters: &'a Pairs, default: &'a str) -> Result<&'a str, Error> {
     let counts = |key: &str| key == FS_TYPE || key.eq_ignore_ascii_case(FORMER_FS_TYPE);
     let named: Vec<(&str, &str)> = parameters.iter().filter(|(key, _)| counts(key)).collect();

@@ -1,7 +1,7 @@
-//! When the finalizers on data sources go: claims that are cloned, snapshots that are restored.
+//! When finalizers on data sources are removed: of claims that are cloned, and snapshots that are restored.
 //!
-//! Whether a source is still needed is read off all claims of the cluster, of whatever driver, long
-//! after the attempt that needed it.
+//! All claims of the cluster, of every driver, determine whether a source is still needed, long after the attempt that
+//! needed it.
 
 use std::collections::HashSet;
 
@@ -13,29 +13,29 @@ use crate::plan::{Driver, Settings};
 /// Namespace and name of an object.
 pub type Place = (Text, Text);
 
-/// What is to be done about [`CLONE_FINALIZER`] on a claim.
+/// State of [`CLONE_FINALIZER`] on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Nothing.
+    /// Nothing to do.
     None,
-    /// It is to be removed.
+    /// It has to be removed.
     Due,
-    /// This claim is still being filled from it.
+    /// This claim is still being cloned from it.
     Needed {
         /// `namespace/name`
         by: Text,
     },
 }
 
-/// Whether `claim` has a finalizer that may be due. A source that nobody deletes keeps it.
+/// Whether the finalizer on `claim` may have to be removed. A source that is not being deleted keeps it.
 #[must_use]
 pub fn is_ending_source(claim: &Claim) -> bool {
     claim.deleting && claim.has_finalizer(CLONE_FINALIZER)
 }
 
-/// What is to be done about `source`. `claims` are all that may still be filled; `is_ours` says of which this
-/// process would make the volume. `busy` are those that it is filling, including those that are gone from
-/// the API while a call for them is in doubt.
+/// Decides about the finalizer on `source`. `claims` are all claims that may still get their volume; `is_ours` tells
+/// for which of them this process makes it. `busy` are the claims that this process is provisioning, including deleted
+/// ones of which a call has an unknown outcome.
 #[must_use]
 pub fn release<'a>(
     source: &Claim,
@@ -46,7 +46,7 @@ pub fn release<'a>(
     if !is_ending_source(source) {
         return Release::None;
     }
-    // How far others have come with theirs nobody here knows.
+    // This process does not know how far other provisioners are with their claims.
     let waits = |claim: &&Claim| {
         needs(claim, source) && (precedes_deletion(claim, source) || !is_ours(claim))
     };
@@ -57,7 +57,7 @@ pub fn release<'a>(
     }
 }
 
-/// The claim that `claim` is a clone of. The field `dataSourceRef` does not count, as it never did.
+/// The claim that `claim` is a clone of. As upstream always did, the field `dataSourceRef` does not count.
 #[must_use]
 pub fn clone_source(claim: &Claim) -> Option<Place> {
     let source = claim.data_source.as_ref()?;
@@ -71,27 +71,27 @@ fn needs(claim: &Claim, source: &Claim) -> bool {
             .is_some_and(|(namespace, name)| namespace == source.namespace && name == source.name)
 }
 
-/// Whether `source` is being deleted, and stays until its clone `claim` is made. To refuse the one that
-/// it waits for would keep both for ever.
+/// Whether `source` is being deleted, and stays until its clone `claim` is made. If that clone were refused, each would
+/// wait for the other for ever.
 #[must_use]
 pub fn is_held_for(source: &Claim, claim: &Claim) -> bool {
     is_ending_source(source) && needs(claim, source) && precedes_deletion(claim, source)
 }
 
-/// Whether the claim was there before the deletion of `source` was asked for, so that whoever sees the deletion
-/// knows the claim: both come over one watch. A later one may be unknown to a provisioner that is removing the
-/// finalizer, be it another driver's. The times are whole seconds, and of one second it is not known which was
-/// first: such a claim is refused, since a volume that is lost is worse than a clone that is not made.
+/// Whether the claim was created before `source` was deleted, so that a process that sees the deletion knows the claim:
+/// both come over one watch. A provisioner that is removing the finalizer, maybe another driver's, may not know a later
+/// claim. The times are whole seconds, and within one second their order is unknown: such a claim is refused, since
+/// losing a volume is worse than not making a clone.
 fn precedes_deletion(claim: &Claim, source: &Claim) -> bool {
     matches!((claim.created, source.deleted), (Some(created), Some(deleted)) if created < deleted)
 }
 
-/// The source whose finalizer may be due because of this change of a claim: the claim was being
-/// filled from it, and no longer is. `after` is `None` for a claim that is gone.
+/// The source whose finalizer may be due because of this change of a claim: the claim was being cloned from it, and is
+/// no longer. `after` is `None` for a claim that is gone.
 #[must_use]
 pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
     let pending = |claim: &Claim| claim.phase == ClaimPhase::Pending;
-    // Another one of the name may be filled from another source.
+    // A new claim of the same name may have another source.
     let same = after.filter(|after| after.uid == before.uid);
     (pending(before) && !same.is_some_and(pending)).then(|| clone_source(before))?
 }
@@ -105,8 +105,8 @@ pub fn volume_of(claim: &Claim, driver: &Driver, settings: &Settings) -> Option<
     ours.then(|| request::volume_name(settings, &claim.uid).ok())?
 }
 
-/// Snapshots that open claims are to be filled from. `has_volume` says for which claims the
-/// PersistentVolume is there: they may wait for their binding, but not for the snapshot.
+/// Snapshots from which open claims are being restored. `has_volume` tells for which claims the PersistentVolume
+/// exists: they may wait for their binding, but do not need the snapshot any more.
 #[must_use]
 pub fn restored<'a>(
     claims: impl IntoIterator<Item = &'a Claim>,
@@ -118,9 +118,9 @@ pub fn restored<'a>(
     waiting.flat_map(snapshots_of).collect()
 }
 
-/// Whether another claim is being filled from the snapshot that `claim` has been filled from. If its
-/// call is in doubt, it can be repeated only while the snapshot is there. `has_volume` is as in
-/// [`restored`]: of two that are done at the same time, none must wait for the other's binding.
+/// Whether another claim is being restored from the same snapshot as `claim`. If its call has an unknown outcome, it
+/// can be repeated only while the snapshot exists. `has_volume` is as in [`restored`]: of two claims that finish at the
+/// same time, neither must wait for the other's binding.
 #[must_use]
 pub fn is_shared<'a>(
     (namespace, name): (&str, &str),
@@ -133,7 +133,7 @@ pub fn is_shared<'a>(
     others.any(|other| waits(other) && snapshots_of(other).any(is_it) && !has_volume(other))
 }
 
-/// Whether the claim is to be filled, or a volume may be made for it that it does not need any more.
+/// Whether the claim waits for its volume, or a volume may be made for it that it does not need any more.
 fn waits(claim: &Claim) -> bool {
     claim.phase.is_open()
 }
@@ -159,7 +159,7 @@ fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
     [source, reference].into_iter().flatten()
 }
 
-/// Snapshots whose finalizer nobody needs any more, given those that are being restored.
+/// Snapshots whose finalizer no claim needs any more, given those that are being restored.
 pub fn orphans<'a>(
     snapshots: impl IntoIterator<Item = &'a Snapshot>,
     restored: &HashSet<Place>,

@@ -1,7 +1,7 @@
-//! The PersistentVolume for a volume that the driver made, and whether the driver's answer is one.
+//! The PersistentVolume for a volume that the driver made, and the check of the driver's response.
 //!
-//! What the object will say is settled before the first call, is kept with the request while a call
-//! is in doubt, and must come out the same whichever process gets the answer.
+//! The content of the object is settled before the first call, is kept with the request while its outcome is unknown,
+//! and must come out the same whichever process gets the response.
 
 use csi_proto::csi::{CreateVolumeResponse, Volume};
 use serde::{Deserialize, Serialize};
@@ -17,15 +17,14 @@ use crate::keys::{
     MODIFY_SECRET_NAMESPACE, PROVISIONED_BY, VOLUME_FINALIZER,
 };
 
-/// What the PersistentVolume will say, as far as that is known before the driver is asked. Its name
-/// is the request's.
+/// The content of the PersistentVolume, as far as it is known before CreateVolume. Its name is the request's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PvTemplate {
     /// The claim that the volume is for.
     pub claim: ForClaim,
-    /// `provisioner` of the class: the driver, or the in-tree plugin that it replaced. It decides in whose
-    /// words the object is, whatever class has the name when there is an answer.
+    /// `provisioner` of the class: the driver, or the in-tree plugin that it replaced. Determines whether the object is
+    /// the driver's or the plugin's, even if the class has been replaced by the time of the response.
     pub provisioned_by: String,
     /// Name of the class.
     pub class: String,
@@ -45,16 +44,16 @@ pub struct PvTemplate {
     pub fs_type: String,
     /// Whether the volume is mounted read-only everywhere (`--controller-publish-readonly`).
     pub read_only: bool,
-    /// `volumeAttributesClassName` of the claim, if it counts.
+    /// `volumeAttributesClassName` of the claim, if it names one and the gate is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes_class: Option<String>,
     /// Secrets that later operations on the volume need.
     pub secrets: SecretRefs,
-    /// Bytes asked for: what the volume has at least, and what it has if the driver does not say.
+    /// Bytes requested: the least capacity of the volume, and its capacity if the driver reports none.
     pub requested: i64,
     /// Whether the driver must confirm that it used the data source.
     pub sourced: bool,
-    /// Whether the volume's topology is to be believed.
+    /// Whether the accessible topology in the response counts.
     pub topology: bool,
 }
 
@@ -65,7 +64,7 @@ impl PvTemplate {
         migrated::driver_of(&self.provisioned_by)
     }
 
-    /// Whether the object is to be in the words of the in-tree plugin that the driver replaced.
+    /// Whether the object is one of the in-tree plugin that the driver replaced.
     #[must_use]
     pub fn is_in_tree(&self) -> bool {
         self.driver() != self.provisioned_by
@@ -113,7 +112,7 @@ pub struct SecretRefs {
     pub node_expand: Option<SecretName>,
 }
 
-/// Where a Secret is; as the PersistentVolume spells it.
+/// Reference of a Secret, in the spelling of a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretName {
@@ -123,52 +122,51 @@ pub struct SecretName {
     pub namespace: String,
 }
 
-/// Why an answer that says success is none. The call is repeated, since nobody can tell what the
-/// driver is doing.
+/// Why a successful response contains no usable volume. The call is repeated, since the driver's state is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// There is no volume in it.
+    /// The response contains no volume.
     #[error("the driver answered without a volume")]
     NoVolume,
-    /// The volume has no id.
+    /// The volume has no ID.
     #[error("the driver answered with a volume without id")]
     NoId,
     /// The volume is smaller than asked for.
     #[error("created volume capacity {has} less than requested capacity {wanted}")]
     TooSmall {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: i64,
         /// Bytes it has.
         has: i64,
-        /// The volume, which is to be deleted.
+        /// ID of the volume, which has to be deleted.
         id: String,
     },
-    /// The PersistentVolume that has its name is of another volume.
+    /// The PersistentVolume of its name refers to another volume.
     #[error("the PersistentVolume to be saved already exists, for a volume other than {id}")]
     Unrecorded {
-        /// The volume, which is to be deleted.
+        /// ID of the volume, which has to be deleted.
         id: String,
     },
-    /// The driver does not say that it filled the volume from the data source.
+    /// The driver does not confirm that it used the data source.
     #[error(
         "volume content source missing: the driver did not confirm that it used the data source"
     )]
     NotFilled {
-        /// The volume, which is to be deleted.
+        /// ID of the volume, which has to be deleted.
         id: String,
     },
-    /// The class is of an in-tree plugin, and no PersistentVolume in the plugin's words can be saved.
+    /// The class is of an in-tree plugin, and no PersistentVolume of the plugin can be saved.
     #[error("{why}")]
     Unsayable {
-        /// Why not.
+        /// The reason.
         why: Box<Unsayable>,
-        /// The volume, which is to be deleted.
+        /// ID of the volume, which has to be deleted.
         id: String,
     },
 }
 
 impl Unusable {
-    /// Id of the volume that nobody can use, to be deleted at once.
+    /// ID of the unusable volume, which has to be deleted at once.
     #[must_use]
     pub fn discard(&self) -> Option<&str> {
         match self {
@@ -180,18 +178,18 @@ impl Unusable {
         }
     }
 
-    /// How that deletion is counted: only what is wrong with the volume because of its plugin counts as
-    /// the plugin's, as upstream has it.
+    /// Label `migrated` for the metrics of that deletion: as upstream does, only an error of the translation counts for
+    /// the plugin.
     #[must_use]
     pub fn migrated(&self) -> Migrated {
         Migrated(matches!(self, Self::Unsayable { .. }))
     }
 }
 
-/// The volume in the driver's answer. `name` is the PersistentVolume's.
+/// The volume in the driver's response. `name` is the PersistentVolume's.
 ///
 /// # Errors
-/// When it is not what was asked for.
+/// When the volume does not satisfy the request.
 pub fn accept(
     blueprint: &PvTemplate,
     name: &str,
@@ -221,10 +219,10 @@ pub fn accept(
     Ok(volume)
 }
 
-/// The object for an accepted `volume`. `identity` is this process's.
+/// The PersistentVolume for an accepted `volume`. `identity` is this process's.
 ///
 /// # Errors
-/// What [`accept`] does not accept.
+/// The reason why [`accept`] would reject the volume.
 pub fn object(
     blueprint: &PvTemplate,
     name: &str,
@@ -301,7 +299,7 @@ fn annotations(blueprint: &PvTemplate) -> BTreeMap<&'static str, &str> {
     let (name, namespace) = deletion.map_or(("", ""), |secret| (&*secret.name, &*secret.namespace));
     let mut annotations = BTreeMap::from([
         (PROVISIONED_BY, &*blueprint.provisioned_by),
-        // Empty says that there is none; absent would say that the class is to be asked.
+        // An empty value means that there is no Secret; a missing annotation, that the class has to tell.
         (DELETION_SECRET_NAME, name),
         (DELETION_SECRET_NAMESPACE, namespace),
     ]);

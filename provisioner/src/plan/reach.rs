@@ -1,15 +1,14 @@
 //! Whether a volume can be reached from a node, by the volume's node affinity.
 //!
-//! Only node deployment asks: there each process deletes the volumes of its own node, and of nobody
-//! else's.
+//! Used only in node deployment, where each process deletes the volumes of its own node and no others.
 
 use sidecar::node_selector::{Term, selects};
 
 use crate::model::Pairs;
 
-/// Whether a volume with these terms can be reached from a node with these labels. A volume without
-/// affinity (`None`) can be reached from everywhere, one with an empty list of terms from nowhere,
-/// as in the Kubernetes API. The labels are the driver's, who knows no name of a Node.
+/// Whether a node with these labels can reach a volume with these terms. Every node reaches a volume without affinity
+/// (`None`), and no node one with an empty list of terms, as in the Kubernetes API. The labels are the driver's
+/// topology segments; the driver does not know the names of Nodes.
 #[must_use]
 pub fn reaches(terms: Option<&[Term]>, labels: &Pairs) -> bool {
     terms.is_none_or(|terms| selects(terms, None, labels))

@@ -1,19 +1,18 @@
-//! The provisioner as one object: what it remembers, what events make due, and its attempts.
+//! The provisioner as one object: its state, the effect of changes, and its attempts.
 //!
-//! What an attempt leaves in the books and in the journal is settled in the same turn in which the
-//! attempt ends, so that no event passes between the two. The crash simulation drives this object and no
-//! other.
+//! The in-flight state and the journal are updated in the same turn in which an attempt ends, so that no change comes
+//! between the two. The crash simulation drives this object and no other.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `ask` | requests and steps for claims as requests of the engine |
-//! | `event` | what events make due |
+//! | `event` | the effect of changes: which keys they requeue |
 //! | `claim` | attempts for claims |
-//! | `ownership` | node deployment: claims that nobody has taken yet |
+//! | `ownership` | node deployment: claims that no process has taken yet |
 //! | `volume` | attempts on PersistentVolumes |
 //! | `source` | finalizers of data sources |
-//! | `journal` | what of this is in the provisioning journal |
-//! | `notice` | what is to be told |
+//! | `journal` | the reactor's entries in the provisioning journal |
+//! | `notice` | log lines, events and metrics |
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +49,7 @@ pub const VOLUMES: usize = 1;
 /// The queue of claims that were cloned and are being deleted.
 pub const SOURCES: usize = 2;
 
-/// What there is to work on.
+/// A queue key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A claim that may need a volume.
@@ -61,67 +60,66 @@ pub enum Key {
     Source(Text),
 }
 
-/// What an informer tells. `old` is what was known before.
+/// An event of the informers. `old` is the cached record before.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// A claim is new or has changed.
     Claim {
-        /// Before.
+        /// The cached record before.
         old: Option<&'a Claim>,
-        /// Now.
+        /// The record now.
         new: &'a Claim,
-        /// Whether it is known from the answer to a write of this process, which the attempt that
-        /// wrote it looks at.
+        /// Whether the record comes from the reply to a write of this process; the attempt that wrote it handles it.
         own: bool,
     },
     /// A claim is gone, or nothing can be due for it any more.
     ClaimGone(&'a Claim),
-    /// Nothing happened to this claim; the time for a resync has come.
+    /// The claim has not changed; its resync is due.
     ClaimResync(&'a Claim),
     /// The PersistentVolume of this name is new or has changed.
     Volume {
         /// Its name.
         name: Text,
-        /// Before.
+        /// The cached record before.
         old: Option<&'a Volume>,
-        /// Now.
+        /// The record now.
         new: &'a Volume,
-        /// As with claims.
+        /// As in `Claim`.
         own: bool,
     },
     /// The PersistentVolume of this name is gone.
     VolumeGone(&'a str),
-    /// Nothing happened to the PersistentVolume of this name; the time for a resync has come.
+    /// The PersistentVolume of this name has not changed; its resync is due.
     VolumeResync(Text, &'a Volume),
     /// A StorageClass is new or has changed.
     Class(&'a Class),
     /// A VolumeAttachment is new or has changed.
     Attachment {
-        /// Before.
+        /// The cached record before.
         old: Option<&'a Attachment>,
-        /// Now.
+        /// The record now.
         new: &'a Attachment,
     },
     /// A VolumeAttachment is gone.
     AttachmentGone(&'a Attachment),
-    /// VolumeAttachments are known again after their watch had ended.
+    /// VolumeAttachments are listed again after their watch had ended.
     AttachmentsKnown,
     /// The Node of this name changed.
     Node {
         /// Its name.
         name: Text,
-        /// Before.
+        /// The cached record before.
         old: Option<&'a Node>,
-        /// Now; `None` if it is gone.
+        /// The record now; `None` if it is gone.
         new: Option<&'a Node>,
     },
     /// The CSINode of this name changed; `None` if it is gone.
     CsiNode(Text, Option<&'a CsiNode>),
     /// A ReferenceGrant is new or has changed.
     Grant(&'a Grant),
-    /// The VolumeAttributesClass of this name, for which claims have waited, is there.
+    /// The VolumeAttributesClass of this name, which claims have waited for, exists.
     AttributesClass(Text),
-    /// The driver can be asked again, as if the process had just begun.
+    /// The driver can be called again, as if the process had just started.
     DriverBack,
 }
 
@@ -151,20 +149,20 @@ pub enum Attempt {
     Source(source::Run),
 }
 
-/// What a provisioner is made with.
+/// Parameters of a new provisioner.
 #[derive(Debug)]
 pub struct Setup {
-    /// What the command line says about decisions.
+    /// Flags and environment that decisions depend on.
     pub settings: Settings,
-    /// How long a request that the driver called impossible is not repeated.
+    /// How long a request that the driver called infeasible is not repeated.
     pub retention: Duration,
-    /// Where volumes can be, as far as that is known from the start.
+    /// The topology of the cluster, as far as it is known from the start.
     pub places: TopologyIndex,
-    /// Node deployment: the topology of this process's node, if the driver told one.
+    /// Node deployment: the topology of this process's node, if the driver reported one.
     pub node: Option<Pairs>,
-    /// Node deployment: how long to wait before a claim is taken.
+    /// Node deployment: the delays before a claim is taken.
     pub pace: Pace,
-    /// Keeps the processes of all nodes from acting at once.
+    /// Seed of the random delays, which keep the processes of all nodes from acting at once.
     pub seed: u64,
 }
 
@@ -183,12 +181,12 @@ pub struct Provisioner {
     seed: u64,
     /// The provisioning journal, if there is one.
     journal: Option<Journal>,
-    /// What earlier processes have asked is known: everything was listed, and the journal is open.
+    /// The requests of earlier processes are known: everything was listed, and the journal is open.
     recovered: bool,
 }
 
 impl Provisioner {
-    /// A provisioner that remembers nothing.
+    /// A provisioner with empty state.
     #[must_use]
     pub fn new(setup: Setup, journal: Option<Journal>) -> Self {
         Self {
@@ -205,13 +203,13 @@ impl Provisioner {
         }
     }
 
-    /// What is remembered.
+    /// The in-flight state.
     #[must_use]
     pub fn in_flight(&self) -> &InFlightState<PinnedRequest> {
         &self.in_flight
     }
 
-    /// Where volumes can be.
+    /// The topology of the cluster.
     #[must_use]
     pub fn places(&self) -> &TopologyIndex {
         &self.places
@@ -222,7 +220,7 @@ impl Provisioner {
         self.journal.as_mut()
     }
 
-    /// Forgets waits that are over. To be called every [`sidecar::slow_set::SWEEP_INTERVAL`].
+    /// Forgets waits that are over. Call it every [`sidecar::slow_set::SWEEP_INTERVAL`].
     pub fn sweep(&mut self, now: Instant) {
         self.in_flight.sweep(now);
     }
@@ -335,7 +333,7 @@ fn is_of_driver(claim: &Claim, driver: &Driver) -> bool {
     claim.provisioner() == Some(&*driver.name)
 }
 
-/// What is done for a claim, for traces.
+/// The trace of a claim's provisioning.
 fn provision(claim: &Claim, driver: &Driver) -> Subject {
     let node = claim.selected_node();
     let subject = Subject::new(claim.uid.clone(), "provision", Goal::Part).with(&[
@@ -348,13 +346,13 @@ fn provision(claim: &Claim, driver: &Driver) -> Subject {
     let created = claim.created.filter(|_| !node.is_empty());
     Subject {
         annotation: claim.annotations.get_shared(Subject::TRACEPARENT).cloned(),
-        // Nobody says when the scheduler chose: it is tried at once.
+        // No field has the time when the scheduler chose: the claim is tried at once.
         waited: created.map(|created| ("waiting for a node", created)),
         ..subject.since(claim.created.filter(|_| node.is_empty()))
     }
 }
 
-/// Has `key` worked on at once.
+/// Requeues `key` without delay.
 fn wake(due: &mut Wakes, (queue, key): (usize, Key), place: Place) {
     due.wakes.push(Wake {
         queue,
@@ -364,7 +362,7 @@ fn wake(due: &mut Wakes, (queue, key): (usize, Key), place: Place) {
     });
 }
 
-/// Has the claim worked on at once.
+/// Requeues the claim without delay.
 fn wake_claim(due: &mut Wakes, key: ClaimKey) {
     let place = fairness::of_claim(&key);
     wake(due, (CLAIMS, Key::Claim(key)), place);

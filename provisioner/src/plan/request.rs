@@ -1,7 +1,7 @@
 //! Requests of the provisioner to the API server and the driver.
 //!
-//! What CreateVolume is asked is settled once, and repeated word for word until there is an answer. It outlives
-//! the process: a driver that is asked again, maybe by another one, must see the same request.
+//! A CreateVolume request is pinned once, and repeated word for word until the driver has given a final answer. It
+//! outlives the process: a driver that is called again, maybe by another process, must get the same request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub use sidecar::controller::request::Secrets;
 
 /// A request of the provisioner.
 pub type Request = request::Request<Provisioner>;
-/// What came of it.
+/// Reply to a [`Request`].
 pub type Reply = request::Reply<Provisioner>;
 /// A write of the provisioner.
 pub type Write = request::Write<Provisioner>;
@@ -52,9 +52,9 @@ pub enum Object {
     Snapshot(Text),
     /// VolumeSnapshotContent.
     Content(Text),
-    /// PersistentVolumeClaim that is to be cloned, `namespace/name`. No cache keeps what was read.
+    /// PersistentVolumeClaim that will be cloned, `namespace/name`. No cache keeps it.
     SourceClaim(Text),
-    /// PersistentVolume that is to be cloned. No cache keeps what was read.
+    /// PersistentVolume that will be cloned. No cache keeps it.
     SourceVolume(Text),
     /// PersistentVolumeClaim of this namespace and name, whatever its phase. LIST, which the watch already requires: bound
     /// claims are not cached.
@@ -65,7 +65,7 @@ pub enum Object {
 
 /// The part of a read or written object that an attempt sees in addition to the caches.
 pub enum Found {
-    /// Nothing more than that it is written.
+    /// The object is written; the attempt needs no part of it.
     Written,
     /// A PersistentVolume as the cache would keep it.
     Volume(Arc<Volume>),
@@ -81,29 +81,29 @@ pub enum Found {
     AttributesClass(Box<AttributesClass>),
 }
 
-/// What a write is for.
+/// Purpose of a write.
 #[derive(Clone, Debug)]
 pub enum Purpose {
-    /// Adds or removes the finalizer of a volume that stays.
+    /// Adds or removes the finalizer of a volume that is not deleted.
     Upkeep,
-    /// The driver has deleted the volume: its object goes.
+    /// The driver has deleted the volume: deletes the PersistentVolume.
     Remove,
-    /// The driver has deleted the volume: its object loses the finalizer.
+    /// The driver has deleted the volume: removes the finalizer from the PersistentVolume.
     Release,
-    /// What a volume is made from gets a finalizer.
+    /// Adds a finalizer to the data source of a volume.
     ProtectSource,
-    /// What a volume was made from loses the finalizer.
+    /// Removes the finalizer from the data source of a volume.
     ReleaseSource,
-    /// The volume gets its PersistentVolume.
+    /// Creates the PersistentVolume of a volume.
     Save(Unsaved),
-    /// Another node is to be selected, after this failure.
+    /// Removes the selected node from the claim after this failure, so that the scheduler selects another one.
     Unselect(Failure),
-    /// Node deployment: this node is selected.
+    /// Node deployment: annotates the claim with this node.
     Take,
 }
 
-// `Create` is repeated until there is an answer. `Discard` deletes a volume that nobody can use, and `Delete` one
-// that had a PersistentVolume. `GetCapacity` is asked about a claim that nobody has taken.
+// `Create` is repeated until the driver gives a final answer. `Discard` deletes an unusable volume, and `Delete` one
+// that had a PersistentVolume. `GetCapacity` is called for a claim that no node has taken.
 sidecar::calls! {
     Create(CreateVolumeRequest, Arc<PinnedRequest>),
     Discard(DeleteVolumeRequest, Discard),
@@ -111,12 +111,13 @@ sidecar::calls! {
     GetCapacity(GetCapacityRequest),
 }
 
-/// What a volume was asked for that nobody can use.
+/// Context of a DeleteVolume call for an unusable volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discard {
-    /// What the journal has to say before the volume is deleted: whoever leads now may have saved it.
+    /// The intent that the journal must have before the volume is deleted: the process that leads now may have saved
+    /// the volume.
     pub intent: Option<(Arc<PinnedRequest>, Intent)>,
-    /// How the call is counted.
+    /// Label `migrated` of the call's metrics.
     pub migrated: Migrated,
 }
 
@@ -125,12 +126,12 @@ pub struct Discard {
 pub struct Event {
     /// The claim.
     pub claim: Arc<Claim>,
-    /// What it says.
+    /// The announcement, with reason and text of the event.
     pub announcement: Announcement,
 }
 
 impl Object {
-    /// The snapshot of this name.
+    /// The snapshot of this namespace and name.
     #[must_use]
     pub fn snapshot(namespace: &str, name: &str) -> Self {
         Self::Snapshot(format!("{namespace}/{name}").into())
@@ -174,38 +175,38 @@ impl Requests for Provisioner {
     type Event = Event;
 }
 
-/// Everything that is settled before the first CreateVolume, but for the values of the Secret.
+/// Everything that is settled before the first CreateVolume, except for the values of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PinnedRequest {
-    /// Name of the volume in the storage system and of the PersistentVolume.
+    /// Name of the volume in the storage system, and of its PersistentVolume.
     pub name: String,
     /// CSI's access modes, by name, in the claim's order.
     pub modes: Vec<String>,
-    /// The class's parameters, as far as they are for the driver.
+    /// The parameters of the class that the driver gets.
     pub parameters: BTreeMap<String, String>,
     /// Parameters of the VolumeAttributesClass.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mutable_parameters: BTreeMap<String, String>,
-    /// What the volume starts from.
+    /// The data source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<ContentSource>,
-    /// Where the volume may be.
+    /// The requisite and preferred topologies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirement: Option<Requirement>,
-    /// The selected node, if the driver's volumes are not everywhere; empty where there is none.
+    /// The selected node, if the driver constrains where volumes are accessible; empty where there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// `metadata.uid` of the class.
     pub class_uid: String,
-    /// The VolumeSnapshot, in the claim's namespace, whose finalizer goes after success.
+    /// Name of the VolumeSnapshot, in the claim's namespace, that loses its finalizer after success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// What the PersistentVolume will say.
+    /// Template of the PersistentVolume.
     pub blueprint: PvTemplate,
 }
 
-/// What a volume starts from.
+/// Data source of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContentSource {
@@ -216,7 +217,7 @@ pub enum ContentSource {
 }
 
 impl Asked for PinnedRequest {
-    /// Secrets are compared by name: of some drivers they say which storage system is meant.
+    /// Compares Secrets by name: for some drivers the Secret determines the storage system.
     fn asks_the_same(&self, other: &Self) -> bool {
         let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
         self.name == other.name
@@ -230,7 +231,7 @@ impl Asked for PinnedRequest {
 }
 
 impl PinnedRequest {
-    /// The request, with the values of the Secret as they are now.
+    /// The CreateVolume request, with the current values of the Secret.
     #[must_use]
     pub fn request(&self, secrets: Secrets) -> CreateVolumeRequest {
         CreateVolumeRequest {
@@ -258,8 +259,8 @@ impl PinnedRequest {
         })
     }
 
-    /// Whether all that the driver looks at is in it: no Secret whose values may be others by the
-    /// next call, nothing to be copied that may go meanwhile.
+    /// Whether the request contains everything that the driver looks at: it has neither a Secret, whose values may have
+    /// changed by the next call, nor a data source, which may be deleted meanwhile.
     #[must_use]
     pub fn is_self_contained(&self) -> bool {
         self.source.is_none() && self.blueprint.secrets.provisioner.is_none()
@@ -303,11 +304,11 @@ impl ContentSource {
     }
 }
 
-/// CSI's access modes for those of a claim, each by itself. `modern` says whether the driver has
+/// CSI's access modes for those of a claim, each by itself. `modern` tells whether the driver has
 /// `SINGLE_NODE_MULTI_WRITER`.
 ///
 /// # Errors
-/// The first mode that has no counterpart.
+/// The first mode without counterpart in CSI.
 pub fn modes(modes: &List, modern: bool) -> Result<Vec<Mode>, String> {
     let mode = |text: &str| AccessMode::parse(text).map(|mode| mode.mode(modern));
     modes
@@ -316,7 +317,7 @@ pub fn modes(modes: &List, modern: bool) -> Result<Vec<Mode>, String> {
         .collect()
 }
 
-/// Why a volume has no name.
+/// Why no volume name can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// `--volume-name-prefix=`
@@ -325,18 +326,18 @@ pub enum NameError {
     /// The claim has no UID.
     #[error("corrupted PVC object, it is missing UID")]
     NoUid,
-    /// The length is none.
+    /// `--volume-name-uuid-length` is out of range.
     #[error("--volume-name-uuid-length={0} is not -1 or a number from 0 to 32")]
     Length(i64),
 }
 
-/// `--volume-name-uuid-length` with which all of the UID is in the name.
+/// `--volume-name-uuid-length` that puts the whole UID into the name.
 pub const WHOLE_UID: i64 = -1;
 
 /// Name of the volume for the claim of this UID.
 ///
 /// # Errors
-/// Says what there is no name without.
+/// The part of the name that is missing or invalid.
 pub fn volume_name(settings: &Settings, uid: &str) -> Result<String, NameError> {
     let prefix = &settings.volume_name_prefix;
     if prefix.is_empty() {

@@ -1,13 +1,12 @@
-//! Which Secrets a class names for a volume.
+//! The Secrets that a class names for a volume.
 //!
-//! The same rules hold when a volume is made and when it is deleted, and a name read wrongly is a
-//! Secret of somebody else.
+//! The same rules hold when a volume is made and when it is deleted; a wrong reading would use somebody else's Secret.
 
 use sidecar::secret::{self, Part, Template, Unclear};
 
 use crate::model::{Pairs, SecretRef};
 
-/// What a Secret is for.
+/// The calls that a Secret is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// CreateVolume and DeleteVolume.
@@ -26,7 +25,7 @@ pub enum Purpose {
     ControllerModify,
 }
 
-/// Keys of one part of a Secret's reference: the present one, and the one before CSI 1.0.
+/// Keys of one part of a Secret's reference: the present one, and the one from before CSI 1.0.
 struct Keys {
     now: &'static str,
     former: Option<&'static str>,
@@ -41,7 +40,7 @@ const fn keys(now: &'static str, former: &'static str) -> Keys {
     Keys { now, former }
 }
 
-/// Name and namespace of the Secret for every purpose that has none of its own.
+/// Keys of the Secret for every purpose that has none of its own.
 const DEFAULT: (Keys, Keys) = (
     keys("csi.storage.k8s.io/secret-name", ""),
     keys("csi.storage.k8s.io/secret-namespace", ""),
@@ -59,7 +58,7 @@ impl Purpose {
         Self::ControllerModify,
     ];
 
-    /// As messages call it.
+    /// The name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,8 +131,8 @@ impl Purpose {
     }
 }
 
-/// Whether `key` of a class's parameters is one that names a Secret and begins with the sidecars'
-/// prefix, so that the driver does not get it.
+/// Whether `key` of a class's parameters names a Secret and has the sidecars' prefix, so that the driver does not get
+/// it.
 #[must_use]
 pub fn is_key(key: &str) -> bool {
     let pairs = Purpose::ALL.into_iter().map(Purpose::keys);
@@ -141,7 +140,7 @@ pub fn is_key(key: &str) -> bool {
     all.any(|(name, namespace)| name.now == key || namespace.now == key)
 }
 
-/// What tokens stand for.
+/// Values of the tokens in a reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
     /// `${pv.name}`
@@ -177,20 +176,20 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// A class does not say clearly which Secret it means.
+/// The class names no valid Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} secret: {problem}", purpose.name())]
 pub struct Error {
-    /// What the Secret is for.
+    /// Purpose of the Secret.
     pub purpose: Purpose,
-    /// What is wrong.
+    /// Error of the reference.
     pub problem: Problem,
 }
 
-/// What is wrong with a reference.
+/// Error of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The same thing under two keys.
+    /// Both the present key and the former one are set.
     #[error("the StorageClass has both {0} and {1}; keep one of them")]
     Twice(&'static str, &'static str),
     /// The two parameters do not name a Secret.
@@ -198,10 +197,10 @@ pub enum Problem {
     Unclear(#[from] Unclear),
 }
 
-/// The Secret that `parameters` of a class name for `purpose`, if they name one.
+/// The Secret that the `parameters` of a class name for `purpose`, if they name one.
 ///
 /// # Errors
-/// Says what is wrong with the reference.
+/// Why the reference is invalid.
 pub fn reference(
     parameters: &Pairs,
     purpose: Purpose,
@@ -231,7 +230,7 @@ fn resolve(
     )?)
 }
 
-/// The parameter that is there; its present key if there is none.
+/// The parameter that is set, with its key; with the present key if none is set.
 fn one<'a>(parameters: &'a Pairs, keys: &Keys) -> Result<Template<'a>, Problem> {
     let find = |key: &'static str| Template {
         key,

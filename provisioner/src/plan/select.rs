@@ -1,28 +1,28 @@
-//! Whether a claim is this driver's to provision, and whether now.
+//! Whether a claim is this driver's, and ready to be provisioned.
 //!
-//! Most looks at a claim end here, and silently.
+//! Most attempts on a claim end here, and report nothing.
 
 use super::settings::NodeDeployment;
 use super::{Driver, Settings};
 use crate::keys::MIGRATED_TO;
 use crate::model::{BindingMode, Claim, Class, Text};
 
-/// What is to be done about a claim.
+/// Result of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// It needs no volume, or not ours, or not yet.
+    /// The claim needs no volume, belongs to another provisioner, or is not ready yet.
     No,
-    /// Node deployment: the nodes have to settle whose it is.
+    /// Node deployment: the provisioners of the nodes compete for the claim.
     Contend,
-    /// Its class is not there.
+    /// Its class does not exist.
     NoClass(Text),
     /// Its class is another provisioner's.
     OtherProvisioner,
-    /// It gets a volume.
+    /// The claim gets a volume.
     Provision,
 }
 
-/// Looks at `claim`, whose class is `class` as far as it is there.
+/// Decides for `claim`, whose class is `class` if it exists.
 #[must_use]
 pub fn select(
     claim: &Claim,
@@ -67,23 +67,23 @@ fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection 
     }
 }
 
-/// Whether no other process than this one makes the claim's volume.
+/// Whether this process alone provisions the claim.
 #[must_use]
 pub fn is_ours_alone(claim: &Claim, driver: &Driver, settings: &Settings) -> bool {
     let here = |own: &NodeDeployment| *own.name == *claim.selected_node();
     is_ours(claim, driver) && settings.node.as_ref().is_none_or(here)
 }
 
-/// Whether the control plane chose this driver. A claim that is older than the driver names the plugin
-/// that it replaced, and then the driver in another annotation.
+/// Whether the control plane chose this driver. A claim from before the migration names the in-tree plugin in this
+/// annotation, and the driver in another one.
 fn is_ours(claim: &Claim, driver: &Driver) -> bool {
     let provisioner = claim.provisioner().unwrap_or_default();
     let moved = claim.annotations.get(MIGRATED_TO) == Some(&*driver.name);
     *provisioner == *driver.name || moved && driver.plugin() == Some(provisioner)
 }
 
-/// Whether provisioners on several nodes may compete for a claim without selected node. Only the
-/// field names the class here, as it always did.
+/// Whether provisioners on several nodes may compete for a claim without selected node. As upstream always did, only
+/// the field counts as the class here, not the beta annotation.
 fn is_contended(claim: &Claim, class: Option<&Class>) -> bool {
     let named = claim.class.as_ref();
     class.is_some_and(|class| {

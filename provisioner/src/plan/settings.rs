@@ -1,14 +1,14 @@
-//! What the command line and the environment say about decisions.
+//! Flags and environment variables that decisions depend on.
 
 use crate::model::Text;
 
-/// Settings that decisions depend on; they never change while the process runs.
+/// Settings of decisions; they never change while the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `--volume-name-prefix`
     pub volume_name_prefix: String,
-    /// `--volume-name-uuid-length`: -1 is the whole UID with its dashes, otherwise so many of its
-    /// characters without them.
+    /// `--volume-name-uuid-length`: -1 is the whole UID with its dashes, any other number is the count of its
+    /// characters without dashes.
     pub volume_name_uuid_length: i64,
     /// `--strict-topology`
     pub strict_topology: bool,
@@ -24,7 +24,7 @@ pub struct Settings {
     pub prevent_mode_conversion: bool,
     /// `--provisioning-protection`
     pub protection: Protection,
-    /// `--node-deployment`: the node's name and what goes with it.
+    /// `--node-deployment`: the node's name and the options of this mode.
     pub node: Option<NodeDeployment>,
     /// Feature gates.
     pub gates: Gates,
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The flags' defaults.
+    /// The defaults of the flags.
     fn default() -> Self {
         Self {
             volume_name_prefix: "pvc".into(),
@@ -52,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// Where it is written down that a volume may exist for a claim.
+/// Where the provisioner records that a volume may exist for a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
     /// In the provisioning journal, before every first CreateVolume.
@@ -78,7 +78,7 @@ pub struct Gates {
     pub topology: bool,
     /// `CrossNamespaceVolumeDataSource`
     pub cross_namespace: bool,
-    /// `VolumeAttributesClass`, after discovery had its say.
+    /// `VolumeAttributesClass`; discovery turns it off where the API lacks the resource.
     pub attributes_class: bool,
 }
 

@@ -1,7 +1,7 @@
-//! What a new volume starts from: a snapshot or another claim's volume.
+//! Data sources of a new volume: a snapshot or another claim's volume.
 //!
-//! Each source has a row of conditions whose order decides which of them the user reads about. What
-//! has to be read from the API server is read by the attempt.
+//! Each kind of source has a series of conditions, whose order determines which of them users read about. The attempt
+//! reads the objects from the API server.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub use error::Error;
 /// A claim's data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// What it is.
+    /// Its kind.
     pub kind: OriginKind,
     /// Its name.
     pub name: Text,
@@ -34,14 +34,14 @@ pub enum OriginKind {
     Snapshot,
     /// A PersistentVolumeClaim.
     Claim,
-    /// Anything else: some other program fills the volume.
+    /// Any other kind: a volume populator provisions the volume.
     Foreign,
 }
 
 /// The claim's data source, if it has one. `spec.dataSource` has precedence.
 ///
 /// # Errors
-/// When there is none that could be used, whatever is in the cluster.
+/// When the data source is invalid, whatever the cluster contains.
 pub fn origin(
     claim: &Claim,
     grants: &[Arc<Grant>],
@@ -127,10 +127,10 @@ pub fn content_of(snapshot: &Snapshot) -> Result<&Text, Error> {
     content.ok_or_else(|| Error::SnapshotUnbound(snapshot.name.clone()))
 }
 
-/// The driver's id of the snapshot.
+/// The snapshot handle.
 ///
 /// # Errors
-/// When the claim cannot be made from it.
+/// When the claim cannot be restored from the snapshot.
 pub fn restore(
     claim: &Claim,
     class: &Class,
@@ -176,12 +176,12 @@ pub fn restore(
     Ok(handle.to_string())
 }
 
-/// As drivers are asked for it: 1.1Gi is no whole number of bytes, and what was made of it is the next one.
+/// The size in whole bytes, rounded up like in requests to drivers: 1.1Gi is no whole number of bytes.
 fn in_bytes(size: Quantity) -> Quantity {
     Quantity::from_bytes(size.value())
 }
 
-/// What Go's `strconv.ParseBool` takes for true.
+/// Whether Go's `strconv.ParseBool` reads `text` as true.
 fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
@@ -220,7 +220,7 @@ pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error
     }
 }
 
-/// The driver's id of the volume behind a claim that is to be cloned.
+/// The handle of the volume behind a claim that is to be cloned.
 ///
 /// # Errors
 /// When the volume cannot be cloned.

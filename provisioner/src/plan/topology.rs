@@ -1,18 +1,18 @@
-//! Topology: in which places of the cluster a volume may be.
+//! Topology: the segments of the cluster where a volume may be.
 //!
-//! Only asked for drivers with the plugin capability `VOLUME_ACCESSIBILITY_CONSTRAINTS` while the
-//! feature gate `Topology` is on.
+//! Counts only for drivers with the plugin capability `VOLUME_ACCESSIBILITY_CONSTRAINTS` while the feature gate
+//! `Topology` is on.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `term` | labels of a place |
-//! | `index` | the places of the cluster, kept in step with its nodes |
-//! | `allowed` | the places that a StorageClass allows |
-//! | `requirement` | the places for one claim |
-//! | `spread` | with which place a claim without a node begins |
+//! | `term` | the labels of a topology segment |
+//! | `index` | the segments of the cluster, kept up to date with its nodes |
+//! | `allowed` | the topologies that a StorageClass allows |
+//! | `requirement` | the requisite and preferred topologies of one claim |
+//! | `spread` | the first preferred topology of a claim without selected node |
 //! | `durable` | a requirement as JSON |
-//! | `affinity` | what becomes of the driver's answer |
-//! | `error` | why there is no place |
+//! | `affinity` | the node affinity from the driver's response |
+//! | `error` | why no requirement can be made |
 
 mod affinity;
 mod allowed;

@@ -1,4 +1,4 @@
-//! What a decision on a claim looks at.
+//! The input of a decision on a claim.
 //!
 //! The executor and the crash simulation fill it in.
 
@@ -8,33 +8,32 @@ use super::topology::TopologyIndex;
 use super::{Driver, Settings};
 use crate::model::{Claim, Class, Grant};
 
-/// Everything a decision on a claim looks at, read from the caches in one go.
+/// Everything that a decision on a claim reads, taken from the caches at once.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The driver.
     pub driver: &'a Driver,
     /// The command line.
     pub settings: &'a Settings,
-    /// The claim to work on, as it was last seen.
+    /// The claim, as the cache had it last.
     pub claim: &'a Claim,
-    /// The claim is no longer in the API, or another one has taken its name. Only calls in doubt are
-    /// worked on then.
+    /// The claim no longer exists, or another one has taken its name. Then only calls with unknown outcome are worked
+    /// on.
     pub gone: bool,
-    /// The class that [`Claim::class_name`] names, if it is there.
+    /// The class that [`Claim::class_name`] names, if it exists.
     pub class: Option<&'a Class>,
-    /// There is a PersistentVolume of the name that
-    /// [`Attempt::volume_name`](super::claim::Attempt::volume_name) says.
+    /// A PersistentVolume named [`Attempt::volume_name`](super::claim::Attempt::volume_name) exists.
     pub volume_exists: bool,
-    /// It is on its way out, with its volume.
+    /// That PersistentVolume is being deleted together with its volume.
     pub volume_leaves: bool,
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],
-    /// Where volumes can be.
+    /// The topology segments of the cluster.
     pub places: &'a TopologyIndex,
 }
 
 impl View<'_> {
-    /// Whether the driver's volumes are not everywhere, and that counts.
+    /// Whether the driver constrains where volumes are accessible, and the gate lets that count.
     #[must_use]
     pub fn topology_active(&self) -> bool {
         self.driver.abilities.topology && self.settings.gates.topology

@@ -1,8 +1,7 @@
-//! Which objects there should be, and which there are.
+//! The desired objects, and the existing ones.
 //!
-//! This is about pairs of class and segment, and about whose object is whose. Level-triggered:
-//! every answer follows from what is known now, and a task that is carried out late looks here
-//! again.
+//! Maps pairs of class and segment to objects. Level-triggered: every answer follows from the present state, and a task
+//! that is carried out late asks again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use crate::model::{BindingMode, Class, NodeTopology, StorageCapacity, Text};
 use crate::plan::topology::Term;
 
-/// A class in a place: what one object is about.
+/// A class in a topology segment: the subject of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Item {
     /// Name of the StorageClass.
@@ -19,30 +18,30 @@ pub struct Item {
     pub segment: Term,
 }
 
-/// Something to do.
+/// A task for the capacity worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Ask the driver, and write what it says.
+    /// Call GetCapacity, and write the answer.
     Refresh(Item),
     /// Remove the object of this name.
     Remove(Text),
 }
 
-/// How things stand, for the metrics.
+/// Counts of objects, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Objects that there should be.
+    /// Number of desired objects.
     pub goal: usize,
-    /// Of those, objects that there are.
+    /// Number of desired objects that exist.
     pub current: usize,
-    /// Objects of this process that there should not be.
+    /// Number of objects of this process that are not desired.
     pub obsolete: usize,
 }
 
 /// Classes, segments, and the objects of this process.
 ///
-/// Classes and objects may be told before the segments; what to do about them is known from the
-/// first [`set_segments`](Self::set_segments) on.
+/// Classes and objects may be added before the segments; tasks are known from the first
+/// [`set_segments`](Self::set_segments) on.
 #[derive(Debug)]
 pub struct Book {
     driver: Text,
@@ -51,20 +50,20 @@ pub struct Book {
     prepared: bool,
     classes: BTreeSet<Text>,
     segments: BTreeSet<Term>,
-    /// Each with the name of its object, once there is one.
+    /// Each with the name of its object, if it has one.
     items: BTreeMap<Item, Option<Text>>,
-    /// By name.
+    /// Objects by name.
     objects: HashMap<Text, Known>,
-    /// How many items have an object.
+    /// Number of items with an object.
     current: usize,
-    /// Items for which this process is making an object.
+    /// Items for which this process is creating an object.
     creating: HashSet<Item>,
 }
 
 #[derive(Debug)]
 struct Known {
     object: Arc<StorageCapacity>,
-    /// What the object says it is about.
+    /// The item of the object's class and topology.
     item: Option<Item>,
 }
 
@@ -85,13 +84,13 @@ impl Book {
         }
     }
 
-    /// Whether segments were told: before, nothing is to be done and nothing is obsolete.
+    /// Whether segments were set: before that there are no tasks and no obsolete objects.
     #[must_use]
     pub fn is_prepared(&self) -> bool {
         self.prepared
     }
 
-    /// Takes in where the driver has nodes.
+    /// Takes in the segments of the driver's nodes.
     pub fn set_segments(&mut self, segments: impl IntoIterator<Item = Term>) -> Vec<Task> {
         let before = std::mem::replace(&mut self.segments, segments.into_iter().collect());
         let first = !std::mem::replace(&mut self.prepared, true);
@@ -125,8 +124,8 @@ impl Book {
         tasks
     }
 
-    /// Takes in a class that is new, changed, or due for a resync. Its capacity is asked for anew:
-    /// the parameters may be others.
+    /// Takes in a class that is new, changed, or due for a resync. GetCapacity is called again, since the parameters
+    /// may have changed.
     pub fn class_changed(&mut self, class: &Class) -> Vec<Task> {
         let wanted = match class.binding_mode {
             BindingMode::Immediate => self.immediate,
@@ -155,8 +154,8 @@ impl Book {
         removals.collect()
     }
 
-    /// Takes in an object of this process, as the watch or the answer to a write shows it. An older
-    /// state of an object than is known already says nothing.
+    /// Takes in an object of this process, from the watch or from the reply to a write. A state older than the known
+    /// one is ignored.
     pub fn object_changed(&mut self, object: Arc<StorageCapacity>) -> Vec<Task> {
         let name = object.name.clone();
         if let Some(known) = self.objects.get_mut(&name)
@@ -168,7 +167,7 @@ impl Book {
             }
             return Vec::new();
         }
-        // Another one of the same name: the one before is gone.
+        // A new object of the same name: the former one is gone.
         let lost = self.forget(&name);
         let item = item_of(&object);
         let known = Known {
@@ -181,7 +180,7 @@ impl Book {
         }
         let taken = item.clone().filter(|item| self.take(item, &name));
         let task = match taken {
-            // Most likely it is our own: the watch may be faster than the answer.
+            // Most likely it is our own: the watch may be faster than the reply.
             Some(item) if self.creating.contains(&item) => None,
             Some(item) => Some(Task::Refresh(item)),
             None => Some(Task::Remove(name)),
@@ -190,13 +189,13 @@ impl Book {
         lost.map(Task::Refresh).into_iter().chain(task).collect()
     }
 
-    /// This process is about to make an object for the item.
+    /// This process is about to create an object for the item.
     pub fn begin_create(&mut self, item: &Item) {
         self.creating.insert(item.clone());
     }
 
-    /// This process has made this object for the item, or failed to. If another one was there first,
-    /// that one stays, and what it says is not known to be right.
+    /// This process has created this object for the item, or failed to. If another one was there first, that one stays,
+    /// and has to be refreshed.
     pub fn end_create(&mut self, item: &Item, created: Option<Arc<StorageCapacity>>) -> Vec<Task> {
         let name = created.as_ref().map(|object| object.name.clone());
         let tasks = created.map(|object| self.object_changed(object));
@@ -210,30 +209,30 @@ impl Book {
         tasks
     }
 
-    /// Takes in that an object is gone, or no longer labelled as one of this process.
+    /// Takes in that an object is gone, or no longer has this process's labels.
     pub fn object_gone(&mut self, name: &str) -> Vec<Task> {
         let lost = self.forget(name);
         if lost.is_some() {
-            // Of two objects for one item, the other one may still be there.
+            // Of two objects for one item, the other one may still exist.
             self.assign();
         }
         lost.map(Task::Refresh).into_iter().collect()
     }
 
-    /// Every item.
+    /// A refresh of every item.
     #[must_use]
     pub fn all(&self) -> Vec<Task> {
         self.items.keys().cloned().map(Task::Refresh).collect()
     }
 
-    /// The items of a class.
+    /// A refresh of each item of a class.
     #[must_use]
     pub fn of_class(&self, class: &str) -> Vec<Task> {
         let items = self.items_of(class);
         items.cloned().map(Task::Refresh).collect()
     }
 
-    /// By order, and not by a look at all items: it is asked with each volume that cannot be made.
+    /// A range instead of a search through all items: called for each volume that cannot be made.
     fn items_of(&self, class: &str) -> impl Iterator<Item = &Item> {
         let first = Item {
             class: class.into(),
@@ -243,7 +242,7 @@ impl Book {
         items.take_while(move |item| *item.class == *class)
     }
 
-    /// The items of exactly these segments, whatever their class.
+    /// A refresh of each item of exactly these segments, in any class.
     #[must_use]
     pub fn of_segments(&self, segments: &BTreeSet<Term>) -> Vec<Task> {
         let items = self.classes.iter().flat_map(|class| {
@@ -256,7 +255,7 @@ impl Book {
         items.map(Task::Refresh).collect()
     }
 
-    /// Whether an object shall be there for this item, and the one that is.
+    /// Whether an object is desired for this item, and the existing one.
     #[must_use]
     pub fn wanted(&self, item: &Item) -> Option<Option<Arc<StorageCapacity>>> {
         let holder = self.items.get(item)?.as_ref();
@@ -264,7 +263,7 @@ impl Book {
         Some(known.map(|known| known.object.clone()))
     }
 
-    /// The object of this name if there should be none.
+    /// The object of this name if it is not desired.
     #[must_use]
     pub fn obsolete(&self, name: &str) -> Option<Arc<StorageCapacity>> {
         let known = self.objects.get(name)?;
@@ -273,7 +272,7 @@ impl Book {
         (self.prepared && !held).then(|| known.object.clone())
     }
 
-    /// How things stand.
+    /// Counts of objects.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let obsolete = self.objects.len() - self.current;
@@ -289,14 +288,14 @@ impl Book {
         self.items.entry(Item { class, segment }).or_default();
     }
 
-    /// Removes an item; its object, if it has one, is to go.
+    /// Removes an item; its object, if it has one, has to be removed.
     fn drop_item(&mut self, item: &Item) -> Option<Task> {
         let name = self.items.remove(item)??;
         self.current -= 1;
         Some(Task::Remove(name))
     }
 
-    /// Gives the item this object, unless it has one. Whether it was given.
+    /// Assigns the object to the item, unless the item has one. Returns whether it was assigned.
     fn take(&mut self, item: &Item, name: &Text) -> bool {
         let Some(holder @ None) = self.items.get_mut(item) else {
             return false;
@@ -306,7 +305,7 @@ impl Book {
         true
     }
 
-    /// Gives items without an object one that has none, if there is one for them.
+    /// Assigns objects without an item to items without an object.
     fn assign(&mut self) {
         if !self.prepared || self.objects.len() == self.current {
             return;
@@ -326,7 +325,7 @@ impl Book {
         }
     }
 
-    /// Drops an object; the item that had it, if one had.
+    /// Drops an object; returns the item that had it, if any.
     fn forget(&mut self, name: &str) -> Option<Item> {
         let item = self.objects.remove(name)?.item?;
         let holder = self.items.get_mut(&item)?;
@@ -347,7 +346,7 @@ impl Book {
     }
 }
 
-/// What the object is about; nothing of ours if its selector is none that is ever written here.
+/// The item of an object; `None` if its selector is one that no provisioner writes.
 fn item_of(object: &StorageCapacity) -> Option<Item> {
     let NodeTopology::Labels(labels) = &object.topology else {
         return None;

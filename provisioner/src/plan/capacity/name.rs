@@ -1,21 +1,20 @@
-//! Which objects are this process's own: the value of the label `managed-by`.
+//! The value of the label `managed-by`, which marks this process's own objects.
 //!
-//! It must be what it always was: after an update the new process has to find the objects of the
-//! one before.
+//! It must stay the same in all versions: after an update the new process has to find the objects of the former one.
 
-/// What the name begins with.
+/// First part of the value.
 const BASE: &str = "external-provisioner";
 
-/// Most characters of a label's value.
+/// Greatest length of a label's value.
 const LONGEST: usize = 63;
 
-/// The hash and two dashes.
+/// Length of the hash and two dashes.
 const HASH: usize = 10;
 
 /// The value for a provisioner of the whole cluster, or of one node.
 ///
-/// A name that is too long loses its beginning first, of which a hash takes the place; if the node's
-/// name alone is too long, all is hashed.
+/// A hash replaces the beginning of a value that is too long; if the node's name alone is too long, it replaces
+/// everything after the first part.
 #[must_use]
 pub fn managed_by(node: Option<&str>) -> String {
     let Some(node) = node else {

@@ -1,4 +1,4 @@
-//! The content of an object: what the driver says, in the form that the scheduler reads.
+//! The content of an object: the driver's answer, in the form that the scheduler reads.
 
 use csi_proto::csi::{GetCapacityRequest, GetCapacityResponse, Topology};
 use serde_json::{Map, Value, json};
@@ -8,23 +8,23 @@ use super::owner::Owner;
 use crate::keys::{CAPACITY_DRIVER, CAPACITY_MANAGED_BY};
 use crate::model::{Class, OwnerReference, Pairs, Quantity, StorageCapacity, Text};
 
-/// Who writes the objects.
+/// The provisioner that writes the objects.
 #[derive(Clone, Debug)]
 pub struct Producer {
     /// The driver's name.
     pub driver: String,
     /// See [`managed_by`](super::managed_by).
     pub managed_by: String,
-    /// Where the objects are.
+    /// Namespace of the objects.
     pub namespace: String,
-    /// With whom the objects are to vanish.
+    /// Owner of the objects, with which the garbage collector deletes them.
     pub owner: Option<Owner>,
 }
 
-/// What is to be done about an object.
+/// The next step for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing, it says so already.
+    /// Nothing: the content is up to date.
     Keep,
     /// POST this.
     Create(Value),
@@ -32,15 +32,15 @@ pub enum Step {
     Update(Text, Value),
 }
 
-/// What the driver said.
+/// The driver's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     available: Quantity,
-    /// Largest volume that can be made, if the driver says.
+    /// Largest possible volume, if the driver reports it.
     largest: Option<Quantity>,
 }
 
-/// The driver said something that no object can say.
+/// The driver's answer contains a negative number, which no object can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the driver answered GetCapacity with a negative {field}: {value}")]
 pub struct Negative {
@@ -48,8 +48,8 @@ pub struct Negative {
     value: i64,
 }
 
-/// The request for an item. Parameters are the class's own, those for the sidecar included: it always
-/// was so, and drivers may look at them.
+/// The GetCapacity request for an item. The parameters are the class's own, including those for the sidecar: upstream
+/// always sent these as well, and drivers may use them.
 #[must_use]
 pub fn request(item: &Item, class: &Class) -> GetCapacityRequest {
     let parameters = class.parameters.iter();
@@ -65,7 +65,7 @@ pub fn request(item: &Item, class: &Class) -> GetCapacityRequest {
 }
 
 impl Room {
-    /// Reads the answer. `minimum_volume_size` has no place in an object.
+    /// Reads the answer. The objects have no field for `minimum_volume_size`.
     ///
     /// # Errors
     /// A number is negative.
@@ -85,7 +85,7 @@ impl Room {
 }
 
 impl Producer {
-    /// The label selector of the objects that are this process's to keep.
+    /// The label selector of this process's own objects.
     #[must_use]
     pub fn selector(&self) -> String {
         let Self {
@@ -135,7 +135,7 @@ impl Producer {
         ])
     }
 
-    /// All that the object has, and our owner if that is missing.
+    /// The present metadata, with our owner added if it is missing.
     fn metadata(&self, object: &StorageCapacity) -> Value {
         let mut owners: Vec<Value> = object.owners.iter().map(reference).collect();
         if let Some(owner) = &self.owner
@@ -163,7 +163,7 @@ impl Producer {
     }
 }
 
-/// A JSON object of the fields that there are.
+/// A JSON object of the fields with a value.
 fn fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let present = fields
         .into_iter()

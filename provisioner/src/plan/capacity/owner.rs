@@ -1,7 +1,6 @@
-//! Resolves the ownerReference of storage capacity objects: the pod of this process, or what controls it.
+//! Resolves the ownerReference of storage capacity objects: the pod of this process, or one of its controllers.
 //!
-//! It is found out once, before anything else, by reading objects along controller references; who
-//! reads them is not known here.
+//! It is resolved once, before anything else, by reading objects along controller references; the caller reads them.
 
 use serde_json::Value;
 
@@ -41,7 +40,7 @@ impl Owner {
     }
 }
 
-/// An object to read, in the namespace of the pod.
+/// An object to read, in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// `apiVersion`
@@ -52,7 +51,7 @@ pub struct Wanted {
     pub name: Text,
 }
 
-/// What was read of an object.
+/// The fields of an object that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     /// `metadata.uid`
@@ -61,16 +60,16 @@ pub struct Met {
     pub owners: Vec<OwnerReference>,
 }
 
-/// What comes after an object was read.
+/// The next step after an object was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another object has to be read.
+    /// Read another object.
     Read(Walk),
-    /// That is the owner.
+    /// This is the owner.
     Found(Owner),
 }
 
-/// There is no owner as far up as asked for.
+/// An object below the requested level has no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "--capacity-ownerref-level={level}: {kind} {name:?} has no controller; give the number of \
@@ -82,17 +81,17 @@ pub struct NoController {
     name: Text,
 }
 
-/// The way from a pod to the owner.
+/// The walk from a pod to the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
     level: u32,
-    /// How many steps up from the object that is to be read.
+    /// Number of levels above the object that is read next.
     left: u32,
     wanted: Wanted,
 }
 
 impl Walk {
-    /// The way from this pod, `--capacity-ownerref-level` steps up.
+    /// The walk from this pod, `--capacity-ownerref-level` levels up.
     #[must_use]
     pub fn begin(level: u32, pod: &str) -> Self {
         let wanted = Wanted {
@@ -113,11 +112,11 @@ impl Walk {
         &self.wanted
     }
 
-    /// Goes on from the object that was read. The last one need not be read: the reference to it
-    /// says everything, and it may be of a kind that nobody may read.
+    /// Continues from the object that was read. The last object is not read: the reference to it has all fields, and
+    /// the process may lack the permission to read its kind.
     ///
     /// # Errors
-    /// Nothing controls it.
+    /// The object has no controller.
     pub fn next(self, met: &Met) -> Result<Next, NoController> {
         let Wanted {
             api_version,

@@ -1,4 +1,4 @@
-//! Which objects are out of date after a volume was made or removed.
+//! Which objects are out of date after a volume was made or deleted.
 //!
 //! The rules are about volumes; the book only knows classes and segments.
 
@@ -11,8 +11,8 @@ use super::desired_objects::{Book, Task};
 use crate::plan::topology::Term;
 
 impl Book {
-    /// A volume was made for a claim of this class: there is less room where it is, or, where the
-    /// driver does not say where that is, anywhere.
+    /// A volume was made for a claim of this class: capacity has decreased in its segments, or, where the driver
+    /// reports no topology, in any.
     #[must_use]
     pub fn after_success(&self, class: &str, accessible: &[Topology]) -> Vec<Task> {
         let told = accessible.iter().filter(|place| !place.segments.is_empty());
@@ -24,14 +24,14 @@ impl Book {
         }
     }
 
-    /// No volume could be made for a claim of this class, maybe for want of room that was promised.
-    /// Not for failures that never came as far as the driver.
+    /// No volume could be made for a claim of this class, maybe for lack of capacity that an object promised. Not
+    /// called for failures before the driver was called.
     #[must_use]
     pub fn after_failure(&self, class: &str) -> Vec<Task> {
         self.of_class(class)
     }
 
-    /// A volume was removed: there is more room where it was, as far as its affinity says.
+    /// A volume was deleted: capacity has increased in the segments of its affinity.
     #[must_use]
     pub fn after_delete(&self, affinity: Option<&[node_selector::Term]>) -> Vec<Task> {
         let terms = affinity.unwrap_or_default().iter();
@@ -40,7 +40,7 @@ impl Book {
     }
 }
 
-/// The segment that a term of an affinity is exactly about.
+/// The segment that a term of an affinity selects, if it selects exactly one.
 fn segment(term: &node_selector::Term) -> Option<Term> {
     if !term.fields.is_empty() {
         return None;

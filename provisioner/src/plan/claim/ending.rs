@@ -1,7 +1,7 @@
-//! What is written when the driver has answered, or cannot be asked.
+//! The writes after the driver's answer or a failure.
 //!
-//! Here it is decided what is remembered: what the attempt leaves in the books stays in the
-//! journal, and what it does not leave there is settled.
+//! This decides what the in-flight state keeps: the requests that an attempt leaves there stay in the journal, and all
+//! others of the claim are settled.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::plan::request::PinnedRequest;
 use crate::plan::view::View;
 
 impl Attempt {
-    /// The steps after the PersistentVolume is there.
+    /// The steps once the PersistentVolume exists.
     pub(super) fn conclude(&self, view: &View<'_>, end: End) -> Step {
         if end == End::Provisioned
             && let Some(prepared) = &self.frozen
@@ -33,7 +33,7 @@ impl Attempt {
         Step::Done(end)
     }
 
-    /// The steps after a failure: where the node is the reason, the one update that says so.
+    /// The steps after a failure: where the node is the reason, the update that removes the selected node.
     pub(super) fn give_up(&self, view: &View<'_>, failure: &Failure) -> Step {
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
         let needed = !view.gone && !self.repaying;
@@ -47,12 +47,12 @@ impl Attempt {
 
     pub(super) fn tried_to_unselect(&mut self, failure: Failure, unselected: bool) {
         self.concluded.unselected = true;
-        // What comes before a call is decided on what the update has changed.
+        // The checks before a call read the annotation that the update has changed.
         self.reached = Reached::Failed(failure);
         self.unselected = unselected;
     }
 
-    /// What `failure`, with which this attempt ended, says about the volume.
+    /// The consequence of `failure`, with which this attempt ended.
     #[must_use]
     pub fn state(&self, failure: &Failure) -> ProvisioningState {
         match failure.state() {
@@ -61,10 +61,10 @@ impl Attempt {
             | ProvisioningState::Reschedule
                 if self.frozen.is_some() && !self.called =>
             {
-                // An earlier call is as much in doubt as it was.
+                // The outcome of an earlier call is as unknown as before.
                 ProvisioningState::NoChange
             }
-            // Without another node it is tried again on this one.
+            // Without another node, the attempt is retried on this one.
             ProvisioningState::Reschedule if !self.unselected => ProvisioningState::Finished,
             state @ (ProvisioningState::Finished
             | ProvisioningState::Infeasible
@@ -74,8 +74,7 @@ impl Attempt {
         }
     }
 
-    /// What is to be remembered of this attempt, which ended like this: first of what it asked last,
-    /// then of what else was asked.
+    /// The state to keep after this attempt: the outcome of its last request, and the other unsettled requests.
     #[must_use]
     pub fn outcome(
         &self,
@@ -107,7 +106,7 @@ impl Attempt {
                     | Failure::Contradicted { .. }
                     | Failure::Orphan(Unusable::Unrecorded { .. }, _),
                 ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
-                // The others first.
+                // The other unsettled requests have their turn first.
                 (None, _) if self.repaying => Outcome::Owed(Arc::clone(prepared)),
                 (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
             },
@@ -117,7 +116,7 @@ impl Attempt {
                     state == ProvisioningState::Infeasible && !self.repaying && !self.recalled;
                 let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
                 let taken = taken && !self.recalled;
-                // The volume that has the name is that of an earlier call: it is for the claim.
+                // The existing volume of the name comes from an earlier call for this claim.
                 let first = taken.then(|| owed.remove(0));
                 let mut inherited = self.inherited.iter();
                 let inherited = inherited.any(|before| before.asks_the_same(prepared));
@@ -141,7 +140,7 @@ impl Attempt {
         (outcome, owed)
     }
 
-    /// What is in the journal while `prepared` is asked for `claim`.
+    /// The content of the journal while `prepared` is sent for `claim`.
     #[must_use]
     pub fn intent(&self, claim: &Claim, prepared: &Arc<PinnedRequest>) -> Intent {
         let others = self

@@ -1,7 +1,7 @@
-//! Why an attempt on a claim ended without a volume, and what follows from it.
+//! Failures of an attempt on a claim, and their consequences.
 //!
-//! The texts end up in events, where people read them, and the class of a failure decides whether a
-//! volume may exist of which nobody knows.
+//! The texts end up in events, where people read them, and the class of a failure decides whether the driver may have a
+//! volume without any record of it.
 
 use sidecar::rpc_code::{self, Finality};
 use tonic::Code;
@@ -13,38 +13,37 @@ use crate::plan::pv::Unusable;
 use crate::plan::request::{NameError, PinnedRequest};
 use crate::plan::{parameters, secret, source, topology};
 
-/// What a failure says about the volume, and what is done about the claim.
+/// Consequence of a failure: for the volume, and for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProvisioningState {
-    /// The driver does not work on it. Tried again as long as the claim is there.
+    /// The driver does not work on the volume. Retried as long as the claim exists.
     Finished,
-    /// The same, and the driver called the request impossible: tried again after a long time.
+    /// As `Finished`, and the driver called the request infeasible: retried after a long delay.
     Infeasible,
-    /// The driver may still work on it: tried again even if the claim is gone.
+    /// The driver may still work on the volume: retried even if the claim is gone.
     InBackground,
-    /// Nothing was learnt.
+    /// The failure shows nothing about the volume.
     NoChange,
-    /// The driver does not work on it, and another node is to be selected.
+    /// The driver does not work on the volume, and the scheduler has to select another node.
     Reschedule,
 }
 
-/// Why an attempt ended. Every failure is tried again with back-off, for ever.
+/// Why an attempt ended. Every failure is retried with back-off, without limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The class is not there.
+    /// The class does not exist.
     #[error("storageclass.storage.k8s.io {0:?} not found")]
     NoClass(Text),
-    /// The class is of the in-tree plugin that the driver replaced, and cannot be said in the driver's
-    /// words.
+    /// The class is of the in-tree plugin that the driver replaced, and cannot be translated.
     #[error("failed to translate storage class: {0}")]
     Class(String),
-    /// The driver cannot do it: what, and the capability.
+    /// The driver lacks a capability: the feature, and the capability's name.
     #[error("CSI driver does not support {0}: it lacks the capability {1}")]
     Incapable(&'static str, &'static str),
     /// `spec.selector` is set.
     #[error("claim Selector is not supported; remove spec.selector")]
     Selector,
-    /// There is no name for the volume.
+    /// No volume name can be made.
     #[error("{0}")]
     Name(NameError),
     /// The class's parameters are wrong.
@@ -56,25 +55,25 @@ pub enum Failure {
     /// The data source cannot be used.
     #[error("error getting handle for DataSource: {0}")]
     Source(source::Error),
-    /// An object that the volume is made from could not be read: which.
+    /// An object on the way to the data source could not be read: its kind and name.
     #[error("error getting {0}: {1}")]
     Read(String, ApiError),
     /// The claim to be cloned could not be read: `namespace/name`.
     #[error("error getting PVC {0}: {1}")]
     SourceClaim(Text, ApiError),
-    /// A data source could not be protected from deletion: which.
+    /// A data source could not get the finalizer that protects it: its kind and name.
     #[error("could not add the finalizer that protects {0}: {1}")]
     Protect(String, ApiError),
-    /// There is no place for the volume.
+    /// No topology fits the volume.
     #[error("error generating accessibility requirements: {0}")]
     Topology(topology::Error),
-    /// The class does not say which Secret it means.
+    /// The class names no valid Secret.
     #[error("{0}")]
     SecretName(secret::Error),
     /// The Secret could not be read.
     #[error("error getting secret {} in namespace {}: {error}", .0.name, .0.namespace, error = .1)]
     Secret(SecretRef, ApiError),
-    /// A value of the Secret is not text, so that no request can carry it.
+    /// A value of the Secret is not UTF-8, and a CSI request cannot carry it.
     #[error(
         "secret {} in namespace {} has a value that is not UTF-8, which CSI cannot carry",
         .0.name, .0.namespace
@@ -83,7 +82,7 @@ pub enum Failure {
     /// The VolumeAttributesClass could not be read.
     #[error("error getting VolumeAttributesClass {0}: {1}")]
     AttributesClass(Text, ApiError),
-    /// The VolumeAttributesClass is another driver's.
+    /// The VolumeAttributesClass belongs to another driver.
     #[error("VolumeAttributesClass {0} belongs to driver {1}, not to this one")]
     AttributesClassDriver(Text, Text),
     /// The class is of an in-tree plugin, whose volumes have no VolumeAttributesClass: the API server
@@ -93,68 +92,68 @@ pub enum Failure {
          driver, not the in-tree plugin that it replaced"
     )]
     AttributesClassInTree(Text),
-    /// What the driver would be asked could not be written into the provisioning journal.
+    /// The CreateVolume request could not be written into the provisioning journal.
     #[error("CreateVolume postponed: cannot write the provisioning journal: {0}")]
     Intend(Unwritable),
-    /// The driver cannot be reached, and nothing was sent to it.
+    /// The driver cannot be reached; it got no request.
     #[error("{0}")]
     Unreachable(RpcError),
-    /// The driver refused, failed or did not answer in time.
+    /// The driver refused, failed, or did not answer in time.
     #[error("{0}")]
     Call(RpcError),
-    /// The driver ran out of room on the selected node.
+    /// The driver has no capacity left on the selected node.
     #[error("{0}")]
     Full(RpcError),
-    /// The driver's answer is no volume that could be used.
+    /// The driver's response contains no usable volume.
     #[error("{0}")]
     Unusable(Unusable),
-    /// The same, and the volume was deleted again.
+    /// As `Unusable`, and the volume was deleted again.
     #[error("{0}")]
     Discarded(Unusable),
-    /// The same, and the volume could not be deleted again.
+    /// As `Unusable`, and the volume could not be deleted again.
     #[error(
         "{error}. Cleanup of volume {} failed, volume is orphaned: {cleanup}",
         .0.discard().unwrap_or_default(), error = .0, cleanup = .1
     )]
     Orphan(Unusable, RpcError),
-    /// What is owed was asked again, and the PersistentVolume of its name is on its way out: it may
-    /// be that the driver has made anew what was deleted a moment ago.
+    /// An unsettled request was repeated, and the PersistentVolume of its name is being deleted: the driver may have
+    /// recreated what was deleted a moment ago.
     #[error(
         "the PersistentVolume {0} is being deleted; the request will be repeated once it is gone"
     )]
     Leaving(String),
-    /// The claim is bound to a PersistentVolume of this name that is gone.
+    /// The claim is bound to a PersistentVolume of this name that does not exist any more.
     #[error(
         "the claim has lost its PersistentVolume {0}; the request will be repeated when the claim is gone or the PersistentVolume exists again"
     )]
     Lost(String),
-    /// The volume is there, its PersistentVolume could not be saved.
+    /// The volume exists, but its PersistentVolume could not be saved.
     #[error("error saving the PersistentVolume: {0}")]
     Save(ApiError),
-    /// The PersistentVolume that has the volume's name is one of this driver, and says another id.
+    /// The PersistentVolume with the volume's name is this driver's, and has another volume handle.
     #[error(
         "the driver returned volume {id}, but PersistentVolume {volume} refers to another one: nothing is deleted, and the request stays in the provisioning journal until the PersistentVolume is gone"
     )]
     Contradicted {
         /// Name of the PersistentVolume.
         volume: Text,
-        /// The driver's id of what it has.
+        /// The volume handle that the driver returned.
         id: Text,
     },
-    /// The PersistentVolume that has the volume's name is another claim's.
+    /// The PersistentVolume with the volume's name belongs to another claim.
     #[error(
         "the name {volume} is that of the PersistentVolume of claim {claim}: make volume names unique with a greater --volume-name-uuid-length"
     )]
     NameTaken {
         /// Name of the PersistentVolume.
         volume: Text,
-        /// `namespace/name` of the claim that it is for.
+        /// `namespace/name` of that claim.
         claim: String,
     },
 }
 
 impl Failure {
-    /// The PersistentVolume that has the volume's name, `found`, is another claim's.
+    /// The PersistentVolume with the volume's name, `found`, belongs to another claim.
     #[must_use]
     pub fn name_taken(found: &VolumeDetail) -> Self {
         let claim = found
@@ -167,7 +166,7 @@ impl Failure {
         }
     }
 
-    /// A failed CreateVolume; `node` is where it was to be, empty where that does not matter.
+    /// A failed CreateVolume; `node` is the node of the request, empty where topology does not matter.
     #[must_use]
     pub fn of_call(error: RpcError, node: &str) -> Self {
         if error.code == Code::ResourceExhausted && !node.is_empty() {
@@ -177,9 +176,9 @@ impl Failure {
         }
     }
 
-    /// Whether the call that ended with it proves that `asked`, with which a call has had no answer
-    /// before, made nothing: the volume was deleted, or the very same words are impossible. Words that
-    /// an earlier process asked may have been asked of an earlier version of the driver.
+    /// Whether this failure proves that `asked`, of which an earlier call had no answer, left no volume: the volume was
+    /// deleted, or the very same request is impossible. A request that an earlier process sent (`inherited`) may have
+    /// reached an earlier version of the driver, which proves nothing.
     #[must_use]
     pub fn ends_doubt(&self, asked: &PinnedRequest, inherited: bool) -> bool {
         match self {
@@ -219,12 +218,12 @@ impl Failure {
         }
     }
 
-    /// Whether the driver says that there is another volume of the name.
+    /// Whether the driver answered that another volume of the name exists.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self, Self::Call(error) if error.code == Code::AlreadyExists)
     }
 
-    /// What it says about the volume.
+    /// The consequence of the failure.
     #[must_use]
     pub fn state(&self) -> ProvisioningState {
         match self {
@@ -267,13 +266,13 @@ impl Failure {
         }
     }
 
-    /// Whether it may pass by itself within moments: once is no failure yet, and only logged.
+    /// Whether it may pass by itself within moments: the first one is only logged, without an event.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_))
     }
 
-    /// Whether it is a failure to whoever waits for the volume: they may have one.
+    /// Whether users get an event. They do not where they may have their volume already.
     #[must_use]
     pub fn concerns_users(&self) -> bool {
         !matches!(self, Self::Contradicted { .. })
@@ -294,8 +293,8 @@ impl Failure {
         format!("{delayed}failed to provision volume with StorageClass {class:?}: {self}")
     }
 
-    /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
-    /// of its class: made anew, it may say something else.
+    /// The object that would cure the failure, so that the claim need not wait for its next retry. `class` is the name
+    /// of its class, which may be made anew with other fields.
     #[must_use]
     pub fn cure(&self, class: &str) -> Option<RequeueTrigger> {
         match self {

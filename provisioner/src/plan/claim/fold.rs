@@ -1,4 +1,4 @@
-//! What a reply means for the attempt.
+//! The effect of replies on the attempt.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::plan::request::{
 };
 
 impl Attempt {
-    /// Takes in what came of a request.
+    /// Takes in the reply to a request.
     ///
     /// # Errors
-    /// The attempt ends: says why.
+    /// Why the attempt ends.
     pub fn answered(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
             Reply::Event(event) => match event.announcement {
@@ -60,7 +60,7 @@ impl Attempt {
     /// Takes in the reply to a [`ClaimStep`].
     ///
     /// # Errors
-    /// The attempt ends: says why.
+    /// Why the attempt ends.
     pub fn step_answered(&mut self, reply: ClaimReply) -> Result<(), Failure> {
         match reply {
             ClaimReply::Intended(prepared, intended) => {
@@ -85,7 +85,7 @@ impl Attempt {
     /// Takes in `step` as if it had succeeded, without executing it; a Secret counts as empty.
     ///
     /// # Errors
-    /// The attempt ends: says why.
+    /// Why the attempt ends.
     pub fn skip(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Ask(Request::Write(write)) => {
@@ -146,7 +146,7 @@ impl Attempt {
         }
     }
 
-    /// A snapshot may stay unprotected where the service account may not update it.
+    /// A snapshot may stay without finalizer where the service account may not update it.
     fn unprotected(&mut self, source: &Object, error: ApiError) -> Result<(), Failure> {
         let (kind, tolerated) = match source {
             Object::Snapshot(_) => ("snapshot", error.refusal == Refusal::Forbidden),
@@ -166,7 +166,7 @@ impl Attempt {
         Err(Failure::Protect(what, error))
     }
 
-    /// From here on this is what is asked.
+    /// Makes this the pinned request.
     fn freeze(&mut self, prepared: &Arc<PinnedRequest>) {
         self.frozen = Some(Arc::clone(prepared));
         let others = self.owed.len();
@@ -176,7 +176,7 @@ impl Attempt {
 
     fn created(&mut self, prepared: &PinnedRequest, response: CreateVolumeResponse) -> Reached {
         let (blueprint, name) = (&prepared.blueprint, &prepared.name);
-        // It may be the one that the claim has, or had.
+        // It may be the volume that the claim has, or had.
         let held = response
             .volume
             .as_ref()
@@ -264,7 +264,7 @@ impl Attempt {
         }
     }
 
-    /// The volume counts as saved only if it is what the PersistentVolume of its name says.
+    /// The volume counts as saved only if the PersistentVolume of its name refers to it.
     fn compared(&mut self, found: Result<Box<VolumeDetail>, ApiError>) {
         let Some(unsaved) = &self.unsaved else {
             return;
@@ -277,7 +277,7 @@ impl Attempt {
         }
         self.called = true;
         self.reached = match found {
-            // The driver may have made anew what was deleted a moment ago.
+            // The driver may have recreated what was deleted a moment ago.
             Ok(found) if volume.is_of(&found) && found.is_leaving() => {
                 Reached::Failed(Failure::Leaving(found.name.to_string()))
             }
@@ -310,8 +310,8 @@ impl Attempt {
     }
 }
 
-/// The PersistentVolume that there is, is one of this driver, and names another volume. It may be the same
-/// one, spelled differently: what is in use may not be deleted.
+/// The existing PersistentVolume is this driver's, and refers to another volume handle. It may be the same volume with
+/// another spelling of its handle: a volume in use must not be deleted.
 fn contradicted(volume: &Identity, found: &VolumeDetail) -> Reached {
     Reached::Failed(Failure::Contradicted {
         volume: found.name.clone(),
@@ -319,7 +319,7 @@ fn contradicted(volume: &Identity, found: &VolumeDetail) -> Reached {
     })
 }
 
-/// The PersistentVolume that there is, is another driver's.
+/// The existing PersistentVolume is another driver's.
 fn unrecorded(volume: &Identity) -> Reached {
     let id = volume.handle().to_owned();
     Reached::Bad(Unusable::Unrecorded { id })

@@ -1,11 +1,11 @@
-//! Whose PersistentVolume it is that has the volume's name, or its handle, and who needs it.
+//! Finds out whom a PersistentVolume with the volume's name or handle belongs to, and whether its claim needs it.
 
 use super::{Attempt, ClaimStep, End, Failure, Reached, Step, Stop};
 use crate::plan::request::{Object, WHOLE_UID};
 use crate::plan::view::View;
 
 impl Attempt {
-    /// Two claims may have one volume name if not all of their UIDs is in it.
+    /// Two claims may have the same volume name if the name contains only a part of the UID.
     pub(super) fn look_at_namesake(&self, view: &View<'_>) -> Result<(), Stop> {
         if view.settings.volume_name_uuid_length == WHOLE_UID {
             return Ok(());
@@ -35,21 +35,21 @@ impl Attempt {
         }
     }
 
-    /// Whose PersistentVolume it is that has the name. If the claim needs no volume, somebody may have given
-    /// the volume one of another name meanwhile.
+    /// Reads the PersistentVolume of the name. If the claim needs no volume, somebody may have created one of another
+    /// name for the volume meanwhile, so that all are searched.
     pub(super) fn compare(&self) -> Step {
         match &self.unsaved {
             Some(unsaved) => {
                 let identity = self.needless.then(|| unsaved.identity.clone());
                 Step::Claim(ClaimStep::LoadNamesake(unsaved.name.clone(), identity))
             }
-            // Cannot be: there is something to compare it with.
+            // Unreachable: an unsaved volume is there to compare with.
             None => Step::Done(End::Exists),
         }
     }
 
-    /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
-    /// somebody wrote by hand, or of the name.
+    /// Looks for a PersistentVolume of the volume that an unsettled request has made, also for one that somebody wrote
+    /// by hand, or for one of the name.
     pub(super) fn look_for_namesake(&self) -> Step {
         let identity = match &self.reached {
             Reached::Held(identity, _) => Some(identity.clone()),
@@ -67,7 +67,7 @@ impl Attempt {
                 let name = prepared.name.as_str().into();
                 Step::Claim(ClaimStep::LoadNamesake(name, identity))
             }
-            // Cannot be: it was asked for.
+            // Unreachable: a pinned request was sent.
             None => Step::Done(End::Repaid),
         }
     }

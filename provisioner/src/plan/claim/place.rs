@@ -1,6 +1,6 @@
-//! Where the volume of a claim may be.
+//! The accessibility requirements of a claim's volume.
 //!
-//! It depends on the whole cluster.
+//! They depend on the whole cluster.
 
 use super::Failure;
 use crate::model::{Class, Text};
@@ -8,7 +8,7 @@ use crate::plan::request::PinnedRequest;
 use crate::plan::topology::{Input, requirement};
 use crate::plan::view::View;
 
-/// Where the volume may be.
+/// Adds the accessibility requirements and the node to the request.
 pub(super) fn place(
     prepared: &mut PinnedRequest,
     view: &View<'_>,
@@ -26,7 +26,7 @@ pub(super) fn place(
         immediate: view.settings.immediate_topology,
         places: view.places,
     };
-    // Nothing is remembered from attempt to attempt: what the driver was asked is kept as a whole.
+    // Nothing is kept from one attempt to the next: the pinned request keeps the requirements.
     prepared.requirement = requirement(&input).map_err(Failure::Topology)?;
     prepared.node = node.to_string();
     Ok(())

@@ -1,8 +1,6 @@
-//! What the driver is to be asked for a claim: every condition in the order in which users have
-//! always read about them.
+//! The CreateVolume request for a claim: checks every condition in upstream's order, which users know from the events.
 //!
-//! Nothing in here has happened yet: it is worked out anew after each object that was read, until
-//! all is there.
+//! Nothing has happened yet: the request is computed anew after each object that was read, until all are there.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
@@ -20,7 +18,7 @@ use crate::plan::source::{self, Origin, OriginKind};
 use crate::plan::view::View;
 
 impl Attempt {
-    /// What the driver is to be asked.
+    /// Computes the request, or the step that has to come first.
     pub(super) fn prepare(&self, view: &View<'_>) -> Result<PinnedRequest, Stop> {
         let original = self.class(view)?;
         self.announce(view)?;
@@ -57,7 +55,7 @@ impl Attempt {
         Ok(prepared)
     }
 
-    /// The claim's class, if the claim is to be worked on.
+    /// The claim's class, if the claim has to be worked on.
     fn class<'a>(&self, view: &View<'a>) -> Result<&'a Class, Stop> {
         let over = |end| Err(Stop::first(Step::Done(end)));
         if view.gone {
@@ -78,7 +76,7 @@ impl Attempt {
             .ok_or_else(|| Failure::NoClass(view.claim.class_name().into()).into())
     }
 
-    /// What the volume starts from, protected from deletion.
+    /// The data source, protected from deletion.
     fn source(
         &self,
         view: &View<'_>,
@@ -136,7 +134,7 @@ impl Attempt {
         Ok((ContentSource::Volume(handle), protect))
     }
 
-    /// Secrets, parameters, attributes.
+    /// Adds Secrets, parameters and the VolumeAttributesClass.
     fn finish(
         &self,
         prepared: &mut PinnedRequest,
@@ -194,13 +192,13 @@ impl Attempt {
     }
 }
 
-/// The claim's VolumeAttributesClass, as far as it counts.
+/// The claim's VolumeAttributesClass, if it names one and the gate is on.
 fn attributes_class<'a>(view: &View<'a>) -> Option<&'a Text> {
     let named = view.claim.attributes_class.as_ref();
     named.filter(|name| view.settings.gates.attributes_class && !name.is_empty())
 }
 
-/// Whether the driver can do what the claim asks for.
+/// Whether the driver has the capabilities that the claim needs.
 fn capable(view: &View<'_>, origin: Option<&Origin>, attributes: bool) -> Result<(), Failure> {
     let abilities = view.driver.abilities;
     let from = |kind| origin.is_some_and(|origin| origin.kind == kind);
@@ -245,7 +243,7 @@ fn capable(view: &View<'_>, origin: Option<&Origin>, attributes: bool) -> Result
     }
 }
 
-/// What follows from claim, class and command line alone.
+/// The part of the request that follows from claim, class and flags alone.
 fn basics(view: &View<'_>, class: &Class) -> Result<PinnedRequest, Failure> {
     let (claim, settings) = (view.claim, view.settings);
     if claim.selector {

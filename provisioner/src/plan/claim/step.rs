@@ -11,32 +11,32 @@ use crate::plan::journal::{Intent, Unwritable};
 use crate::plan::outcome::ApiError;
 use crate::plan::request::{PinnedRequest, Request};
 
-/// The one next thing to do, complete in every detail.
+/// The next step, complete in every detail.
 pub enum Step {
     /// A request, whose reply [`answered`](super::Attempt::answered) takes in.
     Ask(Request),
     /// A step of more than one request, whose reply [`step_answered`](super::Attempt::step_answered) takes in.
     Claim(ClaimStep),
-    /// The attempt is over.
+    /// The attempt is over, and did not fail.
     Done(End),
-    /// The attempt is over.
+    /// The attempt failed.
     Fail(Failure),
 }
 
 /// A step of an attempt for a claim that takes more than one request.
 pub enum ClaimStep {
-    /// The call that the driver is about to get is written into the provisioning journal.
+    /// Writes the request that the driver is about to get into the provisioning journal.
     Intend(Arc<PinnedRequest>, Intent),
-    /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
-    /// volume's. With the volume, LIST of all: one of any name that is the volume's counts more.
+    /// GET of the PersistentVolume with the name of the one to be saved, which may refer to another volume. With an
+    /// [`Identity`], LIST of all: one of any name that refers to this volume takes precedence.
     LoadNamesake(Text, Option<Identity>),
 }
 
 /// The reply to a [`ClaimStep`].
 pub enum ClaimReply {
-    /// The call is in the journal, or why not.
+    /// The request is in the journal, or why it is not.
     Intended(Arc<PinnedRequest>, Result<(), Unwritable>),
-    /// The PersistentVolume of this name or of the volume.
+    /// The PersistentVolume of this name, or one that refers to the volume.
     Namesake(Text, Result<Box<VolumeDetail>, ApiError>),
 }
 
@@ -74,11 +74,11 @@ impl ClaimReply {
 pub enum Announcement {
     /// Reason `Provisioning`.
     Provisioning,
-    /// Reason `Provisioning`, of the component `external-provisioner`: somebody else fills the volume.
+    /// Reason `Provisioning`, of the component `external-provisioner`: a volume populator provisions the volume.
     Populator,
-    /// Reason `Provisioning`: another node is asked for the volume, since this one is gone.
+    /// Reason `Provisioning`: the request goes to another node, since this one is gone.
     Left(String),
-    /// Reason `ProvisioningSucceeded`; the volume's name.
+    /// Reason `ProvisioningSucceeded`, with the volume's name.
     Succeeded(String),
 }
 
@@ -107,18 +107,18 @@ impl Announcement {
 pub enum End {
     /// Belongs to another provisioner, or is not ready yet. Nothing is reported.
     NotOurs,
-    /// Node deployment: no node is selected, the provisioners have to settle whose the claim is.
+    /// Node deployment: no node is selected, and the provisioners have to compete for the claim.
     Contend,
-    /// Ours, and nothing to be done: the class is another provisioner's, or somebody else fills the
-    /// volume. Counts as failed in the metrics, as it always did.
+    /// Ours, but nothing to do: the class names another provisioner, or a volume populator provisions the volume.
+    /// Counts as failed in the metrics, as upstream always did.
     Stopped,
-    /// There is a PersistentVolume already. Counts as failed in the metrics, as it always did.
+    /// A PersistentVolume exists already. Counts as failed in the metrics, as upstream always did.
     Exists,
-    /// There is a PersistentVolume of the name, and nobody knows for which of several calls it was
-    /// made: they are repeated when the claim needs no volume any more. Silent.
+    /// A PersistentVolume of the name exists, and any of several calls may have made its volume: the requests are
+    /// repeated when the claim needs no volume any more. Nothing is reported.
     Owing,
-    /// What was owed for a claim that needs no volume any more has left nothing without a
-    /// PersistentVolume. Silent.
+    /// The unsettled requests of a claim that needs no volume any more have left no volume without a PersistentVolume.
+    /// Nothing is reported.
     Repaid,
     /// This attempt made the volume.
     Provisioned,

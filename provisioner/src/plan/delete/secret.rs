@@ -1,7 +1,6 @@
-//! Which Secret DeleteVolume needs.
+//! The Secret for DeleteVolume.
 //!
-//! A volume made by an old version does not say so itself: then its class is asked, which may have
-//! changed since.
+//! A volume of an old version has no annotation for it: then the class tells, which may have changed since.
 
 use std::borrow::Cow;
 
@@ -42,8 +41,8 @@ pub(super) fn reference(
     secret::reference(&parameters, purpose, &tokens).map_err(Failure::Secret)
 }
 
-/// The parameters in the driver's words. The topologies of a class of an in-tree plugin may be such that
-/// it cannot be said in them, and have nothing to do with its Secrets.
+/// The parameters, translated for the driver. A class of an in-tree plugin may have topologies that cannot be
+/// translated, and that have nothing to do with its Secrets.
 fn parameters<'a>(class: &'a Class, driver: &Driver) -> Cow<'a, Pairs> {
     let replaced = TRANSLATOR.plugin(&class.provisioner);
     let replaced = replaced.filter(|known| *known.name == *driver.name);

@@ -1,4 +1,4 @@
-//! What other processes and people do to the journal while this process works.
+//! Changes that other processes and people make to the journal while this process works.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +7,8 @@ use super::{Asked, ClaimKey, InFlightState, PendingCreate, is_among};
 use crate::model::Claim;
 
 impl<P: Asked> InFlightState<P> {
-    /// What another process asked is in doubt from the start. It is beside what is known to be in doubt, and
-    /// beside what a running attempt leaves.
+    /// Adds another process's requests, whose outcome is unknown, to the known ones and to those that a running attempt
+    /// leaves.
     pub fn inherit(
         &mut self,
         claim: &Arc<Claim>,
@@ -42,8 +42,8 @@ impl<P: Asked> InFlightState<P> {
         self.remember(key, doubt);
     }
 
-    /// Nobody is to find out what came of these: somebody took them out of the journal. What a call that is
-    /// running says is waited for: only if it has no answer it is in doubt anew.
+    /// Forgets requests that somebody removed from the journal, since nobody needs their outcome. If a call is running,
+    /// its answer is awaited: only without an answer its outcome is unknown again.
     pub fn forget(&mut self, uid: &str, requests: &[Arc<P>]) {
         let Some(key) = self.doubts.keys().find(|key| *key.uid == *uid).cloned() else {
             return;
@@ -64,8 +64,8 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// An attempt that asked this last leaves `owed`: what it does not know of stays as well, whatever has become
-    /// of what it knows, and what was taken out does not.
+    /// Completes `owed`, which an attempt with `asked` as its last request leaves: adds requests that the attempt did
+    /// not know of, and drops those that somebody removed.
     pub(super) fn add_others(
         &mut self,
         key: &ClaimKey,

@@ -1,4 +1,4 @@
-//! What attempts leave in the books, and begin with.
+//! What attempts start with, and leave in the in-flight state.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,28 +8,28 @@ use serde_json::Value;
 use crate::model::{Claim, Text};
 use crate::plan::identity::Identity;
 
-/// What was asked for a claim and may have made a volume of which nobody knows.
+/// Requests of a claim that may have made a volume without any record of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCreate<P> {
-    /// The claim as it was last seen; it may be gone.
+    /// The last known state of the claim, which may be gone.
     pub claim: Arc<Claim>,
-    /// What had no answer when it was asked last: it is repeated word for word. It may still be
-    /// running, or its volume could not be saved.
+    /// The request whose last call had no answer: it is repeated word for word. The call may still be running, or its
+    /// volume could not be saved.
     pub pinned: Option<Arc<P>>,
-    /// What had no answer once and was refused since. A refusal proves nothing about the call before
-    /// it, but something else may be asked for the claim. Repeated when the claim needs no volume
-    /// any more.
+    /// Requests that once had no answer, and that the driver has refused since. A refusal proves nothing about the call
+    /// before it, but another request may be sent for the claim. They are repeated when the claim needs no volume any
+    /// more.
     pub owed: Vec<Arc<P>>,
-    /// Since when.
+    /// When the first of them was sent.
     pub since: Instant,
-    /// What an earlier process asked.
+    /// Requests that an earlier process sent.
     pub inherited: Vec<Arc<P>>,
-    /// What is pinned was owed, and is tried for the claim once.
+    /// The pinned request is an old, unsettled one that is tried for the claim once.
     pub recalled: bool,
 }
 
 impl<P> PendingCreate<P> {
-    /// Everything that was asked.
+    /// The pinned request and the unsettled ones.
     pub fn requests(&self) -> impl Iterator<Item = &Arc<P>> {
         self.pinned.iter().chain(&self.owed)
     }
@@ -38,39 +38,39 @@ impl<P> PendingCreate<P> {
 /// A volume whose PersistentVolume could not be saved yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsaved {
-    /// Its name.
+    /// Name of the PersistentVolume.
     pub name: Text,
-    /// The object.
+    /// The PersistentVolume.
     pub object: Arc<Value>,
-    /// The volume.
+    /// The driver's volume.
     pub identity: Identity,
 }
 
-/// What an attempt leaves behind in the books.
+/// Outcome of an attempt.
 #[derive(Clone, Debug)]
 pub enum Outcome<P> {
-    /// The claim has its volume, is somebody else's, or needs none.
+    /// The claim has its volume, belongs to another provisioner, or needs none.
     Over,
-    /// The claim needs no volume any more, and what was owed for it and asked again had no answer.
+    /// The claim needs no volume any more, and a repeated unsettled request had no answer.
     Owed(Arc<P>),
-    /// Nothing is to be repeated word for word as long as the claim needs a volume.
+    /// No request has to be repeated word for word as long as the claim needs a volume.
     Final {
-        /// The driver called the request impossible: it is repeated after a long time only, unless
-        /// the class of this UID is replaced.
+        /// UID of the class, if the driver called the request infeasible: it is repeated after a long time only, unless
+        /// the class is replaced.
         infeasible: Option<Text>,
     },
     /// The driver may still be working on it.
     InDoubt(Arc<P>),
-    /// It is owed, and its volume seems to have the name: it is tried next, for the claim.
+    /// An unsettled request, whose volume seems to have the name: it is sent next, for the claim.
     Recalled(Arc<P>),
-    /// There is a volume, and this object could not be saved.
+    /// The driver has the volume, and this object could not be saved.
     Unsaved(Arc<P>, Unsaved),
-    /// Nothing was learnt about what the driver does.
+    /// The attempt learnt nothing about the state of the calls.
     Unchanged,
 }
 
 impl<P> Outcome<P> {
-    /// What was asked last and may have made a volume.
+    /// The last request, if it may have made a volume.
     pub(super) fn asked(&self) -> Option<&Arc<P>> {
         match self {
             Self::Owed(asked)
@@ -82,11 +82,11 @@ impl<P> Outcome<P> {
     }
 }
 
-/// What an attempt begins with.
+/// State at the start of an attempt.
 #[derive(Clone, Debug)]
 pub struct Start<P> {
-    /// What is in doubt.
+    /// Calls with unknown outcome.
     pub doubt: Option<PendingCreate<P>>,
-    /// The object that is to be saved before anything else.
+    /// The PersistentVolume that must be saved before anything else.
     pub unsaved: Option<Unsaved>,
 }

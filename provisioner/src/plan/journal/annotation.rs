@@ -1,7 +1,6 @@
-//! An annotation as it is written: rendered once, and shared by all writes that it is in.
+//! An annotation as it is written: rendered once, and shared by all writes that contain it.
 //!
-//! Most annotations stay the same from one write to the next, and what a write costs is to be what
-//! has changed.
+//! Most annotations stay the same from one write to the next; a write should cost only the changed ones.
 
 use std::sync::Arc;
 
@@ -30,13 +29,13 @@ impl Annotation {
         &self.name
     }
 
-    /// What it says.
+    /// Its text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Bytes that count towards the API server's limit.
+    /// Its bytes, as they count towards the API server's limit.
     pub(super) fn size(&self) -> usize {
         self.name.len() + self.text.len()
     }

@@ -1,6 +1,6 @@
-//! What the answers of the API server mean for the journal.
+//! The effect of the API server's answers on the journal.
 //!
-//! Here it is decided who leads, what is durable, and what of others' edits counts.
+//! This decides which process leads, which changes are durable, and which edits of others count.
 
 use std::time::Instant;
 
@@ -12,11 +12,10 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::PinnedRequest;
 
 impl Journal {
-    /// Takes in what came of `request`, which was sent at `sent`.
+    /// Takes in the answer to `request`, which was sent at `sent`.
     ///
     /// # Errors
-    /// Another process leads, or the objects are no journal of this driver: nothing may be done any
-    /// more.
+    /// Another process leads, or the objects are no journal of this driver: nothing may be done any more.
     pub fn answered(
         &mut self,
         request: &Request,
@@ -60,7 +59,7 @@ impl Journal {
         let opening = number == self.taken || self.read < self.objects.len();
         let ours = { header.as_ref() }
             .is_some_and(|header| header.epoch == self.epoch && header.holder == self.owner.holder);
-        // Nothing of this process is in the way of another one yet.
+        // So far this process cannot disturb another one.
         let first = self.read < self.objects.len() || opening && number == 0;
         if let Some(header) = &header
             && !ours
@@ -110,9 +109,9 @@ impl Journal {
         Ok(Verdict::Go)
     }
 
-    /// What an object that is read first says of the others: their number and their epoch. Without the first
-    /// one, which is the one that always knows how many there are, others are looked for until so many in a row are
-    /// not there: somebody may have deleted it, and left the others.
+    /// Takes the epoch and the number of objects from an object that was read first. Without the first object, the only
+    /// one that always has the right number, others are looked for until several in a row do not exist: somebody may
+    /// have deleted the first one only.
     fn look_for_more(&mut self, number: usize, found: Option<&Found>, header: Option<&Header>) {
         let epoch = header.map_or(0, |header| header.epoch);
         self.epoch = self.epoch.max(epoch.saturating_add(1));
@@ -129,7 +128,7 @@ impl Journal {
         self.objects.resize_with(known, || Object::new(0, room));
     }
 
-    /// Once all were looked for: those at the end that nobody names and that are not there are not made.
+    /// Once all were looked for: drops missing objects at the end that no header counts, so that they are not created.
     fn leave_out_absent(&mut self) {
         if self.read < self.objects.len() {
             return;
@@ -142,7 +141,7 @@ impl Journal {
         self.read = self.objects.len();
     }
 
-    /// Of what somebody took out, what no other entry of its claim says is forgotten.
+    /// Forgets the removed requests that no other entry of the claim contains.
     fn forget(&mut self, taken_out: Vec<Forgotten>) {
         for mut forgotten in taken_out {
             let name = intent::name_of(&forgotten.uid);
@@ -161,7 +160,7 @@ impl Journal {
         object.is_some_and(|object| object.durable > 0)
     }
 
-    /// The header of an object that is this owner's; `None` if it has none.
+    /// The header of an object, after checking that it is this owner's; `None` if it has none.
     fn header(&self, number: usize, found: &Found) -> Result<Option<Header>, Lost> {
         let header = match found.header() {
             Headed::Not => return Ok(None),
@@ -176,7 +175,7 @@ impl Journal {
     }
 
     fn written(&mut self, write: &Write, version: String, uid: String, sent: Instant) {
-        // What was made with intents in it could not say its own UID: it is written again at once.
+        // A new object could not contain its own UID: with intents in it, it is written again at once.
         let again = (write.version.is_none() && write.intents > 0).then(|| self.bump());
         let Some(object) = self.objects.get_mut(write.number) else {
             return;
@@ -212,7 +211,7 @@ impl Journal {
         {
             object.stored = Stored::Unread;
             object.failures += u32::from(moved);
-            // Whoever changes it all the time is not to be run after without a pause.
+            // If somebody changes it all the time, the next try waits.
             if moved && object.failures < TRIES {
                 return Verdict::Go;
             }
@@ -227,14 +226,14 @@ impl Journal {
         };
         object.failures += 1;
         let refused = object.failures >= TRIES || error.refusal == Refusal::Forbidden;
-        // The API server, and not this object.
+        // The API server fails, not just this object.
         let all = self.failures >= TRIES;
         if refused || all {
             self.shut = Some(error.clone());
         }
         let first = self.objects.first().map_or(0, |first| first.durable);
         for (other, object) in self.objects.iter_mut().enumerate() {
-            // It cannot be written before the first one is.
+            // These cannot be written before the first one.
             let blocked = number == 0 && object.after > first;
             if all || refused && (other == number || blocked) {
                 object.refuse(change, error.clone());

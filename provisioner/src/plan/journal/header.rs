@@ -1,16 +1,16 @@
-//! The header of an object: whose it is, and how far it was written.
+//! The header of an object: its owner, and the last change that was written.
 //!
-//! It alone decides who leads.
+//! Only the header decides which process leads.
 
 use serde::{Deserialize, Serialize};
 
 use super::object::{Found, HEADER};
 use super::request::Owner;
 
-/// The only version of the format there is.
+/// The only version of the format so far.
 const VERSION: u32 = 1;
 
-/// Who wrote the object, and how far.
+/// Which process wrote the object, and up to which change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Header {
@@ -18,27 +18,27 @@ pub(super) struct Header {
     pub(super) driver: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) node: String,
-    /// `metadata.uid` of the object that it was written into; none if that was not known, or of a program
-    /// that did not write it yet.
+    /// `metadata.uid` of the object that it was written into; empty if the writer did not know it, or was a version of
+    /// the program that did not write it yet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) uid: String,
-    /// Each process that begins to lead has a greater one.
+    /// Each process that begins to lead has a greater epoch.
     pub(super) epoch: u64,
-    /// The process.
+    /// The process that wrote it.
     pub(super) holder: String,
     /// The last change that is in the object.
     pub(super) commit: u64,
-    /// How many objects the journal has; counts in the first one.
+    /// Number of the journal's objects; counts in the first one only.
     pub(super) objects: usize,
 }
 
-/// What the header of an object is.
+/// Result of reading an object's header.
 pub(super) enum Headed {
-    /// There is none, or none that can be read.
+    /// There is none, or it cannot be read.
     Not,
     /// This one.
     By(Header),
-    /// A later version's.
+    /// It has a later version of the format.
     Later(u32),
 }
 
@@ -52,8 +52,8 @@ impl Found {
         }
     }
 
-    /// Whether its annotations were written into another object: this one was made from a backup or from an
-    /// object of another cluster.
+    /// Whether its annotations were written into another object: this one was made from a backup or from an object of
+    /// another cluster.
     pub(super) fn is_copy(&self) -> bool {
         let Headed::By(header) = self.header() else {
             return false;
@@ -62,14 +62,13 @@ impl Found {
     }
 }
 
-/// A UID, as the API server makes them.
+/// A UID of the API server's format.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Identities of processes differ in a few digits.
 const OTHER_DIGITS: usize = 16;
 
-/// Bytes that the header of an object of `owner` has at most, be it written by this process or a later
-/// one.
+/// Greatest size of the header of an object of `owner` in bytes, written by this process or a later one.
 pub(super) fn room(owner: &Owner) -> usize {
     let longest = Header {
         version: VERSION,
@@ -85,7 +84,7 @@ pub(super) fn room(owner: &Owner) -> usize {
 }
 
 impl Header {
-    /// As it is written.
+    /// The header's text in the annotation.
     pub(super) fn text(mut self) -> String {
         self.version = VERSION;
         serde_json::to_string(&self).unwrap_or_default()

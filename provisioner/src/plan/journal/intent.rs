@@ -1,8 +1,7 @@
-//! One intent: what the driver is about to be asked for a claim, in a form that lasts.
+//! One intent: the requests of a claim, in a durable form.
 //!
-//! The form is a contract between versions of the program, and it decides what a request weighs:
-//! with per-node topology nearly all of it is the terms, which are the same for all claims of one
-//! moment and are stored once.
+//! The form is a contract between versions of the program, and it determines the size of a request: with topology per
+//! node nearly all of it are the terms, which are the same for all claims of one moment and are stored once.
 
 use std::sync::Arc;
 
@@ -15,41 +14,40 @@ use crate::model::{Claim, ClaimPhase, DataSource, Text};
 use crate::plan::in_flight::Asked;
 use crate::plan::request::PinnedRequest;
 
-/// Where in a request the terms of its topology are.
+/// Path of the topology terms in a request.
 const TERMS: &str = "/requirement/terms";
 
-/// What the driver is asked for a claim, and what the claim is filled from. Values of Secrets are in
-/// no part of it.
+/// The CreateVolume requests of a claim, and its data source. Contains no values of Secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// What is about to be asked, or had no answer when it was asked last.
+    /// The current request: about to be sent, or its last call had no answer.
     pub asked: Option<Arc<PinnedRequest>>,
-    /// What had no answer once and was refused since: it may have made a volume all the same.
+    /// Requests whose call had no answer, and that the driver refused since: they may have made a volume all the same.
     pub owed: Vec<Arc<PinnedRequest>>,
-    /// `spec.dataSource` of the claim: it stays protected while the call may run.
+    /// `spec.dataSource` of the claim; the source stays protected while the call may run.
     pub source: Option<DataSource>,
     /// `spec.dataSourceRef` of the claim.
     pub source_ref: Option<DataSource>,
 }
 
-/// What becomes of the intent of an earlier process.
+/// What the process does with the intent of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Its PersistentVolume is there: nothing is owed.
+    /// Its PersistentVolume exists: it is settled.
     Settled,
-    /// A PersistentVolume of its name is there, and may be of another call: it is compared when the
-    /// claim needs no volume any more.
+    /// A PersistentVolume of its name exists, and may come from another call: it is compared when the claim needs no
+    /// volume any more.
     Compared,
-    /// Its call is repeated until the answer is final, whatever has become of the claim. A volume that
-    /// comes gets its PersistentVolume, and goes with that if nobody wants it.
+    /// The call is repeated until the driver gives a final answer, whatever has become of the claim. A volume that the
+    /// driver returns gets its PersistentVolume, which is deleted with it if nobody wants it.
     Resumed,
 }
 
-/// Annotations of an intent.
+/// An intent, encoded as annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     pub(super) text: Arc<Annotation>,
-    /// Terms that other intents may have as well; `text` has their names.
+    /// Terms that other intents may share; `text` has their names.
     pub(super) terms: Vec<Arc<Annotation>>,
 }
 
@@ -101,13 +99,13 @@ impl WrittenSource {
 }
 
 impl Intent {
-    /// What is about to be asked for `claim`.
+    /// The intent to send `prepared` for `claim`.
     #[must_use]
     pub fn new(claim: &Claim, prepared: &Arc<PinnedRequest>) -> Self {
         Self::owing(claim, Some(Arc::clone(prepared)), Vec::new())
     }
 
-    /// What is in doubt for `claim`, and what is about to be asked.
+    /// The intent for `claim`: the current request and the unsettled ones.
     #[must_use]
     pub fn owing(
         claim: &Claim,
@@ -122,7 +120,7 @@ impl Intent {
         }
     }
 
-    /// Everything that is or was asked.
+    /// The current request and the unsettled ones.
     pub(super) fn requests(&self) -> impl Iterator<Item = &Arc<PinnedRequest>> {
         self.asked.iter().chain(&self.owed)
     }
@@ -134,18 +132,18 @@ impl Intent {
         first.map_or("", |prepared| &prepared.blueprint.claim.uid)
     }
 
-    /// Name of the PersistentVolume of what was asked last.
+    /// Name of the PersistentVolume of the current request.
     #[must_use]
     pub fn name(&self) -> &str {
         let first = self.requests().next();
         first.map_or("", |prepared| &prepared.name)
     }
 
-    /// The claim, as far as it must be known when it is gone.
+    /// The claim, with the fields that the process needs after the claim is gone.
     #[must_use]
     pub fn claim(&self) -> Claim {
         let Some(prepared) = self.requests().next() else {
-            // Cannot be: it is made for a request, and not read without.
+            // Unreachable: an intent is made for a request, and one without is not read.
             return Claim::default();
         };
         let blueprint = &prepared.blueprint;
@@ -162,8 +160,8 @@ impl Intent {
         }
     }
 
-    /// What becomes of the intent of an earlier process, when claims and volumes are known. `alone`
-    /// says whether no other provisioner makes volumes under the same names.
+    /// What to do with the intent of an earlier process, once claims and volumes are known. `alone` tells whether no
+    /// other provisioner makes volumes of the same names.
     #[must_use]
     pub fn recovery(&self, volume_exists: bool, alone: bool) -> Recovery {
         match (volume_exists, alone && self.owed.is_empty()) {
@@ -178,22 +176,22 @@ impl Intent {
         name_of(self.uid())
     }
 
-    /// Whether nothing is asked and nothing owed.
+    /// Whether it has no request.
     pub(super) fn is_empty(&self) -> bool {
         self.asked.is_none() && self.owed.is_empty()
     }
 
-    /// Whether these words are asked or owed.
+    /// Whether it has a request for the same volume, word for word.
     pub(super) fn asks(&self, asked: &PinnedRequest) -> bool {
         self.requests().any(|held| held.asks_the_same(asked))
     }
 
-    /// Whether this was asked.
+    /// Whether it has this request.
     pub(super) fn has(&self, asked: &Arc<PinnedRequest>) -> bool {
         self.requests().any(|held| held == asked)
     }
 
-    /// The same with all of `other` owed as well.
+    /// This intent, with all requests of `other` added as unsettled.
     pub(super) fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         for asked in other.requests() {
@@ -204,11 +202,10 @@ impl Intent {
         both
     }
 
-    /// How it is stored. Of several entries of a claim the one with the greatest `order` says what is
-    /// asked now.
+    /// The durable form. Of several entries of a claim, the one with the greatest `order` has the current request.
     pub(super) fn encode(&self, order: u64) -> Encoded {
         let mut shared = Vec::new();
-        // Neither fails: all keys are strings. A text without a request is one that cannot be read.
+        // Neither fails: all keys are strings. A text without a request counts as unreadable.
         let mut write = |prepared: &Arc<PinnedRequest>| {
             let mut prepared = serde_json::to_value(&**prepared).unwrap_or_default();
             if let Some(place) = prepared.pointer_mut(TERMS) {
@@ -233,8 +230,7 @@ impl Intent {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, with its order; `shared` knows the texts that have
-    /// names.
+    /// Decodes the result of [`encode`](Self::encode), with its order; `shared` returns the terms of a name.
     pub(super) fn decode<'a>(
         text: &str,
         shared: impl Fn(&str) -> Option<&'a str>,
@@ -273,7 +269,7 @@ impl Intent {
     }
 }
 
-/// What [`Intent::encode`] was given, of a text that cannot be read otherwise.
+/// The `order` of [`Intent::encode`], from a text that cannot be read otherwise.
 pub(super) fn order_of(text: &str) -> Option<u64> {
     #[derive(Deserialize)]
     struct Ordered {
@@ -288,8 +284,7 @@ fn is_first(order: &u64) -> bool {
     *order == 0
 }
 
-/// Name of the annotation for a claim. UIDs are made by the API server and can be part of one; should
-/// one day another be met, it is named after its hash.
+/// Name of the annotation for a claim. The API server's UIDs can be part of one; any other UID is replaced by its hash.
 pub(super) fn name_of(uid: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,5 +1,5 @@
-//! Journals of other nodes, in a node deployment: only the provisioner of a node can find out what came of
-//! the calls in its journal, and when the node is gone nobody can.
+//! Journals of other nodes, in a node deployment: only the provisioner of a node can find out the outcome of the calls
+//! in its journal, and when the node is gone nobody can.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use super::intent::Intent;
 use super::object::{Found, INTENT, RESTORED, TERMS};
 use crate::model::Text;
 
-/// All provisioners together look so often at most, however many there are, once they have begun.
+/// Shortest mean interval between two looks of all provisioners together, after their start.
 const APART: Duration = Duration::from_secs(20);
-/// The same when they begin, maybe all at once.
+/// The same at their start, maybe all at once.
 const APART_AT_FIRST: Duration = Duration::from_secs(2);
-/// One of them looks so often at most.
+/// Shortest mean interval between two looks of one provisioner.
 const SELDOM: Duration = Duration::from_secs(10 * 60);
 
-/// Of so many empty journals it is looked at each time whether their nodes are there.
+/// Mean number of empty journals whose nodes a look checks.
 const EMPTY_AT_A_TIME: f64 = 20.0;
 
 /// A journal of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The node that it is of.
+    /// Its node.
     pub node: String,
-    /// Names of the volumes that may have been made; of an entry that cannot be read or came with a backup,
-    /// its annotation. Without any the journal is of no use once its node is gone.
+    /// Names of the volumes that may have been made; for an entry that cannot be read or came with a backup, its
+    /// annotation. A journal without any is of no use once its node is gone.
     pub volumes: Vec<Text>,
 }
 
 impl Neighbour {
-    /// What `found` says, if it is the journal of another node's provisioner for `driver`.
+    /// Reads `found`, if it is the journal of another node's provisioner for `driver`.
     #[must_use]
     pub fn of(found: &Found, driver: &str, node: &str) -> Option<Self> {
         let Headed::By(header) = found.header() else {
@@ -65,15 +65,15 @@ impl Neighbour {
     }
 }
 
-/// Whether it is looked at now whether the node of an empty journal is there, where there are so many Leases:
-/// over time each has its turn. `random` is in 0 to 1.
+/// Whether this look checks that the node of an empty journal exists, with this number of Leases: over time every
+/// journal is checked. `random` is in 0 to 1.
 #[must_use]
 pub fn looks_at_empty(leases: usize, random: f64) -> bool {
     let leases = u32::try_from(leases).unwrap_or(u32::MAX);
     random * f64::from(leases) < EMPTY_AT_A_TIME
 }
 
-/// How long to wait before a look, where there are so many Leases; `random` is in 0 to 1.
+/// The pause before a look, with this number of Leases; `random` is in 0 to 1.
 #[must_use]
 pub fn pause(leases: usize, first: bool, random: f64) -> Duration {
     let leases = u32::try_from(leases).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! One of the journal's objects: what it is to contain, and what is known of what it contains.
+//! One of the journal's objects: its desired content, and its state at the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,80 +15,80 @@ mod found;
 
 pub use found::{Forgotten, Found, KeptMetadata};
 
-/// Annotation that says whose journal it is, and how far it was written.
+/// Annotation of the header: the journal's owner, and the last change that was written.
 pub const HEADER: &str = "csi-sidecars.io/journal";
-/// What the names of intents' annotations begin with; the claim's UID follows.
+/// Prefix of the annotations of intents; the claim's UID follows.
 pub const INTENT: &str = "intent.csi-sidecars.io/";
-/// What the names of intents' annotations begin with that came with a Lease from elsewhere.
+/// Prefix of the annotations of intents that came with a Lease from elsewhere.
 pub(super) const RESTORED: &str = "restored.csi-sidecars.io/";
-/// What the names of annotations begin with that have the terms of a topology.
+/// Prefix of the annotations of topology terms.
 pub const TERMS: &str = "terms.csi-sidecars.io/";
 
 /// An intent in the object, or the part of one that is in it.
 pub(super) struct Entry {
     pub(super) intent: Arc<Intent>,
     encoded: Encoded,
-    /// Of several of one claim the greatest says what is asked now.
+    /// Of several entries of a claim, the one with the greatest order has the current request.
     pub(super) order: u64,
-    /// The change with which it came.
+    /// The change that added it.
     pub(super) since: u64,
-    /// The change with which the first thing came that it says of the claim.
+    /// The change that added the first entry of the claim to this object.
     first: u64,
-    /// It leaves with the next commit.
+    /// The next commit removes it.
     settled: bool,
 }
 
-/// What is known of the object at the API server.
+/// State of the object at the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// Nothing that could be relied on.
+    /// Unknown: it has to be read.
     Unread,
     /// It does not exist.
     Absent,
-    /// It was last seen in this version.
+    /// It exists, and had this version when it was last seen.
     Version(String),
 }
 
 pub(super) struct Object {
-    /// By the name of the annotation.
+    /// Entries by the name of their annotation.
     entries: BTreeMap<String, Entry>,
-    /// Terms of the topologies of open entries, by the name of the annotation, and of how many.
+    /// Topology terms of open entries, by the name of their annotation, with the number of entries that use them.
     terms: BTreeMap<String, (Arc<Annotation>, usize)>,
     /// Annotations of others, and intents that cannot be read with their terms; by name.
     kept: BTreeMap<String, Arc<Annotation>>,
-    /// Room that is kept for the header.
+    /// Bytes reserved for the header.
     header: usize,
-    /// Bytes of all that is written, with that room.
+    /// Bytes of all annotations that are written, with the reserved bytes.
     size: usize,
-    /// What others wrote into its metadata, labels and owners for example.
+    /// Metadata that others wrote, labels and owners for example.
     metadata: KeptMetadata,
-    /// Its `metadata.uid`, if that is known.
+    /// `metadata.uid`; empty if it is not known.
     pub(super) uid: String,
     pub(super) stored: Stored,
-    /// It may not be written before the first object has this change.
+    /// The object must not be written before the first object has this change.
     pub(super) after: u64,
-    /// The last change of it.
+    /// The last change of the object.
     pub(super) changed: u64,
-    /// The last change that somebody waits for.
+    /// The last change that a caller waits for.
     pub(super) urgent: u64,
-    /// The last change that is written with no other reason.
+    /// The last change that is written even if no caller waits for it.
     pub(super) due: u64,
     /// The last change that the API server is known to have.
     pub(super) durable: u64,
-    /// Requests that failed one after the other.
+    /// Failed requests in a row.
     pub(super) failures: u32,
-    /// When a request was sent whose answer showed that nobody else led.
+    /// Send time of the last request whose answer showed that no other process led.
     confirmed: Option<Instant>,
-    /// That is too long ago for somebody.
+    /// A caller needs a newer confirmation than that.
     pub(super) unconfirmed: bool,
-    /// Answers one after the other that came too late to prove it.
+    /// Answers in a row that came too late to confirm.
     pub(super) late: u32,
-    /// Up to which change there will be no commit, and why.
+    /// The last change that will not be committed, with the error.
     pub(super) refused: Option<(u64, ApiError)>,
 }
 
 impl Object {
-    /// `header` is the room for the header.
+    /// `header`: bytes reserved for the header.
     pub(super) fn new(after: u64, header: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -112,42 +112,42 @@ impl Object {
         }
     }
 
-    /// Order of what it says of the claim, be it settled.
+    /// Order of the claim's entry, even if it is settled.
     pub(super) fn order(&self, name: &str) -> Option<u64> {
         self.entries.get(name).map(|entry| entry.order)
     }
 
-    /// What it says of the claim, unless that is settled.
+    /// The claim's entry, unless it is settled.
     pub(super) fn open(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name).filter(|entry| !entry.settled)
     }
 
-    /// Whether the API server has what it says of the claim.
+    /// Whether the API server has the claim's entry.
     pub(super) fn is_durable(&self, name: &str) -> bool {
         self.open(name)
             .is_some_and(|entry| entry.since <= self.durable)
     }
 
-    /// Nobody else led when this was sent.
+    /// Takes in that no other process led at `sent`.
     pub(super) fn confirm(&mut self, sent: Instant) {
         self.confirmed = Some(sent);
         self.unconfirmed = false;
         self.refused = None;
     }
 
-    /// Whether nobody else led a moment ago.
+    /// Whether a recent request has shown that no other process led.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         let confirmed = self.confirmed;
         confirmed.is_some_and(|sent| now.saturating_duration_since(sent) < FRESH)
     }
 
-    /// Somebody waits for this change, which may have been written long ago.
+    /// A caller waits for this change, which may have been written long ago.
     pub(super) fn look(&mut self, change: u64, now: Instant) {
         self.urgent = self.urgent.max(change);
         self.unconfirmed |= !self.is_fresh(now);
     }
 
-    /// Who waits for changes up to this one waits in vain.
+    /// Tells the callers that wait for changes up to this one that it will not be committed.
     pub(super) fn refuse(&mut self, change: u64, error: ApiError) {
         self.refused = Some((change, error));
         if self.urgent <= change {
@@ -159,36 +159,36 @@ impl Object {
         self.failures = 0;
     }
 
-    /// Whether somebody waits for what the API server does not have, or has had for too long to rely on it.
+    /// Whether a caller waits for a change that the API server does not have, or for a newer confirmation.
     pub(super) fn is_wanted(&self) -> bool {
         self.urgent.max(self.due) > self.durable || self.unconfirmed
     }
 
-    /// Order of the claim's entry that cannot be read, as far as it says.
+    /// Order of the claim's unreadable entry; 0 if that cannot be read either.
     pub(super) fn unread_order(&self, name: &str) -> Option<u64> {
         let kept = self.kept.get(name)?;
         Some(order_of(kept.text()).unwrap_or_default())
     }
 
-    /// UIDs of the claims of which something is said.
+    /// UIDs of the claims with open entries.
     pub(super) fn uids(&self) -> impl Iterator<Item = Text> {
         let open = self.entries.values().filter(|entry| !entry.settled);
         open.map(|entry| entry.intent.uid().into())
     }
 
-    /// Intents that a commit with all changes would make durable.
+    /// Number of intents that a commit of all changes would make durable.
     pub(super) fn waiting(&self) -> usize {
         let new = |entry: &&Entry| !entry.settled && entry.since > self.durable;
         self.entries.values().filter(new).count()
     }
 
-    /// Whether nothing but what is kept stays in it.
+    /// Whether all its entries are settled.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.values().all(|entry| entry.settled)
     }
 
-    /// Bytes of all annotations with this one in place of what is said of its claim; `None` if it cannot
-    /// be, since another text has the name of its terms.
+    /// Bytes of all annotations with this entry in place of its claim's present one; `None` if the terms cannot be
+    /// stored, since other terms have the same name.
     pub(super) fn size_with(&self, encoded: &Encoded) -> Option<usize> {
         let mut size = self.size + encoded.text.size();
         if let Some(replaced) = self.open(encoded.text.name()) {
@@ -212,7 +212,7 @@ impl Object {
         Some(size)
     }
 
-    /// Terms that go when `next` comes in place of `replaced`, with their number of users.
+    /// Terms that are removed when `next` replaces `replaced`, with their number of users.
     fn terms_only_in<'a>(
         &'a self,
         replaced: &'a Encoded,
@@ -229,24 +229,24 @@ impl Object {
         })
     }
 
-    /// Bytes of what is kept under this name, which is not written while the same name is ours.
+    /// Bytes of the kept annotation of this name, which is not written while an own one has the name.
     fn size_of_kept(&self, name: &str) -> usize {
         self.kept.get(name).map_or(0, |kept| kept.size())
     }
 
-    /// Bytes of all that is written but the header.
+    /// Bytes of all annotations that are written, without the header.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.size - self.header
     }
 
-    /// This is what is said of the claim from now on; somebody waits for it.
+    /// Makes this the claim's entry; a caller waits for the commit.
     pub(super) fn put(&mut self, intent: Arc<Intent>, encoded: Encoded, order: u64, change: u64) {
         self.amend(intent, encoded, order, change);
         self.urgent = change;
     }
 
-    /// The same, but nobody waits for it.
+    /// Makes this the claim's entry; no caller waits for the commit.
     pub(super) fn amend(&mut self, intent: Arc<Intent>, encoded: Encoded, order: u64, change: u64) {
         let name = encoded.text.name().to_owned();
         let first = self.open(&name).map_or(change, |before| before.first);
@@ -273,7 +273,7 @@ impl Object {
         self.changed = change;
     }
 
-    /// Takes the entry out of what is written, and returns it.
+    /// Removes the entry, and returns it.
     fn drop_entry(&mut self, name: &str) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         if !entry.settled {
@@ -282,7 +282,7 @@ impl Object {
         Some(entry)
     }
 
-    /// An entry is written no more.
+    /// Subtracts the bytes of an entry that is not written any more, and drops its unused terms.
     fn leave(&mut self, encoded: &Encoded) {
         self.size -= encoded.text.size();
         for terms in &encoded.terms {
@@ -298,7 +298,7 @@ impl Object {
         }
     }
 
-    /// The intent leaves with the next commit.
+    /// Settles the claim's intent: the next commit removes it.
     pub(super) fn settle(&mut self, name: &str, change: u64) {
         if self.open(name).is_none() {
             return;
@@ -314,14 +314,14 @@ impl Object {
         }
     }
 
-    /// The API server has all changes up to this one.
+    /// Takes in that the API server has all changes up to this one.
     pub(super) fn committed(&mut self, change: u64) {
         self.durable = change;
         self.entries
             .retain(|_, entry| !entry.settled || entry.since > change);
     }
 
-    /// All annotations as they are to be.
+    /// All annotations of the next write.
     pub(super) fn annotations(&self, header: Header) -> Vec<Arc<Annotation>> {
         let kept = self
             .kept
@@ -336,21 +336,21 @@ impl Object {
             .collect()
     }
 
-    /// What is written of its metadata beside the annotations, with these labels in any case.
+    /// The metadata of the next write beside the annotations, with `labels` added.
     pub(super) fn metadata(&self, labels: &[(String, String)]) -> KeptMetadata {
         let mut metadata = self.metadata.clone();
         metadata.labels.extend(labels.iter().cloned());
         metadata
     }
 
-    /// Nothing is in it that this process wants.
+    /// Drops all entries of this process.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.terms.clear();
         self.size = self.header + self.size_of_all_kept();
     }
 
-    /// Bytes of what is kept, as far as it is written.
+    /// Bytes of the kept annotations that are written.
     fn size_of_all_kept(&self) -> usize {
         let written = self.kept.values();
         { written.filter(|kept| !self.terms.contains_key(kept.name())) }

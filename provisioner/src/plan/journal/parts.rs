@@ -1,8 +1,7 @@
-//! What is said of one claim: usually in one entry of one object.
+//! The entries of one claim: usually a single one, in a single object.
 //!
-//! An entry that outgrows its object is continued in another one. What an object says stays there
-//! until it is settled, so that nothing is lost while the other one is written; whoever reads takes
-//! all of it together.
+//! An entry that outgrows its object is continued in another one. An object keeps its part until it is settled, so that
+//! nothing is lost while the other one is written; readers merge all parts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +12,7 @@ use super::{Journal, LIMIT, Ticket, Unwritable};
 use crate::plan::request::PinnedRequest;
 
 impl Journal {
-    /// Takes in what the driver is about to be asked; the call may be made when
-    /// [`state`](Self::state) says so.
+    /// Records the request that the driver is about to get; the call may be made when [`state`](Self::state) allows it.
     ///
     /// # Errors
     /// It cannot be written, now or at all.
@@ -39,7 +37,7 @@ impl Journal {
         Ok(ticket)
     }
 
-    /// An object that the first one does not name yet waits for that.
+    /// Makes the first object urgent if it does not name this object yet, which must wait for that.
     fn announce(&mut self, number: usize) {
         let after = self.objects.get(number).map_or(0, |object| object.after);
         if let Some(first) = self.objects.first_mut()
@@ -49,8 +47,8 @@ impl Journal {
         }
     }
 
-    /// The change with which all that `intent` says came into the journal, if it is in it. What is owed may
-    /// be asked for whenever there is time; what is asked now must be what a successor asks first.
+    /// The ticket of the change that completed `intent` in the journal, if all of it is there. Unsettled requests may
+    /// be in any part; the current request must be the one that a successor sends first.
     fn held(&self, name: &str, intent: &Intent) -> Option<Ticket> {
         let (number, current) = self.current(name)?;
         let held = &current.intent;
@@ -72,7 +70,7 @@ impl Journal {
         all.filter_map(move |(number, object)| Some((number, object.open(name)?)))
     }
 
-    /// Names of the objects that say something of the claim of this UID.
+    /// Names of the objects with an open entry of the claim of this UID.
     #[must_use]
     pub fn places(&self, uid: &str) -> Vec<String> {
         let name = name_of(uid);
@@ -81,15 +79,15 @@ impl Journal {
             .collect()
     }
 
-    /// The entry that says what is asked for a claim now.
+    /// The entry with the claim's current request.
     fn current(&self, name: &str) -> Option<(usize, &Entry)> {
         self.parts(name).max_by_key(|(_, entry)| entry.order)
     }
 
-    /// Whether the claim's intent is durable, and nobody else led a moment ago: nothing may be asked
-    /// of the driver otherwise.
+    /// Whether the claim's intent is durable, and no other process led a moment ago: otherwise the driver must not be
+    /// called.
     ///
-    /// `leads`: the election's lease says that nobody else does.
+    /// `leads`: the election's lease shows that no other process leads.
     #[must_use]
     pub fn may_call(&self, uid: &str, now: Instant, leads: bool) -> bool {
         let name = name_of(uid);
@@ -98,7 +96,7 @@ impl Journal {
         object.is_some_and(|object| object.is_durable(&name) && (leads || object.is_fresh(now)))
     }
 
-    /// All that is said of a claim.
+    /// The claim's intent, merged from all its parts.
     pub(super) fn whole(&self, name: &str) -> Option<Arc<Intent>> {
         let (number, current) = self.current(name)?;
         let mut others = self
@@ -114,10 +112,10 @@ impl Journal {
         Some(Arc::new(whole))
     }
 
-    /// The first object with room gets what no other one has of the intent; those first that have some
-    /// of it already, none that has an entry of the claim that cannot be read.
+    /// Puts the part of the intent that no other object has into the first object with room: first into objects that
+    /// have a part of it already, and never into one with an unreadable entry of the claim.
     fn place(&mut self, name: &str, intent: &Intent, change: u64) -> Result<Ticket, Unwritable> {
-        // The API server may still have what is settled.
+        // The API server may still have settled entries.
         let orders = self.objects.iter().map(|object| object.order(name));
         let orders: Vec<Option<u64>> = orders.collect();
         let unread = self.objects.iter().map(|object| object.unread_order(name));
@@ -165,7 +163,7 @@ impl Journal {
         Ok(Ticket { number, change })
     }
 
-    /// What of `intent` is to be in the object of this number, since the others do not have it.
+    /// The part of `intent` for the object of this number, since the others do not have it.
     fn part(&self, name: &str, number: usize, intent: &Intent) -> Intent {
         let elsewhere = |owed: &&Arc<PinnedRequest>| {
             let mut others = self.parts(name).filter(|(other, _)| *other != number);
@@ -177,14 +175,14 @@ impl Journal {
             .cloned()
             .collect();
         if part.is_empty() {
-            // Something must say for which claim it is.
+            // An entry needs a request to tell its claim.
             part.owed.extend(intent.owed.last().cloned());
         }
         part
     }
 
-    /// One object more. It is written when the first one says that there is one more, so that a
-    /// successor that does not know of it yet has the first one before it is written.
+    /// Adds an object. It is written once the first one counts it, so that a successor that does not know of it yet has
+    /// taken the first one before it is written.
     fn grow(&mut self, encoded: &Encoded, change: u64) -> Result<usize, Unwritable> {
         let new = Object::new(change, self.room);
         let number = self.objects.len();
@@ -205,8 +203,8 @@ impl Journal {
         Ok(number)
     }
 
-    /// This is what is in doubt for the claim from now on; it is written with the next commit. What was
-    /// taken out of the journal by hand does not come back.
+    /// Replaces the claim's unsettled requests by these; the next commit writes them. Entries that somebody removed by
+    /// hand do not come back.
     pub fn amend(&mut self, intent: &Intent) {
         let change = self.bump();
         let name = intent.annotation();
@@ -246,7 +244,7 @@ impl Journal {
                 object.settle(&name, change);
                 continue;
             }
-            // A successor asks that first.
+            // A successor sends that request first.
             let order = if part.asked.is_some() && order < greatest {
                 greatest + 1
             } else {
@@ -254,15 +252,15 @@ impl Journal {
             };
             let encoded = part.encode(order);
             let size = object.size_with(&encoded);
-            // What is there says more than is needed.
+            // The present entry says more than needed.
             if size.is_some_and(|size| size <= LIMIT) {
                 object.amend(Arc::new(part), encoded, order, change);
             }
         }
     }
 
-    /// The claim's intent leaves with the next commit: its PersistentVolume is there, or the driver's
-    /// last word was no.
+    /// Settles the claim's intent, since its PersistentVolume exists or the driver gave a final error: the next commit
+    /// removes it.
     pub fn settle(&mut self, uid: &str) {
         let change = self.bump();
         self.calls.remove(uid);
@@ -272,8 +270,7 @@ impl Journal {
         }
     }
 
-    /// Whether fewer calls wait for the journal than are under way: whoever is done with one of those may
-    /// bring another one.
+    /// Whether fewer calls wait for the journal than are under way: a call that ends may bring another one.
     #[must_use]
     pub fn may_grow(&self) -> bool {
         let waits = |ticket: &&Ticket| {

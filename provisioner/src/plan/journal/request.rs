@@ -1,6 +1,6 @@
-//! What the journal asks of the API server, and what it says to whoever works with it.
+//! Requests of the journal to the API server, and its results for the process.
 //!
-//! The executor and the crash simulation speak this language and need nothing else.
+//! The executor and the crash simulation use these types only.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::object::{Found, KeptMetadata};
 use super::{LIMIT, intent};
 use crate::plan::outcome::ApiError;
 
-/// Whose journal it is.
+/// Owner of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Name of the election's lease.
     pub lease: String,
-    /// The driver.
+    /// Name of the driver.
     pub driver: String,
-    /// Node deployment: the node. Only the provisioner that made a call can find out what came of it.
+    /// Node deployment: the node. Only the provisioner that made a call can find out its outcome.
     pub node: String,
-    /// This process, unlike any other.
+    /// Identity of this process, unlike any other.
     pub holder: String,
-    /// `--leader-election-labels`: the policies of a cluster may want them on every Lease.
+    /// `--leader-election-labels`: a cluster's policies may require them on every Lease.
     pub labels: Vec<(String, String)>,
 }
 
@@ -36,8 +36,8 @@ impl Owner {
         } else {
             format!("{lease}-journal-{node}")
         };
-        // Names of objects have at most 253 characters and no capitals, and drivers' and nodes' names may
-        // have both.
+        // Names of objects have at most 253 characters and no capitals; names of drivers and nodes may have more, and
+        // capitals.
         let plain = stem.to_ascii_lowercase();
         let end = plain.char_indices().nth(230).map(|(end, _)| end);
         if end.is_none() && plain == stem {
@@ -59,7 +59,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The object that it is about.
+    /// Number of its object.
     #[must_use]
     pub fn number(&self) -> usize {
         match self {
@@ -72,13 +72,13 @@ impl Request {
 /// A write of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The object.
+    /// Number of the object.
     pub number: usize,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The version that is replaced; none is a POST.
+    /// The version that is replaced; `None` is a POST.
     pub version: Option<String>,
-    /// Intents that it makes durable.
+    /// Number of intents that it makes durable.
     pub intents: usize,
     pub(super) kept: KeptMetadata,
     pub(super) holder: String,
@@ -88,7 +88,7 @@ pub struct Write {
 }
 
 impl Write {
-    /// The Lease.
+    /// The body: the Lease.
     #[must_use]
     pub fn body<'a>(&'a self, namespace: &'a str) -> impl Serialize + 'a {
         Lease {
@@ -107,7 +107,7 @@ impl Write {
         }
     }
 
-    /// All annotations as they are to be.
+    /// All annotations of the Lease.
     #[must_use]
     pub fn annotations(&self) -> &[Arc<Annotation>] {
         &self.annotations
@@ -141,14 +141,14 @@ struct Spec<'a> {
     holder_identity: &'a str,
 }
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The object; `None` if it does not exist.
     Found(Option<Found>),
     /// It is written.
     Written {
-        /// Its `metadata.resourceVersion` now.
+        /// Its new `metadata.resourceVersion`.
         version: String,
         /// Its `metadata.uid`.
         uid: String,
@@ -157,27 +157,27 @@ pub enum Answer {
     Failed(ApiError),
 }
 
-/// What follows from an answer for whoever sends the requests.
+/// When the sender may send the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The next request can follow.
+    /// At once.
     Go,
-    /// A pause before the next one.
+    /// After a pause.
     Later(ApiError),
 }
 
-/// The journal is not this process's to write.
+/// Why this process must not write the journal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// Another process leads.
     #[error("the provisioning journal {0} now belongs to another process: {1}")]
     Fenced(String, String),
-    /// Another driver's or node's.
+    /// The object belongs to another driver's or node's journal.
     #[error(
         "the Lease {0} is the provisioning journal of the driver {1}; rename one of the drivers, or give each a namespace of its own with --leader-election-namespace"
     )]
     Foreign(String, String),
-    /// A later version's.
+    /// The object has a later version of the format.
     #[error(
         "the provisioning journal {0} has the format {1}, which this version does not know; go back to \
          the version that wrote it"
@@ -188,13 +188,13 @@ pub enum Lost {
 /// Why an intent cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
-    /// No object takes it.
+    /// It does not fit into any object.
     #[error(
         "the CreateVolume request has {0} bytes, and an object holds {LIMIT}: shorten the \
          parameters of the class, or set --provisioning-protection=off"
     )]
     TooLarge(usize),
-    /// The journal is not this process's yet.
+    /// This process has not taken the journal yet.
     #[error("it is not open yet, since the API server has not answered")]
     Closed,
     /// There are as many objects as there may be, and all are full.

@@ -1,38 +1,37 @@
-//! Another process that works with the same journal, where no election says who may.
+//! Another process that works with the same journal, without leader election.
 //!
-//! Whoever begins takes the journal, since what begins is as a rule the successor of what has ended. Whose
-//! journal was taken waits, and takes it back from a process that writes no heartbeat. That is as safe as
-//! every beginning: each write replaces the version that was read, a process that still lives finds the
-//! other's epoch before its next call, and what it has asked is in the journal. So the time is no matter of
-//! correctness: it keeps two that live from taking turns all the time.
+//! A process that starts takes the journal, since it is as a rule the successor of one that has ended. The process that
+//! lost it waits, and takes it back from a process that writes no heartbeat. That is as safe as any start: each write
+//! replaces the version that was read, a process that still lives finds the other's epoch before its next call, and its
+//! requests are in the journal. So the times are no matter of correctness: they keep two live processes from taking
+//! turns all the time.
 
 use std::time::{Duration, Instant};
 
 use super::{Found, Journal};
 
-/// How often a process writes that has something in the journal which is not settled, be it that nothing has
-/// changed.
+/// Interval of writes while the journal has unsettled entries, even without a change.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Who has written nothing for so long has ended, or has nothing to do.
+/// A process that has written nothing for this long has ended, or has nothing to do.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What is known of it.
+/// The last observation of the other process.
 #[derive(Clone, Debug, Default)]
 pub struct Rival {
-    /// The version that was seen last, and when for the first time.
+    /// The version that was seen last, and when it was first seen.
     seen: Option<(String, Instant)>,
 }
 
 impl Rival {
-    /// Whether the journal may be taken, now that its first object was looked at; `None` is a look without
-    /// an answer, after which nothing is known of the time before.
+    /// Whether the journal may be taken, after its first object was read. `None` is a read without answer, which resets
+    /// the observation.
     pub fn is_silent(&mut self, object: Option<Option<&Found>>, now: Instant) -> bool {
         let Some(object) = object else {
             self.seen = None;
             return false;
         };
-        // Somebody has deleted it: it is nobody's.
+        // Somebody has deleted it: no process owns it.
         let Some(found) = object else { return true };
         match &self.seen {
             Some((version, since)) if *version == found.version => {
@@ -47,7 +46,7 @@ impl Rival {
 }
 
 impl Journal {
-    /// Lets the first object be written if anything is open, so that others see that this process lives.
+    /// Makes the first object due if anything is open, so that other processes see that this one lives.
     pub fn heartbeat(&mut self) {
         if !self.is_open() || self.objects.iter().all(|object| object.is_empty()) {
             return;

@@ -1,4 +1,4 @@
-//! Steps as requests of the engine: which of them write, and how one that is not sent is answered.
+//! Steps as requests of the engine: which of them write, and the replies to those that are not sent.
 
 use std::hash::Hash;
 

@@ -21,24 +21,24 @@ mod end;
 pub enum Run {
     /// The claim is gone or needs no volume.
     Nothing(ClaimKey),
-    /// It is not to be asked for again yet.
+    /// The driver called its request infeasible; it waits this long.
     Slow(ClaimKey, Duration),
-    /// It needs something, and what earlier processes have asked for it is not known yet. Why it gets no
-    /// volume; `None` if another node's process may take it.
+    /// It needs a volume, and the requests of earlier processes for it are not known yet. Carries the failure of the
+    /// attempt; `None` if another node's process may take the claim.
     Unrecovered(ClaimKey, Arc<Claim>, Option<Box<Failure>>),
-    /// It is worked on.
+    /// The claim is worked on.
     Open(Box<Open>),
 }
 
-/// An attempt and the newest that it knows of its claim.
+/// An open attempt with the newest state of its claim.
 pub struct Open {
     pub(super) key: ClaimKey,
     pub(super) attempt: claim::Attempt,
     pub(super) claim: Arc<Claim>,
-    /// The claim was gone from the API when the attempt began.
+    /// The claim no longer existed when the attempt began.
     pub(super) gone: bool,
     started: Instant,
-    /// Nobody has taken the claim: this process tries to.
+    /// No process has taken the claim: this one tries to.
     pub(super) contest: Option<Contest>,
     over: Option<Result<End, Failure>>,
 }
@@ -76,8 +76,8 @@ impl Provisioner {
         }))
     }
 
-    /// Nothing is done for the claim, be it only another node's selection: a call that nobody knows of yet
-    /// may have made its volume.
+    /// Does nothing for the claim, not even remove its selected node: a call of an earlier process that is not known
+    /// yet may have made its volume.
     fn begin_unrecovered(
         &self,
         key: &ClaimKey,
@@ -102,7 +102,7 @@ impl Provisioner {
         Run::Unrecovered(key.clone(), claim, failure.map(Box::new))
     }
 
-    /// The claim, and whether it is gone and worked on only because a call is in doubt.
+    /// The claim, and whether it is gone and only worked on because of a call with unknown outcome.
     fn look_up(&self, key: &ClaimKey, informers: Informed<'_>) -> Option<(Arc<Claim>, bool)> {
         if let Some(claim) = cached(key, informers) {
             return Some((claim, false));
@@ -133,7 +133,7 @@ impl Provisioner {
         self.decide_contest(open, informers)
     }
 
-    /// The next step for a claim that is this process's, as far as anybody knows.
+    /// The next step for a claim that is this process's alone, unless the attempt finds that nodes compete for it.
     fn next(&mut self, open: &mut Open, informers: Informed<'_>) -> Result<Option<Step>, Contends> {
         loop {
             refresh(open, informers);
@@ -151,7 +151,7 @@ impl Provisioner {
                     return Ok(None);
                 }
                 claim::Step::Claim(ClaimStep::Intend(..)) => self.journal.is_none(),
-                // From here on its source must stay; or it may be running, whatever becomes of this process.
+                // From here on the source must stay; or the call may be running, whatever becomes of this process.
                 claim::Step::Ask(
                     Request::Get(Object::SourceClaim(_)) | Request::Call(Call::Create(_)),
                 ) => {
@@ -159,7 +159,7 @@ impl Provisioner {
                     false
                 }
                 claim::Step::Ask(request) => {
-                    // Whoever is done last releases it, or a sweep does.
+                    // The last of the claims releases it, or a sweep does.
                     edit::released_snapshot(request)
                         .is_some_and(|key| self.is_shared(key, &open.claim, informers))
                 }
@@ -181,7 +181,7 @@ impl Provisioner {
         }
     }
 
-    /// Shows what is known at the moment.
+    /// Calls `look` with the view of the claim.
     pub(super) fn look<T>(
         &self,
         attempt: &claim::Attempt,
@@ -210,7 +210,7 @@ impl Provisioner {
         })
     }
 
-    /// Whether another claim is being filled from the snapshot that `claim` has been filled from.
+    /// Whether another claim is being restored from the same snapshot as `claim`.
     fn is_shared(&self, snapshot: &str, claim: &Claim, informers: Informed<'_>) -> bool {
         let mut claims = Vec::new();
         informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
@@ -222,7 +222,7 @@ impl Provisioner {
         })
     }
 
-    /// Whether the PersistentVolume of the claim is there, bound or not.
+    /// Whether the PersistentVolume of the claim exists, bound or not.
     pub(super) fn has_volume(&self, claim: &Claim, informers: Informed<'_>) -> bool {
         let name = protection::volume_of(claim, &informers.driver(), &self.settings);
         name.is_some_and(|name| informers.volume(&name).is_some())
@@ -239,7 +239,7 @@ impl Provisioner {
         if let Some(contest) = &mut open.contest {
             return contest.answered(&open.key, reply, informers, due);
         }
-        // The cache has it from this answer, which wakes nobody: its finalizer may have to go.
+        // The cache gets the object from this reply, which requeues nothing: its finalizer may be due.
         match &reply {
             Reply::Ask(request::Reply::Write(write, result)) => match (&write.purpose, result) {
                 (Purpose::Save(Unsaved { name, .. }), Ok(_)) => {
@@ -266,11 +266,11 @@ impl Provisioner {
     }
 }
 
-/// Nobody has taken the claim yet.
+/// No process has taken the claim yet.
 struct Contends;
 
-/// Goes on with what the cache knows, if that is newer. A claim that leaves the cache during an
-/// attempt has its volume by now, or is gone; the attempt ends as it would have.
+/// Takes the claim from the cache, if that is newer. A claim that leaves the cache during an attempt has its volume by
+/// now, or is gone; the attempt ends as it would have.
 fn refresh(open: &mut Open, informers: Informed<'_>) {
     if let Some(claim) = cached(&open.key, informers)
         && (claim.version == 0 || claim.version > open.claim.version)

@@ -1,4 +1,4 @@
-//! What events make due.
+//! The effect of changes: which keys they requeue.
 
 use sidecar::controller::reactor::Wake;
 use sidecar::queue::{Group, Place};
@@ -18,7 +18,7 @@ impl Provisioner {
             Change::ClaimGone(old) => {
                 self.claim_gone(old, due);
                 look_at_freed(old, None, informers, due);
-                // Gone, or it has its volume now and can be cloned.
+                // Gone, or bound now and ready to be cloned.
                 self.triggered(&RequeueTrigger::SourceClaim(old.key()), due);
             }
             Change::ClaimResync(claim) => {
@@ -62,7 +62,7 @@ impl Provisioner {
                 }
             }
             Change::AttachmentGone(old) => {
-                // It may be deleted now.
+                // The volume may be deleted now.
                 self.attached.remove(old);
                 look_at_volume(&old.volume, informers, due);
             }
@@ -107,14 +107,14 @@ impl Provisioner {
         }
     }
 
-    /// What was missing is there: the claims that wait for it are tried again.
+    /// Requeues the claims that wait for this trigger.
     pub(super) fn triggered(&mut self, trigger: &RequeueTrigger, due: &mut Wakes) {
         for key in self.in_flight.triggered(trigger) {
             wake_claim(due, key);
         }
     }
 
-    /// VolumeAttachments are known again: what has waited for that is looked at.
+    /// Requeues the volumes that wait for VolumeAttachments, which are known again.
     pub(super) fn attachments_known(&mut self, informers: Informed<'_>, due: &mut Wakes) {
         for name in self.attached.waited() {
             look_at_volume(&name, informers, due);
@@ -178,7 +178,7 @@ impl Provisioner {
     }
 }
 
-/// Looks at the volume at once if something may be due for it.
+/// Requeues the volume without delay if anything may be due for it.
 pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut Wakes) {
     if let Some(volume) = informers.volume(name)
         && event::is_work_for_volume(None, &volume, &informers.driver())
@@ -188,7 +188,7 @@ pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut Wak
     }
 }
 
-/// Looks at all claims at once, and at those that were cloned and are being deleted.
+/// Requeues all claims without delay, and those that were cloned and are being deleted.
 pub(super) fn look_at_claims(informers: Informed<'_>, due: &mut Wakes) {
     let driver = informers.driver();
     informers.for_each_claim(&mut |claim| {
@@ -214,7 +214,7 @@ fn look_at_freed(before: &Claim, after: Option<&Claim>, informers: Informed<'_>,
     }
 }
 
-/// The same without ending a back-off that is waited out.
+/// Requeues the key, but does not cut its back-off short.
 fn resync(due: &mut Wakes, (queue, key): (usize, Key), place: Place) {
     due.wakes.push(Wake {
         queue,

@@ -1,5 +1,5 @@
-//! What of this is in the provisioning journal, and what is found there that this process did not write:
-//! calls of earlier processes, and people's edits.
+//! The reactor's entries in the provisioning journal, and entries that this process did not write: calls of earlier
+//! processes, and people's edits.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,22 +11,22 @@ use crate::plan::in_flight::ClaimKey;
 use crate::plan::journal::{Forgotten, Intent, Recovery, Unwritable};
 
 impl Provisioner {
-    /// Whether the driver may be asked for the claim: the journal knows of it, and nobody else led a
-    /// moment ago; `leads`: the election's lease says so.
+    /// Whether the driver may be called for the claim: its request is in the journal, and no other process led a moment
+    /// ago; `leads`: the election's lease shows that no other process leads.
     #[must_use]
     pub fn may_call(&self, claim_uid: &str, now: Instant, leads: bool) -> bool {
         let journal = self.journal.as_ref();
         journal.is_none_or(|journal| journal.may_call(claim_uid, now, leads))
     }
 
-    /// Why it is not known yet what earlier processes have asked; `None` if it is. Meanwhile nothing is asked
-    /// for claims, no other node is selected, and no source is freed.
+    /// Why the requests of earlier processes are not known yet; `None` if they are. Meanwhile the process sends no
+    /// requests for claims, removes no selected node, and releases no source.
     pub(super) fn unrecovered(&self) -> Option<Unwritable> {
         let journal = self.journal.as_ref().filter(|_| !self.recovered)?;
         Some(journal.closed().unwrap_or(Unwritable::Closed))
     }
 
-    /// The journal is to say what is in doubt for this claim, and no more.
+    /// Makes the claim's entry in the journal contain its unsettled requests, and no more.
     pub(super) fn settle(&mut self, key: &ClaimKey, due: &mut Wakes) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -42,8 +42,8 @@ impl Provisioner {
         due.notices.push(Notice::Journal);
     }
 
-    /// Goes on with what earlier processes have left, and with the claims that had to wait for that. To be
-    /// called once claims and volumes are listed and the journal is this process's.
+    /// Continues the calls of earlier processes, and requeues the claims that had to wait for them. Call it once claims
+    /// and volumes are listed and this process has taken the journal.
     pub fn recover(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
         let mut due = Wakes::default();
         self.recovered = true;
@@ -52,7 +52,7 @@ impl Provisioner {
         due
     }
 
-    /// Takes in what others did to the journal. To be called after each of its answers.
+    /// Takes in others' changes of the journal. Call it after each of the journal's answers.
     pub fn learn(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
         let mut due = Wakes::default();
         let Some(journal) = &mut self.journal else {
@@ -80,7 +80,7 @@ impl Provisioner {
             let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
             let claim = intent.claim();
             let key = ClaimKey::of(&claim);
-            // What this process asks for the claim may have made the PersistentVolume.
+            // This process's request for the claim may have made the PersistentVolume.
             let alone = self.settings.node.is_none() && !self.in_flight.is_busy(&key);
             let asked = match intent.recovery(exists, alone) {
                 Recovery::Settled => {

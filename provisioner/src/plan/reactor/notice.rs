@@ -1,4 +1,4 @@
-//! What is to be told.
+//! Notices and failures of the reactor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,35 +11,34 @@ use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::request::Object;
 use crate::plan::{claim as claims, delete};
 
-/// What is to be told: to the log, to users, to the metrics, or to who produces CSIStorageCapacity
-/// objects.
+/// A log line, an event for users, a change of a metric, or a trigger for the producer of CSIStorageCapacity objects.
 #[derive(Debug)]
 pub enum Notice {
     /// The claim is gone or needs no volume.
     Idle(ClaimKey),
-    /// The driver called the request for the claim impossible; it is repeated after this.
+    /// The driver called the request for the claim infeasible; it is repeated after this time.
     Later(ClaimKey, Duration),
-    /// The claim got its volume, after this time, in these places if places matter.
+    /// The claim got its volume after this time; the accessible topologies, if topology counts.
     Provisioned(Arc<Claim>, Duration, Vec<Topology>),
     /// An attempt on the claim counts as failed.
     NotProvisioned(Arc<Claim>),
-    /// The claim's user is told of a failure.
+    /// The claim gets an event about a failure.
     ClaimFailed(Arc<Claim>, String),
-    /// What there is of this class may have changed although no volume was made.
+    /// The capacity for this class may have changed although no volume was made.
     RoomDoubted(Text),
-    /// Claims have begun to wait for something that is not watched.
+    /// Claims have begun to wait for a class that is polled, not watched.
     LookedFor,
-    /// What was asked and may have made a volume is asked again in vain, for a claim that needs none.
+    /// An unsettled request was repeated in vain, for a claim that needs no volume any more.
     Owed(Box<Owed>),
     /// The claim's class does not allow this node.
     Elsewhere(ClaimKey),
-    /// The claim does not fit on this node.
+    /// This node has not enough capacity for the claim.
     NoRoom(ClaimKey),
     /// GetCapacity failed.
     RoomUnknown(ClaimKey, RpcError),
-    /// The claim was taken for this node.
+    /// This process has taken the claim for its node.
     Taken(ClaimKey),
-    /// The PersistentVolume of this name is another node's.
+    /// Another node's process deletes the PersistentVolume of this name.
     OfAnotherNode(Text),
     /// The finalizers of this data source could not be changed.
     SourceUnchanged(Object, ApiError),
@@ -49,46 +48,46 @@ pub enum Notice {
     Deleted(Text, Arc<Volume>, Duration),
     /// An attempt on the volume counts as failed.
     NotDeleted(Arc<Volume>),
-    /// Users of the volume are told why it is not deleted.
+    /// The volume gets an event about why it is not deleted.
     VolumeStays(Text, Arc<Volume>, delete::Failure),
     /// The claim of this `namespace/name` lost the finalizer that protected it.
     Released(Text),
-    /// The places where volumes can be are others.
+    /// The topology segments of the cluster have changed.
     SegmentsMoved,
-    /// Something is to be asked of the API server for the journal.
+    /// The journal may have a request to the API server.
     Journal,
-    /// Somebody took the claim of this UID out of the journal.
+    /// Somebody removed the claim of this UID from the journal.
     Forgotten(String),
-    /// An entry of the journal cannot be read.
+    /// An entry of the journal cannot be read: the error.
     Broken(String),
-    /// So many calls of an earlier process go on.
+    /// Number of calls of an earlier process that this process continues.
     Resumed(usize),
 }
 
-/// What is owed for a claim that needs no volume any more, and cannot be repeated.
+/// An unsettled request of a claim that needs no volume any more, and that cannot be repeated.
 #[derive(Debug)]
 pub struct Owed {
     /// The claim.
     pub key: ClaimKey,
     /// Name of the volume that may have been made.
     pub volume: String,
-    /// Names of the Leases that say so.
+    /// Names of the Leases with the request.
     pub leases: Vec<String>,
-    /// Why it cannot be repeated.
+    /// Error of the repetition.
     pub failure: claims::Failure,
 }
 
-/// Why an attempt is to be retried.
+/// Why an attempt is retried.
 #[derive(Clone, Debug)]
 pub enum Failed {
-    /// The claim got no volume; whether another node is to be selected.
+    /// The claim got no volume; `true` if another node has to be selected.
     Claim(claims::Failure, bool),
-    /// This node could not be written on the claim.
+    /// The claim could not be annotated with this node.
     Untaken(ApiError),
-    /// The volume was not deleted, or its finalizer not changed.
+    /// The volume was not deleted, or its finalizer could not be changed.
     Volume(delete::Failure),
-    /// Nothing failed: the volume is looked at again. Not at once, because an answer may be ahead of
-    /// what is known of attachments.
+    /// Nothing failed: the volume has to be looked at again. Not at once, because the reply of a write may be ahead of
+    /// the VolumeAttachments in the cache.
     Follows,
     /// The finalizer of a cloned claim could not be removed.
     Source(String),

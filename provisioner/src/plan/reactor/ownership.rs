@@ -1,8 +1,7 @@
-//! Node deployment: takes claims that are bound immediately and that no node was selected for.
+//! Node deployment: takes claims with `Immediate` binding and without selected node.
 //!
-//! How long to wait, whether there is room and what is written is
-//! [`ownership`](crate::plan::ownership)'s. A claim that waits holds no worker: it goes back to the queue
-//! for later.
+//! [`ownership`](crate::plan::ownership) has the delays and the capacity check. A claim that waits holds no worker: it
+//! goes back to the queue with a delay.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,36 +24,36 @@ use crate::plan::ownership::{CapacityCheck, Turn, fits};
 use crate::plan::request::{self, Call, Called, Object, Purpose, Request, Write};
 use crate::plan::settings::NodeDeployment;
 
-/// How far this process has come with a claim that nobody has taken.
+/// Progress of this process with a claim that no process has taken.
 pub(super) enum Contest {
-    /// Goes through an attempt as if the claim were this node's, without leaving a trace.
+    /// Goes through an attempt as if this node were selected, without any effect.
     Rehearsal(Box<claim::Attempt>, Arc<Claim>),
-    /// Asks the driver for room, until one answer is enough.
+    /// Sends GetCapacity, until one answer is enough.
     Asking(CapacityCheck, usize),
-    /// Writes the node on the claim.
+    /// Annotates the claim with the node.
     Taking,
     /// It is over.
     Over(Outcome),
 }
 
-/// How that ended.
+/// Result of the race for a claim.
 pub(super) enum Outcome {
     /// The class does not allow this node.
     Elsewhere,
-    /// It is not this process's turn yet.
+    /// The delay of this process is not over yet.
     Waits(Duration),
-    /// There is no room, or there would be no volume.
+    /// Not enough capacity, or the claim would get no volume.
     NoRoom,
-    /// Whether this node is on the claim now.
+    /// The claim was updated; `true` if it has this node now.
     Taken(bool),
-    /// It could not be written.
+    /// The claim could not be updated.
     Failed(ApiError),
     /// This process takes no claims.
     Nothing,
 }
 
 impl Provisioner {
-    /// Begins with a claim whose node is not settled.
+    /// Starts with a claim that no process has taken.
     pub(super) fn contend(
         &mut self,
         open: &Open,
@@ -84,7 +83,7 @@ impl Provisioner {
         };
         let driver = informers.driver();
         let Ok(class) = migrated::class(&class, &driver) else {
-            // Whoever takes the claim says why there is no volume.
+            // The process that takes the claim reports the error.
             return true;
         };
         let topology = self.settings.gates.topology && driver.abilities.topology;
@@ -92,7 +91,7 @@ impl Provisioner {
         fits(claim, &class, own, &self.settings, places)
     }
 
-    /// How long it is still to wait; `None` if it is time.
+    /// The rest of the delay; `None` if it is over.
     fn turn(&mut self, key: &ClaimKey, now: Instant) -> Option<Duration> {
         let random = unit(&mut self.seed);
         match self.contests.look(key, self.pace, now, random) {
@@ -138,8 +137,8 @@ impl Provisioner {
         step
     }
 
-    /// What is to be read next, or what comes after the rehearsal. If it would fail, there may be room, so
-    /// that what is wrong comes to light in an event on the claim.
+    /// The next object to read, or the state after the rehearsal. If the attempt would fail, the process takes the
+    /// claim without a capacity check, so that the claim gets an event about the failure.
     fn rehearse(
         &self,
         attempt: &mut claim::Attempt,
@@ -259,13 +258,13 @@ impl Contest {
                     (Ok(_), _) => Outcome::Nothing,
                 });
             }
-            // It makes no other requests then.
+            // It sends no other requests in this state.
             (_, _) => *self = Self::Over(Outcome::Nothing),
         }
     }
 }
 
-/// Whether it changes the finalizers of what a volume is made from.
+/// Whether the write changes the finalizers of a data source.
 fn is_of_source(write: &Write) -> bool {
     matches!(
         write.purpose,
@@ -273,7 +272,7 @@ fn is_of_source(write: &Write) -> bool {
     )
 }
 
-/// The claim as it would be if this node were selected.
+/// The claim, as if this node were selected.
 fn as_selected(claim: &Claim, own: &NodeDeployment) -> Claim {
     let others = claim.annotations.iter();
     let others = others.filter(|(key, _)| *key != SELECTED_NODE);

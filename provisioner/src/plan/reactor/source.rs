@@ -1,4 +1,4 @@
-//! Removes finalizers from data sources that nobody needs any more.
+//! Removes finalizers from data sources that no claim needs any more.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Run {
                 due.notices.extend(released);
                 Ok(())
             }
-            // It asks for nothing else.
+            // It sends no other requests.
             Reply::Get(..) | Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => Ok(()),
         });
     }
@@ -55,7 +55,7 @@ impl Provisioner {
         if let Some(reason) = self.unrecovered()
             && protection::is_ending_source(&source)
         {
-            // A clone of it may be under way for a claim that is gone.
+            // A call that clones it for a deleted claim may be under way.
             run.over = Some(Err(format!("the provisioning journal: {reason}")));
             return None;
         }
@@ -83,8 +83,8 @@ impl Provisioner {
         protection::release(source, clones, is_ours, self.in_flight.busy_claims())
     }
 
-    /// Those of `snapshots` whose finalizer nobody needs any more. To be asked only when everything is
-    /// listed and the journal is known.
+    /// Those of `snapshots` whose finalizer no claim needs any more. Only valid once everything is listed and the
+    /// journal is read.
     #[must_use]
     pub fn orphans<'a>(
         &self,

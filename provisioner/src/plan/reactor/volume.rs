@@ -18,13 +18,13 @@ pub struct Run {
     open: Option<Open>,
 }
 
-/// An attempt and the newest that it knows of its object.
+/// An open attempt with the newest state of its object.
 struct Open {
     attempt: Attempt,
     current: Arc<Volume>,
     /// The driver has deleted the volume during this attempt.
     deleted: bool,
-    /// It is another node's.
+    /// It belongs to another node.
     elsewhere: bool,
     started: Instant,
     over: Option<Result<(), Failure>>,
@@ -32,7 +32,7 @@ struct Open {
 
 impl Provisioner {
     pub(super) fn begin_volume(&self, name: &Text, informers: Informed<'_>, now: Instant) -> Run {
-        // What this process has removed the cache may not have heard of yet.
+        // The cache may still have an object that this process has removed.
         let behind = |current: &Arc<Volume>| {
             uid(current).is_some_and(|uid| self.in_flight.has_removed(name, uid))
         };
@@ -79,7 +79,7 @@ impl Provisioner {
 
     fn look_and_decide(&self, name: &Text, open: &Open, informers: Informed<'_>) -> delete::Step {
         let class = informers.class(class(&open.current));
-        // In this order: a list that ends in between shows what was missed to neither otherwise.
+        // In this order: otherwise a list that ends in between would hide missed attachments from both.
         let attachments_missed = informers.misses_attachments();
         let attached_to = self.attached.node_of(name);
         open.attempt.decide(&View {

@@ -6,16 +6,16 @@ use crate::keys::ALLOW_MODE_CHANGE;
 use crate::model::{Quantity, Text, VolumeMode};
 use crate::plan::outcome::RequeueTrigger;
 
-/// Why a data source cannot be used.
+/// Error of a data source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Another namespace without the gate.
+    /// The data source is in another namespace, and the gate is off.
     #[error(
         "dataSourceRef.namespace is set, but the feature gate CrossNamespaceVolumeDataSource is \
          off in the provisioner"
     )]
     CrossNamespaceOff,
-    /// Nobody allows it.
+    /// No ReferenceGrant allows the claim to use the data source.
     #[error(
         "no ReferenceGrant in the namespace of {kind} {origin} allows PersistentVolumeClaim \
          {claim} to use it"
@@ -28,10 +28,10 @@ pub enum Error {
         /// Namespace and name of the data source.
         origin: Text,
     },
-    /// No name.
+    /// The data source has no name.
     #[error("the claim's data source has no name")]
     NoName,
-    /// A snapshot of another API.
+    /// The VolumeSnapshot is of another API group.
     #[error(
         "the claim's data source is a VolumeSnapshot of the API group {0:?} instead of snapshot.storage.k8s.io"
     )]
@@ -39,15 +39,15 @@ pub enum Error {
     /// The snapshot is being deleted.
     #[error("snapshot {0} is currently being deleted")]
     SnapshotDeleting(Text),
-    /// The snapshot is not bound.
+    /// The snapshot has no VolumeSnapshotContent.
     #[error("snapshot {0} not bound")]
     SnapshotUnbound(Text),
-    /// The content is another snapshot's.
+    /// The content belongs to another snapshot.
     #[error(
         "snapshotcontent {0} is not bound to the snapshot: its volumeSnapshotRef names another one"
     )]
     ContentMismatch(Text),
-    /// Another driver's snapshot.
+    /// The snapshot belongs to another driver.
     #[error(
         "snapshotcontent {content} belongs to driver {driver}, not to the StorageClass's provisioner; a \
          StorageClass with that provisioner is needed"
@@ -58,26 +58,26 @@ pub enum Error {
         /// Its driver.
         driver: Text,
     },
-    /// Not ready.
+    /// The snapshot is not ready.
     #[error("snapshot {0} is not Ready")]
     SnapshotNotReady(Text),
-    /// No handle.
+    /// The content has no snapshot handle.
     #[error("snapshotcontent {0} has no snapshotHandle")]
     NoSnapshotHandle(Text),
-    /// The claim says no size.
+    /// The claim requests no size.
     #[error("the claim requests no storage")]
     NoRequest,
-    /// Too small.
+    /// The requested size is less than the snapshot's.
     #[error(
         "requested volume size {requested} is less than the size {restore} for the source snapshot"
     )]
     TooSmallForSnapshot {
-        /// What is requested.
+        /// Size that the claim requests.
         requested: Quantity,
-        /// What is needed.
+        /// Restore size of the snapshot.
         restore: Quantity,
     },
-    /// Another mode, and nobody allows it.
+    /// The volume modes differ, and the content does not allow a conversion.
     #[error(
         "requested volume has mode {}, the snapshot's source had {}; converting is prevented \
          unless the VolumeSnapshotContent has the annotation {ALLOW_MODE_CHANGE}: \"true\"",
@@ -89,33 +89,33 @@ pub enum Error {
         /// Mode of the claim.
         to: VolumeMode,
     },
-    /// Not bound.
+    /// The source claim is not bound.
     #[error("the PVC source {0} is not bound")]
     SourceUnbound(Text),
-    /// Being deleted.
+    /// The source claim is being deleted.
     #[error("the PVC source {0} is currently being deleted")]
     SourceDeleting(Text),
-    /// No class.
+    /// The source claim has no class.
     #[error("the PVC source {0} has no storageClassName")]
     SourceWithoutClass(Text),
-    /// No class.
+    /// The claim has no class.
     #[error("the claim has no storageClassName, which a clone needs")]
     ClaimWithoutClass,
-    /// Too small.
+    /// The requested size is less than the source claim's.
     #[error("requested volume size {requested} is less than the size {present} of the PVC source")]
     TooSmallForClone {
-        /// What is requested.
+        /// Size that the claim requests.
         requested: Quantity,
-        /// What the source has.
+        /// Size that the source claim requests.
         present: Quantity,
     },
-    /// No volume.
+    /// The source claim names no volume.
     #[error("the PVC source {0} has no volumeName")]
     SourceWithoutVolume(Text),
-    /// In-tree, for example.
+    /// The source volume has no `spec.csi`; it may be in-tree.
     #[error("the source volume {0} is no CSI volume")]
     VolumeNotCsi(Text),
-    /// Another driver's.
+    /// The source volume belongs to another driver.
     #[error(
         "the source volume {volume} belongs to driver {driver}, not to the StorageClass's provisioner; a \
          StorageClass with that provisioner is needed"
@@ -126,7 +126,7 @@ pub enum Error {
         /// Its driver.
         driver: Text,
     },
-    /// Somebody else's.
+    /// The source volume is bound to another claim.
     #[error("the source volume {volume} is not bound to the PVC source {claim}")]
     VolumeNotOfSource {
         /// The volume.
@@ -134,10 +134,10 @@ pub enum Error {
         /// The claim to be cloned.
         claim: Text,
     },
-    /// Not bound.
+    /// The source volume is not bound.
     #[error("the source volume {0} is not bound")]
     VolumeUnbound(Text),
-    /// Another mode.
+    /// The volume modes differ.
     #[error("the source volume has mode {}, the claim {}; a clone cannot convert", from.name(), to.name())]
     CloneMode {
         /// Mode of the source.
@@ -148,7 +148,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What would cure it, as far as it is watched.
+    /// The object that would cure it, if that is watched.
     #[must_use]
     pub fn cure(&self) -> Option<RequeueTrigger> {
         if let Self::NotGranted { origin, .. } = self {
@@ -161,7 +161,7 @@ impl Error {
         None
     }
 
-    /// Whether nothing in the cluster could change it: the claim itself is wrong, or not allowed.
+    /// Whether no change in the cluster could cure it: the claim itself is wrong, or not allowed.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(

@@ -1,15 +1,15 @@
-//! Node affinity of a PersistentVolume: from which nodes a volume can be used.
+//! Node affinity of a PersistentVolume: the nodes that can use the volume.
 //!
-//! That is what was asked for, this is what the driver answered.
+//! The requirement is what the provisioner requests; the affinity follows from the driver's response.
 
 use csi_proto::csi;
 use serde_json::{Value, json};
 
-/// `spec.nodeAffinity` of a PersistentVolume for `accessible_topology` of the driver's answer: one
+/// `spec.nodeAffinity` of a PersistentVolume from `accessible_topology` of the driver's response: one
 /// term per topology, of which any may match. `None` if the driver sets no bounds.
 ///
-/// A topology without segments says nothing. If there are only such, there is no affinity: the API
-/// server refuses one without terms, and the volume would never be saved.
+/// A topology without segments is ignored. If there are only such, there is no affinity: the API server rejects one
+/// without terms, and the volume would never be saved.
 #[must_use]
 pub fn node_affinity(accessible: &[csi::Topology]) -> Option<Value> {
     let expression =

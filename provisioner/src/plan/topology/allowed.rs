@@ -1,22 +1,22 @@
-//! `allowedTopologies` of a StorageClass, multiplied out.
+//! `allowedTopologies` of a StorageClass, expanded to all combinations.
 //!
-//! The class says "zone one of, and rack one of" where CSI wants whole places.
+//! The class lists values per key, while CSI wants a whole topology for each combination.
 
 use super::error::Error;
 use super::term::Term;
 use crate::model::{SelectorTerm, Text};
 
-/// The most terms that one class may come to. A request with as many does not fit into a gRPC
-/// message, and without a bound ten expressions of fifty values are more than there is memory.
+/// Greatest number of terms of one class. A request with this many does not fit into a gRPC message, and without a
+/// limit ten expressions of fifty values would exceed any memory.
 pub(super) const MOST_TERMS: usize = 65_536;
 
-/// Every place that the class allows. Terms are neither in order nor unique.
+/// Every topology that the class allows. Terms are neither sorted nor unique.
 ///
-/// A term without expressions allows nothing; within one term, an expression without values undoes
-/// those before it. The API server lets neither through.
+/// A term without expressions allows nothing; within one term, an expression without values cancels those before it.
+/// The API server accepts neither.
 ///
 /// # Errors
-/// The class comes to more than [`MOST_TERMS`].
+/// The class has more than [`MOST_TERMS`] terms.
 pub(super) fn flatten(allowed: &[SelectorTerm]) -> Result<Vec<Term>, Error> {
     let mut terms = Vec::new();
     for topology in allowed {

@@ -1,9 +1,8 @@
 //! The durable form of a requirement: few bytes, because it goes into an annotation.
 //!
-//! The form is a contract between versions of the program. With per-node topology a requirement
-//! names every node; names of nodes mostly differ in a few characters, so each value says how many
-//! characters at its beginning and at its end are those of the one before it, and then what is
-//! between.
+//! The form is a contract between versions of the program. With topology per node a requirement has a term for every
+//! node; names of nodes mostly differ in a few characters, so each value has the lengths of the prefix and of the
+//! suffix that it shares with the value before, and then the characters in between.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::requirement::Requirement;
 use super::term::Term;
 use crate::model::Text;
 
-/// Terms by the keys they have in common, which in practice is one group.
+/// Terms, grouped by their keys; in practice there is one group.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Durable {
@@ -26,18 +25,17 @@ struct Durable {
 #[serde(deny_unknown_fields)]
 struct Group {
     keys: Vec<String>,
-    /// How many terms there are. Versions before this form wrote none, and for each term its values.
+    /// Number of terms. Versions before this form wrote no count, and one list of values per term.
     #[serde(default)]
     count: Option<usize>,
-    /// For each key the terms' values, shortened.
+    /// The terms' values for each key, shortened.
     values: Vec<Vec<String>>,
 }
 
-/// What a value begins with that has nothing in common with the one before; the characters after it
-/// stand for 1, 2 and so on.
+/// Sign of a shared length of 0; the characters after it stand for 1, 2 and so on.
 const NOTHING: char = '0';
 
-/// No more is said to be common, so that the sign for it stays printable.
+/// Greatest shared length, so that its sign stays printable.
 const MOST: usize = 63;
 
 fn sign(common: usize) -> char {
@@ -48,7 +46,7 @@ fn read(sign: char) -> Option<usize> {
     (NOTHING..).take(MOST + 1).position(|known| known == sign)
 }
 
-/// How much the texts have in common, from where they begin.
+/// Length of the common prefix.
 fn common<'a>(one: impl Iterator<Item = &'a char>, other: impl Iterator<Item = &'a char>) -> usize {
     { one.zip(other).take(MOST) }
         .take_while(|(one, other)| one == other)
@@ -126,7 +124,7 @@ impl Group {
         Some((0..count).map(term).collect())
     }
 
-    /// A term whose values stand as they are.
+    /// A term in the older form, whose values are not shortened.
     fn term(&self, values: &[String]) -> Option<Term> {
         let text = |text: &String| Text::from(text.as_str());
         (values.len() == self.keys.len())

@@ -1,7 +1,6 @@
-//! Why there is no topology requirement for a claim.
+//! Why no topology requirement can be made for a claim.
 //!
-//! Each cause has a text for the user, who reads it in an event on the claim, and a consequence for
-//! the claim.
+//! Each cause has a text, which users read in an event on the claim, and a consequence for the claim.
 
 use crate::model::Text;
 
@@ -11,16 +10,16 @@ pub enum Error {
     /// The selected node has no CSINode.
     #[error("CSINode {0:?} of the selected node does not exist")]
     NodeGone(Text),
-    /// The driver is not, or not with topology keys, in the selected node's CSINode.
+    /// The selected node's CSINode does not contain the driver, or has no topology keys for it.
     #[error(
         "CSINode {0:?} of the selected node has no topology keys for the driver: \
          the driver is not registered there, or its NodeGetInfo reports no topology"
     )]
     NoKeys(Text),
-    /// There is a CSINode and no Node.
+    /// The selected node has a CSINode, but no Node.
     #[error("selected node {0:?} does not exist")]
     NoNode(Text),
-    /// The selected node lacks a label that its CSINode promises.
+    /// The selected node lacks the label of one of the driver's topology keys.
     #[error("selected node {node:?} has no label {key:?}, which the driver's topology needs")]
     NoLabel {
         /// The node.
@@ -28,21 +27,21 @@ pub enum Error {
         /// The label.
         key: Text,
     },
-    /// The class excludes the selected node.
+    /// The class does not allow the selected node.
     #[error("selected node {node:?} ({topology}) is not in the StorageClass's allowedTopologies")]
     NotAllowed {
         /// The node.
         node: Text,
-        /// Its labels, for people.
+        /// The node's topology labels, for the text.
         topology: String,
     },
-    /// The cluster's nodes are needed, and no CSINode names a key.
+    /// The cluster's topologies are needed, and no CSINode has topology keys.
     #[error("no CSINode has topology keys for the driver: it is not registered on any node yet")]
     NoKeysAnywhere,
-    /// The cluster's nodes are needed, and none has the labels.
+    /// The cluster's topologies are needed, and no node has all labels.
     #[error("no node has all labels of the driver's topology: {0}")]
     NoNodeWithKeys(String),
-    /// The class multiplies out to too much.
+    /// The class has too many combinations.
     #[error(
         "the StorageClass's allowedTopologies come to more than {} combinations",
         super::allowed::MOST_TERMS
@@ -51,8 +50,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether another node must be selected: the one that was is gone. Anything else may heal and
-    /// leaves the selection as it is. A node whose CSINode is still there counts as anything else.
+    /// Whether the scheduler must select another node, because the selected one is gone. Any other error may heal, and
+    /// leaves the selection as it is, also if only the CSINode is left.
     #[must_use]
     pub fn reschedules(&self) -> bool {
         match self {

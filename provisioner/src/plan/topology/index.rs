@@ -1,9 +1,8 @@
-//! The places of a cluster: what nodes are labelled with, and by which keys the driver tells them
-//! apart.
+//! The topology of a cluster: the labels of its nodes, and the keys of the driver's topology.
 //!
-//! It is kept in step with the caches instead of being worked out per claim: with 5,000 nodes,
-//! collecting their labels for each of a thousand claims costs seconds. Sets are counted when first
-//! asked for and adjusted by each change of a node from then on.
+//! Kept up to date with the caches instead of being computed per claim: with 5,000 nodes, collecting their labels for
+//! each of a thousand claims costs seconds. Terms are counted at the first query, and adjusted by each change of a node
+//! from then on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -11,36 +10,36 @@ use std::sync::{Arc, OnceLock};
 use super::term::Term;
 use crate::model::{List, Pairs, Text};
 
-/// What is known of the nodes: labels of Nodes, and topology keys of one driver in CSINodes.
+/// Labels of Nodes, and topology keys of one driver in CSINodes.
 ///
 /// It is fed with every change; the order of changes of different nodes does not matter.
 #[derive(Debug, Default)]
 pub struct TopologyIndex {
     nodes: HashMap<Text, Place>,
-    /// For each set of keys that some CSINode names, never an empty one.
+    /// The nodes' terms for each set of keys that a CSINode has; the set is never empty.
     keys: BTreeMap<List, Reported>,
-    /// The terms of all of them; dropped when one of them changes.
+    /// The terms of all key sets; dropped when one of them changes.
     everywhere: OnceLock<Arc<[Term]>>,
     segments: Counted,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Place {
-    /// Of the Node, if there is one.
+    /// Labels of the Node, if it exists.
     labels: Option<Pairs>,
-    /// Of the driver's entry in the CSINode, if there is one: in order, without repetition.
+    /// The driver's entry in the CSINode; its keys are sorted and unique.
     driver: Entry,
 }
 
-/// What the CSINode of a node says about the driver.
+/// The driver's entry in the CSINode of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
     /// There is no CSINode.
     #[default]
     NoCsiNode,
-    /// There is one, and the driver is not in it.
+    /// The CSINode exists, and does not contain the driver.
     NotInstalled,
-    /// The keys with which the driver was registered, maybe none.
+    /// The topology keys of the driver's registration; may be empty.
     Keys(List),
 }
 
@@ -53,23 +52,23 @@ impl Entry {
     }
 }
 
-/// A set of keys that CSINodes name.
+/// A set of keys that CSINodes have.
 #[derive(Debug, Default)]
 struct Reported {
-    /// By how many CSINodes.
+    /// Number of CSINodes with the set.
     by: usize,
-    /// What the nodes have under these keys.
+    /// The nodes' terms under these keys.
     terms: Counted,
     /// The same as a list; dropped when the set changes.
     list: OnceLock<Arc<[Term]>>,
 }
 
-/// Distinct terms and how many nodes each has, once somebody asked.
+/// Distinct terms with the number of their nodes, once they were queried.
 #[derive(Debug, Default)]
 struct Counted(OnceLock<BTreeMap<Term, usize>>);
 
 impl Counted {
-    /// Replaces one node's term. Whether the set of terms is another one now.
+    /// Replaces one node's term. Returns whether the set of terms has changed.
     fn replace(&mut self, term: impl Fn(&Place) -> Option<Term>, old: &Place, new: &Place) -> bool {
         let Some(counts) = self.0.get_mut() else {
             return false;
@@ -108,8 +107,8 @@ impl Counted {
 }
 
 impl Place {
-    /// What the node has under `keys`; `None` unless the driver was registered there with all of
-    /// them and the Node has all labels.
+    /// The node's term under `keys`; `None` unless the driver was registered there with all of them and the Node has
+    /// all labels.
     fn term(&self, keys: &[Text]) -> Option<Term> {
         let registered = self.driver.keys()?;
         let has = |key| registered.binary_search(key).is_ok();
@@ -117,14 +116,14 @@ impl Place {
         Term::of_labels(keys, labels).ok()
     }
 
-    /// What the node has under its own driver's keys.
+    /// The node's term under its own driver's keys.
     fn segment(&self) -> Option<Term> {
         self.term(self.driver.keys()?)
     }
 }
 
 impl TopologyIndex {
-    /// The places of a process that serves its own node only: nothing else exists for it.
+    /// The topology for a process that serves its own node only: it contains no other node.
     #[must_use]
     pub fn of_node(name: &Text, segment: &Term) -> Self {
         let mut places = Self::default();
@@ -135,8 +134,8 @@ impl TopologyIndex {
         places
     }
 
-    /// Takes in the labels of a Node, `None` once it is gone. Whether [`segments`](Self::segments)
-    /// are others now, which nobody needs to know who has not asked for them before.
+    /// Takes in the labels of a Node, `None` once it is gone. Returns whether [`segments`](Self::segments) has changed;
+    /// always false before its first query.
     pub fn set_labels(&mut self, node: &Text, labels: Option<Pairs>) -> bool {
         let old = self.nodes.get(node).cloned().unwrap_or_default();
         // Kubelet reports a node's condition all the time; its labels hardly ever change.
@@ -150,8 +149,7 @@ impl TopologyIndex {
         self.replace(node, &old, new)
     }
 
-    /// Takes in what the CSINode of a node says about the driver. The answer is as for
-    /// [`set_labels`](Self::set_labels).
+    /// Takes in the driver's entry in the CSINode of a node. Returns the same as [`set_labels`](Self::set_labels).
     pub fn set_driver(&mut self, node: &Text, driver: Entry) -> bool {
         let driver = match driver {
             Entry::Keys(keys) => Entry::Keys(in_order(keys)),
@@ -199,34 +197,33 @@ impl TopologyIndex {
         changed
     }
 
-    /// Labels of this Node, if there is one.
+    /// Labels of this Node, if it exists.
     #[must_use]
     pub fn labels(&self, node: &str) -> Option<&Pairs> {
         self.nodes.get(node)?.labels.as_ref()
     }
 
-    /// What the CSINode of this node says about the driver. Keys are in order.
+    /// The driver's entry in the CSINode of this node. Keys are sorted.
     #[must_use]
     pub fn driver(&self, node: &str) -> &Entry {
         let place = self.nodes.get(node);
         place.map_or(&Entry::NoCsiNode, |place| &place.driver)
     }
 
-    /// Each distinct set of keys with which the driver was registered somewhere.
+    /// Each distinct set of keys of the driver's registrations.
     pub fn key_sets(&self) -> impl Iterator<Item = &List> {
         self.keys.keys()
     }
 
-    /// What the nodes have under `keys`, one of the [`key_sets`](Self::key_sets), each once and in
-    /// order. A node counts if the driver was registered there with all of them, maybe with more,
-    /// and the Node has all labels.
+    /// The terms under `keys`, one of the [`key_sets`](Self::key_sets): unique and sorted. A node counts if the driver
+    /// was registered there with all of them, maybe with more, and the Node has all labels.
     #[must_use]
     pub fn terms(&self, keys: &List) -> Arc<[Term]> {
         let reported = self.keys.get(keys);
         reported.map_or_else(Arc::default, |reported| self.listed(keys, reported))
     }
 
-    /// What the nodes have under every set of keys, each once and in order.
+    /// The terms under every set of keys, unique and sorted.
     #[must_use]
     pub fn everywhere(&self) -> Arc<[Term]> {
         let all = || {
@@ -235,7 +232,7 @@ impl TopologyIndex {
             if let [one] = &*lists {
                 return one.clone();
             }
-            // Terms of different sets have different keys: none comes twice.
+            // Terms of different sets have different keys: no term comes twice.
             let mut all = lists.concat();
             all.sort_unstable();
             all.into()
@@ -249,9 +246,8 @@ impl TopologyIndex {
         reported.list.get_or_init(list).clone()
     }
 
-    /// What nodes on which the driver runs have under the keys with which it was registered there,
-    /// each once and in order. A node that lacks a key is passed over; a driver without keys gives
-    /// one empty term.
+    /// The terms of nodes with the driver under the keys of its registration there, unique and sorted. A node that
+    /// lacks a key is left out; a driver without keys has one empty term.
     pub fn segments(&self) -> impl Iterator<Item = &Term> {
         let all = self.nodes.values().filter_map(Place::segment);
         self.segments.get(all).keys()

@@ -1,7 +1,6 @@
-//! The topology requirement of a claim: where its volume may be, and where it should rather be.
+//! The topology requirement of a claim: where its volume may be, and where it should preferably be.
 //!
-//! The algorithm; the data it needs are the class's allowed topologies, the selected node and the
-//! cluster's [`TopologyIndex`].
+//! The algorithm; its input are the class's allowed topologies, the selected node and the cluster's [`TopologyIndex`].
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use super::spread;
 use super::term::Term;
 use crate::model::{List, SelectorTerm, Text};
 
-/// What a requirement follows from.
+/// Input of a requirement.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// `metadata.name` of the claim.
@@ -23,19 +22,19 @@ pub struct Input<'a> {
     pub node: Option<&'a Text>,
     /// `allowedTopologies` of the StorageClass.
     pub allowed: &'a [SelectorTerm],
-    /// `--strict-topology`: the selected node's place and no other.
+    /// `--strict-topology`: the selected node's topology only.
     pub strict: bool,
-    /// `--immediate-topology`: without anything else to go by, say where the cluster is.
+    /// `--immediate-topology`: without selected node and allowed topologies, use all of the cluster's.
     pub immediate: bool,
-    /// The cluster.
+    /// The topology of the cluster.
     pub places: &'a TopologyIndex,
 }
 
-/// Where a volume may be, best first from one place on.
+/// The topologies where a volume may be, preferred ones first from a start index on.
 ///
-/// CSI has two lists, and both are always the same terms: `requisite` in order, `preferred` turned so
-/// that another one is first. Keeping one list and where to begin makes it so, and makes the
-/// requirement of a cluster with thousands of places cost nothing until the request is built.
+/// CSI has two lists, and both always have the same terms: `requisite` sorted, `preferred` rotated so that another one
+/// is first. One list and a start index guarantee that, and the requirement of a cluster with thousands of topologies
+/// costs nothing until the request is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     terms: Arc<[Term]>,
@@ -43,25 +42,25 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// `None` without any term, or if `first` is not the index of one.
+    /// `None` without any term, or if `first` is out of range.
     #[must_use]
     pub(super) fn new(terms: Arc<[Term]>, first: usize) -> Option<Self> {
         (first < terms.len()).then_some(Self { terms, first })
     }
 
-    /// Where the volume may be, in order.
+    /// The requisite topologies, sorted.
     #[must_use]
     pub fn requisite(&self) -> &[Term] {
         &self.terms
     }
 
-    /// The same places, those first that are preferred.
+    /// The same topologies, most preferred first.
     pub fn preferred(&self) -> impl Iterator<Item = &Term> {
         let (before, from) = self.terms.split_at_checked(self.first).unwrap_or_default();
         from.iter().chain(before)
     }
 
-    /// Index of the preferred place within [`requisite`](Self::requisite).
+    /// Index of the most preferred topology within [`requisite`](Self::requisite).
     pub(super) fn first(&self) -> usize {
         self.first
     }
@@ -79,13 +78,13 @@ impl Requirement {
     }
 }
 
-/// Decides where a claim's volume may be: `None` if that is nobody's concern.
+/// Computes the requirement of a claim: `None` if the volume may be anywhere.
 ///
-/// A retry of a call in doubt must say the same although nodes have come and gone: it does not ask
-/// here again.
+/// A retry of a call with unknown outcome must send the same requirement although nodes have come and gone: it does not
+/// call this again.
 ///
 /// # Errors
-/// Why there is no place; [`Error::reschedules`] says what that means for the claim.
+/// Why no requirement can be made; [`Error::reschedules`] has the consequence for the claim.
 pub fn requirement(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let Some(node) = input.node.filter(|node| !node.is_empty()) else {
         return spread_out(input);
@@ -98,7 +97,7 @@ pub fn requirement(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     }
 }
 
-/// A node and its place.
+/// A node with its topology.
 struct Selected<'a> {
     node: &'a Text,
     keys: &'a List,
@@ -133,7 +132,7 @@ fn selected<'a>(node: &'a Text, places: &'a TopologyIndex) -> Result<Selected<'a
     Ok(Selected { node, keys, term })
 }
 
-/// The selected node's place alone, with all its labels even if the class names fewer.
+/// The selected node's topology only, with all its labels even if the class names fewer.
 fn strictly(selected: &Selected<'_>, input: &Input<'_>) -> Result<Requirement, Error> {
     if !input.allowed.is_empty() {
         let allowed = flatten(input.allowed)?;
@@ -144,7 +143,7 @@ fn strictly(selected: &Selected<'_>, input: &Input<'_>) -> Result<Requirement, E
     Requirement::new(Arc::from([selected.term.clone()]), 0).ok_or_else(|| selected.not_allowed())
 }
 
-/// Everywhere it is allowed, the selected node's place first.
+/// All allowed topologies, the selected node's first.
 fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if input.allowed.is_empty() {
         some(input.places.terms(selected.keys), [selected.keys])?
@@ -159,8 +158,8 @@ fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requireme
     requirement.map(Some).ok_or_else(|| selected.not_allowed())
 }
 
-/// Index of the first of these terms, which are in order, that is a subset of `place`. Shorter ones
-/// come first; of those that are as long as the place only the place itself is a subset.
+/// Index of the first of these sorted terms that is a subset of `place`. Shorter terms come first; of those of the same
+/// length only `place` itself is a subset.
 fn first_within(terms: &[Term], place: &Term) -> Option<usize> {
     let shorter = terms.partition_point(|term| term.len() < place.len());
     let (shorter, others) = terms.split_at_checked(shorter)?;
@@ -168,7 +167,7 @@ fn first_within(terms: &[Term], place: &Term) -> Option<usize> {
     found.or_else(|| Some(shorter.len() + others.binary_search(place).ok()?))
 }
 
-/// Everywhere it is allowed, beginning where the claim's name says.
+/// All allowed topologies, from the one that the claim's name determines.
 fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if !input.allowed.is_empty() {
         in_order(flatten(input.allowed)?)
@@ -182,7 +181,7 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     Ok(Requirement::new(terms, first))
 }
 
-/// These places of the cluster, which are those by these sets of keys; at least one.
+/// The terms, unless there are none; `sets` are their keys, for the error.
 fn some<'a>(
     terms: Arc<[Term]>,
     sets: impl IntoIterator<Item = &'a List>,

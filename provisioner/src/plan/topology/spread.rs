@@ -1,9 +1,9 @@
-//! Where the preference of a claim without a selected node begins.
+//! The first preferred topology of a claim without selected node.
 //!
-//! It is a promise to users of its own: the claims of a StatefulSet go round the zones in the order
-//! of their ordinals, and the claims of one pod go to the same zone.
+//! Users rely on it: the claims of a StatefulSet go round the zones in the order of their ordinals, and the claims of
+//! one pod go to the same zone.
 
-/// The number whose remainder by the number of places is the place to begin with.
+/// A number; its remainder by the number of topologies is the index of the first preferred one.
 ///
 /// A StatefulSet names its claims `<template>-<set>-<ordinal>`: the hash is of the set's name alone,
 /// so that all templates of a set agree, and the ordinal moves on by one place. The same hash has

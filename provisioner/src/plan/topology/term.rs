@@ -1,7 +1,6 @@
-//! A term: labels that a place has, all at once.
+//! A term: the labels of a topology segment.
 //!
-//! Requirement, capacity segments and node affinity all compare places, and every one of them needs
-//! the same order.
+//! Requirement, capacity segments and node affinity all compare terms, and need the same order.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,15 +10,14 @@ use csi_proto::csi;
 
 use crate::model::{Pairs, Text};
 
-/// Labels of a place, ordered by key, then by value. Clones share the labels.
+/// Labels of a topology segment, sorted by key, then by value. Clones share the labels.
 ///
-/// Terms are ordered as the driver gets them: fewer labels first, then by key and value in byte
-/// order.
+/// Terms are sorted as the driver gets them: fewer labels first, then by key and value in byte order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term(Arc<[(Text, Text)]>);
 
 impl Term {
-    /// The term of these labels, whatever their order.
+    /// The term of these labels, in any order.
     #[must_use]
     pub fn new(labels: impl IntoIterator<Item = (Text, Text)>) -> Self {
         let mut labels: Vec<_> = labels.into_iter().collect();
@@ -34,10 +32,10 @@ impl Term {
         Self::new(segments.map(|(key, value)| (key.as_str().into(), value.as_str().into())))
     }
 
-    /// What a node with these labels has under `keys`.
+    /// The term of a node with these labels under `keys`.
     ///
     /// # Errors
-    /// The first key of `keys` that is no label of the node.
+    /// The first of `keys` that the node has no label for.
     pub fn of_labels<'k>(keys: &'k [Text], labels: &Pairs) -> Result<Self, &'k Text> {
         let value = |key: &'k Text| {
             let value = labels.get_shared(key).ok_or(key)?;
@@ -47,18 +45,18 @@ impl Term {
         labels.map(Self::new)
     }
 
-    /// Keys and values, ordered.
+    /// Keys and values, sorted.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Text, &Text)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// How many labels there are.
+    /// Number of labels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the term has no label and so fits every place.
+    /// Whether the term has no label, and so matches every node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -68,14 +66,14 @@ impl Term {
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         let mut others = other.0.iter();
-        // Both are ordered: what was passed over once is not needed again.
+        // Both are sorted: a label that was skipped is not needed again.
         self.0
             .iter()
             .all(|label| others.by_ref().any(|held| held == label))
     }
 
-    /// The labels as a map, the form that CSI and label selectors have. Of two values for one key,
-    /// which only a StorageClass can bring, the greater one stays.
+    /// The labels as a map, as in CSI and label selectors. Of two values of one key, which only a StorageClass can
+    /// have, the greater one wins.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let labels = self.0.iter();

@@ -1,7 +1,6 @@
-//! An object as it is found, and what of it counts: what other processes left in it, and what people did
-//! to it.
+//! An object as it was read, and which parts of it count: other processes' entries, and people's edits.
 //!
-//! An object is read only when it is taken over, or was changed by somebody else.
+//! An object is read only when it is taken over, or when somebody else has changed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,11 +23,11 @@ pub struct Found {
     pub version: String,
     /// `metadata.annotations`
     pub annotations: BTreeMap<String, String>,
-    /// What of its metadata is kept as it is.
+    /// Metadata that the next write keeps.
     pub kept: KeptMetadata,
 }
 
-/// Metadata that is somebody else's: a write replaces the whole object, and must not lose it.
+/// Metadata of others: a write replaces the whole object, and must not lose it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeptMetadata {
@@ -43,18 +42,18 @@ pub struct KeptMetadata {
     pub finalizers: Vec<String>,
 }
 
-/// Requests that somebody took out of the journal.
+/// Requests that somebody removed from the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// `metadata.uid` of the claim.
     pub uid: Text,
-    /// What was asked for it.
+    /// The removed requests.
     pub requests: Vec<Arc<PinnedRequest>>,
 }
 
 impl Object {
-    /// Takes over what another process has left: the intents, and what is kept without being acted on, and
-    /// why.
+    /// Takes over the entries of another process. Returns the intents, and the errors of those that are kept without
+    /// being acted on.
     pub(in crate::plan::journal) fn adopt(
         &mut self,
         found: Option<Found>,
@@ -83,15 +82,15 @@ impl Object {
         (adopted, broken)
     }
 
-    /// Whether this process has found out what came of all that the intent says, and not written it yet.
+    /// Whether this process knows the outcome of all requests of the intent, and has not committed that yet.
     fn has_settled(&self, intent: &Intent) -> bool {
         let entry = self.entries.get(&intent.annotation());
         let settled = entry.filter(|entry| entry.settled);
         settled.is_some_and(|entry| intent.requests().all(|asked| entry.intent.has(asked)))
     }
 
-    /// Takes in what another process has left of a claim, which is owed beside what this process is about to ask.
-    /// Should both be too large, that is not asked, and leaves.
+    /// Adds another process's entry of a claim, unsettled beside the request that this process is about to send. If
+    /// both together are too large, the process's own request is not sent, and leaves.
     fn put_beside(&mut self, left: Arc<Intent>, order: u64, change: u64) {
         let (intent, order) = match self.open(&left.annotation()) {
             None => (left, order),
@@ -101,7 +100,7 @@ impl Object {
         self.put(intent, encoded, order, change);
     }
 
-    /// Nothing of what this process wrote is there any more.
+    /// Resets the state: nothing that this process wrote is there any more.
     pub(in crate::plan::journal) fn make_anew(&mut self, found: Option<Found>, change: u64) {
         self.stored = Stored::Absent;
         self.uid.clear();
@@ -113,10 +112,10 @@ impl Object {
         }
     }
 
-    /// Takes in what the object is, which this process has written and others may have edited: what
-    /// they took out is forgotten. Returns it.
+    /// Merges the object, which this process has written and others may have edited. Forgets the requests that they
+    /// removed, and returns them.
     pub(in crate::plan::journal) fn merge(&mut self, found: Found, commit: u64) -> Vec<Forgotten> {
-        // It may be less than was thought, if somebody brought back what it was before.
+        // The header may have an older commit than expected, if somebody restored an earlier state.
         self.committed(commit);
         let gone = |(name, entry): &(&String, &Entry)| {
             !entry.settled && entry.first <= commit && !found.annotations.contains_key(*name)
@@ -134,16 +133,16 @@ impl Object {
         forgotten
     }
 
-    /// Keeps what is not this process's to change.
+    /// Keeps the annotations and metadata that are not this process's to change.
     fn keep(&mut self, found: Found) {
         let entries = &self.entries;
         let mut kept = BTreeSet::new();
         for (name, text) in intents_of(&found) {
-            // Readable ones that are not known here are settled.
+            // Readable intents without an entry here are settled.
             let known = entries.contains_key(name);
             if !known && read(&found, name, text).is_err() {
                 kept.insert(name.clone());
-                // Whoever mends it needs them.
+                // Whoever repairs the intent needs its terms.
                 kept.extend(
                     { found.annotations.keys() }
                         .filter(|name| {
@@ -169,8 +168,8 @@ impl Object {
 }
 
 impl Found {
-    /// Gives the intents names that nobody reads: their volumes may be in use where they come from, and
-    /// whether they are nobody but people can find out. Returns what to tell them.
+    /// Renames the intents so that no process acts on them: their volumes may be in use in the cluster that they come
+    /// from, and only people can find out whether they are orphans. Returns the messages for the log.
     fn set_apart(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         for (name, text) in std::mem::take(&mut self.annotations) {
@@ -195,7 +194,7 @@ fn intents_of(found: &Found) -> impl Iterator<Item = (&String, &String)> {
     all.filter(|(name, _)| name.starts_with(INTENT))
 }
 
-/// The intent that an annotation says, with its order.
+/// The intent of an annotation, with its order.
 fn read(found: &Found, name: &str, text: &str) -> Result<(Intent, u64), String> {
     let (intent, order) = Intent::decode(text, |terms| terms_of(found, terms))?;
     if intent.annotation() == name {

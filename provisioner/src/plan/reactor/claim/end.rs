@@ -1,4 +1,4 @@
-//! How attempts for claims end, and what is told of it.
+//! The ends of attempts for claims, and their notices.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +31,7 @@ impl Provisioner {
             }
             Run::Unrecovered(_, claim, failure) => {
                 let Some(failure) = failure else {
-                    // It is looked at again once that is known.
+                    // It is requeued once that is known.
                     return after(self.pace.max);
                 };
                 due.notices.push(Notice::NotProvisioned(Arc::clone(&claim)));
@@ -43,7 +43,7 @@ impl Provisioner {
         };
         if let Some(contest) = open.contest.take() {
             let verdict = self.end_contest(&open, contest, now, due);
-            // It may have gone or been bound meanwhile, when nothing was in the books yet.
+            // The claim may be gone or bound meanwhile, when the in-flight state had no entry of it yet.
             if self.look_up(&open.key, informers).is_none() {
                 self.contests.end(&open.key);
             }
@@ -51,7 +51,7 @@ impl Provisioner {
         }
         // The claim's owner is known now.
         self.contests.end(&open.key);
-        // An attempt ends with the last step only.
+        // An attempt ends only with its last step.
         match open.over.take().unwrap_or(Ok(End::NotOurs)) {
             Ok(end) => {
                 self.end_well(&open, end, informers, now, due);
@@ -89,7 +89,7 @@ impl Provisioner {
             }
             End::NotOurs | End::Contend | End::Owing | End::Repaid => {}
         }
-        // What else is owed for a claim that needs no volume any more waits for nothing.
+        // Other unsettled requests of a claim that needs no volume any more are repeated at once.
         let needed = !open.gone && claim.volume.is_empty();
         if !needed && self.in_flight.owes(&key.uid) {
             wake_claim(due, key.clone());
@@ -128,7 +128,7 @@ impl Provisioner {
         if state != ProvisioningState::NoChange {
             due.notices.push(Notice::RoomDoubted(Text::from(class)));
         }
-        // The claim may have gone during the attempt, when the books had nothing of it yet.
+        // The claim may be gone since the attempt began, when the in-flight state had no entry of it yet.
         if self.look_up(key, informers).is_none() {
             self.in_flight.gone(key);
         }
@@ -143,17 +143,17 @@ impl Provisioner {
                 };
             }
         }
-        // Also if another node is to be selected: its own write wakes nobody, and a claim that is
-        // bound immediately may go on without a node, or be anybody's again. A node that is selected
-        // meanwhile wakes it.
+        // Retried even if another node has to be selected: the process's own update requeues nothing, and a claim with
+        // `Immediate` binding may stay without node, or be open to all nodes again. A node that is selected meanwhile
+        // requeues the claim.
         retry(Failed::Claim(
             failure,
             state == ProvisioningState::Reschedule,
         ))
     }
 
-    /// Tells once of each request that is owed for a claim that needs no volume any more what an
-    /// administrator can do about it.
+    /// Logs each unsettled request of a claim that needs no volume any more once, with what an administrator can do
+    /// about it.
     fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut Wakes) {
         let (Some(journal), Some(asked)) = (&self.journal, open.attempt.prepared()) else {
             return;
