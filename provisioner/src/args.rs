@@ -1,7 +1,7 @@
-//! The command line: the flags of csi-provisioner and what a combination of them asks for.
+//! The command line: the flags of csi-provisioner, and the configuration that they result in.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
-//! test. The table of flags is in `table`.
+//! Pure, so that a table in a test holds the order of the checks, which determines message and exit code. The table of
+//! flags is in `table`.
 
 mod table;
 
@@ -19,8 +19,7 @@ use crate::plan::settings::{self, NodeDeployment, Protection, Settings};
 
 pub use table::SPEC;
 
-/// Exit code of upstream's fatal log line: whatever is wrong after parsing and is not the
-/// connection to the driver.
+/// Exit code of upstream's fatal log lines, for every error after parsing except a failed connection to the driver.
 pub const FATAL: u8 = 255;
 
 const EXAMPLE_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -29,8 +28,8 @@ const TOPOLOGY: &str = "Topology";
 const CROSS_NAMESPACE: &str = "CrossNamespaceVolumeDataSource";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// The gates that upstream knows by itself. The lease is always released here, whatever the last
-/// one says.
+/// The feature gates that upstream defines itself. This program always releases the lease, whatever the last one is set
+/// to.
 pub static GATES: &[Gate] = &[
     Gate::new(TOPOLOGY, true, Stage::Ga),
     Gate::new(CROSS_NAMESPACE, false, Stage::Alpha),
@@ -61,17 +60,17 @@ impl Environment {
     }
 }
 
-/// What the program shall do.
+/// The command that the flags select.
 pub type Command = controller::Command<Config>;
 
-/// How to create and delete volumes.
+/// The configuration of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `--csi-address`
     pub csi_address: String,
     /// `--timeout`
     pub timeout: Duration,
-    /// `--worker-threads`: so many claims, and as many volumes, at a time.
+    /// `--worker-threads`: the number of claims, and of volumes, that are worked on at the same time.
     pub threads: usize,
     /// `--retry-interval-start`
     pub retry_start: Duration,
@@ -79,21 +78,21 @@ pub struct Config {
     pub retry_max: Duration,
     /// `--cloning-protection-threads`
     pub clone_threads: usize,
-    /// `--snapshot-orphan-sweep-interval`; `None` is never.
+    /// `--snapshot-orphan-sweep-interval`; `None` disables the sweep.
     pub sweep: Option<Duration>,
-    /// `--leader-election-namespace`: the journal is beside the election's lease.
+    /// `--leader-election-namespace`: also the namespace of the journal.
     pub lease_namespace: String,
-    /// What decisions need; the identity is still empty.
+    /// Settings of decisions; the identity is still empty.
     pub settings: Settings,
-    /// Whether the gate `VolumeAttributesClass` was named, so that the API server is not asked.
+    /// Whether the gate `VolumeAttributesClass` was set, which saves the discovery.
     pub attributes_class_given: bool,
-    /// `--enable-capacity` and what goes with it.
+    /// `--enable-capacity` and the flags of storage capacity.
     pub capacity: Option<Capacity>,
     /// `--node-deployment-base-delay` and `--node-deployment-max-delay`.
     pub ownership: Ownership,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server, if it is enabled.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election, if it is enabled.
     pub election: Option<Election>,
 }
 
@@ -102,9 +101,9 @@ pub struct Config {
 pub struct Capacity {
     /// `NAMESPACE`
     pub namespace: String,
-    /// `POD_NAME`, empty if no owner is wanted.
+    /// `POD_NAME`, empty if the objects get no owner.
     pub pod_name: String,
-    /// `--capacity-ownerref-level`; `None` is no owner.
+    /// `--capacity-ownerref-level`; `None` for objects without owner.
     pub owner_level: Option<u32>,
     /// `--capacity-threads`
     pub threads: usize,
@@ -116,7 +115,7 @@ pub struct Capacity {
     pub rate: Rate,
 }
 
-/// How long a process waits before it takes a claim for its node.
+/// Delays before a process takes a claim for its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ownership {
     /// `--node-deployment-base-delay`
@@ -125,7 +124,7 @@ pub struct Ownership {
     pub max: Duration,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// The command that the flags select, with the warnings to log. The first check that fails determines the error.
 ///
 /// # Errors
 /// Exit code and a line that names the flag.
@@ -218,7 +217,8 @@ fn settings(
     Ok(settings)
 }
 
-/// A volume whose object can have no name would be made and stay in storage.
+/// Rejects flags with which a PersistentVolume would have no valid name: its volume would be made, and stay in the
+/// storage system.
 fn named(settings: &Settings) -> Result<(), Exit> {
     match volume_name(settings, EXAMPLE_UID) {
         Ok(name) if !is_subdomain(&name) => Err(Exit::failure(
@@ -230,7 +230,7 @@ fn named(settings: &Settings) -> Result<(), Exit> {
                 settings.volume_name_prefix, settings.volume_name_uuid_length
             ),
         )),
-        // That there is none is told to each claim.
+        // A missing name is reported on each claim.
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -42,41 +42,41 @@ mod journal;
 
 use journal::Ended;
 
-/// How often everything that may be due is looked at again.
+/// Interval of the resync of claims and volumes.
 const RESYNC: Duration = Duration::from_secs(15 * 60);
 
-/// How long running attempts may go on after a signal: longer than a call takes by default, and less
-/// than the thirty seconds that a pod has by default.
+/// How long running attempts may go on after a signal: longer than a call takes by default, and less than a pod's
+/// default of thirty seconds.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// For the last write of the journal.
+/// Time limit of the last write of the journal.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What the controllers are made from.
+/// Parts of the controllers.
 pub(crate) struct Parts<'a> {
     pub(crate) seat: &'a Seat,
     pub(crate) config: &'a Config,
     pub(crate) driver: &'a Arc<DriverView>,
-    /// What the driver says of the node that this process serves, in a node deployment.
+    /// The driver's information about the node of this process, in a node deployment.
     pub(crate) node: Option<&'a OwnNode>,
     pub(crate) metrics: Metrics,
-    /// What CSIStorageCapacity objects are made with, if they are.
+    /// Publishes CSIStorageCapacity objects; `None` without `--enable-capacity`.
     pub(crate) producer: Option<&'a CapacityProducer>,
 }
 
-/// What the producer of CSIStorageCapacity objects is made from.
+/// Parts of the producer of CSIStorageCapacity objects.
 #[derive(Debug)]
 pub(crate) struct CapacityProducer {
     pub(crate) producer: Producer,
-    /// Of its own, which nothing else draws on.
+    /// Rate limit of this producer alone.
     pub(crate) rate: Rate,
     pub(crate) room: Room,
 }
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal comes, then finishes the running attempts.
 ///
 /// # Errors
-/// How the process ends: the driver came back as something else.
+/// How the process ends: the driver restarted as one that the process cannot go on with.
 pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
     loop {
         let journal = journal::open(parts).await;
@@ -86,7 +86,7 @@ pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
         let engine = engine(parts, journal.ok())?;
         let rival = OnceCell::new();
         let result = Box::pin(lead(parts, &engine, (&rival, without))).await;
-        // From here on nothing of it is done any more.
+        // From here on the engine does nothing any more.
         drop(engine);
         parts.seat.last_events().await;
         let Some(lost) = rival.get() else {
@@ -113,7 +113,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     };
     let setup = Setup {
         settings: Settings {
-            // Without a journal it is as upstream: what was asked is in memory.
+            // Without a journal requests are kept in memory only, as in upstream.
             protection: match &journal {
                 Some(_) => config.settings.protection,
                 None => Protection::Off,
@@ -136,7 +136,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     };
     let name = parts.driver.current().name.clone();
     let host = names::hostname().unwrap_or_default();
-    // In the component of events, as upstream's library has it.
+    // Part of the component of events, as in upstream's library.
     let process = Uuid::from_bytes(process_bytes()).to_string();
     let events = Events::new(seat, &name, &host, &process);
     let made = executor::Parts {
@@ -199,8 +199,8 @@ fn process_bytes() -> [u8; 16] {
     bytes
 }
 
-/// `rival` is told if another process has taken the journal and no election says who leads; `without` says why
-/// there is no journal.
+/// Sets `rival` if another process has taken the journal and there is no election; `without` is the reason why there is
+/// no journal.
 async fn lead(
     parts: &Parts<'_>,
     engine: &Arc<Engine>,
@@ -232,7 +232,7 @@ async fn lead(
             lost = keep_journal(engine, |why| seat.hindered(why)) => {
                 let exit = not_leading(&lost);
                 if config.election.is_none() && matches!(lost, Lost::Fenced(..)) {
-                    // It is lost once.
+                    // The journal is lost once.
                     let _ = rival.set(lost);
                 }
                 exit
@@ -246,7 +246,7 @@ async fn lead(
         background,
         grace: GRACE,
     };
-    // What runs after the grace is cut off; it stays in the journal for the process that comes next.
+    // Attempts that run longer than the grace are cut off; their requests stay in the journal for the next process.
     Box::pin(tasks.run(engine, &seat.ending)).await?;
     let _ = timeout(LAST_WORDS, executor.flush_journal()).await;
     Ok(())
@@ -256,7 +256,7 @@ fn not_leading(lost: &Lost) -> Exit {
     Exit::failure(1, format_args!("Stopped leading: {lost}"))
 }
 
-/// What is watched.
+/// The watches of the provisioner.
 fn watches(config: &Config, executor: &Executor) -> Vec<Watch> {
     let caches = &executor.informers;
     let can = executor.driver.current().abilities;
@@ -277,11 +277,11 @@ fn watches(config: &Config, executor: &Executor) -> Vec<Watch> {
     watches
 }
 
-/// Works on what the caches bring, once they are complete. `without` says why there is no journal.
+/// Works on the queues once the caches are complete. `without` is the reason why there is no journal.
 async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch], without: Option<&str>) {
     watch::ready(watches).await;
-    // Before anything is asked of the driver for a claim, and after all is known that answers it. Volumes are
-    // deleted, and room is told of, whatever becomes of the journal.
+    // Recovery comes before any call for a claim, and needs the complete caches. Volumes are deleted and storage
+    // capacity is published even without the journal.
     let mut recovering = pin!(recover(engine));
     let recovered = tokio::select! {
         biased;
@@ -318,7 +318,7 @@ async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch], without: Op
     }
 }
 
-/// Says how much room there is where, if that is wanted.
+/// Publishes CSIStorageCapacity objects, if they are enabled.
 async fn produce(engine: &Engine) {
     if let Some(capacity) = engine.shell().capacity.get() {
         let segments = || {
@@ -331,7 +331,7 @@ async fn produce(engine: &Engine) {
     }
 }
 
-/// Says which permissions are missing.
+/// Logs which permissions are missing.
 async fn advise(parts: &Parts<'_>, executor: &Executor) -> Infallible {
     let config = parts.config;
     let uses = Uses {

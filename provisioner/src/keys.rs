@@ -2,7 +2,7 @@
 //!
 //! One place, so that each is spelled once and its origin is written down.
 
-/// Annotation on a claim: the provisioner that shall act.
+/// Annotation on a claim: the provisioner that has to provision it.
 /// Origin: kube-controller-manager, PersistentVolume controller.
 pub const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
@@ -48,21 +48,21 @@ pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-sec
 /// See [`MODIFY_SECRET_NAME`].
 pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 
-/// Annotation on a VolumeSnapshotContent: a claim may have another volume mode.
+/// Annotation on a VolumeSnapshotContent: allows a claim with another volume mode.
 /// Origin: external-snapshotter.
 pub const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 
 /// Key in a volume's attributes: the process that created it. Origin: external-provisioner.
 pub const IDENTITY_ATTRIBUTE: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 
-/// What parameters that are for the sidecar, not for the driver, begin with.
+/// Prefix of parameters that are for the sidecars, not for the driver.
 pub const PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
 
 /// API group of snapshots.
 pub const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 
-/// Label on a CSIStorageCapacity: the driver it is about. Origin: external-provisioner.
+/// Label on a CSIStorageCapacity: the name of its driver. Origin: external-provisioner.
 pub const CAPACITY_DRIVER: &str = "csi.storage.k8s.io/drivername";
 
-/// Label on a CSIStorageCapacity: who keeps it up to date. Origin: external-provisioner.
+/// Label on a CSIStorageCapacity: the process that keeps it up to date. Origin: external-provisioner.
 pub const CAPACITY_MANAGED_BY: &str = "csi.storage.k8s.io/managed-by";

@@ -1,4 +1,4 @@
-//! The RBAC rules the provisioner uses, which are those of the manifest it replaces.
+//! The RBAC rules of the provisioner, which are those of the manifest it replaces.
 
 use sidecar::kube::access::Rule;
 
@@ -8,7 +8,7 @@ use crate::plan::settings::Settings;
 const LIST: &[&str] = &["list", "watch"];
 const GET: &[&str] = &["get"];
 
-/// What decides about the rules, beside the driver.
+/// Determines the rules, beside the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Uses<'a> {
     /// The settings.
@@ -21,7 +21,7 @@ pub struct Uses<'a> {
     pub journal: Option<&'a str>,
 }
 
-/// What the provisioning journal needs in its namespace.
+/// The rule for the provisioning journal in its namespace.
 #[must_use]
 pub fn journal(namespace: &str) -> Rule {
     const VERBS: &[&str] = &["get", "create", "update"];
@@ -96,7 +96,7 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
     rules
 }
 
-/// Whether it matters which nodes there are. `capacity`: CSIStorageCapacity objects are produced.
+/// Whether the provisioner watches Nodes and CSINodes. `capacity`: CSIStorageCapacity objects are produced.
 #[must_use]
 pub fn watches_nodes(can: Abilities, settings: &Settings, capacity: bool) -> bool {
     let topology = can.topology && settings.gates.topology;

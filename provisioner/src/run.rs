@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
+//! Assembles the program: start-up in upstream's order, leader election, work, shutdown.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(Provisioner::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-/// What command line and environment ask for, and what to warn about.
+/// The command that the flags and the environment select, with the warnings to log.
 ///
 /// # Errors
 /// As [`args::decide`].
@@ -71,20 +71,20 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
 pub struct Provisioner {
     config: Config,
     metrics: Metrics,
-    /// What the driver says of the node that this process serves, in a node deployment.
+    /// The driver's information about the node of this process, in a node deployment.
     node: Option<OwnNode>,
     /// Publishes CSIStorageCapacity objects; `None` without `--enable-capacity`.
     producer: Option<CapacityProducer>,
 }
 
 impl Provisioner {
-    /// As the command line says; its metrics are shown from now on.
+    /// A provisioner with this configuration; registers its metrics.
     ///
     /// # Errors
-    /// There is one already.
+    /// The registry has them already.
     pub fn new(seat: &Seat, config: Config) -> Result<Self, Exit> {
         let registry = &seat.process.registry;
-        // Of all programs upstream's provisioner alone does.
+        // Only the provisioner counts scrapes, as in upstream.
         registry.count_scrapes()?;
         Ok(Self {
             metrics: Metrics::new(registry)?,
@@ -176,7 +176,7 @@ impl Controller for Provisioner {
     }
 }
 
-/// Prepares what is told about room, if that is wanted.
+/// Prepares the producer of CSIStorageCapacity objects, if they are enabled.
 async fn producer(
     seat: &Seat,
     config: &Config,
@@ -199,7 +199,7 @@ async fn producer(
 /// Tells processes apart in the attributes of the volumes they create.
 fn identity(config: &Config, driver: &str) -> String {
     let millis = jiff::Timestamp::now().as_millisecond();
-    // Below 10,000 by construction; nothing depends on how evenly.
+    // Below 10,000 by construction; its distribution does not matter.
     let random = format!("{:.0}", (unit_random() * 10_000.0).floor());
     match &config.settings.node {
         None => format!("{millis}-{random}-{driver}"),

@@ -1,6 +1,6 @@
 //! The flags of csi-provisioner.
 //!
-//! Data only: help, parser and the comparison with upstream walk over it.
+//! Data only: help, parser and the comparison with upstream iterate over it.
 
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,

@@ -1,4 +1,4 @@
-//! Whether there is a provisioning journal, and where.
+//! Whether there is a provisioning journal, and its namespace.
 
 use sidecar::flags::Exit;
 use sidecar::kube::access;
@@ -11,7 +11,7 @@ use crate::plan::journal::{Journal, Lost};
 use crate::plan::settings::Protection;
 use crate::work::journal::{Keeper, journal, until_silent};
 
-/// Where the election's lease is or would be; `None` if nothing says so and there is no election.
+/// Namespace of the election's lease, with or without election; `None` if no setting names it and there is no election.
 fn namespace(config: &Config) -> Option<String> {
     let pod = std::env::var("POD_NAMESPACE").ok();
     let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
@@ -25,7 +25,7 @@ fn namespace(config: &Config) -> Option<String> {
     (told || config.election.is_some()).then_some(namespace)
 }
 
-/// The provisioning journal, if there is to be one and it may be written.
+/// The provisioning journal, if it is enabled and the process may write it.
 ///
 /// # Errors
 /// Why there is none, for [`Seat::begin`](sidecar::controller::Seat::begin).
@@ -63,12 +63,11 @@ pub(super) async fn open(parts: &Parts<'_>) -> Result<(Journal, Keeper), &'stati
     Ok((journal(driver, settings, labels), keeper))
 }
 
-/// Waits until the process that has taken the journal writes no heartbeat any more. Another one that was started
-/// for the same driver without an election is no reason to end: it would be started again, and take the
-/// journal in turn.
+/// Waits until the process that has taken the journal has stopped writing heartbeats. Another process for the same
+/// driver without election is no reason to end: this one would be restarted, and take the journal back.
 ///
 /// # Errors
-/// The driver is lost, or this process is to end.
+/// The driver is lost, or this process has to end.
 pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(), Ended> {
     let Parts { seat, config, .. } = parts;
     let Some(namespace) = namespace(config) else {
@@ -98,5 +97,5 @@ pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(),
     silent
 }
 
-/// How it ends while it waits.
+/// How the process ends while it waits.
 pub(super) struct Ended(pub(super) Result<(), Exit>);

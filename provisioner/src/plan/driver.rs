@@ -12,7 +12,7 @@ use sidecar::controller::IncompatibleDriver;
 pub struct Driver {
     /// Name from `GetPluginInfo`.
     pub name: String,
-    /// What the driver's capabilities allow.
+    /// Abilities from the driver's capabilities.
     pub abilities: Abilities,
 }
 

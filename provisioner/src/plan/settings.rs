@@ -78,7 +78,7 @@ pub struct Gates {
     pub topology: bool,
     /// `CrossNamespaceVolumeDataSource`
     pub cross_namespace: bool,
-    /// `VolumeAttributesClass`; discovery turns it off where the API lacks the resource.
+    /// `VolumeAttributesClass`; unless it was set, discovery turns it off where the API lacks the kind.
     pub attributes_class: bool,
 }
 

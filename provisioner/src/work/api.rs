@@ -1,4 +1,4 @@
-//! The kinds of objects that are asked for, and what failures of requests mean here.
+//! The kinds of objects that the provisioner requests, and the paths of their requests.
 
 use sidecar::kube::objects;
 use sidecar::kube::reflect::Resource;
@@ -33,7 +33,7 @@ pub fn page(path: &str, limit: u32, token: Option<&str>) -> String {
     let mut path = format!("{path}?limit={limit}");
     if let Some(token) = token {
         path.push_str("&continue=");
-        // What is in it is the API server's affair.
+        // The token may have any characters.
         for byte in token.bytes() {
             if byte.is_ascii_alphanumeric() {
                 path.push(byte.into());

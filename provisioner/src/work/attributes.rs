@@ -1,7 +1,7 @@
-//! Looks for VolumeAttributesClasses that claims wait for.
+//! Polls VolumeAttributesClasses that claims wait for.
 //!
-//! They are not watched: manifests allow `get` on them at best, and hardly any cluster has a claim
-//! that waits for one. When to look is decided in [`class_poller`](crate::plan::class_poller).
+//! They are not watched: manifests allow `get` on them at best, and hardly any cluster has a claim that waits for one.
+//! [`class_poller`](crate::plan::class_poller) decides when to read them.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use crate::plan::class_poller::{ClassPoller, PACE};
 use crate::plan::reactor::Change;
 use crate::plan::request::{Found, Object, Reply, Request};
 
-/// Tries claims again as soon as the class is there that they failed without.
+/// Retries claims as soon as the class exists without which they failed.
 pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
     let executor = engine.shell();
     let mut class_poller = ClassPoller::default();
@@ -39,7 +39,7 @@ pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
 }
 
 impl Executor {
-    /// Whether an attempt would get past this class now.
+    /// Whether the class exists and is this driver's, so that an attempt would not fail because of it.
     async fn has_attributes_class(&self, name: &Text) -> bool {
         let driver = self.driver.current();
         let request = Request::Get(Object::AttributesClass(name.clone()));

@@ -1,7 +1,7 @@
 //! Keeps the CSIStorageCapacity objects of this process up to date.
 //!
-//! Which objects there should be and what they say is [`plan::capacity`](crate::plan::capacity)'s.
-//! What is left here is to hear of changes, to ask the driver, and to write.
+//! [`plan::capacity`](crate::plan::capacity) decides which objects there should be, and about their content. This
+//! listens for changes, calls the driver, and writes.
 
 mod origin;
 mod task;
@@ -33,12 +33,12 @@ use crate::plan::topology::Term;
 
 pub use origin::producer;
 
-/// So long segments may go on changing before anything is done about it: nodes join in groups.
+/// Delay between a change of segments and its effect: nodes join in groups.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// The producer of CSIStorageCapacity objects.
 pub struct Capacity {
-    /// What there is to do.
+    /// The queue of tasks.
     pub queue: Queue<Task>,
     producer: Producer,
     poll: Duration,
@@ -51,25 +51,25 @@ pub struct Capacity {
     segments_changed: Notify,
 }
 
-/// What it is made from.
+/// Parts of a [`Capacity`].
 pub struct Parts<'a> {
-    /// Who writes the objects.
+    /// Producer of the objects.
     pub producer: Producer,
-    /// The command line's part.
+    /// The flags of storage capacity.
     pub config: &'a crate::args::Capacity,
     /// The back-off of items.
     pub retry: RetryPolicy,
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// With a rate of its own.
+    /// The API client, with a rate limit of its own.
     pub client: &'a Client,
-    /// StorageClasses.
+    /// Cache of StorageClasses.
     pub classes: Cache<Class>,
     /// Texts that records share.
     pub strings: Interner,
-    /// Where the queue counts.
+    /// Metrics of the queue.
     pub queues: &'a queue::Metrics,
-    /// Where objects are counted.
+    /// Metrics of the objects.
     pub metrics: &'a Room,
 }
 
@@ -77,7 +77,7 @@ impl Capacity {
     /// A producer that does nothing before [`serve`](Self::serve).
     ///
     /// # Errors
-    /// When the metrics refuse the queue's name, which they do for no text.
+    /// The metrics reject the queue's name; they reject no text.
     pub fn new(parts: Parts<'_>) -> Result<Arc<Self>, RegisterError> {
         let Parts {
             producer,
@@ -120,7 +120,7 @@ impl Capacity {
         Ok(this)
     }
 
-    /// The books. Never held across an await, nor while the queue or a cache is used.
+    /// The book. Never held across an await, nor while the queue or a cache is used.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,12 +152,12 @@ impl Capacity {
         self.add(tasks);
     }
 
-    /// Nodes have come or gone, or are labelled otherwise, so that segments are others.
+    /// The nodes or their labels have changed, and with them the segments.
     pub fn segments_changed(&self) {
         self.segments_changed.notify_one();
     }
 
-    /// A volume was made for a claim of this class; `accessible` is where.
+    /// A volume was made for a claim of this class; `accessible` are its topologies.
     pub fn provisioned(&self, class: &str, accessible: &[Topology]) {
         let tasks = self.book().after_success(class, accessible);
         self.add(tasks);
@@ -169,13 +169,13 @@ impl Capacity {
         self.add(tasks);
     }
 
-    /// A volume with this affinity was removed.
+    /// A volume with this affinity was deleted.
     pub fn deleted(&self, affinity: Option<&[node_selector::Term]>) {
         let tasks = self.book().after_delete(affinity);
         self.add(tasks);
     }
 
-    /// This process's objects, to be watched. [`serve`](Self::serve) waits for them by itself.
+    /// The watch of this process's objects. [`serve`](Self::serve) waits for it by itself.
     pub fn watch(&self) -> Watch {
         let scope = Scope {
             namespace: Some(self.producer.namespace.clone()),
@@ -185,8 +185,8 @@ impl Capacity {
         Watch::of(scope, &self.objects).at_once()
     }
 
-    /// Works until the queue is shut down. Classes and nodes must be known by now; `segments` is
-    /// asked whenever they have changed.
+    /// Works until the queue is shut down. Classes and nodes must be listed before; `segments` is called whenever they
+    /// have changed.
     pub async fn serve(self: &Arc<Self>, segments: impl Fn() -> Vec<Term>) {
         self.objects.synced().await;
         let mut classes = Vec::new();
@@ -221,7 +221,7 @@ impl Capacity {
         }
     }
 
-    /// Asks for everything again and again; what is waiting out a back-off goes on waiting.
+    /// Queues every item again and again; items in back-off stay there.
     async fn poll(&self) -> Infallible {
         if self.poll.is_zero() {
             return std::future::pending().await;

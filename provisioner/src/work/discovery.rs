@@ -1,11 +1,10 @@
-//! What the API server serves: kinds that older servers lack, or that come with another project.
+//! Discovers whether the API server serves kinds that older servers lack, or that come with another project.
 
 use sidecar::kube::api::Api;
 use sidecar::kube::discovery::serves;
 use sidecar::verbose;
 
-/// Whether the server is known to have no VolumeAttributesClass. A server that does not say is
-/// taken to have it.
+/// Whether the server is known to lack VolumeAttributesClass. If discovery fails, the server counts as having it.
 pub async fn lacks_attributes_class(api: &Api) -> bool {
     match serves(api, "storage.k8s.io/v1", "VolumeAttributesClass").await {
         Ok(served) => !served,
@@ -16,7 +15,7 @@ pub async fn lacks_attributes_class(api: &Api) -> bool {
     }
 }
 
-/// Whether the server has snapshots.
+/// Whether the server has VolumeSnapshots.
 pub async fn has_snapshots(api: &Api) -> bool {
     match serves(api, "snapshot.storage.k8s.io/v1", "VolumeSnapshot").await {
         Ok(served) => served,

@@ -41,14 +41,14 @@ impl controller::Driver for Driver {
     }
 }
 
-/// What the driver says of the node that this process serves.
+/// The driver's information about the node of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnNode {
-    /// `accessible_topology`, empty where the driver has none.
+    /// `accessible_topology`; empty where the driver reports none.
     pub topology: Topology,
 }
 
-/// Asks the driver where it is, for node deployment.
+/// Calls NodeGetInfo, for node deployment.
 ///
 /// # Errors
 /// How the process ends.

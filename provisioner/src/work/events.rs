@@ -1,4 +1,4 @@
-//! What users read about their claims and volumes: events.
+//! Events on claims and volumes.
 //!
 //! An event is a hint: recording never fails and never waits.
 
@@ -8,17 +8,17 @@ use sidecar::kube::events::{Recorder, Reference, Severity, Source};
 use crate::model::{Claim, Text, Volume};
 use crate::plan::delete::Failure;
 
-/// Where events go.
+/// Recorders of events.
 #[derive(Clone, Debug)]
 pub struct Events {
-    /// As upstream's library signs them.
+    /// With the component of upstream's library.
     ours: Recorder,
-    /// As upstream's sidecar signs them itself.
+    /// With the component of upstream's sidecar itself.
     sidecar: Recorder,
 }
 
 impl Events {
-    /// Recorders, whose events are written from now on.
+    /// Creates the recorders; they write from now on.
     pub fn new(seat: &Seat, driver: &str, host: &str, process: &str) -> Self {
         let recorder = |component: String| {
             seat.record_events(Source {
@@ -32,20 +32,20 @@ impl Events {
         }
     }
 
-    /// An event on a claim.
+    /// Records an event on a claim.
     pub fn claim(&self, claim: &Claim, severity: Severity, reason: &'static str, message: &str) {
         self.ours
             .record(&reference(claim), severity, reason, message);
     }
 
-    /// The claim is left to whoever fills volumes from its data source.
+    /// Records that a volume populator provisions the volume of the claim.
     pub fn left_to_populator(&self, claim: &Claim, message: &str) {
         let about = reference(claim);
         self.sidecar
             .record(&about, Severity::Normal, "Provisioning", message);
     }
 
-    /// A volume could not be deleted, or not yet.
+    /// Records that a volume could not be deleted, or not yet.
     pub fn volume_stays(&self, name: &Text, volume: &Volume, failure: &Failure) {
         let (uid, version) = match volume {
             Volume::Deletable(detail) => (detail.uid.to_string(), detail.version.to_string()),

@@ -29,53 +29,53 @@ use crate::plan::reactor::{Failed, Key, Notice, Reply, Setup, Step};
 use crate::plan::request::{Call, Called, Event, Found, Object};
 use crate::plan::{self, Provisioner, Settings, fairness};
 
-/// The provisioner, driven.
+/// The engine of the provisioner.
 pub type Engine = engine::Engine<Provisioner, Executor>;
 
 /// Executes requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches.
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// The API server, for single objects.
+    /// The API server; reads and writes single objects.
     pub api: Api,
-    /// What the command line says about decisions.
+    /// Flags and environment that decisions depend on.
     pub settings: Settings,
-    /// What is counted.
+    /// The program's own metrics.
     pub metrics: Metrics,
-    /// What users read.
+    /// The event recorders.
     pub events: Events,
     /// The provisioning journal at the API server, if there is one.
     pub journal: Option<Keeper>,
-    /// What earlier processes have left in it is known, or there is none.
+    /// Set once the requests of earlier processes are read from it, or if there is no journal.
     pub recovered: SetOnce<()>,
     /// The producer of CSIStorageCapacity objects, with `--enable-capacity`.
     pub capacity: OnceLock<Arc<Capacity>>,
-    /// Claims have begun to wait for something that is not watched.
+    /// Notified when claims have begun to wait for a class that is polled.
     pub(super) looked_for: Notify,
-    /// Who waits for a list of all PersistentVolumes.
+    /// Callers that wait for a list of all PersistentVolumes.
     pub(super) holders: Holders,
     pub(super) engine: Weak<Engine>,
 }
 
-/// What a provisioner stands on.
+/// Parts of a provisioner.
 pub struct Parts {
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// The API server, for single objects.
+    /// The API server; reads and writes single objects.
     pub api: Api,
-    /// What the controller is made with.
+    /// Parameters of the reactor.
     pub setup: Setup,
-    /// What is counted.
+    /// The program's own metrics.
     pub metrics: Metrics,
-    /// What users read.
+    /// The event recorders.
     pub events: Events,
-    /// The provisioning journal, if there is one: as it is known, and at the API server.
+    /// The provisioning journal, if there is one: its state, and its side at the API server.
     pub journal: Option<(Journal, Keeper)>,
 }
 
-/// How often and how much at a time is worked.
+/// Numbers of workers, and the back-off.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     /// `--worker-threads`
@@ -91,7 +91,7 @@ pub struct Pacing {
 /// A provisioner with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queues' names, which they do for no text.
+/// The metrics reject the queues' names; they reject no text.
 pub fn engine(
     parts: Parts,
     pacing: Pacing,
@@ -109,7 +109,7 @@ pub fn engine(
     let queues = vec![
         queue("claims", pacing.threads)?,
         queue("volumes", pacing.threads)?,
-        // Upstream calls this one `claims` as well, so that neither can be read.
+        // Upstream calls this queue `claims` as well, so that the metrics of the two cannot be told apart.
         queue("cloned-claims", pacing.clone_threads)?,
     ];
     let (journal, keeper) = parts.journal.unzip();

@@ -1,8 +1,9 @@
-//! Which PersistentVolume has a volume, whatever its own name is. Caches keep no handles: all objects are listed,
-//! once for all who wait for it.
+//! Finds the PersistentVolume of a volume, whatever its name. Caches keep no handles: all objects are listed, once for
+//! all callers that wait.
 //!
-//! Where a namespace with many calls in doubt is deleted, many wait at once, and a list takes as many pages as
-//! there are PersistentVolumes. One that has begun is older than who asks later, and answers nobody else.
+//! Where a namespace with many calls of unknown outcome is deleted, many callers wait at once, and a list takes as many
+//! pages as there are PersistentVolumes. A list that has begun is too old for a caller that comes later, and does not
+//! answer it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,18 +22,18 @@ use crate::plan::identity::Identity;
 use crate::plan::outcome::ApiError;
 
 const PATH: &str = "/api/v1/persistentvolumes";
-/// PersistentVolumes of one page.
+/// PersistentVolumes per page.
 const PAGE: u32 = 500;
-/// Between two lists there are so many times what the first one took, ...
+/// The pause between two lists is this many times the duration of the first one, ...
 const PAUSE: u32 = 9;
-/// ... but no more than this: a worker waits for it.
+/// ... but at most this long: a worker waits for it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Who waits for a list of all PersistentVolumes.
+/// Callers that wait for a list of all PersistentVolumes.
 #[derive(Default)]
 pub(super) struct Holders {
     waiting: Mutex<Vec<Question>>,
-    /// When the next list may begin. Whoever has this makes it.
+    /// Start of the next list. Whoever holds the lock makes the list.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -48,7 +49,7 @@ impl Holders {
 }
 
 impl Executor {
-    /// The PersistentVolume of `volume`, whatever its name.
+    /// The PersistentVolume that refers to `volume`, whatever its name.
     pub(super) async fn holder(&self, volume: &Identity) -> Result<Option<VolumeDetail>, ApiError> {
         loop {
             let (sender, mut answer) = oneshot::channel();
@@ -62,14 +63,14 @@ impl Executor {
                 self.answer_all(&mut turn).await;
                 found = answer.try_recv();
             }
-            // Otherwise whoever was listing was stopped.
+            // Otherwise the caller that was listing was cancelled.
             if let Ok(found) = found {
                 return found;
             }
         }
     }
 
-    /// Answers all who wait by now with one list.
+    /// Answers all callers that wait by now with one list.
     async fn answer_all(&self, turn: &mut Option<Instant>) {
         if let Some(next) = *turn {
             sleep_until(next).await;
@@ -78,13 +79,13 @@ impl Executor {
         let mut open = std::mem::take(&mut *self.holders.waiting());
         let listed = self.look_through(&mut open).await;
         for Question { answer, .. } in open {
-            // Who asked may have been stopped.
+            // The caller may have been cancelled.
             drop(answer.send(listed.clone().map(|()| None)));
         }
         *turn = Some(Instant::now() + (begun.elapsed() * PAUSE).min(LONGEST_PAUSE));
     }
 
-    /// Answers those whose volume has an object, and leaves the others in `open`.
+    /// Answers the callers whose volume has an object, and leaves the others in `open`.
     async fn look_through(&self, open: &mut Vec<Question>) -> Result<(), ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {

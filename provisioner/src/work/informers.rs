@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, and their changes as the reactor gets them.
 
 use std::sync::{Arc, Weak};
 
@@ -14,19 +14,19 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// Claims that something may be due for, of whatever driver.
+    /// Claims of all drivers that something may be due for.
     pub claims: Cache<Claim>,
-    /// PersistentVolumes, of whatever driver.
+    /// PersistentVolumes of all drivers.
     pub volumes: Cache<Volume>,
     /// StorageClasses.
     pub classes: Cache<Class>,
-    /// VolumeAttachments, if the driver has something to publish.
+    /// VolumeAttachments, if the driver has `PUBLISH_UNPUBLISH_VOLUME`.
     pub attachments: Cache<Attachment>,
-    /// Nodes, if places matter.
+    /// Nodes, if topology counts.
     pub nodes: Cache<Node>,
-    /// CSINodes, if places matter; of each only this driver's entry.
+    /// CSINodes, if topology counts; only this driver's entry of each.
     pub csi_nodes: Cache<CsiNode>,
-    /// ReferenceGrants, with the gate for them.
+    /// ReferenceGrants, if their gate is on.
     pub grants: Cache<Grant>,
     /// Texts that records share.
     pub strings: Interner,
@@ -34,7 +34,7 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
+    /// Empty caches, which report their changes to `engine`.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         let name = driver.current().name.clone();

@@ -1,7 +1,7 @@
-//! The provisioning journal at the API server: sends what [`plan::journal`](crate::plan::journal) says,
-//! one request at a time.
+//! The provisioning journal at the API server: sends the requests of [`plan::journal`](crate::plan::journal), one at a
+//! time.
 //!
-//! While a request is under way what is to be written gathers, and goes with the next one.
+//! Changes that come during a request gather, and go with the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -36,33 +36,33 @@ pub use opening::{not_to_be_opened, recover};
 pub use rival::until_silent;
 use settled::Settled;
 
-/// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
-/// thousand a second cost the API server about the same. A claim that comes alone does not wait.
+/// Shortest time between the starts of two writes while many claims come: a thousand claims a minute or a thousand a
+/// second cost the API server about the same. A single claim does not wait.
 const PACE: Duration = Duration::from_millis(50);
 
-/// While more calls are under way than wait for a write, the next one waits for company: so many times as
-/// long as the last one took, so that an API server that has much to do gets fewer and larger ones.
+/// While more calls are under way than wait for a write, the next write waits for more of them: this many times the
+/// duration of the last write, so that a busy API server gets fewer and larger ones.
 const SHARE: u32 = 4;
 
-/// But not for longer than this.
+/// Longest such wait.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// Between tries while the API server refuses or does not answer.
+/// Pauses between tries while the API server refuses or does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// What still fails with so long a pause is for somebody to mend.
+/// A failure that lasts until the pause is this long is reported, since it takes somebody to repair it.
 const LASTS: Duration = Duration::from_millis(800);
 
 /// The journal of one process at the API server.
 pub struct Keeper {
-    /// Something is to be asked of the API server.
+    /// Notified when the journal may have a request to the API server.
     wanted: Notify,
-    /// An answer came.
+    /// Notified after each answer.
     answered: Notify,
     api: Api,
     namespace: String,
     metrics: Metrics,
-    /// Of the election's lease, if there is one.
+    /// Fence of the election's lease, if there is one.
     fence: Option<Fence>,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// The journal in `namespace`; `fence` is of the lease under which it is written, if there is one.
+    /// The journal in `namespace`; `fence` belongs to the election's lease, if there is one.
     #[must_use]
     pub fn new(api: Api, namespace: &str, metrics: &Metrics, fence: Option<Fence>) -> Self {
         Self {
@@ -86,25 +86,25 @@ impl Keeper {
         }
     }
 
-    /// Whether the election's lease says that nobody else leads.
+    /// Whether the election's lease shows that no other process leads.
     fn leads(&self) -> bool {
         let fence = self.fence.as_ref();
         fence.is_some_and(|fence| fence.poll_send().is_ready())
     }
 
-    /// Where it is.
+    /// Namespace of the journal.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Something may be to be written.
+    /// Wakes the sender, since there may be something to write.
     pub(super) fn look(&self) {
         self.wanted.notify_one();
     }
 }
 
-/// What is known of the journal of `driver` in the beginning.
+/// The journal of `driver` before its first request.
 #[must_use]
 pub fn journal(driver: &str, settings: &Settings, labels: &[(String, String)]) -> Journal {
     let node = settings.node.as_ref();
@@ -118,13 +118,13 @@ pub fn journal(driver: &str, settings: &Settings, labels: &[(String, String)]) -
 }
 
 impl Executor {
-    /// Asks the journal something; `None` if there is none, or everything is about to end.
+    /// Calls `look` with the journal; `None` if there is none, or the process is about to end.
     fn in_journal<T>(&self, look: impl FnOnce(&mut Journal) -> T) -> Option<T> {
         let engine = self.engine.upgrade()?;
         engine.turn(|provisioner, _| (provisioner.journal().map(look), Due::default()))
     }
 
-    /// Waits until `look` finds something, which it is asked after each answer.
+    /// Waits until `look` returns something; it is called again after each answer.
     async fn until<T>(
         &self,
         keeper: &Keeper,
@@ -151,7 +151,7 @@ impl Executor {
         self.in_journal(|journal| journal.is_open()) == Some(true)
     }
 
-    /// Takes out what is settled. To be called when nothing is worked on any more.
+    /// Removes settled entries. Call it once no attempts are running any more.
     pub async fn flush_journal(&self) {
         let Some(keeper) = &self.journal else { return };
         let mut refused = BTreeSet::new();
@@ -160,7 +160,7 @@ impl Executor {
         {
             match self.send(keeper, &request).await {
                 Ok(Verdict::Go) => {}
-                // The others have their turn first.
+                // The other objects have their turn first.
                 Ok(Verdict::Later(error))
                     if error.refusal != Refusal::Unknown && refused.insert(request.number()) => {}
                 Ok(Verdict::Later(_)) | Err(_) => return,
@@ -183,7 +183,7 @@ impl Executor {
         request
     }
 
-    /// Waits while more is about to come than there is.
+    /// Waits while more calls are about to come.
     async fn gather(&self, keeper: &Keeper, until: Instant) {
         while self.in_journal(|journal| journal.may_grow()) == Some(true) {
             if timeout_at(until, keeper.wanted.notified()).await.is_err() {
@@ -204,7 +204,7 @@ impl Executor {
         let sent = sent.into_std();
         let verdict = self.in_journal(|journal| journal.answered(request, answer, sent));
         keeper.answered.notify_waiters();
-        // Without a journal nothing is asked.
+        // Without a journal there are no requests.
         verdict.unwrap_or(Ok(Verdict::Go))
     }
 
@@ -234,7 +234,7 @@ impl Executor {
     }
 }
 
-/// A Lease, as far as `M` says.
+/// A Lease; `M` determines which of its metadata is read.
 #[derive(Deserialize)]
 struct Lease<M> {
     metadata: M,
@@ -271,7 +271,7 @@ impl Metadata {
     }
 }
 
-/// What the API server gives an object alone: what was written is known.
+/// The metadata that the API server sets; the rest was written, and is known.
 fn written(json: &str) -> Result<Answer, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -296,9 +296,10 @@ fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, ApiError> {
     Ok(lease.metadata)
 }
 
-/// Keeps the journal for ever; `hindered` is told why it cannot be written, and when it can again.
+/// Keeps the journal up to date for ever; calls `hindered` with the reason why it cannot be written, and with `None`
+/// when it can be written again.
 ///
-/// Returns why it is not this process's any more: nothing may be done then.
+/// Returns why this process has lost the journal: nothing may be done any more.
 pub async fn keep_journal(engine: &Engine, hindered: impl Fn(Option<String>)) -> Lost {
     let executor = engine.shell();
     let Some(keeper) = &executor.journal else {
@@ -354,7 +355,7 @@ async fn keep(engine: &Engine, keeper: &Keeper, hindered: impl Fn(Option<String>
 }
 
 impl Executor {
-    /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
+    /// Writes the request that the driver is about to get into the journal, and makes sure that no other process leads.
     pub(super) async fn intend(
         &self,
         prepared: &PinnedRequest,
@@ -375,7 +376,7 @@ impl Executor {
     async fn write_down(&self, keeper: &Keeper, intent: Intent) -> Result<(), Unwritable> {
         let now = Instant::now().into_std();
         let Some(ticket) = self.in_journal(|journal| journal.intend(intent, now)) else {
-            // Everything is about to end.
+            // The process is about to end.
             return std::future::pending().await;
         };
         let ticket = ticket?;
@@ -385,7 +386,7 @@ impl Executor {
         .await
     }
 
-    /// Whether the driver may be asked: the journal knows of it, and nobody else led a moment ago.
+    /// Whether the driver may be called: the request is in the journal, and no other process led a moment ago.
     pub(super) fn may_call(&self, claim_uid: &str) -> bool {
         let now = Instant::now().into_std();
         let leads = self.journal.as_ref().is_some_and(Keeper::leads);

@@ -1,7 +1,7 @@
-//! What this program counts, beside calls, queues and leadership.
+//! Metrics of this program, beside those of calls, queues and leadership.
 //!
-//! Names, labels and buckets are those of sig-storage-lib-external-provisioner, so that dashboards
-//! go on; operations in doubt are known here only.
+//! Names, labels and buckets are those of sig-storage-lib-external-provisioner, so that dashboards keep working; only
+//! the metrics of calls with unknown outcome are new.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::plan::capacity;
 const CLAIM: &[&str] = &["class", "source"];
 const VOLUME: &[&str] = &["class"];
 
-/// Upper bounds of intents per write.
+/// Upper bounds of the buckets of intents per write.
 const SIZES: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
-/// The program's own metrics; clones are the same.
+/// The program's own metrics; clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     provisioned: Outcomes,
     deleted: Outcomes,
-    /// Operations of which nobody knows whether they still run.
+    /// Gauges of calls with unknown outcome.
     pub in_doubt: InDoubt,
     commits: Histogram,
     intents: Histogram,
@@ -32,7 +32,7 @@ pub struct Metrics {
     without_journal: Gauge,
 }
 
-/// Successes, failures and durations of one sort of operation.
+/// Successes, failures and durations of one kind of operation.
 #[derive(Clone, Debug)]
 struct Outcomes {
     total: IntCounterVec,
@@ -82,7 +82,7 @@ impl Outcomes {
 }
 
 impl Metrics {
-    /// Adds everything to `registry`.
+    /// Adds the metrics to `registry`.
     ///
     /// # Errors
     /// The registry has them already.
@@ -126,51 +126,51 @@ impl Metrics {
         })
     }
 
-    /// A write of the provisioning journal made so many intents durable.
+    /// Counts a write of the provisioning journal that made this number of intents durable.
     pub fn committed(&self, intents: usize, took: Duration) {
         self.commits.observe(took.as_secs_f64());
         let intents = u32::try_from(intents).unwrap_or(u32::MAX);
         self.intents.observe(f64::from(intents));
     }
 
-    /// So many journals have calls in them, and their node is gone.
+    /// Sets the number of journals that have entries, and whose node is gone.
     pub fn without_node(&self, journals: u32) {
         self.without_node.set(f64::from(journals));
     }
 
-    /// Whether a journal is wanted and cannot be kept.
+    /// Sets whether the journal is enabled but cannot be kept.
     pub fn without_journal(&self, without: bool) {
         self.without_journal.set(f64::from(u8::from(without)));
     }
 
-    /// A claim of this class and kind of data source got its volume.
+    /// Counts a claim of this class and kind of data source that got its volume.
     pub fn provisioned(&self, class: &str, source: &str, took: Duration) {
         self.provisioned.success(&[class, source], took);
     }
 
-    /// An attempt for a claim ended without.
+    /// Counts an attempt for a claim that failed.
     pub fn not_provisioned(&self, class: &str, source: &str) {
         self.provisioned.failure(&[class, source]);
     }
 
-    /// A volume of this class is gone.
+    /// Counts a deleted volume of this class.
     pub fn deleted(&self, class: &str, took: Duration) {
         self.deleted.success(&[class], took);
     }
 
-    /// An attempt to delete a volume failed.
+    /// Counts an attempt to delete a volume that failed.
     pub fn not_deleted(&self, class: &str) {
         self.deleted.failure(&[class]);
     }
 }
 
-/// For how long each operation that is in doubt has been so.
+/// Returns for each call with unknown outcome how long ago it was first sent.
 type Doubts = Box<dyn Fn() -> Option<Vec<Duration>> + Send + Sync>;
 
-/// Ages in seconds of operations in doubt: ten minutes, an hour, a day.
+/// Age limits in seconds for calls with unknown outcome: ten minutes, an hour, a day.
 const AGES: [u32; 3] = [600, 3_600, 86_400];
 
-/// Gauges of operations in doubt, read off the books when they are scraped.
+/// Gauges of calls with unknown outcome, read from the in-flight state when they are scraped.
 #[derive(Clone)]
 pub struct InDoubt {
     count: Gauge,
@@ -207,7 +207,7 @@ impl InDoubt {
         })
     }
 
-    /// From now on `source` is asked; it answers `None` once there is nothing left to ask.
+    /// Sets the source of the values; it returns `None` once the provisioner is gone.
     pub fn read_from(&self, source: impl Fn() -> Option<Vec<Duration>> + Send + Sync + 'static) {
         let source: Doubts = Box::new(source);
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
@@ -249,11 +249,11 @@ impl Collector for InDoubt {
     }
 }
 
-/// Where the producer of CSIStorageCapacity objects says how things stand.
+/// Returns the counts of the producer of CSIStorageCapacity objects.
 type Figures = Box<dyn Fn() -> Option<capacity::Figures> + Send + Sync>;
 
-/// Gauges of CSIStorageCapacity objects, read off the books when they are scraped: zeros in a
-/// process that does not lead.
+/// Gauges of CSIStorageCapacity objects, read from the producer when they are scraped: zeros in a process that does not
+/// lead.
 #[derive(Clone)]
 pub struct Room {
     goal: Gauge,
@@ -297,7 +297,7 @@ impl Room {
         Ok(this)
     }
 
-    /// From now on `source` is asked; it answers `None` once there is nothing left to ask.
+    /// Sets the source of the values; it returns `None` once the producer is gone.
     pub fn read_from(
         &self,
         source: impl Fn() -> Option<capacity::Figures> + Send + Sync + 'static,

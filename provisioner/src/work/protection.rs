@@ -1,4 +1,4 @@
-//! Sweeps finalizers off snapshots that nobody needs any more.
+//! Removes finalizers from snapshots that no claim needs any more.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use crate::model::Snapshot;
 use crate::plan::edit;
 use crate::plan::request::{Reply, Request};
 
-/// Sweeps finalizers off snapshots, at once and then every so often, if there are snapshots and they may
-/// be listed.
+/// Removes such finalizers, at once and then at intervals, if the server has snapshots and the program may list them.
 pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duration>) -> Infallible {
     let executor = engine.shell();
     if let Some(every) = every
@@ -35,8 +34,8 @@ pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duratio
         let watching = seat.watch(&watches);
         let sweeping = async {
             loop {
-                // Without the claims every snapshot would look as if nobody needed it, and without the
-                // journal one whose claim is gone while its call is not.
+                // Without the claims no snapshot would seem to be needed, and without the journal those whose claim is
+                // deleted while its call may still run.
                 tokio::join!(
                     cache.current(),
                     executor.informers.claims.current(),
@@ -61,8 +60,7 @@ pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duratio
     std::future::pending().await
 }
 
-/// Without the permission, which the shipped manifests make optional, there is no sweep and no error again
-/// and again.
+/// Without the permission, which the shipped manifests make optional, there is no sweep, and no error at each interval.
 async fn may_list_snapshots(client: &kube::Client) -> bool {
     let rule = access::Rule::required(SNAPSHOT_GROUP, "volumesnapshots", &["list", "watch"]);
     let report = access::check(client, &[rule]).await;

@@ -1,7 +1,6 @@
 //! Reads objects of the API server into the records of [`model`](crate::model).
 //!
-//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to
-//! decode: absent and `null` are alike everywhere.
+//! Whatever an API server may send can be decoded: absent and `null` are alike everywhere.
 
 mod attachment;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Steps for claims that take more than one request, and calls of the driver for claims.
+//! Steps for claims that take more than one request, and calls to the driver for claims.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::plan::identity::Identity;
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::request::{Discard, PinnedRequest};
 
-/// How often the deletion of a volume that nobody can use is tried.
+/// How often the deletion of an unusable volume is tried.
 const DISCARD_TRIES: u32 = 5;
 
 impl Executor {
@@ -56,11 +56,11 @@ impl Executor {
         }
     }
 
-    /// The PersistentVolume of `volume`, whatever its name, or else the one that is called `name`. Caches
-    /// keep no handles, and this is asked once in a long while.
+    /// The PersistentVolume that refers to `volume`, whatever its name, or else the one called `name`. Caches keep no
+    /// handles, and this is rarely needed.
     ///
-    /// The cache takes in what has the name: whoever saved it may not have been heard, and until the watch
-    /// tells it the claim would look as if it needed a volume.
+    /// The cache takes in the one called `name`: the write that saved it may have had no answer, and until the watch
+    /// reports it the claim would seem to need a volume.
     async fn namesake(
         &self,
         name: &Text,
@@ -79,8 +79,8 @@ impl Executor {
                 read_volume(wire(&json)?, &self.informers.strings)
             }
         };
-        // One that is to be deleted is not taken in: what its attachments are this process learns from a
-        // watch that may be behind this answer.
+        // A volume that has to be deleted is not taken in: this process learns its attachments from a watch that may be
+        // behind this reply.
         let kept = found.clone().keep();
         if found.name == *name && !found.deleting && !matches!(kept, Volume::Deletable(_)) {
             own.answered_with(Some(kept), found.version);
@@ -93,15 +93,14 @@ impl Executor {
         record.ok_or_else(|| ApiError::unreadable(&"it is about something else"))
     }
 
-    /// The message is taken out of the call: with thousands of places in it, a copy would cost as much as
-    /// making it.
+    /// Takes the message out of the call: with thousands of topologies in it, a copy would cost as much as building it.
     pub(super) async fn create(
         &self,
         call: &mut Call<CreateVolumeRequest, Arc<PinnedRequest>>,
     ) -> Result<CreateVolumeResponse, CallError> {
         let channel = self.driver.channel().await;
         let channel = channel.map_err(CallError::Unreachable)?;
-        // The driver was waited for; somebody else may lead by now, and be done with the claim.
+        // This has waited for the driver; another process may lead by now, and may have finished with the claim.
         if !self.may_call(&call.about.blueprint.claim.uid) {
             return Err(CallError::Unreachable(not_now()));
         }
@@ -115,7 +114,7 @@ impl Executor {
         response.map_err(|status| CallError::Failed(RpcError::from(&status)))
     }
 
-    /// Up to five calls at once, within the time limit of one.
+    /// Makes up to five calls in a row, within the time limit of one.
     pub(super) async fn discard(
         &self,
         call: &Call<DeleteVolumeRequest, Discard>,
@@ -154,7 +153,7 @@ impl Executor {
     }
 }
 
-/// It is not certain that nobody else leads.
+/// Error while it is not certain that no other process leads.
 fn not_now() -> RpcError {
     RpcError {
         code: Code::Unavailable,

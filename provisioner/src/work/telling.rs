@@ -1,5 +1,4 @@
-//! What the controller has to say: to the log, to users, to the metrics, and to who produces
-//! CSIStorageCapacity objects.
+//! Turns notices into log lines, events, metrics, and triggers for the producer of CSIStorageCapacity objects.
 
 use std::time::Duration;
 
@@ -94,7 +93,7 @@ impl Executor {
     fn provisioned(&self, claim: &Claim, took: Duration, places: &[Topology]) {
         let (class, source) = labels(claim);
         self.metrics.provisioned(class, source, took);
-        // There is less room where the volume was made.
+        // Capacity has decreased where the volume was made.
         self.to_producer(|capacity| capacity.provisioned(claim.class_name(), places));
         tracing::info!(claim = &*claim.key(), "Volume provisioned");
     }
@@ -102,14 +101,13 @@ impl Executor {
     fn deleted(&self, name: &Text, volume: &Volume, took: Duration) {
         self.metrics.deleted(label(volume), took);
         tracing::info!(volume = &**name, "Volume deleted");
-        // There is more room where the volume was.
+        // Capacity has increased where the volume was.
         if let Volume::Deletable(detail) = volume {
             self.to_producer(|capacity| capacity.deleted(detail.affinity.as_deref()));
         }
     }
 
-    /// What an administrator can do about a request that is owed for a claim that needs no volume any
-    /// more.
+    /// Logs what an administrator can do about an unsettled request of a claim that needs no volume any more.
     fn tell_of_owed(&self, owed: &Owed) {
         let namespace = self.journal.as_ref().map(Keeper::namespace);
         tracing::warn!(
@@ -152,7 +150,7 @@ impl Executor {
                 err = text,
                 "Cannot remove the finalizer of a cloned claim"
             ),
-            // Nothing failed, or no key fails as one of another kind.
+            // Nothing failed, or the failure belongs to another kind of key.
             (Key::Claim(_) | Key::Volume(_) | Key::Source(_), _) => {}
         }
     }
@@ -172,13 +170,13 @@ fn broken(what: &str) {
     );
 }
 
-/// Labels of the metrics: the class by the field alone, and the kind of the data source.
+/// Labels of the metrics: the class from the field alone, and the kind of the data source.
 fn labels(claim: &Claim) -> (&str, &str) {
     let class = claim.class.as_deref().unwrap_or_default();
     (class, claim.source_kind())
 }
 
-/// Label of the metrics.
+/// Label of the metrics: the class.
 fn label(volume: &Volume) -> &str {
     match volume {
         Volume::Deletable(detail) => &detail.class_field,

@@ -13,8 +13,8 @@ const HASH: usize = 10;
 
 /// The value for a provisioner of the whole cluster, or of one node.
 ///
-/// A hash replaces the beginning of a value that is too long; if the node's name alone is too long, it replaces
-/// everything after the first part.
+/// In a value that is too long the first part is cut, and followed by its hash; if the node's name alone is too long,
+/// the hash of the whole value replaces it.
 #[must_use]
 pub fn managed_by(node: Option<&str>) -> String {
     let Some(node) = node else {

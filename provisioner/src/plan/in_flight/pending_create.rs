@@ -1,4 +1,4 @@
-//! What attempts start with, and leave in the in-flight state.
+//! The state that attempts start with, and the outcome that they leave.
 
 use std::sync::Arc;
 use std::time::Instant;

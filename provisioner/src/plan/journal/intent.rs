@@ -30,7 +30,7 @@ pub struct Intent {
     pub source_ref: Option<DataSource>,
 }
 
-/// What the process does with the intent of an earlier one.
+/// Consequence of an earlier process's intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Its PersistentVolume exists: it is settled.
@@ -160,7 +160,7 @@ impl Intent {
         }
     }
 
-    /// What to do with the intent of an earlier process, once claims and volumes are known. `alone` tells whether no
+    /// The consequence of an earlier process's intent, once claims and volumes are known. `alone` tells whether no
     /// other provisioner makes volumes of the same names.
     #[must_use]
     pub fn recovery(&self, volume_exists: bool, alone: bool) -> Recovery {

@@ -1,4 +1,4 @@
-//! Who writes the objects: found out once at the start.
+//! Resolves the producer of the objects, once at the start.
 
 use serde::Deserialize;
 use sidecar::flags::Exit;
@@ -9,7 +9,8 @@ use crate::args::{self, FATAL};
 use crate::plan::capacity::{Met, Next, Owner, Producer, Walk, Wanted, managed_by};
 use crate::work::record;
 
-/// Finds out who writes the objects that `config` asks for. `node` is the node of this process in a node deployment.
+/// Resolves the producer of the objects that `config` requests. `node` is the node of this process in a node
+/// deployment.
 ///
 /// # Errors
 /// How the process ends.
@@ -78,7 +79,8 @@ async fn read(api: &Api, namespace: &str, wanted: &Wanted) -> Result<Met, String
     Ok(Met { uid, owners })
 }
 
-/// Under which name the objects of a kind are found: Kubernetes' own are known, others are asked for.
+/// The plural name of a kind in paths: those of Kubernetes' own kinds are built in, others are read from the API
+/// server.
 async fn plural(api: &Api, base: &str, wanted: &Wanted) -> Result<String, String> {
     let known = match (&*wanted.api_version, &*wanted.kind) {
         ("v1", "Pod") => Some("pods"),
@@ -108,12 +110,12 @@ fn find_plural(list: &str, kind: &str) -> Option<String> {
     }
     let list: List = serde_json::from_str(list).ok()?;
     let mut resources = list.resources.into_iter();
-    // Subresources have a slash in their name.
+    // Names of subresources contain a slash.
     let found = resources.find(|listed| listed.kind == kind && is_segment(&listed.name));
     found.map(|listed| listed.name)
 }
 
-/// Whether the text can stand between two slashes of a path as it is.
+/// Whether the text can be a segment of a path without escaping.
 fn is_segment(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
     !text.is_empty() && text.bytes().all(plain) && !text.starts_with('.')

@@ -1,4 +1,4 @@
-//! The single task: ask the driver and write an object, or remove one.
+//! A single task: calls the driver and writes an object, or removes one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::model::StorageCapacity;
 use crate::plan::capacity::{Item, Room, Step, Task, request};
 use crate::plan::outcome::RpcError;
 
-/// Why a task has to be tried again.
+/// Why a task is retried.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The driver said no, or nothing.
+    /// The driver refused, or did not answer.
     #[error("failed to get storage capacity: {0}")]
     Driver(RpcError),
-    /// The driver said something impossible.
+    /// The driver's answer is invalid.
     #[error(transparent)]
     Answer(#[from] crate::plan::capacity::Negative),
-    /// The API server said no, or nothing.
+    /// The API server refused, or did not answer.
     #[error("failed to write CSIStorageCapacity: {0}")]
     Api(#[from] ApiError),
 }
@@ -52,12 +52,12 @@ impl Capacity {
         if self.book().wanted(item).is_none() {
             return Ok(());
         }
-        // Without its class the item is about to go.
+        // Without its class the item is about to be removed.
         let Some(class) = self.classes.get(&item.class) else {
             return Ok(());
         };
         let room = self.ask(request(item, &class)).await?;
-        // What there is may have changed meanwhile.
+        // The objects may have changed during the call.
         let Some(object) = self.book().wanted(item) else {
             return Ok(());
         };
@@ -119,7 +119,7 @@ impl Capacity {
         let key = self.key(name)?;
         let deleted = self.api.delete(&CAPACITIES, &key, Some(&object.uid));
         match deleted.await {
-            // The watch tells when it is gone.
+            // The watch reports when it is gone.
             Ok(_) => {
                 verbose!(5, object = name, "Deleted CSIStorageCapacity");
                 Ok(())
@@ -128,7 +128,7 @@ impl Capacity {
                 self.gone(name);
                 Ok(())
             }
-            // Another object of this name, of which the watch tells.
+            // Another object has this name; the watch reports it.
             Err(error) if error.is_conflict() => Ok(()),
             Err(error) => Err(error.into()),
         }

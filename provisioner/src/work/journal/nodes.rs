@@ -1,7 +1,6 @@
-//! Node deployment: journals of nodes that are gone are removed if nothing is in them, and else told of and
-//! left alone.
+//! Node deployment: removes empty journals of nodes that are gone, and warns of those with entries, which stay.
 //!
-//! Without the permission it is left out.
+//! Does nothing without the permission.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -17,7 +16,7 @@ use crate::plan::journal::{Found, Neighbour, looks_at_empty, pause};
 use crate::work::api::{LEASES, NODES, key, page};
 use crate::work::executor::Executor;
 
-/// Leases of one page.
+/// Leases per page.
 const PAGE: u32 = 100;
 
 #[derive(Deserialize)]
@@ -36,7 +35,7 @@ struct ListMeta {
     remaining_item_count: Option<usize>,
 }
 
-/// Which permission is missing was said at the start.
+/// A missing permission was logged at the start.
 fn not_looked_for(error: &ApiError) {
     if !error.is_forbidden() {
         verbose!(2, err = %error, "Cannot look for journals of nodes that are gone");
@@ -44,7 +43,7 @@ fn not_looked_for(error: &ApiError) {
 }
 
 impl Executor {
-    /// Looks for journals of nodes that are gone, now and then, for ever.
+    /// Looks for journals of nodes that are gone from time to time, for ever.
     pub async fn look_for_gone_nodes(&self) -> Infallible {
         let (Some(journal), Some(node)) = (&self.journal, &self.settings.node) else {
             return std::future::pending().await;
@@ -64,7 +63,8 @@ impl Executor {
         }
     }
 
-    /// Says once of each of them what there is to do. How many Leases there are; about `before` so far.
+    /// Warns of each of them once, with what an administrator can do. Returns the number of Leases; `before` is the
+    /// estimate so far.
     async fn tell_of_gone_nodes(
         &self,
         journal: &Keeper,
@@ -122,7 +122,7 @@ impl Keeper {
         serde_json::from_str(&json).map_err(|error| ApiError::unreadable(&error))
     }
 
-    /// How many Leases there are, about.
+    /// Approximate number of Leases.
     async fn count(&self) -> usize {
         match self.list(1, None).await {
             Ok(list) => list.items.len() + list.metadata.remaining_item_count.unwrap_or_default(),
@@ -133,7 +133,7 @@ impl Keeper {
         }
     }
 
-    /// Removes a journal, unless something has come into it meanwhile. Without the permission it stays.
+    /// Removes an empty journal, unless it has changed meanwhile. Without the permission it stays.
     async fn remove(&self, name: &str, found: &Found) {
         let removed = async {
             let key = key(Some(&self.namespace), name)?;

@@ -1,4 +1,4 @@
-//! What waits for the journal to be opened.
+//! Waits for the journal to be opened.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::{Instant, timeout};
 use crate::plan::journal::Journal;
 use crate::work::executor::Engine;
 
-/// How long work is put off for a journal of which it is not known whether it can be opened. Usually it is
-/// open by the time everything is listed; whoever begins before turns claims away, with an event.
+/// How long work is delayed for a journal that is not open yet. Usually it is open by the time everything is listed; a
+/// process that starts work earlier rejects claims, with an event.
 const AT_FIRST: Duration = Duration::from_secs(10);
 
-/// Waits until it is known that the journal cannot be opened at the moment, or for as long as that is worth
-/// waiting for. Returns what that keeps the program from; `None` if it is open by now.
+/// Waits until opening the journal has failed, ten seconds at most. Returns the hindrance to report; `None` if the
+/// journal is open by now.
 pub async fn not_to_be_opened(engine: &Engine) -> Option<String> {
     let executor = engine.shell();
     let Some(keeper) = &executor.journal else {
@@ -25,13 +25,12 @@ pub async fn not_to_be_opened(engine: &Engine) -> Option<String> {
     Some(hindrance(&reason))
 }
 
-/// What a journal that cannot be written keeps the program from.
+/// The hindrance of a journal that cannot be written.
 pub(super) fn hindrance(reason: &dyn fmt::Display) -> String {
     format!("no volume is created until the provisioning journal can be written: {reason}")
 }
 
-/// Goes on with what earlier processes have left, as soon as the journal is open. To be called when claims and
-/// volumes are known.
+/// Continues the calls of earlier processes as soon as the journal is open. Call it when claims and volumes are listed.
 pub async fn recover(engine: &Engine) {
     let executor = engine.shell();
     if let Some(keeper) = &executor.journal {

@@ -1,4 +1,4 @@
-//! Waits for another process that works with the journal to end, where no election says who may.
+//! Waits until another process that works with the journal has ended, where no election decides which one works.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::super::api::{LEASES, key};
 use super::{Executor, Keeper, read};
 use crate::plan::journal::{Found, HEARTBEAT, Rival};
 
-/// Between two looks at the journal.
+/// Pause between two reads of the journal.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Returns once the process that writes the Lease `name` writes no heartbeat any more.
+/// Returns once the process that writes the Lease `name` has stopped writing heartbeats.
 pub async fn until_silent(api: &Api, namespace: &str, name: &str) {
     let mut rival = Rival::default();
     loop {
@@ -35,7 +35,7 @@ async fn look(api: &Api, namespace: &str, name: &str) -> Option<Option<Found>> {
 }
 
 impl Executor {
-    /// Writes heartbeats where no election says who works.
+    /// Writes heartbeats where there is no election.
     pub(super) async fn send_heartbeats(&self, keeper: &Keeper) -> std::convert::Infallible {
         if keeper.fence.is_some() {
             return std::future::pending().await;

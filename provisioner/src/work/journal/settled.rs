@@ -1,21 +1,21 @@
-//! When what is settled is written although nothing else is.
+//! When settled entries are removed although nothing else is written.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What is settled is written at the latest after this.
+/// Longest time until a settled entry is removed.
 const LAZILY: Duration = Duration::from_secs(3);
 
-/// Since when something is settled that is not written.
+/// Since when the API server has had entries that are settled.
 #[derive(Default)]
 pub(super) struct Settled {
     since: Option<Instant>,
 }
 
 impl Settled {
-    /// Whether what is settled by now is due, and until when nothing is if nothing else comes. `dirty` says
-    /// whether there is something.
+    /// Whether settled entries have to be removed now, and until when there is nothing to do. `dirty`: the API server
+    /// has settled entries.
     pub(super) fn look(&mut self, dirty: bool, now: Instant) -> (bool, Option<Instant>) {
         if !dirty {
             self.since = None;
@@ -24,7 +24,7 @@ impl Settled {
         let until = *self.since.get_or_insert(now) + LAZILY;
         let due = until <= now;
         if due {
-            // What comes from now on has its own time.
+            // Entries that are settled from now on have a time of their own.
             self.since = None;
         }
         (due, Some(until))

@@ -1,6 +1,6 @@
 //! CSIStorageCapacities on the wire.
 //!
-//! Of their metadata more is read than of other kinds: they are written back.
+//! More of their metadata is read than of other kinds, since they are written back.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
@@ -108,7 +108,7 @@ impl OwnerWire<'_> {
 /// `metadata.uid` and `metadata.ownerReferences` of an object of any kind.
 ///
 /// # Errors
-/// It is no object.
+/// The text is no object.
 pub fn read_owned(
     json: &str,
     strings: &Interner,

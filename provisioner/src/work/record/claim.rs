@@ -1,6 +1,6 @@
 //! PersistentVolumeClaims on the wire.
 //!
-//! Most of them are told to be uninteresting before anything of them is copied.
+//! Most of them turn out to be uninteresting before anything of them is copied.
 
 use jiff::Timestamp;
 use sidecar::kube::cache::Record;
@@ -25,8 +25,7 @@ impl Record for Claim {
     }
 }
 
-/// Whether it is bound and without our finalizers, as most are; what is left is asked of the
-/// record.
+/// Whether it is bound and without our finalizers, as most are; the record decides about all others.
 fn is_quiet(wire: &ClaimWire<'_>) -> bool {
     let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER;
     let volume = wire.spec.volume_name.as_deref();
@@ -35,7 +34,7 @@ fn is_quiet(wire: &ClaimWire<'_>) -> bool {
         && !wire.metadata.finalizers.iter().any(ours)
 }
 
-/// The record, whether or not it calls for anything: for claims read one by one.
+/// The record, whether or not anything is due for it: for claims that are read one by one.
 #[must_use]
 pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
     let ClaimWire {

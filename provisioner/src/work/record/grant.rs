@@ -10,7 +10,7 @@ use crate::model::{Grant, GrantFrom, GrantTo};
 /// A ReferenceGrant on the wire.
 pub type GrantWire<'a> = lean::Parts<'a, SpecWire<'a>>;
 
-/// What is read of `spec`.
+/// The fields of `spec` that the provisioner reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SpecWire<'a> {

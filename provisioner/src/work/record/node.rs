@@ -19,8 +19,8 @@ impl Record for Node {
             .collect();
         labels.sort_unstable();
         let name = metadata.name.as_deref();
-        // Its name is a label, which makes the map one node's alone: to share these two would cost more
-        // than it saves.
+        // The node's name is a label, so that no other node has the same map: sharing the name and the map would cost
+        // more than it saves.
         let texts = labels.into_iter().flat_map(|(key, value)| {
             let is_name = Some(value) == name;
             let value = if is_name {

@@ -12,7 +12,7 @@ use crate::model::{Content, Snapshot, SnapshotRef, VolumeMode};
 /// A VolumeSnapshot on the wire.
 pub type SnapshotWire<'a> = lean::Parts<'a, IgnoredAny, SnapshotStatusWire<'a>>;
 
-/// What is read of `status`.
+/// The fields of `status` that the provisioner reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SnapshotStatusWire<'a> {
@@ -26,7 +26,7 @@ pub struct SnapshotStatusWire<'a> {
 /// A VolumeSnapshotContent on the wire.
 pub type ContentWire<'a> = lean::Parts<'a, ContentSpecWire<'a>, ContentStatusWire<'a>>;
 
-/// What is read of `spec`.
+/// The fields of `spec` that the provisioner reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContentSpecWire<'a> {
@@ -38,7 +38,7 @@ pub struct ContentSpecWire<'a> {
     source_volume_mode: Option<lean::Text<'a>>,
 }
 
-/// What is read of `status`.
+/// The fields of `status` that the provisioner reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContentStatusWire<'a> {

@@ -1,6 +1,6 @@
 //! PersistentVolumes on the wire.
 //!
-//! Of most of them nothing is kept but the name.
+//! For most of them only the name is kept.
 
 use std::sync::{Arc, LazyLock};
 
@@ -54,7 +54,7 @@ impl Record for Volume {
     }
 }
 
-/// The volume in full: for volumes read one by one.
+/// The volume with all its details: for volumes that are read one by one.
 #[must_use]
 pub fn read_volume(wire: volume::Volume<'_>, strings: &Interner) -> VolumeDetail {
     let volume::Volume {
@@ -121,7 +121,7 @@ fn csi_source(csi: &volume::Csi<'_>, strings: &Interner) -> Csi {
     }
 }
 
-/// What a translation reads of a volume with an in-tree source, which is rare; `None` for others.
+/// The object that the translation of an in-tree source takes; `None` for other sources. Such volumes are rare.
 fn in_tree(metadata: &lean::Meta<'_>, spec: &mut volume::Spec<'_>) -> Option<Value> {
     let mut object = spec.take_in_tree(metadata)?;
     if let Some(required) = spec.affinity()
@@ -137,7 +137,8 @@ fn in_tree(metadata: &lean::Meta<'_>, spec: &mut volume::Spec<'_>) -> Option<Val
 /// A node affinity's terms, if there is one.
 type Affinity = Option<Arc<[Term]>>;
 
-/// A volume with an in-tree source, in the words of the driver that replaced the plugin, if one did.
+/// The source and affinity of a volume with an in-tree source, translated for the CSI driver that replaced the plugin;
+/// `None` if none did.
 fn translated(
     object: &Value,
     spec: &volume::Spec<'_>,
