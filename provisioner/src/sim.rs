@@ -1,77 +1,75 @@
 //! Crash simulation: the real decisions against a model API server and a model driver.
 //!
-//! One run is one interleaving, drawn from a seed: people create and delete claims, volumes and
-//! classes, Kubernetes binds, releases and attaches, watch events arrive late or again, attempts
-//! advance one step at a time, requests are refused or lose their answer, calls fail with or without
-//! effect or outlive their caller, and the process is killed or asked to stop at any point and starts
-//! anew with empty caches. Then the faults end and everything must come to rest.
+//! One run is one interleaving, drawn from a seed: users create and delete claims, volumes and classes, Kubernetes
+//! binds, releases and attaches, watch events arrive late or again, attempts advance one step at a time, requests are
+//! refused or lose their answer, calls fail with or without effect or outlive their caller, and the process is killed
+//! or asked to stop at any point and restarts with empty caches. Then the faults end, and everything must come to rest.
 //!
-//! What is held, in every run:
+//! The invariants of every run:
 //!
 //! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
-//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some, and one beside a
-//!    PersistentVolume of the name that says another id waits in the journal until that is gone;
-//! 2. no claim has two volumes, however many provisioners there are, but for one that its driver has
-//!    refused to know of, until what was asked is asked again, and one that the provisioner of a node owes
-//!    that has taken its selection back;
-//! 3. no PersistentVolume goes, nor our finalizer on it, before its volume is deleted; no volume is
-//!    deleted while a VolumeAttachment names it, none that is to be kept, none of another driver;
-//! 4. a CreateVolume that is repeated is the same request, name, parameters, source and places, until
+//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some, and the entry of a volume
+//!    whose name is that of a PersistentVolume with another handle stays in the journal until that is gone;
+//! 2. no claim has two volumes, however many provisioners there are, except for a second one that its driver has
+//!    refused to know of, until the request is repeated, and one of a request that is unsettled on a node whose
+//!    provisioner has removed it as selected node;
+//! 3. no PersistentVolume is deleted, nor loses our finalizer, before its volume is deleted; no volume is
+//!    deleted while a VolumeAttachment names it, none whose policy keeps it, none of another driver;
+//! 4. a CreateVolume that is repeated is the same request, name, parameters, source and topologies, until
 //!    the driver gave a final answer; none lacks the Secret that its class names;
 //! 5. no two calls of one process for one volume are in flight;
-//! 6. nothing is called before its intent is in the journal, and no intent is removed, nor another
-//!    node selected, while a volume may be made of which the API does not know;
-//! 7. no source loses its finalizer while a call for a claim that is made from it runs or had no
+//! 6. no call is made before its intent is in the journal, and no intent is removed, nor another
+//!    node selected, while a volume may be made that the API does not know of;
+//! 7. no source loses its finalizer while a call for a claim that copies it runs or had no
 //!    answer;
 //! 8. every deleted claim, snapshot and volume goes, every claim gets its volume, no intent and no
-//!    finalizer of ours stays where nothing is due, and every volume in use that is to be deleted
-//!    one day has one. Only who asked for a copy of what is gone, and was never heard, waits, and what is owed for
-//!    such a copy that was never made is left to people;
+//!    finalizer of ours stays where nothing is due, and every bound volume with policy Delete has the finalizer.
+//!    Only claims for a copy of a deleted source, whose request never had an answer, wait, and the unsettled request
+//!    for a copy that was never made is left to people;
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
-//!    DELETE of what is gone, however late watch events are;
-//! 10. when everything is at rest, no process remembers anything of a claim or a volume;
-//! 11. nobody makes the same CreateVolume request more than twice without a pause and without having learnt
-//!     anything;
+//!    DELETE of an object that is gone, however late watch events are;
+//! 10. when everything is at rest, no process keeps any state of a claim or a volume;
+//! 11. no process makes the same CreateVolume request more than twice without a pause and without new
+//!     information;
 //! 12. no volume is cloned from a claim without our finalizer, unless the claim that it is for is gone;
-//! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
-//!     made from;
-//! 14. of a journal of which an administrator has deleted some objects nothing is lost but what was in
-//!     those, and while its objects cannot be written, be it before the process has begun, all else goes on;
-//! 15. no PersistentVolume loses its volume, however the driver spells ids;
-//! 16. while nobody answers from a node that is gone, claims for which another node is selected get their
+//! 13. while a fault lasts, objects that users delete go all the same, except for the sources of calls with
+//!     unknown outcome;
+//! 14. if an administrator deletes some objects of a journal, only the entries of those are
+//!     lost, and while its objects cannot be written, even before the process has started, all other work continues;
+//! 15. no PersistentVolume loses its volume, however the driver spells handles;
+//! 16. while no call for a node that is gone gets an answer, claims for which another node is selected get their
 //!     volumes there.
 //!
-//! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
-//! for writes of the journal and of PersistentVolumes, which may be applied at any time. A process that
-//! was frozen while its successor led hears of what it had sent, which may be applied only then, and sends
-//! nothing more: every request and call asks the lease's fence (the process tests `fs_9_…` hold that). When
-//! a change of a volume is seen, or it is looked at again after an own write, the attachments that
-//! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of
-//! claims: a process that still sees a claim, but neither its volume nor any trace of it, would make another
-//! volume, and delete it when it sees more. A sweep of snapshots decides and writes at once, and nobody
-//! changes what is to become of a volume while its finalizer is being changed. The API servers' clocks agree. A driver says the same size
-//! of a volume each time it is asked for it: one that is found too small is deleted, and a process that was
-//! frozen with a better answer may have sent what saves it.
+//! Assumptions: a request of a stopped process is applied before its successor lists, or never, except for writes of
+//! the journal and of PersistentVolumes, which may be applied at any time. A process that was frozen while its
+//! successor led gets the replies to requests that it had sent, which may be applied only then, and sends no others:
+//! every request and call checks the lease's fence (the process tests `fs_9_…` prove that). When a change of a volume
+//! is seen, or the volume is looked at again after an own write, the attachments that were made before have been seen
+//! as well, unless their watch is known to have ended. For 9 the same holds of claims: a process that still sees a
+//! claim, but neither its volume nor any trace of it, would make another volume, and delete it when it sees more. A
+//! sweep of snapshots decides and writes at once, and nobody changes the policy of a volume while its finalizer is
+//! being changed. The API servers' clocks agree. A driver reports the same size of a volume each time: one that is
+//! found too small is deleted, and a process that was frozen with a better answer may have sent the PersistentVolume.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `scene` | what a run is about: plain volumes, places, data sources, a plugin, node deployment |
+//! | `scene` | the setting of a run: plain volumes, topology, data sources, a plugin, node deployment |
 //! | `server`, `wire` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `users`, `nodes`, `hopeless` | what people do, what happens to nodes, what people have to end |
-//! | `cluster` | what Kubernetes' controllers do |
-//! | `deliver` | what comes to a process's caches |
+//! | `users`, `nodes`, `hopeless` | actions of users, changes of nodes, and what users have to give up |
+//! | `cluster` | Kubernetes' own controllers |
+//! | `deliver` | lists and watch events for a process's caches |
 //! | `informers` | the caches as a mutant sees them |
-//! | `process` | the controller that ships, with its queues and attempts |
-//! | `event` | what it hears of the caches |
+//! | `process` | the shipped controller, with its queues and attempts |
+//! | `event` | changes of the caches, as the controller gets them |
 //! | `step`, `absorb` | attempts advance |
-//! | `call`, `request`, `volume`, `source` | what they ask of driver and server, and what they must not |
-//! | `death` | how a process ends |
-//! | `freeze` | processes that lead no longer and do not know it |
+//! | `call`, `request`, `volume`, `source` | requests of attempts to driver and server, and checks of the invariants |
+//! | `death` | the end of a process |
+//! | `freeze` | processes that do not know that they lead no longer |
 //! | `rival` | processes that wait for another one without an election |
 //! | `removal` | removals of finalizers that come from others, or late |
 //! | `journal` | the provisioning journal |
-//! | `run` | one run: what happens next |
+//! | `run` | one run: the choice of the next action |
 //! | `quiescence` | the end of a run |
 //! | `mutant` | faulty provisioners, each of which must be caught |
 
@@ -132,7 +130,7 @@ fn runs() -> u64 {
     sim::runs(4_600)
 }
 
-/// A mutant that goes unnoticed for so long is not caught.
+/// Seeds after which a mutant counts as not caught.
 const MOST: u64 = 50_000;
 
 #[test]
@@ -156,7 +154,7 @@ fn one_call_each_without_faults() {
     hold(runs(), Faults::None, Protection::Journal);
 }
 
-/// The simulation is worth something only if it finds what is wrong.
+/// The simulation is worth something only if it finds faults.
 #[test]
 fn every_mutant_is_caught() {
     let mut wrong = Vec::new();
@@ -172,7 +170,7 @@ fn every_mutant_is_caught() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// What is violated with one mutant: `MUTANT=ForgetsReads cargo test -p provisioner one_mutant -- --ignored
+/// Prints the violation of one mutant: `MUTANT=ForgetsReads cargo test -p provisioner one_mutant -- --ignored
 /// --nocapture`.
 #[test]
 #[ignore = "for looking at one mutant"]

@@ -1,4 +1,4 @@
-//! What the answers to own writes bring into the caches.
+//! Takes the replies to own writes into the caches.
 
 use sidecar_testkit::sim::watch::{Versioned, key as key_of};
 
@@ -36,7 +36,7 @@ impl World {
 }
 
 impl Process {
-    /// The answer to an own write of a claim that was announced to the cache.
+    /// Takes in the reply to an own write of a claim that was announced to the cache.
     fn absorb_claim(&mut self, name: &Text, written: Option<Versioned<Claim>>) {
         let forgets = self.mutant.forgets_own_writes();
         let slots = &mut self.informers.claims.slots;
@@ -52,7 +52,7 @@ impl Process {
         }
     }
 
-    /// The same of a volume.
+    /// The same for a volume.
     fn absorb_volume(&mut self, name: &Text, written: Option<Versioned<VolumeDetail>>) {
         let forgets = self.mutant.forgets_own_writes();
         let slots = &mut self.informers.volumes.slots;

@@ -1,4 +1,4 @@
-//! CreateVolume calls begin and end, and are held against the invariants.
+//! CreateVolume calls begin and end, and are checked against the invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::plan::outcome::RpcError;
 use crate::plan::reactor::{Attempt, Step};
 use crate::plan::request::{Call, Called, Discard, PinnedRequest, Reply, Request};
 
-/// Calls with one request between two events or ticks.
+/// Most calls with one request between two events or ticks.
 const MOST_ASKED: u32 = 2;
 
 impl World {
@@ -56,8 +56,8 @@ impl World {
             names.insert(name.clone());
         }
         let durable = self.server.intents().any(|held| *held == *uid);
-        // Somebody may have given it up while the process was up, which still asks for it; its successor may
-        // ask for something else.
+        // Somebody may have removed the entry while the process ran, which still makes the call; its successor may send
+        // another request.
         let given_up = self.excused.contains(&format!("pvc-{uid}"));
         if self.journals() && !durable && !given_up {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
@@ -65,7 +65,7 @@ impl World {
         if given_up {
             self.driver.forget(name);
         }
-        // What is owed may be made once more, to be deleted.
+        // The volume of an unsettled request may be made once more, to be deleted.
         let needless = gone || !claim.volume.is_empty();
         let repays = needless && self.process.in_flight().owes(&key.uid);
         let moved = self.is_moved(index, &call.about, &claim);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Whether the call before was one for a node that has been gone since, and is owed.
+    /// Whether the previous request was for a node that has been gone since, and is unsettled.
     fn is_moved(&self, index: usize, prepared: &Arc<PinnedRequest>, claim: &Claim) -> bool {
         let attempt = &self.process.attempts.running[index].attempt;
         let Attempt::Claim(run) = attempt else {
@@ -105,14 +105,14 @@ impl World {
         })
     }
 
-    /// Whether nobody answers the call.
+    /// Whether the call gets no answer.
     fn is_silent(&self, prepared: &PinnedRequest) -> bool {
         let node = &prepared.node;
         !node.is_empty() && self.driver.silent.contains(&zone(node))
     }
 
-    /// Without a pause, and without anything that was learnt, nobody is asked the same again and again.
-    /// What several requests for one claim may have made is owed for each of them.
+    /// No process repeats a request again and again without a pause and without new information. Several unsettled
+    /// requests of one claim count separately.
     fn complain_about_spinning(&mut self, request: &CreateVolumeRequest) {
         let asked = self
             .asked
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// What a volume is made from cannot go meanwhile.
+    /// A source must not go meanwhile.
     fn check_protected(&mut self, name: &str, request: &CreateVolumeRequest) {
         let is_it = |claim: &Claim| format!("pvc-{}", claim.uid) == *name;
         if !{ self.server.claims.values() }.any(|(_, claim)| is_it(claim)) {
@@ -208,7 +208,7 @@ impl World {
             Code::FailedPrecondition,
             Code::ResourceExhausted,
         ];
-        // Where there are other places, that it has no room is what matters.
+        // Where there are other topologies, a lack of capacity is the interesting error.
         let full = self.case.scene == Scene::TopologyIndex && self.dice.one_in(2);
         Err(rpc(if full {
             Code::ResourceExhausted
@@ -217,7 +217,7 @@ impl World {
         }))
     }
 
-    /// The driver does what it can; it says that the volume has so many bytes.
+    /// The driver makes the volume if it can, and reports this size.
     fn created(&mut self, id: u64, bytes: i64) -> Result<CreateVolumeResponse, RpcError> {
         if let Some(code) = self.obstacle(id) {
             self.driver.fail(id);
@@ -227,7 +227,7 @@ impl World {
         let sourced = call.is_some_and(|call| call.source.is_some());
         let volume_id = self.driver.succeed(id).unwrap();
         self.check_doubles();
-        // It does not grow or shrink by being asked for again.
+        // The size stays the same when the request is repeated.
         let size = self.driver.sizes.entry(volume_id.clone());
         let bytes = *size.or_insert(bytes);
         let context = self.context(&volume_id);
@@ -247,8 +247,8 @@ impl World {
         })
     }
 
-    /// What the driver says of a volume, each time the same: of some a partition that the API server
-    /// refuses in the words of a plugin.
+    /// The volume context, the same each time: for some volumes with a partition that the API server rejects in the
+    /// PersistentVolume of a plugin.
     fn context(&mut self, id: &str) -> BTreeMap<String, String> {
         let may = self.case.scene == Scene::Moved && self.faulty();
         let unsayable = may && self.dice.one_in(4);
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Why the driver cannot do what it is asked, if it cannot.
+    /// Why the driver cannot fulfil the request, if it cannot.
     pub(super) fn obstacle(&self, id: u64) -> Option<Code> {
         let call = self.driver.call(id)?;
         if matches!(call.kind, Kind::Delete(_)) || self.driver.exists(call) {
@@ -281,12 +281,12 @@ impl World {
         }
     }
 
-    /// No claim has two volumes, but for those that a driver has refused to know of, and those that the
-    /// provisioner of a node owes that has taken its selection back.
+    /// No claim has two volumes, except for those that a driver has refused to know of, and those of unsettled requests
+    /// on a node whose provisioner has removed it as selected node.
     pub(super) fn check_doubles(&mut self) {
         let doubled = self.names.iter().find(|(uid, names)| {
             let exist = |name: &String| {
-                // What somebody gave up may be made elsewhere as well.
+                // A volume that somebody gave up may be made elsewhere as well.
                 if self.excused.contains(name) {
                     return 0;
                 }
@@ -304,8 +304,8 @@ impl World {
         }
     }
 
-    /// Whether the provisioner of this site's node has given up the claim, for which another node may be selected
-    /// now, and its journal holds an intent for it.
+    /// Whether the provisioner of this site's node has given up the claim, which may have another selected node now,
+    /// and its journal has an intent for it.
     fn is_owed_elsewhere(&self, site: usize, uid: &str) -> bool {
         let Some(node) = self.case.scene.node(site) else {
             return false;
@@ -320,7 +320,7 @@ impl World {
             && self.server.intents_of(&node.name).any(|owed| owed == uid)
     }
 
-    /// DeleteVolume of a volume that nobody can use.
+    /// DeleteVolume of an unusable volume.
     pub(super) fn discard(
         &mut self,
         call: &controller::Call<DeleteVolumeRequest, Discard>,

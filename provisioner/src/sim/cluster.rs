@@ -1,5 +1,4 @@
-//! What Kubernetes' own controllers do: claims get nodes and are bound to volumes, volumes are
-//! released.
+//! Kubernetes' own controllers: claims get nodes and are bound to volumes, volumes are released.
 
 use super::run::World;
 use super::scene::{CLASS, node_in, zone};
@@ -8,7 +7,7 @@ use super::users::PVC_PROTECTION;
 use crate::model::{BindingMode, Claim, ClaimPhase, Reclaim, Text, VolumeDetail, VolumePhase};
 
 impl World {
-    /// One of Kubernetes' controllers looks at one object. Whether it changed anything.
+    /// One of Kubernetes' controllers works on one object. Returns whether it changed anything.
     pub(super) fn control(&mut self) -> bool {
         let (claims, volumes) = (self.server.claims.len(), self.server.volumes.len());
         if claims + volumes == 0 {
@@ -22,7 +21,7 @@ impl World {
         }
     }
 
-    /// Everything that Kubernetes' controllers have to do is done.
+    /// Kubernetes' controllers work until nothing is left to do.
     pub(super) fn control_all(&mut self) {
         for _ in 0..20 {
             let before = self.server.version;
@@ -81,7 +80,7 @@ impl World {
         self.schedule(index)
     }
 
-    /// The scheduler selects a node for a claim that waits for one, or people do whose node is gone.
+    /// The scheduler selects a node for a claim that waits for one, or users do if its node is gone.
     fn schedule(&mut self, index: usize) -> bool {
         let Some((_, class)) = self.server.classes.get(CLASS) else {
             return false;
@@ -101,7 +100,7 @@ impl World {
             let mut values = values.flat_map(|(_, values)| values.iter()).peekable();
             values.peek().is_none() || values.any(|value| **value == *zone)
         };
-        // While all settles it is known where there is room.
+        // While everything settles, the scheduler knows which topologies have capacity.
         let full = |zone: &str| self.settling && self.is_full(zone);
         let nodes = self.server.nodes.keys();
         let fit = |node: &&Text| {
@@ -120,7 +119,7 @@ impl World {
         true
     }
 
-    /// Whether the driver of that place has no room.
+    /// Whether the driver of that topology has no capacity left.
     fn is_full(&self, zone: &str) -> bool {
         let nodes = self.case.scene.nodes();
         let serves =
@@ -175,7 +174,7 @@ impl World {
         };
         let name: Text = format!("{}/{}", owner.namespace, owner.name).into();
         let claim = self.server.claims.get(&name).map(|(_, claim)| claim);
-        // One that was made for a claim that another volume was found for is not needed.
+        // A volume that was made for a claim with another volume is not needed.
         let spare = volume.owner.provisioned_by.is_some() && volume.reclaim == Reclaim::Delete;
         match claim.filter(|claim| claim.uid == owner.uid) {
             Some(claim) if claim.volume == volume.name => VolumePhase::Bound,

@@ -1,6 +1,6 @@
-//! How a process ends: killed anywhere, or asked to stop.
+//! The end of a process: killed anywhere, or asked to stop.
 //!
-//! It also says which volumes may be lost without a journal.
+//! Also determines which volumes may be lost without a journal.
 
 use super::freeze::Late;
 use super::process::{Running, State, Waiting};
@@ -23,13 +23,13 @@ impl World {
         self.asked.clear();
         self.outwait();
         self.process = self.successor();
-        // One that was frozen while it took over has taken over once more.
+        // A process that was frozen while it took over has taken over once more.
         if self.settling {
             self.settle_driver();
         }
     }
 
-    /// Everything that is under way is cut off.
+    /// Cuts off everything that is under way.
     pub(super) fn cut_off(&mut self) {
         let unknown = self.unknown();
         for running in std::mem::take(&mut self.process.attempts.running) {
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// What is under way for a key when its process ends: what was sent is applied, or never.
+    /// Ends an attempt with its process: a request that was sent is applied, or never.
     pub(super) fn leave(&mut self, running: Running) {
         match running.state {
             State::Sent(step) => self.outlive(step),
@@ -68,8 +68,7 @@ impl World {
         }
     }
 
-    /// The process is asked to stop: what runs may end for a while, then what is settled leaves the
-    /// journal.
+    /// The process is asked to stop: running attempts may end for a while, then settled entries leave the journal.
     fn stop(&mut self) {
         self.process.attempts.ready.clear();
         for _ in 0..self.dice.below(8) {
@@ -85,7 +84,7 @@ impl World {
         }
     }
 
-    /// Volumes that may be made, and of which only this process knows if there is no journal.
+    /// Volumes that may be made, and that only this process knows of if there is no journal.
     fn unknown(&self) -> Vec<String> {
         let process = &self.process;
         let running = process.attempts.running.iter().filter_map(prepared);
@@ -99,13 +98,13 @@ impl World {
             .collect()
     }
 
-    /// This volume may be lost, and asked for anew in another way.
+    /// This volume may be lost, and requested anew in another way.
     pub(super) fn excuse(&mut self, name: String) {
         self.forget(&name);
         self.excused.insert(name);
     }
 
-    /// This volume may be asked for anew in another way.
+    /// This volume may be requested anew in another way.
     fn forget(&mut self, name: &str) {
         self.driver.forget(name);
         if let Some(other) = &mut self.other {

@@ -1,4 +1,4 @@
-//! What lists and watches bring, late, again, or after a break.
+//! Lists and watch events, which come late, again, or after a break.
 
 use super::run::{Faults, World};
 use super::scene::Scene;
@@ -8,7 +8,7 @@ use super::server::Event;
 pub(super) const KINDS: usize = 5;
 
 impl World {
-    /// One watch brings its next event, or one it brought before, or breaks.
+    /// One watch delivers its next event, or an earlier one again, or breaks.
     pub(super) fn deliver(&mut self) {
         self.asked.clear();
         let faulty = self.faulty();
@@ -44,7 +44,7 @@ impl World {
         let Some(at) = self.next(kind) else {
             return;
         };
-        // What was known before a volume's change: see the assumptions.
+        // Attachments from before a volume's change come first: see the assumptions.
         let mut first = vec![2];
         first.extend((self.case.faults == Faults::None).then_some(0));
         for other in first.into_iter().filter(|_| kind == 1) {
@@ -57,7 +57,7 @@ impl World {
         self.observe(at, kind);
     }
 
-    /// One of the lists of the start arrives. Until all are there, nothing is worked on.
+    /// One of the first lists arrives. Until all have arrived, the process does not work.
     pub(super) fn fill_caches(&mut self) {
         let filling = &self.process.filling;
         if filling.is_empty() {
@@ -71,9 +71,9 @@ impl World {
         self.list(kind);
     }
 
-    /// The objects of one kind are listed; the other caches stay as far behind as they are.
+    /// Lists the objects of one kind; the other caches stay as far behind as they are.
     fn list(&mut self, kind: usize) {
-        // What was known before a volume's change: see the assumptions.
+        // Attachments from before a volume's change come first: see the assumptions.
         if kind == 1 {
             self.observe_attachments();
         }
@@ -81,19 +81,19 @@ impl World {
         self.recover();
     }
 
-    /// What is known of attachments is up to date: see the assumptions.
+    /// Brings the attachments up to date: see the assumptions.
     pub(super) fn observe_attachments(&mut self) {
         self.observe_all(2);
     }
 
-    /// This watch brings all that there is.
+    /// This watch delivers all its events.
     pub(super) fn observe_all(&mut self, kind: usize) {
         while let Some(at) = self.next(kind) {
             self.observe(at, kind);
         }
     }
 
-    /// This watch brings its next event, if there is one.
+    /// This watch delivers its next event, if there is one.
     pub(super) fn deliver_next(&mut self, kind: usize) {
         self.asked.clear();
         if let Some(at) = self.next(kind) {
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Where in the log the next event for this watch is.
+    /// Position in the log of this watch's next event.
     fn next(&mut self, kind: usize) -> Option<usize> {
         let process = &self.process;
         if kind == 2 && process.informers.attachments_missed || process.filling.contains(&kind) {

@@ -1,10 +1,10 @@
-//! The model driver: which volumes exist, and calls that outlive their caller.
+//! The model driver: the existing volumes, and calls that outlive their caller.
 //!
-//! It keeps its word as CSI asks for it: one volume per name, everywhere or in each place; a call
-//! while another one for the same volume runs is `ABORTED`. An error that is final means that nothing
-//! exists under the name, unless the driver refuses without looking, as one does that has just begun
-//! and whose storage system does not let it in yet. Some drivers spell the id of a volume differently when they
-//! are asked for it again, and know it by either spelling. At some places nobody answers.
+//! It does what CSI requires: one volume per name, globally or per topology; a call while another one for the same
+//! volume runs is `ABORTED`. A final error means that nothing exists under the name, unless the driver refuses without
+//! looking, like one that has just started and has no access to its storage system yet. Some drivers spell the handle
+//! of a volume differently when a request is repeated, and know it by either spelling. In some topologies no call gets
+//! an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use tonic::Code;
 
 use super::scene::ZONE;
 
-/// What a call is about.
+/// Kind of a call, and its volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Name of the volume.
     Create(String),
-    /// Id of the volume.
+    /// Handle of the volume.
     Delete(String),
 }
 
@@ -30,59 +30,58 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     /// Whether the caller still waits.
     pub(super) awaited: bool,
-    /// Where the volume may be, the preferred place first; empty is anywhere.
+    /// Allowed topologies, the preferred one first; empty is any.
     zones: Vec<String>,
-    /// What it starts from.
+    /// The data source.
     pub(super) source: Option<Type>,
     /// The request, without the Secret.
     asked: Option<CreateVolumeRequest>,
 }
 
-/// What a driver makes of names.
+/// How a driver treats names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Names {
-    /// They are unique everywhere; who asks for another volume under one is told so.
+    /// Unique globally; a different request under the same name gets an error.
     #[default]
     Unique,
-    /// The same, but who asks for another volume gets the one that is there.
+    /// Unique globally; a different request under the same name gets the existing volume.
     Shared,
-    /// They are unique in each place.
+    /// Unique per topology.
     Local,
 }
 
 #[derive(Default)]
 pub(super) struct ModelDriver {
-    /// Which of several drivers.
+    /// Index among several drivers.
     pub(super) site: usize,
-    /// Calls for which it has just begun, and may refuse them without a look.
+    /// Number of calls that it may still refuse without a look, since it has just started.
     pub(super) new: u32,
     names: Names,
     next: u64,
-    /// Ids of the volumes that exist, by name; where names are local the place follows an `@`.
+    /// Handles of the existing volumes, by name; where names are local the topology follows an `@`.
     pub(super) volumes: BTreeMap<String, String>,
-    /// What they were made with.
+    /// The requests they were made with.
     made: BTreeMap<String, CreateVolumeRequest>,
-    /// Bytes of volumes, by id, as they were said first.
+    /// Sizes of volumes in bytes as they were reported first, by handle.
     pub(super) sizes: BTreeMap<String, i64>,
-    /// Ids of volumes that have no PersistentVolume in the words of a plugin, as the driver says it.
+    /// Handles of volumes; `true` if the driver's response makes a PersistentVolume of the plugin impossible.
     pub(super) unsayable: BTreeMap<String, bool>,
-    /// TopologyIndex of those that are not everywhere, by name.
+    /// Topologies of volumes that are not accessible from everywhere, by name.
     pub(super) places: BTreeMap<String, String>,
-    /// TopologyIndex without room.
+    /// Topologies without capacity.
     pub(super) full: BTreeSet<String>,
-    /// Places from which no call for a node there gets an answer.
+    /// Topologies in which no call for a node gets an answer.
     pub(super) silent: BTreeSet<String>,
-    /// Whether it spells the ids of volumes differently when it names them again.
+    /// Whether it spells handles differently when it reports them again.
     pub(super) spells: bool,
-    /// Ids of volumes that it has named.
+    /// Handles that it has reported.
     told: BTreeSet<String>,
     pub(super) running: Vec<Call>,
-    /// The request by name, until the driver has refused it for good or the volume is deleted.
+    /// The open request by name, until the driver has refused it for good or the volume is deleted.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
-    /// Requests that had a final answer, by name: they may be repeated, since nobody knows what came
-    /// of them before.
+    /// Requests that had a final answer, by name: they may be repeated, since the outcome of earlier calls is unknown.
     refused: BTreeMap<String, Vec<CreateVolumeRequest>>,
-    /// How many calls of each kind there were, by name of the volume.
+    /// Numbers of CreateVolume and DeleteVolume calls, by name of the volume.
     pub(super) calls: BTreeMap<String, (u32, u32)>,
 }
 
@@ -96,7 +95,7 @@ impl ModelDriver {
         }
     }
 
-    /// How it spells the id of this volume now.
+    /// The spelling of this handle in the next response.
     pub(super) fn spelled(&mut self, id: &str) -> String {
         if !self.told.insert(id.to_owned()) && self.spells {
             id.to_uppercase()
@@ -105,8 +104,8 @@ impl ModelDriver {
         }
     }
 
-    /// CreateVolume arrives. `others` says that it may be another request than the one before: what is owed is
-    /// asked one after the other, and what had no answer from a node that is gone is owed.
+    /// CreateVolume arrives. `others`: the request may differ from the one before, since unsettled requests take turns,
+    /// and a request without answer from a node that is gone is unsettled.
     pub(super) fn create(
         &mut self,
         request: &CreateVolumeRequest,
@@ -155,7 +154,7 @@ impl ModelDriver {
         }
     }
 
-    /// The call is refused without a look at what exists. Whether something does.
+    /// Refuses the call without looking at the volumes. Returns whether one exists.
     pub(super) fn refuse(&mut self, id: u64) -> bool {
         let Some(call) = self.take(id) else {
             return false;
@@ -167,8 +166,8 @@ impl ModelDriver {
         self.may_have(name)
     }
 
-    /// Under which name the volume is, or would be, that is asked for in these places.
-    /// Of several, what was made with the same words comes first.
+    /// The name of the volume that a request for these topologies gets or would get. Of several, one that was made with
+    /// the same request comes first.
     fn held(&self, name: &str, zones: &[String], asked: Option<&CreateVolumeRequest>) -> String {
         if self.names != Names::Local {
             return name.to_owned();
@@ -186,20 +185,20 @@ impl ModelDriver {
         matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(&self.held(name, &call.zones, call.asked.as_ref())))
     }
 
-    /// This volume may be lost, and asked for in another way.
+    /// This volume may be lost, and requested in another way.
     pub(super) fn forget(&mut self, name: &str) {
         self.open.remove(name);
         self.made.retain(|held, _| base(held) != name);
     }
 
-    /// Ids of the volumes of this name.
+    /// Handles of the volumes of this name.
     pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &String> {
         let all = self.volumes.iter();
         all.filter(move |(held, _)| base(held) == name)
             .map(|(_, id)| id)
     }
 
-    /// Where the volume of this id is, unless it is everywhere.
+    /// Topology of the volume with this handle, unless it is accessible from everywhere.
     pub(super) fn place(&self, id: &str) -> Option<&String> {
         let name = self.volumes.iter().find(|(_, held)| *held == id);
         name.and_then(|(name, _)| self.places.get(name))
@@ -239,7 +238,7 @@ impl ModelDriver {
             .any(|call| self.subject(&call.kind) == subject)
     }
 
-    /// The volume that a call is about, by name where there is one.
+    /// The volume of a call, by name where it has one.
     fn subject(&self, kind: &Kind) -> String {
         match kind {
             Kind::Create(name) => name.clone(),
@@ -254,7 +253,7 @@ impl ModelDriver {
             .map(|(name, _)| base(name).to_owned())
     }
 
-    /// Whether a volume of the call exists, or there is room for one.
+    /// Whether a volume of the call exists, or there is capacity for one.
     pub(super) fn has_room(&self, call: &Call) -> bool {
         self.exists(call) || call.zones.is_empty() || self.free(&call.zones).is_some()
     }
@@ -263,7 +262,7 @@ impl ModelDriver {
         zones.iter().find(|zone| !self.full.contains(*zone))
     }
 
-    /// The call ends with effect. Returns the volume's id.
+    /// The call ends with effect. Returns the volume's handle.
     pub(super) fn succeed(&mut self, id: u64) -> Option<String> {
         let call = self.take(id)?;
         let free = self.free(&call.zones).cloned();
@@ -285,7 +284,7 @@ impl ModelDriver {
             }
             Kind::Delete(id) => {
                 if let Some(name) = self.name_of(&id) {
-                    // What is asked for under this name from now on is another volume.
+                    // Requests for this name get another volume from now on.
                     self.open.remove(&name);
                 }
                 self.volumes.retain(|_, held| *held != id);
@@ -296,8 +295,8 @@ impl ModelDriver {
         }
     }
 
-    /// The call ends without effect. Whether it may end with a final error: not if the volume
-    /// exists, since then the answer would have to be success.
+    /// The call ends without effect. Returns whether it may end with a final error: not if the volume exists, since
+    /// then the answer would have to be success.
     pub(super) fn fail(&mut self, id: u64) -> bool {
         let Some(call) = self.take(id) else {
             return true;
@@ -323,19 +322,19 @@ impl ModelDriver {
         Some(self.running.remove(place))
     }
 
-    /// The caller waits no longer; the call goes on.
+    /// The caller gives up waiting; the call goes on.
     pub(super) fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;
         }
     }
 
-    /// Whether the volume of this id exists.
+    /// Whether the volume of this handle exists.
     pub(super) fn has(&self, id: &str) -> bool {
         self.volumes.values().any(|held| is_same(held, id))
     }
 
-    /// Whether there is a volume of this name, or a call for one is running.
+    /// Whether a volume of this name exists, or a call for one is running.
     pub(super) fn may_have(&self, name: &str) -> bool {
         let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
         self.named(name).next().is_some() || self.running.iter().any(creates)
@@ -347,14 +346,14 @@ impl ModelDriver {
         self.running.iter().any(creates)
     }
 
-    /// Whether there is another volume of this name than that of `id`, or may be soon: where names are local.
+    /// Whether another volume of this name than that of `id` exists, or, where names are local, may exist soon.
     pub(super) fn has_elsewhere(&self, name: &str, id: &str) -> bool {
         let is_made = self.names == Names::Local && self.makes(name);
         is_made || self.named(name).any(|held| !is_same(held, id))
     }
 }
 
-/// Whether both are ids of one volume.
+/// Whether both are handles of one volume.
 pub(super) fn is_same(id: &str, other: &str) -> bool {
     id.eq_ignore_ascii_case(other)
 }
@@ -363,7 +362,7 @@ fn local(name: &str, zone: &str) -> String {
     format!("{name}@{zone}")
 }
 
-/// The name that was asked for.
+/// The requested name.
 pub(super) fn base(name: &str) -> &str {
     name.split('@').next().unwrap_or_default()
 }
@@ -379,7 +378,7 @@ pub(super) enum Refused {
     Busy,
     /// The request is not the one it repeats.
     Different,
-    /// There is another volume of this name.
+    /// Another volume of this name exists.
     Taken,
 }
 

@@ -1,4 +1,4 @@
-//! What lists and watches bring, as the controller hears it.
+//! Lists and watch events, as the controller gets them.
 
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::Source;
@@ -13,7 +13,7 @@ use crate::plan::reactor::Change;
 use crate::plan::topology::Entry;
 
 impl Process {
-    /// Lists everything anew.
+    /// Lists all kinds anew.
     pub(super) fn list(&mut self, server: &Server) {
         for kind in [3, 4, 2, 1, 0] {
             self.list_kind(server, kind);
@@ -53,7 +53,7 @@ impl Process {
         }
     }
 
-    /// What a watch of attachments that had ended goes on from.
+    /// Lists attachments after their watch had ended.
     pub(super) fn list_attachments(&mut self, server: &Server) {
         let keep = |held: &Attachment| Some(held.clone());
         let informers = &mut self.informers;
@@ -149,7 +149,7 @@ impl Process {
         }
     }
 
-    /// A Node and its CSINode.
+    /// Takes in a change of a Node and its CSINode.
     fn node_changed(&mut self, change: &store::Change<NodeInfo>) {
         let (key, old, new) = match change {
             store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),

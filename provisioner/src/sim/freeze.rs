@@ -1,5 +1,4 @@
-//! Processes that are stopped for so long that another one leads, and go on; requests of dead ones that
-//! are applied late.
+//! Processes that freeze until another one leads, and go on; requests of dead ones that are applied late.
 
 use std::time::Duration;
 
@@ -24,15 +23,15 @@ pub(super) enum Late {
 }
 
 impl World {
-    /// Whether somebody else can lead while the process is frozen.
+    /// Whether another process can lead while this one is frozen.
     pub(super) fn may_freeze(&self) -> bool {
         let can = matches!(self.case.faults, Faults::All | Faults::Kills);
         can && self.journals() && self.other.is_none() && self.frozen.is_none()
     }
 
-    /// The process stops anywhere, and another one leads.
+    /// The process freezes anywhere, and another one leads.
     pub(super) fn freeze(&mut self) {
-        // It goes on with its claims only.
+        // Of its attempts only those on claims go on.
         for running in std::mem::take(&mut self.process.attempts.running) {
             if matches!(running.key, Key::Claim(_)) {
                 self.process.attempts.running.push(running)
@@ -51,7 +50,7 @@ impl World {
                         self.reply(index, Reply::Call(call.failed(expired), Duration::ZERO));
                     }
                 }
-                // The server has had it, or never will.
+                // The server has applied it, or never will.
                 State::Sent(step) if released(&step).is_some() => {
                     let state = State::Answered(not_done(step, refused()), None);
                     self.process.attempts.enter(index, state);
@@ -71,7 +70,7 @@ impl World {
         self.clock += FROZEN;
     }
 
-    /// A process of the same place that has just begun.
+    /// A process of the same site that has just started.
     pub(super) fn successor(&mut self) -> Process {
         self.uids += 1;
         let site = self.process.site;
@@ -79,7 +78,7 @@ impl World {
         Process::start(&self.server, self.case, self.mutant, site, number)
     }
 
-    /// It goes on for a moment, until it notices.
+    /// The frozen process goes on for a moment, until it notices.
     pub(super) fn thaw(&mut self) {
         let Some(mut frozen) = self.frozen.take() else {
             return;
@@ -108,8 +107,8 @@ impl World {
         std::mem::swap(&mut self.process, &mut frozen);
     }
 
-    /// Its lease is too old for a request that it had not sent before: see findings FS-9. What it had read
-    /// it does not write.
+    /// Its lease is too old for a request that it had not sent before: see findings FS-9. It does not write what it has
+    /// read.
     fn send_nothing(&mut self, index: usize, key: &Key) {
         let running = self.process.attempts.running.get_mut(index);
         let Some(running) = running.filter(|running| running.key == *key) else {
@@ -139,7 +138,7 @@ impl World {
         }
     }
 
-    /// A request that is under way when its process ends: applied now, later, or never.
+    /// A request that is under way when its process ends is applied now, later, or never.
     pub(super) fn outlive(&mut self, step: Step) {
         match (self.dice.below(3), step) {
             (0, step) => drop(self.apply(step)),

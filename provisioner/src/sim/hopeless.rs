@@ -1,4 +1,4 @@
-//! What comes to no end by itself, and what people do about it.
+//! States that do not end by themselves, and what users do about them.
 
 use super::driver::is_same;
 use super::run::World;
@@ -7,8 +7,8 @@ use crate::model::{Claim, Reclaim, Text, VolumeDetail};
 use crate::plan::in_flight::ClaimKey;
 
 impl World {
-    /// PersistentVolumes in use beside which the driver names their volume by another id, or has another volume
-    /// of the name: as long as they are there, what was asked for their claims stays in the journal.
+    /// PersistentVolumes in use for which the driver reports another handle, or has another volume of the name: as long
+    /// as they exist, the requests of their claims stay in the journal.
     pub(super) fn contradicted(&self) -> impl Iterator<Item = &VolumeDetail> {
         let volumes = self.server.volumes.values().map(|(_, volume)| volume);
         volumes.filter(|volume| {
@@ -25,7 +25,7 @@ impl World {
         })
     }
 
-    /// Whether what is owed for the claim of this UID contradicts its PersistentVolume.
+    /// Whether an unsettled request of the claim of this UID contradicts its PersistentVolume.
     pub(super) fn is_held(&self, uid: &str) -> bool {
         let of = |volume: &VolumeDetail| {
             let claim = volume.claim.as_ref();
@@ -34,7 +34,7 @@ impl World {
         self.contradicted().any(of)
     }
 
-    /// Claims whose PersistentVolumes contradict what is owed for them are given up, with all that belongs to
+    /// Gives up claims whose PersistentVolumes contradict their unsettled requests, with everything that belongs to
     /// them.
     pub(super) fn give_up_contradicted(&mut self) -> bool {
         let volumes: Vec<VolumeDetail> = self.contradicted().cloned().collect();
@@ -51,8 +51,8 @@ impl World {
         !volumes.is_empty()
     }
 
-    /// Whoever asked for a copy of what is gone, and got no answer yet, gives up. What a call was made for
-    /// must have come to an end without that, and so must a copy of what is going: it may hold its source.
+    /// Gives up claims for a copy of a deleted source whose request had no answer yet. Claims with a call must have
+    /// ended without that, and so must copies of a source that is being deleted: such a claim may hold its source.
     pub(super) fn give_up_hopeless(&mut self) -> bool {
         let is_hopeless = |claim: &Claim| {
             let key = ClaimKey::of(claim);
@@ -71,7 +71,7 @@ impl World {
         !hopeless.is_empty()
     }
 
-    /// Whether what the claim is to be filled from is gone.
+    /// Whether the data source of the claim is gone.
     fn lacks_source(&self, claim: &Claim) -> bool {
         let Some(source) = &claim.data_source else {
             return false;

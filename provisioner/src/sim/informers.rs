@@ -1,4 +1,4 @@
-//! What one process knows: its caches, as a mutant sees them.
+//! The caches of one process, as a mutant sees them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::server::NodeInfo;
 use crate::model::{Attachment, Claim, Class, Grant, Volume};
 use crate::plan::{self, Driver};
 
-/// What the controller looks at.
+/// The informers of the controller.
 pub(super) struct Informers {
     pub(super) driver: Arc<Driver>,
     pub(super) claims: Watch<Claim>,
@@ -17,14 +17,14 @@ pub(super) struct Informers {
     pub(super) attachments: Watch<Attachment>,
     pub(super) classes: Watch<Class>,
     pub(super) nodes: Watch<NodeInfo>,
-    /// The watch of attachments has ended, and it is known.
+    /// The watch of attachments has ended, and the process knows it.
     pub(super) attachments_missed: bool,
     pub(super) mutant: Mutant,
-    /// What a mutant does not see at this moment.
+    /// The kinds of objects that a mutant does not see now.
     pub(super) hidden: Hidden,
 }
 
-/// Kinds of objects that are hidden.
+/// Kinds of objects that can be hidden.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Hidden {
     pub(super) claims: bool,

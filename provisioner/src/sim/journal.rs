@@ -1,5 +1,5 @@
-//! Processes and the provisioning journal: requests that are under way, applied late, or lose their
-//! answer, and what must not be written.
+//! Processes and the provisioning journal: requests that are under way, applied late, or lose their answer, and checks
+//! of its writes.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Server {
         self.intents_of("")
     }
 
-    /// The same of one node's journal, whose Leases bear its name.
+    /// The same for one node's journal, whose Leases have its name.
     pub(super) fn intents_of(&self, node: &str) -> impl Iterator<Item = &str> {
         let leases = self
             .leases
@@ -78,8 +78,8 @@ impl Server {
 }
 
 impl World {
-    /// An administrator deletes some Leases of the journal, and gives up what is in them and no more; or
-    /// Leases cannot be written for a while.
+    /// An administrator deletes some Leases of the journal, and gives up their entries only; or Leases cannot be
+    /// written for a while.
     pub(super) fn administrate(&mut self) {
         if !self.journals() || !self.faulty() {
             return;
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// Whether the election's lease says that nobody else leads. In some runs there is no election.
+    /// Whether the election's lease shows that no other process leads. Some runs have no election.
     pub(super) fn leads(&self) -> bool {
         !self.thawed && self.uids.is_multiple_of(2)
     }
@@ -112,12 +112,12 @@ impl World {
         self.case.protection == Protection::Journal
     }
 
-    /// The journal's next request is sent, or the one that was sent is answered.
+    /// Sends the journal's next request, or answers the one that was sent.
     pub(super) fn advance_journal(&mut self) {
         let lazily = self.dice.one_in(4) || self.settling;
         let process = &mut self.process;
         let Some((request, sent)) = process.asking.take() else {
-            // A thawed process sends nothing that it had not sent before.
+            // A thawed process sends no request that it had not sent before.
             if !self.thawed {
                 let next = process.journal().next(lazily);
                 process.asking = next.map(|next| (next, self.clock));
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// The journal is to have this before the driver is asked.
+    /// Records the request in the journal before the driver gets it.
     pub(super) fn intend(&mut self, index: usize, prepared: Arc<PinnedRequest>, intent: Intent) {
         let intended = self.process.journal().intend(intent.clone(), self.clock);
         match intended {
@@ -177,7 +177,7 @@ impl World {
             .enter(index, State::Answered(reply, None));
     }
 
-    /// The call waits until the journal has its intent.
+    /// The call waits until its intent is in the journal.
     pub(super) fn await_journal(
         &mut self,
         index: usize,
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// A process that stops writes what is settled.
+    /// A process that stops removes its settled entries.
     pub(super) fn flush_journal(&mut self) {
         for _ in 0..20 {
             let Some(request) = self.process.journal().next(true) else {
@@ -232,7 +232,7 @@ impl World {
         answer
     }
 
-    /// Whether a volume of this name exists that no PersistentVolume says, or may come to exist.
+    /// Whether a volume of this name exists without a PersistentVolume, or may exist later.
     fn may_be_lost(&self, name: &str) -> bool {
         if self.excused.contains(name) {
             return false;
@@ -247,7 +247,7 @@ impl World {
         self.drivers().any(lost)
     }
 
-    /// What earlier processes have left is gone on with, once everything is listed.
+    /// The process continues the calls of earlier ones, once everything is listed.
     pub(super) fn recover(&mut self) {
         let clock = self.clock;
         let early = self.mutant == Mutant::RecoversEarly;

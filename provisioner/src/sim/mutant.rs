@@ -29,7 +29,7 @@ mod handler;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real thing.
+    /// The shipped provisioner.
     None,
     /// Deletes the object before its volume.
     RemovesFirst,
@@ -37,7 +37,7 @@ pub(super) enum Mutant {
     ReleasesFirst,
     /// Deletes volumes that are in use.
     IgnoresAttachments,
-    /// Looks at a volume again at once after an own write, whatever is known of attachments.
+    /// Looks at a volume again at once after an own write, even if attachments may be missing.
     FollowsAtOnce,
     /// Takes an expired deadline of DeleteVolume for success.
     BelievesTimeout,
@@ -51,33 +51,33 @@ pub(super) enum Mutant {
     KeepsIntents,
     /// Does nothing at all while the journal cannot be opened.
     WaitsForJournal,
-    /// Looks for no object that the first one does not name, also if there is no first one.
+    /// Looks for no objects that the first one does not count, even if there is no first one.
     OverlooksObjects,
     /// Takes any epoch for its own.
     IgnoresEpochs,
-    /// Goes on with another process's calls before it knows what volumes there are.
+    /// Continues another process's calls before volumes are listed.
     RecoversEarly,
-    /// Forgets a call in doubt with the claim.
+    /// Forgets a call of unknown outcome together with the claim.
     ForgetsDeletedClaims,
-    /// Takes a call in doubt for ended.
+    /// Takes a call of unknown outcome for ended.
     ForgetsDoubt,
-    /// Takes a refusal for the truth about the call before it.
+    /// Takes a refusal as proof about the call before it.
     BelievesRefusals,
-    /// The same, where another node is to be selected.
+    /// The same, where another node has to be selected.
     ForgetsMoved,
-    /// Forgets with the claim's volume what else was asked for the claim.
+    /// Forgets other unsettled requests of a claim once it has its volume.
     ForgetsOwed,
-    /// Deletes the volume of what is owed, whoever has it.
+    /// Deletes the volume of an unsettled request, even if a PersistentVolume refers to it.
     DeletesOwed,
-    /// Repeats a call in doubt with what it would ask today.
+    /// Repeats a call of unknown outcome with a new request.
     AsksAnew,
-    /// Names the volume anew with each class.
+    /// Uses another volume name for each class.
     NamesAnew,
-    /// Remembers volumes that it removed although they are gone.
+    /// Keeps the records of removed volumes although they are gone.
     RemembersRemoved,
-    /// Waits for what would cure an attempt on a claim that is gone.
+    /// Waits for the cure of an attempt on a claim that is gone.
     RemembersClaims,
-    /// Goes on at once when another node is to be selected, on the claim as the watch showed it.
+    /// Goes on at once when another node has to be selected, with the claim from the watch.
     Spins,
     /// Takes a conflict for success.
     BelievesConflicts,
@@ -85,45 +85,45 @@ pub(super) enum Mutant {
     StartsEarly,
     /// Sweeps snapshots before claims are listed.
     SweepsEarly,
-    /// Concludes from attachments whose watch has ended.
+    /// Trusts attachments whose watch has ended.
     TrustsBrokenWatches,
     /// Deletes no volume without its Secret.
     NeedsSecrets,
     /// Does not retry.
     ForgetsRetries,
-    /// Decides by the watch alone.
+    /// Ignores replies to its own writes, and decides by the watch alone.
     ForgetsOwnWrites,
-    /// Deletes volumes that are to be kept.
+    /// Deletes volumes whose policy keeps them.
     DeletesKept,
     /// Deletes volumes of other drivers.
     DeletesOthers,
-    /// Deletes volumes of an in-tree plugin that are not said to be moved.
+    /// Deletes volumes of an in-tree plugin without the annotation that they were migrated.
     DeletesUnmoved,
-    /// Gives up volumes that have no PersistentVolume in the words of a plugin, and does not delete them.
+    /// Gives up volumes that cannot have a PersistentVolume of the plugin, without deleting them.
     LeavesUnsayable,
-    /// Neither adds nor removes finalizers of volumes that stay.
+    /// Neither adds nor removes finalizers of volumes that are not deleted.
     IgnoresFinalizerAction,
-    /// Does without the Secret while it is missing.
+    /// Goes on without the Secret while it is missing.
     SkipsSecrets,
-    /// Leaves a node without room selected.
+    /// Leaves a node without capacity selected.
     KeepsNode,
     /// Gives up a node while the driver may still be working there.
     MovesJournal,
-    /// Frees the sources of claims that are being made.
+    /// Releases the sources of claims that are being provisioned.
     FreesSources,
-    /// Clones no claim that is being deleted, though it be kept for the clone.
+    /// Refuses to clone a claim that is being deleted, even if it is held for the clone.
     RefusesHeld,
-    /// Clones what is being deleted for claims that came later.
+    /// Clones a claim that is being deleted for claims that came later.
     ClonesLate,
-    /// Leaves the finalizer on sources that nobody needs.
+    /// Leaves the finalizer on sources that no claim needs.
     KeepsSources,
-    /// Frees snapshots that are being restored.
+    /// Releases snapshots that are being restored.
     FreesSnapshots,
-    /// Frees a snapshot after a restore, whoever else is restoring it.
+    /// Releases a snapshot after a restore, even if another claim is restoring it.
     FreesShared,
-    /// Leaves the finalizer on snapshots that nobody restores.
+    /// Leaves the finalizer on snapshots that no claim restores.
     KeepsSnapshots,
-    /// Takes claims that another node has.
+    /// Takes claims that another node has taken.
     TakesEverything,
     /// Makes volumes for claims of other nodes.
     IgnoresNodes,
@@ -131,23 +131,23 @@ pub(super) enum Mutant {
     DeletesElsewhere,
     /// Does not look at a volume that it has just saved.
     LeavesSaved,
-    /// Keeps from its cache what it reads.
+    /// Does not take what it reads into its cache.
     ForgetsReads,
-    /// Does not look at what else is owed for a claim when one thing is paid.
+    /// Does not requeue a claim with other unsettled requests when one is settled.
     LeavesOwed,
-    /// Does not look at sources when claims change.
+    /// Does not requeue sources when claims change.
     LeavesSources,
 }
 
 impl Mutant {
-    /// What a mutant makes of the command line.
+    /// Changes the settings as the mutant does.
     pub(super) fn configures(self, settings: &mut Settings) {
         if self == Self::IgnoresNodes {
             settings.node = None;
         }
     }
 
-    /// What a mutant keeps of a volume.
+    /// The record of a volume that the mutant keeps.
     pub(super) fn keeps(self, volume: &VolumeDetail) -> Volume {
         let mut volume = volume.clone();
         match self {
@@ -166,7 +166,7 @@ impl Mutant {
         volume.keep()
     }
 
-    /// What a mutant makes of a reply.
+    /// The reply as the mutant hears it.
     pub(super) fn hears(self, reply: Reply) -> Reply {
         match reply {
             Reply::Ask(request::Reply::Secret(secret, Err(_))) if self == Self::SkipsSecrets => {
@@ -191,7 +191,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant reads of a claim that is to be cloned.
+    /// The source claim as the mutant reads it.
     fn reads(self, found: Claim) -> Claim {
         match self {
             Self::RefusesHeld if found.deleting => Claim {
@@ -206,7 +206,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of the driver's answer.
+    /// The driver's answer as the mutant hears it.
     fn hears_call(self, called: Called) -> Called {
         let deleted = || Ok(DeleteVolumeResponse {});
         match (self, called) {
@@ -230,7 +230,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of a conflict, or of an object that is gone.
+    /// A conflict, or the absence of an object, as the mutant hears it.
     pub(super) fn hears_refusal(self, step: Step, error: ApiError) -> Reply {
         match step {
             Step::Ask(Request::Write(write))
@@ -253,7 +253,7 @@ impl Mutant {
         self == Self::TakesEverything
     }
 
-    /// What a mutant makes of a decision on `key`.
+    /// The step that the mutant makes of a decision on `key`.
     pub(super) fn decides(self, step: Step, key: &Key, informers: &Informers) -> Step {
         match (step, key) {
             (Step::Ask(Request::Call(Call::Create(mut call))), _) if self == Self::NamesAnew => {
@@ -279,7 +279,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant writes instead of having the volume deleted.
+    /// The write of a mutant that skips DeleteVolume.
     fn ends_early(self, name: &Text, volume: &Volume) -> Option<Request> {
         let uid = match volume {
             Volume::Deletable(volume) if volume.is_protected() || self != Self::ReleasesFirst => {
@@ -300,7 +300,7 @@ impl Mutant {
         }))
     }
 
-    /// What a mutant finds of the journal's objects while it opens it.
+    /// The journal's objects as the mutant finds them while it opens the journal.
     pub(super) fn finds(
         self,
         answer: journal::Answer,
@@ -318,7 +318,7 @@ impl Mutant {
         answer
     }
 
-    /// What a mutant reads in the journal.
+    /// The journal's answers as the mutant reads them.
     pub(super) fn reads_journal(
         self,
         mut answer: journal::Answer,
@@ -334,7 +334,7 @@ impl Mutant {
         answer
     }
 
-    /// Whether a mutant believes the watch alone.
+    /// Whether a mutant ignores replies to its own writes.
     pub(super) fn forgets_own_writes(self) -> bool {
         self == Self::ForgetsOwnWrites
     }

@@ -1,4 +1,4 @@
-//! Nodes come and go, and places have room or not.
+//! Nodes come and go, and topologies gain and lose capacity.
 
 use super::run::{Faults, World};
 use super::scene::{Scene, ZONE, registered, zone};
@@ -7,7 +7,7 @@ use crate::model::Pairs;
 use crate::plan::topology::Entry;
 
 impl World {
-    /// A node goes, comes, or loses its labels or its driver; a place has no room any more.
+    /// A node goes, comes, or loses its labels or its driver; a topology runs out of capacity.
     pub(super) fn move_house(&mut self) {
         let nodes = self.case.scene.nodes();
         let node = nodes[self.dice.below(nodes.len())];
@@ -41,7 +41,7 @@ impl World {
         if present {
             self.driver.silent.remove(&zone);
         } else {
-            // Whatever is asked of it from now on may have no answer.
+            // From now on calls for it may get no answer.
             if self.faulty() {
                 self.driver.silent.insert(zone.clone());
             }
@@ -50,7 +50,7 @@ impl World {
         self.server.put_node(&name.into(), present.then_some(info));
     }
 
-    /// A place has no room any more, or has room again.
+    /// A topology runs out of capacity, or gets some again.
     pub(super) fn fill(&mut self) {
         if self.case.faults == Faults::None {
             return;

@@ -1,5 +1,5 @@
-//! One provisioner process: the controller that ships, caches fed by late events, queues that are sets,
-//! and attempts that advance step by step.
+//! One provisioner process: the shipped controller, caches with late events, queues that are sets, and attempts that
+//! advance step by step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::plan::settings::{NodeDeployment, Protection};
 use crate::plan::topology::TopologyIndex;
 use crate::plan::{Provisioner, event};
 
-/// What becomes due.
+/// Wakes and notices of the controller.
 pub(super) type Due = sidecar::controller::reactor::DueOf<Provisioner>;
 
 pub(super) type Running = attempts::Running<Process>;
 pub(super) type State = attempts::State<Process>;
 
-/// What a step waits for, that is neither the API server nor a call of the driver.
+/// What a step waits for other than the API server and a call to the driver.
 pub(super) enum Waiting {
-    /// The claim was read in this version; the update is not yet applied.
+    /// The claim was read in this version; its update is not applied yet.
     Update(u64),
-    /// The journal.
+    /// The journal has to commit this change.
     Journal(Ticket),
 }
 
@@ -46,14 +46,14 @@ impl Simulated for Process {
     type Note = ();
 }
 
-/// What a write returned.
+/// The object that a write returned.
 pub(super) enum Written {
     Claim(Versioned<Claim>),
     Volume(Versioned<VolumeDetail>),
 }
 
 pub(super) struct Process {
-    /// Which of several.
+    /// Index among several.
     pub(super) site: usize,
     pub(super) attempts: Attempts<Self>,
     pub(super) informers: Informers,
@@ -62,10 +62,10 @@ pub(super) struct Process {
     pub(super) node: Option<NodeDeployment>,
     /// Kinds of objects that are not listed yet.
     pub(super) filling: Vec<usize>,
-    /// A volume of which an own write's answer told is looked at again, after a pause.
+    /// A volume has to be looked at again after a pause, because of the reply to an own write.
     pub(super) follows: bool,
     protection: Protection,
-    /// The journal's request under way, and when it was sent.
+    /// The journal's request under way, and its send time.
     pub(super) asking: Option<(Request, Instant)>,
     /// The header that the journal wrote last.
     pub(super) header: Option<String>,
@@ -73,13 +73,13 @@ pub(super) struct Process {
     pub(super) headless: bool,
     /// It has found out that another process leads.
     pub(super) fenced: bool,
-    /// What earlier processes have left was looked at.
+    /// The calls of earlier processes were taken over.
     pub(super) recovered: bool,
-    /// Claims whose calls are another process's.
+    /// Claims whose calls were taken over from another process.
     pub(super) resumed: BTreeSet<ClaimKey>,
 }
 
-/// How long an infeasible request waits.
+/// Time for which an infeasible request is not repeated.
 pub(super) const RETENTION: Duration = Duration::from_secs(300);
 
 const PACE: Pace = Pace {
@@ -88,7 +88,7 @@ const PACE: Pace = Pace {
 };
 
 impl Process {
-    /// A process that has just begun: nothing is listed yet, unless nothing fails.
+    /// A process that has just started: it has no lists yet, unless the run has no faults.
     pub(super) fn start(
         server: &Server,
         case: Case,
@@ -108,7 +108,7 @@ impl Process {
         let mut settings = scene.settings(protection, site, strict);
         mutant.configures(&mut settings);
         let mut driver = scene.driver();
-        // Flags and capabilities are not what they were before.
+        // Flags and capabilities differ from those of the former process.
         settings.extra_create_metadata = number % 3 == 1;
         driver.abilities.single_node_multi_writer = number % 4 == 2;
         let setup = Setup {
@@ -137,7 +137,7 @@ impl Process {
         let journal = (protection == Protection::Journal).then_some(journal);
         let mut process = Self {
             site,
-            // Objects are dated by the API server here.
+            // The model API server dates the objects.
             attempts: Attempts::new(Provisioner::new(setup, journal), "1970-01-01T00:00:00Z"),
             informers: Informers::new(driver, mutant),
             mutant,
@@ -162,22 +162,22 @@ impl Process {
         self.attempts.reactor.in_flight()
     }
 
-    /// The journal. To be asked only where there is one.
+    /// The journal. Only called where there is one.
     pub(super) fn journal(&mut self) -> &mut Journal {
         self.attempts.reactor.journal().unwrap()
     }
 
-    /// Whether the driver may be asked for claims.
+    /// Whether the driver may be called for claims.
     pub(super) fn is_open(&mut self) -> bool {
         self.protection == Protection::Off || self.journal().is_open()
     }
 
-    /// Whether all is known that decisions are made on.
+    /// Whether all lists that decisions need have arrived.
     pub(super) fn may_work(&self) -> bool {
         self.filling.is_empty() || self.mutant == Mutant::StartsEarly
     }
 
-    /// Looks at all claims again.
+    /// Resyncs all claims.
     pub(super) fn resync(&mut self) {
         let driver = Arc::clone(&self.informers.driver);
         let claims = self.informers.claims.slots.iter();
@@ -190,7 +190,7 @@ impl Process {
         }
     }
 
-    /// Goes on with what earlier processes have left, or takes in what others did to the journal.
+    /// Continues the calls of earlier processes, or takes in others' changes of the journal.
     pub(super) fn recover(&mut self, now: Instant) {
         self.informers.hidden.volumes = self.mutant == Mutant::RecoversEarly;
         let provisioner = &mut self.attempts.reactor;
@@ -206,7 +206,7 @@ impl Process {
         self.attempts.take(due);
     }
 
-    /// An attempt on a queued key begins.
+    /// Starts an attempt on a queued key.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) {
         self.attempts.dequeue(key);
         if self.mutant.leaves(key, self) {
@@ -221,7 +221,7 @@ impl Process {
         }
     }
 
-    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next step of attempt `index`; `None` once the attempt has ended.
     pub(super) fn decide(&mut self, index: usize, now: Instant) -> Option<Step> {
         self.attempts.now.instant = now;
         let key = self.attempts.running[index].key.clone();
@@ -262,7 +262,7 @@ impl Process {
         attempts.take(due);
     }
 
-    /// What came of the last step of attempt `index` reaches the controller.
+    /// Gives the reply to the last step of attempt `index` to the controller.
     pub(super) fn answer(&mut self, index: usize, reply: Reply) {
         let attempts = &mut self.attempts;
         let reply = self.mutant.hears(reply);
@@ -275,7 +275,7 @@ impl Process {
     }
 }
 
-/// What of a claim is kept in the cache.
+/// The record of a claim that the cache keeps.
 pub(super) fn keep(claim: &Claim) -> Option<Claim> {
     claim.is_actionable().then(|| claim.clone())
 }

@@ -1,4 +1,4 @@
-//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+//! The end of a run: faults end, everything comes to rest, and the remaining state is checked.
 
 use sidecar_testkit::sim::rest;
 
@@ -11,11 +11,11 @@ use crate::model::{Claim, Reclaim, Snapshot, Text, VolumeDetail, VolumePhase};
 use crate::plan::protection::is_ending_source;
 use crate::plan::request::{ContentSource, PinnedRequest};
 
-/// More rounds than anything needs.
+/// More rounds than any run needs.
 const ROUNDS: usize = 60;
 
 impl World {
-    /// Faults stop. Everything that can move moves until nothing does.
+    /// Ends the faults, and lets everything advance until nothing changes.
     pub(super) fn settle(&mut self) {
         self.thaw();
         while !self.late.is_empty() {
@@ -56,7 +56,7 @@ impl World {
         if !self.has_complaint() {
             self.check_moved_on();
         }
-        // A place without room says nothing of what was asked of it before, nor does a node that is gone.
+        // The driver of a topology without capacity does not settle earlier requests, nor does one whose node is gone.
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
@@ -75,13 +75,13 @@ impl World {
         }
     }
 
-    /// A fault that does not heal, and people who have had enough: what they delete goes, but for what
-    /// a call in doubt is made from. Then it heals after all.
+    /// A lasting fault, and users who give up: the objects that they delete go, except for the sources of calls with
+    /// unknown outcome. Then the fault heals after all.
     fn suffer(&mut self) {
         match self.dice.below(4) {
             0 => self.server.put_class(&CLASS.into(), None),
             1 => self.server.secret = false,
-            // Before the process has begun.
+            // Before the process has started.
             2 if self.journals() => {
                 self.server.refuses_leases = true;
                 for _ in 0..self.sites() {
@@ -116,9 +116,9 @@ impl World {
         self.settle_driver();
     }
 
-    /// What was deleted is gone.
+    /// Checks that deleted objects are gone.
     fn check_gone(&self) -> Result<(), String> {
-        // What they are made from stays also as long as nobody can read what is owed.
+        // Their sources also stay as long as no process can read the unsettled requests.
         let owed = self.server.refuses_leases || self.server.intents().next().is_some() || {
             self.processes()
         }
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Calls that nobody waits for end; at most one place stays without room.
+    /// Ends calls without caller; at most one topology stays without capacity.
     pub(super) fn settle_driver(&mut self) {
         while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
             let id = id.id;
@@ -149,7 +149,7 @@ impl World {
             };
         }
         let spared = match self.case.scene {
-            // The first node's.
+            // Only the first node's.
             Scene::Nodes | Scene::Apart => self
                 .driver
                 .full
@@ -162,8 +162,8 @@ impl World {
         self.driver.full = spared.into_iter().collect();
     }
 
-    /// Rounds in which everything is looked at, until nothing changes and nothing is open, or all
-    /// classes had their turn in vain.
+    /// Rounds in which everything is requeued, until nothing changes and nothing is open, or all classes had their turn
+    /// in vain.
     fn come_to_rest(&mut self) {
         let classes = self.case.scene.classes();
         let (mut quiet, mut class) = (0, 0);
@@ -182,13 +182,13 @@ impl World {
             if quiet > 2 * classes || self.has_complaint() {
                 return;
             }
-            // What contradicts a PersistentVolume is asked for again and again.
+            // A request that contradicts a PersistentVolume is repeated again and again.
             let rests = quiet > 0 || self.contradicted().next().is_some();
             if rests && self.check_rest().is_ok() {
                 return;
             }
         }
-        // What is owed takes turns, and each turn is written down, until its place has room.
+        // Unsettled requests take turns, and each turn is a write of the journal, until their topology has capacity.
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Works until no queue has anything; what waits for a retry keeps waiting.
+    /// Works until no queue has a key; keys in back-off stay there.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| {
             let journals = world.journals() && !world.server.refuses_leases;
@@ -291,7 +291,7 @@ impl World {
         self.check_calls()
     }
 
-    /// Nobody restores a snapshot any more.
+    /// Checks that no snapshot is being restored any more.
     fn check_snapshots(&self) -> Result<(), String> {
         let snapshots = || self.server.snapshots.values();
         if let Some(kept) = snapshots().find(|snapshot| snapshot.is_protected()) {
@@ -304,8 +304,8 @@ impl World {
         }
     }
 
-    /// Whether nothing of what is owed for the claim of this UID was made or can be: what it was to be
-    /// a copy of is gone. Somebody has to take it out of the journal.
+    /// Whether no unsettled request of the claim of this UID has made or can make a volume, since its source is gone.
+    /// Somebody has to remove it from the journal.
     fn is_left_to_people(&self, uid: &str) -> bool {
         let is_gone = |prepared: &PinnedRequest| {
             let made = self.drivers().any(|driver| driver.may_have(&prepared.name));
@@ -327,8 +327,8 @@ impl World {
             && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
     }
 
-    /// While nobody answers from a node that is gone, claims get their volumes elsewhere, unless one was made
-    /// already.
+    /// Checks that claims get their volumes elsewhere while no call for a node that is gone gets an answer, unless a
+    /// volume exists already.
     fn check_moved_on(&mut self) {
         if self.drivers().all(|driver| driver.silent.is_empty()) {
             return;
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// What is settled is forgotten: a process runs for months.
+    /// Checks that settled state is dropped: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
             let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
@@ -362,7 +362,7 @@ impl World {
         }
     }
 
-    /// Without faults one call each is enough, whoever makes it.
+    /// Checks that without faults one call of each kind is enough.
     fn check_calls(&self) -> Result<(), String> {
         if self.case.faults != Faults::None {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Removals of the finalizer of a cloned claim that arrive at any time: provisioners of other drivers, who know
-//! nothing of this one's attempts, remove it as well, and a request may outlive its answer.
+//! Removals of the finalizer of a cloned claim that arrive at any time: provisioners of other drivers, which do not
+//! know this one's attempts, remove it as well, and a request may outlive its answer.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::plan::edit;
 use crate::plan::protection::{self, Release};
 use crate::plan::request::Request;
 
-/// Steps enough for a call to begin.
+/// Enough steps for a call to begin.
 const MOST_AHEAD: usize = 60;
 
 impl World {
-    /// Another driver's provisioner looks at what its watch has brought so far, or its request arrives.
+    /// Another driver's provisioner decides on the events that its watch has delivered so far, or its request arrives.
     pub(super) fn others_remove(&mut self) {
         if !self.removals.is_empty() && self.dice.one_in(2) {
             return self.remove_late();
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Somebody wants a clone, and gets ahead of the request.
+    /// A user creates a clone, which overtakes the request.
     fn clone_just_then(&mut self) {
         self.create_claim_of("late", Some(clone_of_source()));
         self.observe_all(0);
@@ -50,7 +50,7 @@ impl World {
         self.remove_late();
     }
 
-    /// All claims as they were when so much had happened.
+    /// All claims as of this length of the log.
     fn claims_at(&self, end: usize) -> BTreeMap<Text, Claim> {
         let mut claims = BTreeMap::new();
         for (_, event) in &self.server.log[..end] {
@@ -71,7 +71,7 @@ impl World {
         let _ = self.free(&write);
     }
 
-    /// What has not arrived by now arrives.
+    /// All outstanding requests arrive.
     pub(super) fn remove_all(&mut self) {
         while !self.removals.is_empty() {
             self.remove_late();

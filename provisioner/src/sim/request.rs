@@ -1,5 +1,4 @@
-//! Requests of attempts on claims reach the server, and their answers the caches. What a write must
-//! not do is noticed here.
+//! Requests of attempts on claims reach the server, and their replies the caches. Checks the writes.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -27,7 +26,7 @@ use crate::plan::request::{Found, Object, Purpose, Reply, Request, Write};
 const SECRET_KEY: &str = "password";
 
 impl World {
-    /// The server applies what `request` asks for.
+    /// The server applies the request.
     pub(super) fn apply_request(&mut self, request: Request) -> (Reply, Option<Written>) {
         let write = match request {
             Request::Write(write) => write,
@@ -38,7 +37,7 @@ impl World {
             Request::Secret(secret) => {
                 let values = match self.server.secret {
                     true => Ok([(SECRET_KEY.to_owned(), "x".to_owned())].into()),
-                    // A mutant does not do without.
+                    // A mutant that needs the Secret.
                     false if self.mutant == Mutant::NeedsSecrets => Err(SecretError::NotText),
                     false => Err(SecretError::Unread(not_found())),
                 };
@@ -116,7 +115,7 @@ impl World {
         }
     }
 
-    /// The PersistentVolume that a GET by its name shows, which the cache takes in.
+    /// The PersistentVolume from a GET by name, which the cache takes in.
     fn seen(&self, name: &Text) -> Option<Written> {
         let found = self.server.volumes.get(name).cloned()?;
         let ending = found.1.deleting || matches!(found.1.clone().keep(), Volume::Deletable(_));
@@ -162,7 +161,7 @@ impl World {
 
     fn save(&mut self, name: &str, object: &Value) -> Result<Versioned<VolumeDetail>, ApiError> {
         let saved = self.server.create_volume(object)?;
-        // Another one under the name stays given up.
+        // Another volume of the same name stays given up.
         let id = handle(&saved.1).unwrap_or_default();
         if !self.drivers().any(|driver| driver.has_elsewhere(name, id)) {
             self.excused.remove(name);
@@ -170,8 +169,8 @@ impl World {
         Ok(saved)
     }
 
-    /// Another node is selected only when nothing is made for the claim any more or the
-    /// PersistentVolume is there.
+    /// Checks that another node is selected only if no volume is being made for the claim any more, or its
+    /// PersistentVolume exists.
     fn check_moved(&mut self, write: &Write) {
         let (Purpose::Unselect(_), Some(uid)) = (&write.purpose, &write.uid) else {
             return;

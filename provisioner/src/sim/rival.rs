@@ -1,26 +1,26 @@
-//! A process without an election whose journal another one has taken: it waits, and takes it back from a
-//! process that writes no heartbeat, because it is dead or has nothing to do.
+//! A process without election whose journal another one has taken: it waits, and takes it back from a process that
+//! writes no heartbeat, because it is dead or has nothing to do.
 
 use std::time::Duration;
 
 use super::run::World;
 use crate::plan::journal::{HEARTBEAT, Rival};
 
-/// Between two looks at the journal.
+/// Pause between two reads of the journal.
 const LOOK: Duration = Duration::from_secs(5);
-/// More looks than a silence has, and than late writes of the dead make of it.
+/// More reads than fit into a silence, even with late writes of dead processes.
 const MOST_LOOKS: u32 = 100;
 
 impl World {
-    /// A process that was fenced waits, in some runs.
+    /// In some runs a process that was fenced waits.
     pub(super) fn lose(&mut self) {
         if self.journals() && self.dice.one_in(2) {
             self.waiting = Some(Rival::default());
         }
     }
 
-    /// Time passes for the one that waits. The one at work writes heartbeats, unless it is slow or refused;
-    /// if it seems to be silent, it loses the journal and does not know of it.
+    /// Time passes for the waiting process. The working one writes heartbeats, unless it is slow or refused; if it
+    /// seems to be silent, it loses the journal without knowing.
     pub(super) fn wait_for_silence(&mut self) {
         for _ in 0..self.dice.below(16) {
             if !self.process.fenced && self.dice.one_in(3) {
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// The one at work is dead: whoever waits finds out after a while, whatever the dead one has sent.
+    /// The working process is dead: the waiting one notices after a while, whatever the dead one has sent.
     pub(super) fn outwait(&mut self) {
         let mut looks = 0;
         while self.waiting.is_some() {

@@ -1,4 +1,4 @@
-//! One run: dice decide what happens next, and every change is checked as it happens.
+//! One run: dice choose the next action, and every change is checked as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::request::Write;
 use crate::plan::settings::Protection;
 
-/// Which faults a run has.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
     /// Late watch events only.
@@ -32,7 +32,7 @@ pub(super) enum Faults {
     All,
 }
 
-/// What kind of run it is.
+/// The kind of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) faults: Faults,
@@ -41,9 +41,9 @@ pub(super) struct Case {
 }
 
 const ACTIONS: usize = 140;
-/// Steps enough for a few attempts.
+/// Enough steps for a few attempts.
 const HURRY: usize = 60;
-/// Steps enough for an attempt whose answer is lost, the next one, and one that comes too many.
+/// Enough steps for an attempt whose answer is lost, the next one, and one too many.
 const STALL: usize = 150;
 
 /// A provisioner and its driver.
@@ -65,30 +65,29 @@ pub(super) struct World {
     pub(super) other: Option<Box<Site>>,
     /// A process that does not know that another one leads.
     pub(super) frozen: Option<Box<Process>>,
-    /// The one at work is such a process.
+    /// The working process is such a process.
     pub(super) thawed: bool,
-    /// Another one has lost the journal, and waits until the one at work is silent.
+    /// A process that has lost the journal, and waits until the working one is silent.
     pub(super) waiting: Option<Rival>,
     /// Requests of dead processes that are not applied yet.
     pub(super) late: Vec<Late>,
     /// Removals of a finalizer that are not applied yet.
     pub(super) removals: Vec<Write>,
-    /// How much of the log another driver's provisioner has seen.
+    /// Number of log entries that another driver's provisioner has seen.
     pub(super) looked: usize,
     pub(super) uids: u64,
     pub(super) clock: Instant,
-    /// Names that the driver was asked for, by UID of the claim.
+    /// Volume names in requests, by UID of the claim.
     pub(super) names: BTreeMap<Text, BTreeSet<String>>,
-    /// How often which process has made which CreateVolume request since it last had to wait, or
-    /// learnt anything.
+    /// Number of times that a site has made a CreateVolume request since it last had to wait, or learnt anything.
     pub(super) asked: BTreeMap<(usize, String), u32>,
-    /// Volumes that the chosen protection allows to be lost, or that people gave up.
+    /// Volumes that the chosen protection allows to be lost, or that users gave up.
     pub(super) excused: BTreeSet<String>,
-    /// Places of nodes that were gone.
+    /// Topologies of nodes that were gone.
     pub(super) away: BTreeSet<String>,
     /// Sites and names of volumes that their driver refused to know of, or makes to be deleted.
     pub(super) unseen: BTreeSet<(usize, String)>,
-    /// What went wrong first.
+    /// The first violation.
     violation: Option<String>,
     /// The end of the run, without faults.
     pub(super) settling: bool,
@@ -100,7 +99,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let server = Server::default();
     let process = |site| Process::start(&server, case, mutant, site, (strict, site as u64));
     let names = case.scene.names(case.protection, seed);
-    // In the words of a plugin ids are compared by what they mean.
+    // In PersistentVolumes of a plugin handles are compared by their meaning.
     let spells = case.scene != Scene::Moved && seed % 4 == 1;
     let driver = |site| ModelDriver::new(site, (names, spells));
     let site = |site| Site {
@@ -160,7 +159,7 @@ impl World {
         matches!(self.case.faults, Faults::All | Faults::Stops) && !self.settling
     }
 
-    /// What a run begins with.
+    /// Creates the initial objects.
     fn furnish(&mut self) {
         let number = self.dice.below(self.case.scene.classes());
         self.put_class(number);
@@ -207,14 +206,14 @@ impl World {
         }
     }
 
-    /// Much is done in a moment in which no watch brings anything.
+    /// Does many steps during which no watch delivers anything.
     fn hurry(&mut self) {
         for _ in 0..HURRY {
             self.work();
         }
     }
 
-    /// The other provisioner does much before it hears of anything.
+    /// The other provisioner does many steps before it gets any events.
     pub(super) fn race(&mut self) {
         self.turn();
         for _ in 0..2 {
@@ -224,13 +223,13 @@ impl World {
         self.turn();
     }
 
-    /// Where what a claim asks for changes with classes and nodes, and no journal remembers what was asked: there
-    /// a process that forgets what it has read asks for something else under the same name.
+    /// Whether the requests of a claim change with classes and nodes, and no journal keeps them: then a process that
+    /// forgets its reads sends another request under the same name.
     fn may_stall(&self) -> bool {
         self.faulty() && self.case.scene == Scene::TopologyIndex && !self.journals()
     }
 
-    /// The watch of volumes stands still for a while, and all else goes on.
+    /// The watch of volumes stands still for a while; everything else goes on.
     fn stall(&mut self) {
         for _ in 0..STALL {
             match self.dice.below(8) {
@@ -242,7 +241,7 @@ impl World {
                 2 if self.dice.one_in(6) => {
                     let number = self.dice.below(self.case.scene.classes());
                     self.set_class(number);
-                    // Claims that wait now get a node.
+                    // Waiting claims get a node now.
                     self.control_all();
                 }
                 3 if self.dice.one_in(3) => self.user(),
@@ -251,7 +250,7 @@ impl World {
         }
     }
 
-    /// The other provisioner's turn, if there is one.
+    /// Switches to the other provisioner, if there is one.
     pub(super) fn turn(&mut self) {
         if let Some(other) = &mut self.other {
             std::mem::swap(&mut other.process, &mut self.process);
@@ -305,7 +304,7 @@ impl World {
         self.violation.is_some()
     }
 
-    /// A call whose caller is gone ends.
+    /// Ends a call whose caller is gone.
     fn end_orphan(&mut self) {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {

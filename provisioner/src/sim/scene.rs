@@ -1,6 +1,6 @@
-//! What a run is about: driver, command line, classes and nodes.
+//! The setting of a run: driver, command line, classes and nodes.
 //!
-//! Each scene has what the others would only dilute: an interleaving that matters must not be rare.
+//! Each scene has only features that belong together: interleavings that matter must not be rare.
 
 use std::collections::BTreeMap;
 
@@ -14,47 +14,47 @@ use crate::testing::driver;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
-    /// Attachments, a Secret, volumes that are kept, volumes that were made by hand.
+    /// Attachments, a Secret, volumes with policy Retain, volumes that were made by hand.
     Plain,
-    /// Volumes have places; nodes come and go and have no room.
+    /// Volumes have topology; nodes come and go and run out of capacity.
     TopologyIndex,
-    /// Volumes start from other claims' volumes and from snapshots.
+    /// Volumes are copies of other claims' volumes and of snapshots.
     Sources,
-    /// The driver replaced an in-tree plugin, and so are two of the classes the plugin's. The driver makes
-    /// volumes that have no PersistentVolume in the plugin's words.
+    /// The driver replaced an in-tree plugin, and two of the classes are the plugin's. The driver makes volumes that
+    /// cannot have a PersistentVolume of the plugin.
     Moved,
     /// A provisioner on each of two nodes.
     Nodes,
-    /// The same with a driver that does not say where its volumes are. They are kept: nobody could
-    /// tell on which node one is to be deleted.
+    /// The same with a driver that reports no topology. Its volumes have policy Retain: no process could tell on which
+    /// node to delete one.
     Apart,
 }
 
-/// The one key of places.
+/// The only topology key.
 pub(super) const ZONE: &str = "zone";
-/// Parameter that tells one class of the name from another.
+/// Parameter that tells the classes of the one name apart.
 const NUMBER: &str = "number";
-/// What the driver of [`Scene::Moved`] replaced.
+/// The plugin that the driver of [`Scene::Moved`] replaced.
 const PLUGIN: &str = "kubernetes.io/aws-ebs";
 /// Name of the only class.
 pub(super) const CLASS: &str = "sc";
-/// The claim that others are clones of.
+/// The source claim of the clones.
 pub(super) const SOURCE: &str = "src";
 const CLAIMS: [&str; 2] = ["c0", "c1"];
 const CLAIMS_AND_SOURCE: [&str; 3] = ["c0", "c1", SOURCE];
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 
-/// The place of a node.
+/// The topology of a node.
 pub(super) fn zone(node: &str) -> String {
     node.replace('n', "z")
 }
 
-/// Of that place.
+/// The node of that topology.
 pub(super) fn node_in(zone: &str) -> String {
     zone.replace('z', "n")
 }
 
-/// What the driver says about a node it runs on.
+/// The driver's entry in the CSINode of a node.
 pub(super) fn registered() -> Entry {
     Entry::Keys(List::from([Text::from(ZONE)]))
 }
@@ -74,10 +74,10 @@ impl Scene {
         matches!(self, Self::Nodes | Self::Apart)
     }
 
-    /// What the driver makes of names, which differs from run to run.
+    /// How the driver treats names, which differs from run to run.
     pub(super) fn names(self, protection: Protection, seed: u64) -> Names {
         match (self, protection, seed % 3) {
-            // What one process asked is another volume for the next one.
+            // The next process does not know the requests of the one before, so that its request may differ.
             (_, Protection::Off, _) | (_, _, 1) => Names::Shared,
             (Self::TopologyIndex, _, 0) => Names::Local,
             (_, _, _) => Names::Unique,
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    /// How many classes take turns under the one name.
+    /// Number of classes that take turns under the one name.
     pub(super) fn classes(self) -> usize {
         match self {
             Self::Plain | Self::TopologyIndex | Self::Moved => 3,
@@ -188,7 +188,7 @@ impl Scene {
     }
 }
 
-/// The place of a node as the driver there reports it.
+/// The topology of a node as the driver there reports it.
 pub(super) fn segment(node: &str) -> Term {
     Term::new([(Text::from(ZONE), Text::from(zone(node)))])
 }

@@ -14,7 +14,7 @@ use crate::model::{Attachment, Claim, Class, List, Pairs, Snapshot, Text, Volume
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::topology::Entry;
 
-/// A change; `None` is the object's end.
+/// A change; `None` once the object is gone.
 #[derive(Clone)]
 pub(super) enum Event {
     Claim(Text, Option<Claim>),
@@ -29,7 +29,7 @@ pub(super) enum Event {
 pub(super) struct NodeInfo {
     /// Labels of the Node, if there is one.
     pub(super) labels: Option<Pairs>,
-    /// What the CSINode says.
+    /// The driver's entry in the CSINode.
     pub(super) driver: Entry,
 }
 
@@ -39,10 +39,10 @@ pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) version: u64,
-    /// Its clock.
+    /// The server's clock.
     pub(super) seconds: i64,
     pub(super) claims: BTreeMap<Text, Versioned<Claim>>,
-    /// Nodes that were selected until their provisioner took that back, by UID of the claim.
+    /// Nodes that were selected until their provisioner removed them, by UID of the claim.
     pub(super) unselected: BTreeMap<Text, BTreeSet<Text>>,
     pub(super) volumes: BTreeMap<Text, Versioned<VolumeDetail>>,
     pub(super) attachments: BTreeMap<Text, Versioned<Attachment>>,
@@ -50,13 +50,13 @@ pub(super) struct Server {
     pub(super) nodes: BTreeMap<Text, Versioned<NodeInfo>>,
     /// Annotations by name.
     pub(super) leases: BTreeMap<String, Versioned<BTreeMap<String, String>>>,
-    /// How often the Lease of this name was made.
+    /// Number of times that the Lease of this name was created.
     pub(super) made: BTreeMap<String, u64>,
-    /// A quota or a webhook lets nobody write Leases.
+    /// A quota or a webhook rejects all writes of Leases.
     pub(super) refuses_leases: bool,
-    /// Nobody watches these here.
+    /// No process watches these here.
     pub(super) snapshots: BTreeMap<Text, Snapshot>,
-    /// Whether the Secret is there.
+    /// Whether the Secret exists.
     pub(super) secret: bool,
     /// Every change with its resource version, oldest first.
     pub(super) log: Vec<Versioned<Event>>,
@@ -105,12 +105,12 @@ fn publish(log: &mut Vec<Versioned<Event>>, version: &mut u64, event: Event) -> 
 }
 
 impl Server {
-    /// Where the log ends, and as of which version.
+    /// Length of the log, and its version.
     pub(super) fn now(&self) -> (usize, u64) {
         (self.log.len(), self.version)
     }
 
-    /// What it writes into objects.
+    /// The time that the server writes into objects.
     pub(super) fn time(&self) -> Option<Timestamp> {
         Timestamp::from_second(self.seconds).ok()
     }
@@ -119,13 +119,13 @@ impl Server {
         publish(&mut self.log, &mut self.version, event)
     }
 
-    /// Saves a claim; one that is being deleted and has no finalizer left is gone.
+    /// Saves a claim; removes it if it is being deleted and has no finalizer left.
     pub(super) fn put_claim(&mut self, mut object: Claim) -> Versioned<Claim> {
         let name = object.key();
         if object.deleting && object.finalizers.is_empty() {
             self.publish(Event::Claim(name.clone(), None));
             self.claims.remove(&name);
-            // The real server answers with the new content and the old version.
+            // The real server returns the new content with the old version.
             return (object.version, object);
         }
         object.version = self.version + 1;
@@ -171,7 +171,7 @@ impl Server {
         };
     }
 
-    /// Saves a snapshot; one that is being deleted and has no finalizer left is gone.
+    /// Saves a snapshot; removes it if it is being deleted and has no finalizer left.
     pub(super) fn put_snapshot(&mut self, object: Snapshot) {
         let name = object.name.clone();
         self.version += 1;
@@ -251,7 +251,7 @@ impl Server {
         Ok(self.put_claim(object))
     }
 
-    /// The claim gets the node, whatever is on it.
+    /// Sets the selected node, whichever is set.
     pub(super) fn take(
         &mut self,
         name: &Text,
@@ -319,7 +319,7 @@ impl Server {
             .volumes
             .get(name)
             .ok_or_else(|| refusal(Refusal::NotFound))?;
-        // The real one answers 422: the field is immutable.
+        // The real server answers 422: the field is immutable.
         if uid.is_some_and(|uid| *uid != before.uid) {
             return Err(refusal(Refusal::Other));
         }

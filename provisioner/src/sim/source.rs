@@ -1,5 +1,5 @@
-//! Finalizers on data sources: those of claims go one by one, those of snapshots in sweeps. A
-//! source that is still needed must keep its own.
+//! Finalizers on data sources: those of claims are removed one by one, those of snapshots in sweeps. A source that is
+//! still needed must keep its finalizer.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ impl World {
         self.server.edit_claim(key, write.uid.as_ref(), edit)
     }
 
-    /// Then the journal alone says what was asked for.
+    /// Then only the journal has the requests.
     fn knows_too_little(&self) -> bool {
         !self.process.filling.is_empty()
     }
 
-    /// The claim that is being filled from the source, or was when last heard of.
+    /// The claim that is being made from the source, or was when the process last heard of it.
     fn needed_by(
         &self,
         is_it: impl Fn(&Type) -> bool,
@@ -74,7 +74,7 @@ impl World {
             .map(|claim| claim.name.clone())
     }
 
-    /// The snapshot is about to lose its finalizer.
+    /// Checks that the snapshot may lose its finalizer.
     pub(super) fn check_freed(&mut self, name: &Text) {
         let Some(snapshot) = self.server.snapshots.get(name) else {
             return;
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// All snapshots that no open claim names lose their finalizer. Decided and written at once.
+    /// Removes the finalizers of all snapshots that no open claim names. Decides and writes at once.
     pub(super) fn sweep(&mut self) {
         let listed = self.process.filling.is_empty() && self.process.is_open();
         let early = self.mutant == Mutant::SweepsEarly;

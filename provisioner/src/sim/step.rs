@@ -1,5 +1,5 @@
-//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and every change
-//! is held against the invariants.
+//! Attempts advance: requests reach the server, calls reach the driver, replies come back, and every change is checked
+//! against the invariants.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -37,7 +37,7 @@ impl World {
             return self.end_process();
         }
         let waits = self.journals() && !self.process.is_open();
-        // While it cannot be opened, the rest goes on.
+        // While the journal cannot be opened, other work goes on.
         let idles = waits && self.mutant == Mutant::WaitsForJournal;
         if self.journals() && (idles || self.dice.one_in(if waits { 2 } else { 4 })) {
             match self.process.filling.is_empty() || self.dice.one_in(2) {
@@ -111,8 +111,8 @@ impl World {
         }
     }
 
-    /// GET and PUT of a claim are two requests, and others write in between. Without faults they are
-    /// taken for one: an attempt that ends with a conflict may cost a call more.
+    /// GET and PUT of a claim are two requests, and others write in between. Without faults they count as one: an
+    /// attempt that ends with a conflict may cost another call.
     pub(super) fn version_to_edit(&self, step: &Step) -> Option<u64> {
         let claim = self.server.claims.get(edited(step)?);
         let claim = claim.filter(|_| self.case.faults != Faults::None);
@@ -123,7 +123,7 @@ impl World {
         if let Some(name) = released(&step) {
             self.check_freed(&name);
         }
-        // What is known of attachments is older than the answer to this one.
+        // The known attachments are older than the reply to this write.
         if self.faulty() && is_upkeep(&step) && self.dice.one_in(4) {
             self.attach_and_leave();
         }
@@ -201,7 +201,7 @@ impl World {
                 let called = Called::GetCapacity(call, Ok(response));
                 self.reply(index, request::Reply::Call(called, Duration::ZERO));
             }
-            // As if nothing were to be done.
+            // As if there were nothing to do.
             Request::Write(write)
                 if self.mutant == Mutant::IgnoresFinalizerAction
                     && matches!(write.purpose, Purpose::Upkeep) =>
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// Whether the journal lets the driver be called.
+    /// Whether the journal allows the call.
     pub(super) fn may_call(&self, prepared: &PinnedRequest) -> bool {
         let uid = &prepared.blueprint.claim.uid;
         let leads = self.leads();
@@ -243,7 +243,7 @@ impl World {
             ClaimStep::Intend(prepared, intent) => {
                 let copies = matches!(prepared.source, Some(ContentSource::Volume(_)));
                 self.intend(index, prepared, intent);
-                // Whether the source is still needed is looked at while the call is about to be made.
+                // The process checks whether the source is still needed while the call is about to be made.
                 if copies && self.faulty() && self.dice.one_in(4) {
                     self.give_up_source();
                 }
@@ -276,7 +276,7 @@ impl World {
     }
 }
 
-/// What the step writes, and why.
+/// Purpose of the step's write.
 fn purpose(step: &Step) -> Option<&Purpose> {
     match step {
         Step::Ask(Request::Write(write)) => Some(&write.purpose),
@@ -284,7 +284,7 @@ fn purpose(step: &Step) -> Option<&Purpose> {
     }
 }
 
-/// The claim whose update may meet another one.
+/// The claim whose update may meet a conflict.
 pub(super) fn edited(step: &Step) -> Option<&Text> {
     match step {
         Step::Ask(Request::Write(write)) => match (&write.object, &write.purpose) {
@@ -296,17 +296,17 @@ pub(super) fn edited(step: &Step) -> Option<&Text> {
     }
 }
 
-/// Whether the step frees a claim that was cloned.
+/// Whether the step releases a claim that was cloned.
 fn is_release(step: &Step) -> bool {
     edited(step).is_some() && matches!(purpose(step), Some(Purpose::ReleaseSource))
 }
 
-/// Whether the step adds or removes the finalizer of a volume that stays.
+/// Whether the step adds or removes the finalizer of a volume that is not deleted.
 fn is_upkeep(step: &Step) -> bool {
     matches!(purpose(step), Some(Purpose::Upkeep))
 }
 
-/// Name of the snapshot that the step frees.
+/// Name of the snapshot that the step releases.
 pub(super) fn released(step: &Step) -> Option<Text> {
     match step {
         Step::Ask(request) => edit::released_snapshot(request).map(|key| name_of(key).into()),
@@ -319,7 +319,7 @@ pub(super) fn name_of(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }
 
-/// The request failed.
+/// The reply to a request that failed.
 pub(super) fn not_done(step: Step, error: ApiError) -> Reply {
     match step {
         Step::Ask(request) => Reply::Ask(request.refused(error)),
@@ -327,7 +327,7 @@ pub(super) fn not_done(step: Step, error: ApiError) -> Reply {
     }
 }
 
-/// The reply is lost on its way.
+/// The reply as the process gets it when the real one is lost.
 fn unheard(reply: Reply) -> Reply {
     match reply {
         Reply::Ask(reply) => Reply::Ask(match reply {
@@ -345,7 +345,7 @@ fn unheard(reply: Reply) -> Reply {
     }
 }
 
-/// What the driver was or is to be asked for the claim.
+/// The pinned request of an attempt on a claim.
 pub(super) fn prepared(running: &Running) -> Option<&Arc<PinnedRequest>> {
     match (&running.state, &running.attempt) {
         (

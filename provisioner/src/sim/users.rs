@@ -1,4 +1,4 @@
-//! What people do: claims, classes, nodes, snapshots and attachments come and go.
+//! Actions of users: claims, classes, nodes, snapshots and attachments come and go.
 
 use super::run::{Faults, World};
 use super::scene::{CLASS, SOURCE, Scene};
@@ -15,7 +15,7 @@ pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const SNAPSHOT: &str = "snap";
 
 impl World {
-    /// Somebody creates or deletes something.
+    /// A user creates or deletes an object.
     pub(super) fn user(&mut self) {
         let claims = self.case.scene.claims();
         let name = match self.dice.below(8) {
@@ -78,7 +78,7 @@ impl World {
         });
     }
 
-    /// There is a claim to be cloned, and a snapshot.
+    /// Creates the claim to be cloned, and the snapshot.
     pub(super) fn furnish_source(&mut self) {
         self.create_claim(SOURCE);
         let claim = self.server.claims.values().next();
@@ -116,7 +116,7 @@ impl World {
         self.take_snapshot();
     }
 
-    /// Somebody writes something into a claim that concerns nobody here.
+    /// Somebody writes a field of a claim that does not matter here.
     pub(super) fn touch_claim(&mut self, name: &str) {
         if let Some((_, claim)) = self.server.claims.get(name) {
             let claim = claim.clone();
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// A volume comes into use and is given up at once.
+    /// A volume comes into use and is released at once.
     pub(super) fn attach_and_leave(&mut self) {
         self.attach();
         let claims: Vec<Text> = self.server.claims.keys().cloned().collect();
@@ -134,7 +134,7 @@ impl World {
         self.control_all();
     }
 
-    /// Somebody deletes the claim that volumes are made from, and the process hears of it.
+    /// A user deletes the source claim, and the process gets the event.
     pub(super) fn give_up_source(&mut self) {
         self.server.delete_claim(&format!("ns/{SOURCE}").into());
         self.control_all();
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// The class goes, or comes back as another one: then new requests look different.
+    /// The class goes, or comes back as another one: then new requests differ.
     fn change_class(&mut self) {
         if self.case.faults == Faults::None {
             return;
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// There is the class of this number, and no other.
+    /// Replaces the class by the one of this number.
     pub(super) fn set_class(&mut self, number: usize) {
         self.server.put_class(&CLASS.into(), None);
         self.put_class(number);
@@ -179,7 +179,7 @@ impl World {
         self.server.put_class(&CLASS.into(), Some(class));
     }
 
-    /// Names of the volumes of which `holds` is true.
+    /// Names of the volumes that satisfy `holds`.
     fn volumes(&self, holds: impl Fn(&VolumeDetail) -> bool) -> Vec<Text> {
         let volumes = self.server.volumes.values();
         let found = volumes.filter(|(_, volume)| holds(volume));
@@ -208,8 +208,8 @@ impl World {
         }
     }
 
-    /// Somebody deletes a PersistentVolume. What is to be kept, or is not protected yet, stays in
-    /// the storage system with nobody to know of it.
+    /// A user deletes a PersistentVolume. A volume with policy Retain, or not protected yet, stays in the storage
+    /// system without any record.
     fn delete_volume(&mut self) {
         let names = self.volumes(|volume| volume.phase != VolumePhase::Pending);
         if names.is_empty() {
@@ -225,7 +225,7 @@ impl World {
         self.server.delete_volume(&name, None).ok();
     }
 
-    /// A volume that was made by hand appears, or what is to become of one is decided anew.
+    /// A volume that was made by hand appears, or the policy of one is changed.
     fn keep_books_by_hand(&mut self) {
         if self.dice.one_in(2) {
             return self.change_policy();
@@ -242,7 +242,7 @@ impl World {
         let (owner, source) = match self.dice.below(6) {
             0..=2 => (owner("test-driver"), csi("test-driver", &name)),
             3 => (owner("other-driver"), csi("other-driver", &name)),
-            // Where it was moved to, kube-controller-manager will say.
+            // kube-controller-manager will annotate the driver that it was migrated to.
             _ => (
                 Owner {
                     provisioned_by: Some("plugin".into()),
@@ -275,7 +275,7 @@ impl World {
         });
     }
 
-    /// A volume in use is to be kept after all, or one that was to be kept is not.
+    /// The policy of a volume in use changes between Retain and Delete.
     fn change_policy(&mut self) {
         let busy = |name: &Text| {
             let attempts = self.processes().map(|process| &process.attempts);
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// A snapshot appears or is deleted.
+    /// A user creates or deletes a snapshot.
     fn take_snapshot(&mut self) {
         match self.server.snapshots.get(SNAPSHOT) {
             None => {
@@ -353,7 +353,7 @@ fn csi(driver: &str, handle: &str) -> Source {
     })
 }
 
-/// A source of a plugin that the driver has replaced.
+/// The source of a plugin that the driver has replaced.
 fn in_tree(handle: &str) -> Source {
     Source::InTree(Box::new(InTree {
         driver: "test-driver",

@@ -1,4 +1,4 @@
-//! Volumes are deleted: calls reach the driver, requests the server, and every change is held against the
+//! Deletion of volumes: calls reach the driver, requests the server, and every change is checked against the
 //! invariants.
 
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// DeleteVolume is about to be called.
+    /// Checks that DeleteVolume may be called.
     fn check_deleted(&mut self, name: &Text, handle: &str) {
         let mut attachments = self.server.attachments.values();
         if let Some((_, held)) = attachments.find(|(_, held)| held.volume == *name) {
@@ -57,7 +57,7 @@ impl World {
         self.complain_about_second_call(handle);
     }
 
-    /// This process must not call for a volume while another call of it for that volume runs.
+    /// This process must not call for a volume while another of its calls for that volume runs.
     fn complain_about_second_call(&mut self, handle: &str) {
         let same = |kind: &Kind| *kind == Kind::Delete(handle.to_owned());
         let doubled = self
@@ -131,7 +131,7 @@ impl World {
             Some(volume) if self.may_exist(&volume) => {
                 self.complain(format!("{name} deleted before its volume"));
             }
-            // What nothing protected may go at any time.
+            // An object without protection may go at any time.
             None if self.case.faults == Faults::None && !self.excused.contains(&**name) => {
                 self.complain(format!("DELETE of {name}, which is gone"));
             }
@@ -140,7 +140,8 @@ impl World {
         self.server.delete_volume(name, uid)
     }
 
-    /// Whether the volume is the driver's. One of an in-tree plugin is as soon as it is said to be moved.
+    /// Whether the volume is the driver's. One of an in-tree plugin is as soon as it has the annotation that it was
+    /// migrated.
     pub(super) fn is_ours(&self, volume: &VolumeDetail) -> bool {
         let owner = &volume.owner;
         let named = if owner.in_tree {
@@ -151,7 +152,7 @@ impl World {
         named.as_deref() == Some(&*self.process.informers.driver.name)
     }
 
-    /// Whether a volume that is to be deleted exists, or may come to exist again.
+    /// Whether a volume that has to be deleted exists, or may be made again.
     fn may_exist(&self, volume: &VolumeDetail) -> bool {
         let Some(handle) = handle(volume) else {
             return false;
@@ -166,7 +167,7 @@ impl World {
     }
 }
 
-/// The id by which the volume's driver knows it, whichever that is.
+/// The handle by which the volume's driver knows it, whichever driver that is.
 pub(super) fn handle(volume: &VolumeDetail) -> Option<&str> {
     volume.handle_of(volume.driver()?)
 }

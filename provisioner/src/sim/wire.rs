@@ -1,4 +1,4 @@
-//! Objects as the model API server reads them out of requests.
+//! Reads objects out of requests, for the model API server.
 
 use migration::TRANSLATOR;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) fn texts(list: &Value) -> List {
     items.filter_map(Value::as_str).map(Text::from).collect()
 }
 
-/// What a POST asks for.
+/// The PersistentVolume in a POST.
 pub(super) fn read_volume(object: &Value) -> VolumeDetail {
     let text = |value: &Value| value.as_str().map(Text::from);
     let (metadata, spec) = (&object["metadata"], &object["spec"]);

@@ -1,4 +1,4 @@
-//! What gives each mutant away.
+//! The violations by which each mutant is caught.
 
 use super::Mutant;
 use crate::plan::settings::Protection;
@@ -14,7 +14,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 }
 
 impl Mutant {
-    /// In which kind of run each must be caught, and by what.
+    /// The kind of run in which each mutant must be caught, and the expected violations.
     pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 54] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
@@ -178,7 +178,7 @@ impl Mutant {
             (
                 Self::KeepsNode,
                 case(All, Journal, TopologyIndex),
-                // Its node is asked again and again.
+                // Its node gets requests again and again.
                 &["does not get its volume", "does not come to rest"],
             ),
             (

@@ -1,4 +1,4 @@
-//! What mutants do around the controller: what they do not see, remember, or look at.
+//! Faults of mutants around the controller: objects that they do not see, state that they forget, keys that they skip.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -21,7 +21,7 @@ use crate::sim::process::{Due, Process};
 use crate::sim::scene::CLASS;
 
 impl Mutant {
-    /// What a mutant does not see while it decides on `key`.
+    /// The kinds of objects that a mutant does not see while it decides on `key`.
     pub(in crate::sim) fn hides(self, key: &Key, resumed: &BTreeSet<ClaimKey>) -> Hidden {
         Hidden {
             claims: match key {
@@ -36,7 +36,7 @@ impl Mutant {
         }
     }
 
-    /// Whether a mutant does not begin with `key`.
+    /// Whether a mutant skips `key`.
     pub(in crate::sim) fn leaves(self, key: &Key, process: &Process) -> bool {
         match key {
             Key::Claim(key) => {
@@ -49,7 +49,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant begins an attempt without.
+    /// The state that a mutant hides from an attempt.
     pub(in crate::sim) fn hides_doubt(
         self,
         key: &Key,
@@ -63,7 +63,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does about an event.
+    /// The effect of an event, as a mutant has it.
     pub(in crate::sim) fn observes(self, due: Due) -> Due {
         match self {
             Self::LeavesSources => without(due, |key| matches!(key, Key::Source(_))),
@@ -71,7 +71,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant takes out of the journal when the driver has answered.
+    /// Settles the entry that a mutant removes from the journal after the driver's answer.
     pub(in crate::sim) fn settles(self, reply: &Reply, provisioner: &mut Provisioner) {
         if self == Self::SettlesEarly
             && let Reply::Ask(request::Reply::Call(Called::Create(call, Ok(_)), _)) = reply
@@ -81,7 +81,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does once an attempt has ended.
+    /// The effect of the end of an attempt, as a mutant has it.
     pub(in crate::sim) fn ends(
         self,
         key: &Key,
@@ -133,7 +133,7 @@ impl Mutant {
         due
     }
 
-    /// Whether a mutant goes on at once.
+    /// Whether a mutant retries at once.
     pub(in crate::sim) fn spins(self, failure: &Failed) -> bool {
         match failure {
             Failed::Claim(_, true) => self == Self::Spins,
