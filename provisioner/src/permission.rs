@@ -135,7 +135,7 @@ mod tests {
         rules(can, &uses).iter().map(|rule| rule.resource).collect()
     }
 
-    /// What is asked of a driver's abilities, and what becomes of it without the permission.
+    /// The rule for claims by the driver's abilities, with the consequence of a missing permission.
     #[test]
     fn claims_are_read_and_written_for_topology_and_clones_alone() {
         let settings = Settings::default();
@@ -155,7 +155,7 @@ mod tests {
         };
         let none = Abilities::default();
         assert_eq!(need(none), None);
-        // A chart may leave cloning out although the driver can do it: everything else works.
+        // A chart may leave cloning out although the driver supports it: everything else works.
         let clone = Abilities {
             clone: true,
             ..none

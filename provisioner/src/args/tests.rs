@@ -1,4 +1,4 @@
-//! Rows 1 to 9, 19, 20 and 25: what the command line asks for, without a process.
+//! Rows 1 to 9, 19, 20 and 25: the configuration from the command line, without a process.
 
 use sidecar::flags::parse;
 
@@ -31,7 +31,7 @@ fn defaults_are_upstreams() {
     );
 }
 
-/// Row, command line, whether NODE_NAME is set, exit code, and what is said.
+/// Row, command line, whether NODE_NAME is set, exit code, and the message.
 const ENDS: &[(&str, &str, bool, u8, &str)] = &[
     ("2", "--node-deployment", false, FATAL, "NODE_NAME"),
     (
@@ -149,7 +149,7 @@ fn row_53_a_prefix_with_which_no_object_can_be_named_ends_the_program() {
         let line = format!("--volume-name-prefix={prefix}");
         assert_eq!(config(&line).settings.volume_name_prefix, prefix);
     }
-    // Row 54: each claim is told.
+    // Row 54: the error is reported on each claim.
     assert_eq!(
         config("--volume-name-prefix=").settings.volume_name_prefix,
         ""

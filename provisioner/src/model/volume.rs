@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn a_volume_that_calls_for_nothing_is_small() {
         assert!(size_of::<Volume>() <= 64, "{}", size_of::<Volume>());
-        // What in-tree sources need is beside the record, so that no other volume pays for them.
+        // In-tree sources are boxed, so that they cost no other volume any memory.
         assert!(size_of::<Source>() <= size_of::<Csi>() + 8);
     }
 

@@ -71,7 +71,7 @@ mod tests {
         };
         let mut attached = Attached::default();
         assert_eq!(attached.node_of("pv1"), None);
-        // Two of the same node: of another driver's attacher, say.
+        // Two of the same node, one of them of another driver's attacher, for example.
         for node in ["n1", "n1", "n2"] {
             attached.add(&attachment(node));
         }

@@ -67,7 +67,7 @@ fn pace(waited: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Seconds at which each name is looked for.
+    /// Seconds at which each name is read.
     fn looks(awaited: impl Fn(u64) -> Vec<&'static str>, until: u64) -> Vec<(u64, String)> {
         let began = Instant::now();
         let mut class_poller = ClassPoller::default();

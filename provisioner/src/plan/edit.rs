@@ -136,7 +136,7 @@ mod tests {
         super::unselect(&claim(), &Failure::Selector)
     }
 
-    /// What a request makes of an object.
+    /// Applies the edit of a request to an object.
     fn apply(request: &Request, object: &mut Value) -> Applied {
         let Request::Write(Write {
             uid,

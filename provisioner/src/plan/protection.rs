@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Deleted in second 10.
+    /// A source claim that was deleted in second 10.
     fn source() -> Claim {
         Claim {
             deleting: true,
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// A clone of this process that came with the deletion or after it is refused, and waits for nothing.
+    /// A clone of this process that was created with the deletion or after it is refused, and delays nothing.
     #[test]
     fn row_230_a_claim_that_came_after_the_deletion_does_not_hold_its_source() {
         let held = || Release::Needed {

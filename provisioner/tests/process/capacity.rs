@@ -1,4 +1,4 @@
-//! Rows 238 to 266 as far as they take the whole program: what is told about room.
+//! Rows 238 to 266 as far as they need the whole program: CSIStorageCapacity objects.
 
 use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
@@ -24,8 +24,7 @@ fn pod(owner: Option<&str>) -> Value {
         "metadata": {"name": "pod", "namespace": "ns", "uid": "pod-uid", "ownerReferences": owners}})
 }
 
-/// Two zones, two nodes in the first one, and a class that waits for a consumer beside the
-/// fixture's.
+/// Two zones, two nodes in the first one, and a class with `WaitForFirstConsumer` beside the fixture's.
 pub(crate) async fn stage() -> Stage {
     let stage = Stage::new().await;
     let service = PluginService::VolumeAccessibilityConstraints;
@@ -70,7 +69,7 @@ fn objects(stage: &Stage) -> Vec<String> {
     all
 }
 
-/// Rows 238 and 261: whose an object is.
+/// Rows 238 and 261: the labels of an object.
 fn is_ours(object: &Value) {
     let labels = &object["metadata"]["labels"];
     assert_eq!(labels["csi.storage.k8s.io/drivername"], DRIVER);
@@ -88,7 +87,7 @@ fn is_ours(object: &Value) {
 #[tokio::test]
 async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     let stage = stage().await;
-    // A node that is not there yet, and no place therefore.
+    // A CSINode without Node has no topology.
     let lonely = build::csinode("n9").driver(DRIVER, "n9");
     stage.api.insert(lonely.topology(&["zone"]));
     let address = free_address();
@@ -116,7 +115,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
         lines.iter().all(|line| text.contains(line))
     })
     .await;
-    // A success: all items of the place where the volume is, whatever their class.
+    // A success: all items of the volume's segment, in any class.
     let asked = stage.calls("GetCapacity");
     stage.driver.configure(|model| model.capacity = 4 << 30);
     stage.api.insert(claim());
@@ -130,7 +129,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
         .until("less room", |stage| objects(stage) == fewer)
         .await;
     assert_eq!(stage.calls("GetCapacity"), asked + 2, "row 258");
-    // 259: a failure before the driver was asked says nothing about room.
+    // 259: a failure before the driver was called shows nothing about capacity.
     let elsewhere = claim().uid("u2").with("/metadata/name", "c2");
     let elsewhere = elsewhere.annotation("volume.kubernetes.io/selected-node", "n9");
     stage.api.insert(elsewhere);
@@ -140,7 +139,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     labels_change(&stage, room("1")).await;
 }
 
-/// Row 266; `old` is what there is in the zone that stays.
+/// Row 266; `old` is the capacity in the zone that stays.
 async fn labels_change(stage: &Stage, old: &str) {
     stage.api.edit("nodes", "n2", |node| {
         node["metadata"]["labels"]["zone"] = "3".into()
@@ -184,7 +183,7 @@ async fn row_261_the_owner_is_so_many_levels_above_the_pod() {
     together(rows, owned).await;
 }
 
-/// In a pod of a ReplicaSet of a Deployment.
+/// A pod of a ReplicaSet of a Deployment.
 async fn owned((level, uid): (&str, &str)) {
     let stage = stage().await;
     let set = Kind::new("apps", "v1", "replicasets", "ReplicaSet");

@@ -1,8 +1,8 @@
-//! Rows 1, 2, 7, 8, 9 and 10: what is said and returned before anything is contacted.
+//! Rows 1, 2, 7, 8, 9 and 10: messages and exit codes before any connection.
 
 use super::stage::{PROGRAM, Stage};
 
-/// Row, arguments, exit code, and what the log says.
+/// Row, arguments, exit code, and a text of the log.
 const ENDS: [(&str, &[&str], i32, &str); 10] = [
     ("2", &["--node-deployment"], 255, "NODE_NAME"),
     (

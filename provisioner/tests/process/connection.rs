@@ -1,4 +1,4 @@
-//! The way to the API server, as far as it shows in the built program.
+//! The connection to the API server, as far as it shows in the built program.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::capacity;
 use super::source::CLONED;
 use super::stage::{PATIENCE, PROTECTION, PV, Stage, claim, finalizers, released};
 
-/// One of each queue: a claim, a volume, a cloned claim, and what room there is.
+/// One key of each queue: a claim, a volume, a cloned claim, and storage capacity.
 #[tokio::test]
 async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_back_off() {
     let stage = capacity::stage().await;
@@ -51,7 +51,7 @@ async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_b
         let failed = async || program.log().matches(text).count() == times;
         within(PATIENCE, text, failed).await;
     }
-    // Long enough to be an outage, and for its watches to be in their own back-off.
+    // Long enough to count as an outage, and for the watches to be in their own back-off.
     sleep(Duration::from_secs(3)).await;
     stage.api.set_down(false);
     stage.until_volume(PV).await;

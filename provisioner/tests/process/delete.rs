@@ -1,4 +1,4 @@
-//! Rows 203 to 228: volumes that nobody claims any more.
+//! Rows 203 to 228: released volumes.
 
 use serde_json::{Value, json};
 use sidecar_testkit::build::{self, Object, Volume};
@@ -156,7 +156,7 @@ async fn rows_204_to_214_which_volumes_are_deleted() {
         let strategic = "application/strategic-merge-patch+json";
         assert_eq!(request.content_type, strategic, "section 12.2");
     }
-    // Deleted before its claim: the volume goes when the claim does.
+    // Deleted before its claim: the volume is deleted with the claim.
     stage.api.edit("persistentvolumes", "r213", |object| {
         object["status"]["phase"] = "Released".into();
     });
@@ -326,7 +326,7 @@ async fn fs_19_nothing_is_deleted_while_attachments_are_not_watched() {
     }
     let program = stage.start(&["--retry-interval-start=5m"]);
     program.logs(READY).await;
-    // Their watch breaks, and only theirs: volumes are known again at once.
+    // Only the watch of attachments breaks: volumes are listed again at once.
     let gate = Gate::new();
     let attachments = Fault::on("GET", "*/volumeattachments");
     stage.api.fault(attachments.hold(&gate));
@@ -423,7 +423,7 @@ async fn rows_220_to_225_secrets() {
     }
 }
 
-/// Neither call is made without the value, nor with one in its place.
+/// Neither call is made without the value, nor with another one in its place.
 #[tokio::test]
 async fn fp_16_a_secret_that_is_no_text_is_refused_by_name() {
     let stage = Stage::new().await;

@@ -19,7 +19,7 @@ const CREATE: &str = "CreateVolume";
 const QUICK: &str = "--retry-interval-start=300ms";
 const WRITE: &str = "*/leases/test-driver-journal-0";
 
-/// Writes of the journal that were answered.
+/// Number of the journal's successful writes.
 fn commits(stage: &Stage) -> usize {
     let writes = stage.api.writes();
     { writes.iter() }
@@ -66,8 +66,7 @@ async fn j_1_the_intent_is_written_before_the_call_and_nothing_on_the_claim() {
     }
 }
 
-/// What was leaked in a chaos run: the claim is deleted while its first call is under way, and the
-/// leader is killed.
+/// The leak of a chaos run: the claim is deleted while its first call is under way, and the leader is killed.
 #[tokio::test]
 async fn j_4_and_j_5_killed_in_a_call_whose_claim_is_deleted() {
     together(["under way", "in doubt", "answered"], killed).await;
@@ -100,7 +99,7 @@ async fn killed(when: &'static str) {
     let _successor = stage.start(&[]);
     stage.until_volume(PV).await;
     let requests = stage.creations();
-    // A claim in doubt is looked at when it is being deleted, too.
+    // A claim with a call of unknown outcome is also requeued when it is being deleted.
     assert!(requests.len() >= 2, "{when}");
     let same = |pair: &[_]| pair[0] == pair[1];
     assert!(requests.windows(2).all(same), "{when}");
@@ -128,7 +127,7 @@ async fn j_6_and_j_15_who_was_frozen_waits_without_another_call() {
     stage.until_volume(PV).await;
     stage.until_settled().await;
     let calls = stage.calls(CREATE);
-    // Longer than the lease of the frozen one.
+    // Longer than the lease of the frozen process.
     tokio::time::sleep(Duration::from_secs(4)).await;
     frozen.signal(Signal::CONT);
     frozen.logs(RIVAL).await;
@@ -151,7 +150,7 @@ async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
     first.logs(READY).await;
     let mut second = stage.start(&[]);
     second.logs(READY).await;
-    // Both see them; one makes their volumes.
+    // Both see the claims; one makes their volumes.
     let volume = |number: usize| format!("pvc-uid-{number}");
     for number in 0..3 {
         stage.api.insert(many(number));
@@ -165,7 +164,7 @@ async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
     assert_eq!(stage.calls(CREATE), 3, "each once");
     assert!(first.is_running(), "{}", first.log());
     assert!(second.is_running(), "{}", second.log());
-    // Once the other is gone it works again, with nothing having been restarted.
+    // Once the other process is gone it works again, without a restart.
     second.terminate();
     assert_eq!(second.end().await.code, Some(0));
     stage.api.insert(many(3));
@@ -176,7 +175,7 @@ async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
     assert_eq!(first.log().matches(RIVAL).count(), 1);
 }
 
-/// A process that is killed after its call for the claim has ended in doubt.
+/// A process that is killed after the outcome of its call for the claim has become unknown.
 async fn killed_in_doubt(stage: &Stage) {
     killed_by(
         stage,
@@ -259,8 +258,8 @@ async fn j_9_an_administrator_s_hand() {
     );
 }
 
-/// Objects of a backup, in a cluster that has the same storage: what is in doubt for a claim that is not
-/// there may be in use where the backup comes from.
+/// Objects of a backup, in a cluster with the same storage: a volume of unknown outcome, for a claim that does not
+/// exist there, may be in use in the cluster of the backup.
 #[tokio::test]
 async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_from() {
     let stage = Stage::new().await;
@@ -293,13 +292,13 @@ async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_
         let volume = model.volumes.values().find(|volume| volume.name == PV);
         assert!(volume.is_some(), "{model:?}");
     });
-    // In the cluster that has it now, the journal is as good as any.
+    // In the cluster that has it now, the journal works like any other.
     killed_in_doubt_again(&stage).await;
     let _successor = stage.start(&[]);
     stage.until_volume("pvc-u4").await;
 }
 
-/// It may be a newer program's, which knows what it is about.
+/// It may come from a newer program, which can read it.
 #[tokio::test]
 async fn j_9_an_entry_that_cannot_be_read_outlives_the_next_call_for_its_claim() {
     let stage = Stage::new().await;
@@ -391,8 +390,8 @@ async fn j_11_refused_for_good() {
     stage.until_volume(PV).await;
 }
 
-/// The same before the process has begun, and for longer than a row lasts: what needs no call for a claim goes
-/// on, and so do claims once the Lease can be written.
+/// The same before the process has started, and for longer than a row lasts: work without calls for a claim goes on,
+/// and so do claims once the Lease can be written.
 #[tokio::test]
 async fn p_1_j_4_j_10_and_j_11_refused_from_before_the_start() {
     let post = || Fault::on("POST", "*/leases").when(is_journal);
@@ -431,14 +430,14 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
         text.contains("cannot write the provisioning journal: "),
         "{row}: {text}"
     );
-    // What it says is as good as in a process whose journal is open.
+    // It reports the same as a process whose journal is open.
     stage.api.insert(numbered(2));
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
     assert_eq!(stage.calls(CREATE), 0, "{row}");
     let hindered = "csi-provisioner: no volume is created until the provisioning journal";
     until_answer(&address, "/readyz", 503, hindered).await;
     if row == "quota" {
-        // Killed, and begun again, before it could be written at all.
+        // Killed, and restarted, before the journal could be written at all.
         program.kill().await;
         let again = stage.start(&[QUICK]);
         again.logs(READY).await;
@@ -465,7 +464,7 @@ async fn p_1_a_process_whose_journal_is_closed_ends_in_good_order() {
     assert_eq!(program.end().await.code, Some(0));
 }
 
-/// A policy that wants labels on Leases wants them on all of them.
+/// A policy that requires labels on Leases requires them on all of them.
 #[tokio::test]
 async fn p_1_the_labels_of_the_election_are_on_the_journal() {
     let stage = Stage::new().await;
@@ -481,7 +480,7 @@ async fn p_1_the_labels_of_the_election_are_on_the_journal() {
     }
 }
 
-/// administrators.md names `-0` alone.
+/// administrators.md only names `-0`.
 #[tokio::test]
 async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted() {
     let stage = Stage::new().await;
@@ -497,7 +496,7 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
     second["metadata"]["name"] = "test-driver-journal-1".into();
     let metadata = second["metadata"].as_object_mut().unwrap();
     metadata.retain(|field, _| ["name", "namespace", "annotations"].contains(&field.as_str()));
-    // As the process that wrote it there would have said.
+    // As the process that wrote it there would have written it.
     let header = &mut second["metadata"]["annotations"]["csi-sidecars.io/journal"];
     let mut said: serde_json::Value = serde_json::from_str(header.as_str().unwrap()).unwrap();
     said["objects"] = 2.into();
@@ -512,7 +511,7 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
     assert_eq!(requests[0], requests[1]);
 }
 
-/// Slower than what makes sure that nobody else leads, which the election does here.
+/// Slower than the confirmation that no other process leads, which the election gives here.
 #[tokio::test]
 async fn p_7_j_23_slow_leases_hold_up_no_call_under_an_election() {
     let stage = Stage::new().await;
@@ -593,7 +592,8 @@ async fn from_memory(
     assert_eq!(requests[0], requests[1], "{lacks}");
 }
 
-/// A namespace with 50 claims in doubt and their Secret is deleted: nothing of the user's waits for us.
+/// A namespace with 50 claims whose calls have unknown outcomes is deleted, and their Secret with it: none of the
+/// user's objects waits for the provisioner.
 #[tokio::test]
 async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
     const CLAIMS: usize = 50;
@@ -612,7 +612,7 @@ async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
     );
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    // Until the Secret is gone nothing is repeated.
+    // Nothing is repeated until the Secret is gone.
     let slow = "--retry-interval-start=2m";
     let program = stage.start(&[slow, "--kube-api-qps=1000", &endpoint]);
     for number in 0..CLAIMS {
@@ -677,7 +677,7 @@ fn numbered(number: usize) -> build::Claim {
         .annotation(ANNOTATION, DRIVER)
 }
 
-/// With as many workers as there are by default.
+/// With the default number of workers.
 #[tokio::test]
 async fn j_2_p_12_a_thousand_claims_at_once_cost_few_writes() {
     const CLAIMS: usize = 1000;
@@ -697,14 +697,14 @@ async fn j_2_p_12_a_thousand_claims_at_once_cost_few_writes() {
     let (took, writes) = (began.elapsed(), commits(&stage) - opening);
     println!("{writes} writes of the journal for {CLAIMS} claims in {took:?}");
     assert_eq!(stage.calls(CREATE), CLAIMS);
-    // A machine that has too much to do takes longer, and writes more often.
+    // An overloaded machine takes longer, and writes more often.
     let most = (20 + took.as_millis() / 250).max(60);
     assert!(
         u128::try_from(writes).unwrap() <= most,
         "{writes} in {took:?}"
     );
     stage.until_settled().await;
-    // P-12: a write has the calls that are open, whatever was made before.
+    // P-12: a write has the open calls only, not the earlier ones.
     let mut writes = stage.api.writes();
     writes.retain(is_journal);
     let bytes = writes.iter().map(|write| write.body.to_string().len());
@@ -716,7 +716,7 @@ async fn j_2_p_12_a_thousand_claims_at_once_cost_few_writes() {
     assert!(largest <= 256 << 10, "{largest} bytes");
 }
 
-/// Back to a program that knows nothing of journals, which `off` stands for, and forth again.
+/// Back to a program without a journal, which `off` stands for, and forth again.
 #[tokio::test]
 async fn j_16_a_swap_to_upstream_and_back() {
     let stage = Stage::new().await;
@@ -742,12 +742,12 @@ async fn j_16_a_swap_to_upstream_and_back() {
     assert!(stage.volume("pvc-u2").is_null(), "forgotten, as ever");
     other.terminate();
     assert_eq!(other.end().await.code, Some(0));
-    // Back: what is open is taken up, what is done is settled.
+    // Back: open entries are taken up, finished ones are settled.
     let back = stage.start(&[QUICK]);
     stage.until_volume("pvc-u2").await;
     stage.until_settled().await;
     assert_eq!(stage.calls(CREATE), 4);
-    // And away for good: the documented command deletes what is left, the Lease.
+    // And away for good: the documented command deletes the rest, the Lease.
     back.terminate();
     assert_eq!(back.end().await.code, Some(0));
     stage.api.remove("leases", JOURNAL);

@@ -1,5 +1,5 @@
-//! Classes, claims and volumes of in-tree plugins, which the CSI driver that replaced the plugin
-//! serves: rows M-1 to M-98.
+//! Classes, claims and volumes of in-tree plugins that the CSI driver serves which replaced the plugin: rows M-1 to
+//! M-98.
 
 use csi_proto::csi::{CreateVolumeResponse, Topology, Volume};
 use sidecar_testkit::build::{self, Object};
@@ -64,7 +64,7 @@ async fn with_class(driver: &str, parameters: &[(&str, &str)]) -> Stage {
     stage
 }
 
-/// The fixture's claim as kube-controller-manager leaves it to `driver`.
+/// The fixture's claim as kube-controller-manager assigns it to `driver`.
 fn claim_for(driver: &str) -> build::Claim {
     claim().annotation(ANNOTATION, driver)
 }
@@ -74,7 +74,7 @@ fn intents(stage: &Stage, driver: &str) -> Vec<String> {
     stage.intents_in(&format!("csi/{}-journal-0", driver.replace('.', "-")))
 }
 
-/// Waits until nothing is owed to the driver.
+/// Waits until the driver's journal has no intents.
 async fn until_settled(stage: &Stage, driver: &str) {
     stage
         .until("the intents go", |stage| intents(stage, driver).is_empty())
@@ -92,7 +92,7 @@ fn place(segments: Segments<'_>) -> Topology {
     }
 }
 
-/// What a driver answers: id, context, places.
+/// A driver's answer: volume handle, volume context, accessible topologies.
 fn answer(id: &str, context: Segments<'_>, places: &[Segments<'_>]) -> CreateVolumeResponse {
     CreateVolumeResponse {
         volume: Some(Volume {
@@ -104,7 +104,7 @@ fn answer(id: &str, context: Segments<'_>, places: &[Segments<'_>]) -> CreateVol
     }
 }
 
-/// How many calls of a method the metrics tell of, by their label `migrated`.
+/// Number of calls of a method in the metrics, by their label `migrated`.
 fn counted(metrics: &str, method: &str, migrated: bool) -> u64 {
     let (method, label) = (format!("/{method}\""), format!(r#"migrated="{migrated}""#));
     let lines = { metrics.lines() }
@@ -115,7 +115,7 @@ fn counted(metrics: &str, method: &str, migrated: bool) -> u64 {
         .sum()
 }
 
-/// Waits until so many calls of a method are told with `migrated="true"` and with `"false"`.
+/// Waits until the metrics have these numbers of calls of a method, with `migrated="true"` and with `"false"`.
 async fn until_counted(address: &str, method: &str, expected: (u64, u64)) {
     let mut text = String::new();
     within(PATIENCE, &format!("{method} {expected:?}"), async || {

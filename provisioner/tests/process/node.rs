@@ -226,7 +226,7 @@ async fn row_269_a_claim_that_waits_for_its_pod_is_nobody_s_yet() {
     assert!(stage.events("Provisioning").is_empty());
 }
 
-/// Nobody else can find out what came of the calls of a node that is gone.
+/// Only a node's own process can find out the outcome of its calls.
 #[tokio::test]
 async fn j_14_p_8_a_journal_of_a_node_that_is_gone_goes_or_is_told_of() {
     let stage = Stage::new().await;

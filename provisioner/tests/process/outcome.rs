@@ -1,4 +1,4 @@
-//! Rows 181 to 189 and 199 to 202: what becomes of a claim when the driver, or the API server, fails.
+//! Rows 181 to 189 and 199 to 202: claims when the driver, or the API server, fails.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.calls(CREATE), calls, "row 182");
     assert!(stage.volume(PV).is_null(), "row 182");
-    // Not so after a call without an answer, which the refusal says nothing of.
+    // Not so after a call without an answer, about which the refusal proves nothing.
     let doubtful = Stage::new().await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
     doubtful.driver.fault(late.times(1));
@@ -177,7 +177,7 @@ async fn rows_174_178_184_and_185_a_node_without_room_is_given_up() {
     assert_eq!(affinity, expected, "row 178");
 }
 
-/// How often the update is tried that takes the node away.
+/// Number of tries of the update that removes the selected node.
 const ROUNDS: usize = 4;
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn n_7a_and_7b_updates_in_between() {
     for conflicts in 1..=ROUNDS {
         let name = format!("pvc-u{conflicts}");
         let of_claim = calls.iter().filter(|call| call.name == name);
-        // Only after the last round the driver is asked about the same node again.
+        // Only after the last round the driver gets a call for the same node again.
         let expected = if conflicts < ROUNDS { 1 } else { 2 };
         let log = program.log();
         assert_eq!(of_claim.count(), expected, "{conflicts} conflicts: {log}");
@@ -226,7 +226,7 @@ async fn fp_6_a_node_that_was_taken_off_unnoticed_is_not_asked_for_again_and_aga
     let unselect = Fault::on("PUT", "*/persistentvolumeclaims/c1").times(1);
     stage.api.fault(unselect.lose_reply());
     stage.api.insert(claim().annotation(node, "n1"));
-    // The watch is late by more than the test takes.
+    // The watch is delayed by more than the test takes.
     stage.api.hold_watches("persistentvolumeclaims");
     let program = stage.start(&[QUICK]);
     stage.until_calls(CREATE, 2).await;
@@ -366,7 +366,7 @@ async fn until_asked_to_save(stage: &Stage) {
         .await;
 }
 
-/// The PersistentVolume is there when it is to be saved. Whose it is decides.
+/// A PersistentVolume of the name exists before the save. It matters to which volume it refers.
 #[tokio::test]
 async fn row_200_j_4_an_existing_persistentvolume_counts_if_it_is_of_the_same_volume() {
     together(["this volume", "another driver's"], exists).await;
@@ -397,7 +397,7 @@ async fn exists(whose: &'static str) {
     assert_eq!(posts.len(), 1, "{whose}");
 }
 
-/// P-4: it was saved before the process was killed, and now the driver spells its id differently.
+/// P-4: it was saved before the process was killed, and now the driver spells its handle differently.
 #[tokio::test]
 async fn j_4_a_volume_is_not_deleted_beside_a_persistentvolume_of_its_driver() {
     let stage = Stage::new().await;
@@ -426,7 +426,7 @@ async fn j_4_a_volume_is_not_deleted_beside_a_persistentvolume_of_its_driver() {
         "there is a volume"
     );
     assert_eq!(stage.calls("DeleteVolume"), 0);
-    // People have had enough of both.
+    // The user gives up both.
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     stage.api.remove("persistentvolumes", PV);
     stage.until_volume(PV).await;
@@ -434,7 +434,7 @@ async fn j_4_a_volume_is_not_deleted_beside_a_persistentvolume_of_its_driver() {
     assert_eq!(stage.handles().len(), 1);
 }
 
-/// B-7: a policy that lets nobody write the volume's object, and is corrected.
+/// B-7: a policy rejects the PersistentVolume, and is corrected.
 #[tokio::test]
 async fn p_5_a_persistentvolume_that_is_refused_is_told_from_the_second_refusal_on() {
     let stage = Stage::new().await;
@@ -458,14 +458,14 @@ async fn p_5_a_persistentvolume_that_is_refused_is_told_from_the_second_refusal_
     assert_eq!((stage.calls(CREATE), stage.calls("DeleteVolume")), (1, 0));
 }
 
-/// What nobody knows of is owed until it is gone: while the driver does not delete it, it stays in the
+/// A volume without a record is unsettled until it is deleted: while the driver does not delete it, it stays in the
 /// journal, and the claim may go.
 #[tokio::test]
 async fn j_4_a_volume_beside_another_driver_s_persistentvolume_is_owed_for_deletion() {
     let stage = Stage::new().await;
     let gate = hold_the_save(&stage);
     let busy = CallFault::on("DeleteVolume").fail(Code::Internal, "busy");
-    // All tries of one attempt, and of the next.
+    // All tries of one attempt, and of the next one.
     stage.driver.fault(busy.times(8));
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
@@ -500,7 +500,7 @@ async fn row_199_the_volume_is_saved_and_the_answer_is_lost() {
     assert!(!text.contains("provision_failed_total{"), "{text}");
 }
 
-/// Until the watch tells of what was found instead, the claim needs no other volume.
+/// Until the watch reports the object that was found instead, the claim needs no other volume.
 #[tokio::test]
 async fn what_is_found_in_place_of_a_lost_answer_is_known_before_the_watch_tells_it() {
     let stage = Stage::new().await;

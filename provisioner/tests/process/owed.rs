@@ -1,5 +1,5 @@
-//! Row J-4 where the driver did the work, nobody heard of it, and the driver refuses to do it again: what
-//! is owed is repeated until there is an answer that counts.
+//! Row J-4 where the driver made the volume, its answer was lost, and it refuses the repetition: an unsettled request
+//! is repeated until a final answer.
 
 use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn j_4_a_refusal_after_a_doubt_settles_nothing() {
     together(moments, refused_and_killed).await;
 }
 
-/// The work is done and not heard of.
+/// The driver makes the volume, and its answer is lost.
 async fn in_doubt() -> Stage {
     let stage = Stage::new().await;
     let dies = CallFault::on(CREATE).fail_after(Code::Unavailable, "died");
@@ -76,7 +76,7 @@ async fn refused_by_the_same_process(code: Code) {
     assert_eq!(told, 1, "{code:?}: said once");
 }
 
-/// The way out is told, whatever keeps it owed; of a Secret that is gone in `j_7_…`.
+/// The way out is logged, whatever keeps the request unsettled; for a deleted Secret see `j_7_…`.
 #[tokio::test]
 async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
     let stage = in_doubt().await;
@@ -98,7 +98,7 @@ async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
     goes_with_its_object(&stage).await;
 }
 
-/// An administrator has looked into the storage system and takes the entry out.
+/// An administrator has looked into the storage system and removes the entry.
 #[tokio::test]
 async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
     let stage = in_doubt().await;
@@ -116,17 +116,17 @@ async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
         all.remove(&format!("intent.csi-sidecars.io/{U}"));
     });
     program.logs("call is no longer tracked").await;
-    // One may have been under way.
+    // One call may have been under way.
     settle().await;
     let calls = stage.calls(CREATE);
-    // No other one comes within three back-offs.
+    // No further call comes within three back-offs.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(stage.calls(CREATE), calls);
     assert_eq!(stage.intents(), [""; 0]);
     assert!(program.is_running(), "{}", program.log());
 }
 
-/// Its PersistentVolume was deleted by force: what gets the name would be bound, and is empty.
+/// Its PersistentVolume was deleted by force: a new volume of the name would be bound, and empty.
 #[tokio::test]
 async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
     let stage = in_doubt().await;
@@ -163,7 +163,7 @@ async fn refused_and_killed(when: &'static str) {
     goes_with_its_object(&stage).await;
 }
 
-/// The volume gets its PersistentVolume after all, and goes with it.
+/// The volume gets its PersistentVolume after all, and is deleted with it.
 async fn goes_with_its_object(stage: &Stage) {
     stage.until_volume(PV).await;
     stage.until_settled().await;
@@ -174,8 +174,7 @@ async fn goes_with_its_object(stage: &Stage) {
     assert!(stage.handles().is_empty(), "nothing is left over");
 }
 
-/// An administrator finds the volume in the storage system and rescues the claim with an object of
-/// another name.
+/// An administrator finds the volume in the storage system and rescues the claim with an object of another name.
 #[tokio::test]
 async fn j_4_what_is_owed_is_not_deleted_when_another_object_names_its_volume() {
     let stage = in_doubt().await;
@@ -223,7 +222,7 @@ async fn j_13_the_next_request_of_a_claim_has_room_beside_a_large_one_that_is_ow
     let asked = stage.creations();
     let template = |asked: &CreateVolumeRequest| asked.parameters["template"].clone();
     assert!(template(asked.last().unwrap()).starts_with('b'));
-    // Whoever leads next finds both.
+    // The next leader finds both.
     let calls = asked.len();
     program.kill().await;
     let _successor = stage.start(&[QUICK]);
@@ -242,7 +241,7 @@ async fn j_13_the_next_request_of_a_claim_has_room_beside_a_large_one_that_is_ow
     assert_eq!(stage.handles().len(), 1);
 }
 
-/// While the claim is there, it goes on as without a doubt: on another node.
+/// While the claim exists, its provisioning goes on for another node as without the unsettled request.
 #[tokio::test]
 async fn j_4_what_was_asked_for_another_node_stays_owed() {
     together(["the same volume", "another volume"], moved).await;
@@ -292,7 +291,7 @@ async fn moved(made: &'static str) {
         })
         .await;
     let calls = stage.calls(CREATE);
-    // Whoever leads when the claim is bound.
+    // Any process that leads when the claim is bound.
     program.kill().await;
     let successor = stage.start(&[QUICK, "--retry-interval-max=1s", "--strict-topology"]);
     stage.bind("ns1/c1", PV);
@@ -317,7 +316,7 @@ async fn moved(made: &'static str) {
     }
 }
 
-/// P-3: the node and all that it had to say are gone before the driver has answered for it.
+/// P-3: the node and its topology are gone before the driver has answered for it.
 #[tokio::test]
 async fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
     together(["the same process", "its successor"], left).await;
@@ -363,7 +362,8 @@ async fn left(who: &'static str) {
     assert_eq!(stage.handles().len(), 1, "{who}");
 }
 
-/// P-6: a namespace with calls in doubt is deleted in a cluster with more PersistentVolumes than one page has.
+/// P-6: a namespace with calls of unknown outcome is deleted in a cluster with more PersistentVolumes than one page
+/// has.
 #[tokio::test]
 async fn p_6_one_list_answers_all_who_look_for_their_volumes() {
     const CLAIMS: usize = 40;

@@ -1,4 +1,4 @@
-//! Rows 30, 182, 186 and 188: what takes its time by nature, all at the same time.
+//! Rows 30, 182, 186 and 188: slow rows, all at the same time.
 
 use super::{outcome, shutdown};
 

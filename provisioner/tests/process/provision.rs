@@ -247,7 +247,7 @@ async fn late_attributes_class((row, before): (&str, Option<&str>)) {
     stage.until_volume(PV).await;
     settle().await;
     let seen = looks(&stage);
-    // Nobody may look meanwhile.
+    // The class must not be read meanwhile.
     sleep(Duration::from_secs(2)).await;
     assert_eq!(looks(&stage), seen, "row {row}: nobody waits any more");
 }
@@ -267,11 +267,11 @@ async fn fp_11_nobody_looks_for_what_a_claim_that_went_meanwhile_has_lacked() {
         .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
     stage.until("asked for", |_| gate.waiting() == 1).await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    // The watch tells it.
+    // The watch reports it.
     settle().await;
     gate.open();
     program.logs("Provisioning failed").await;
-    // While a claim waits for the class, it is looked for every second.
+    // While a claim waits for the class, it is read every second.
     sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.api.requests_to("GET", class).len(), 1);
 }
@@ -383,7 +383,7 @@ async fn too_small((row, fails, deletions): (&str, bool, usize)) {
     if fails {
         assert_eq!(stage.intents().len(), 1, "row {row}");
     } else {
-        // A volume that was deleted again leaves no doubt.
+        // A volume that was deleted again leaves no unknown outcome.
         stage.until_settled().await;
     }
 }

@@ -1,5 +1,5 @@
-//! What docs/parity.md says of the specification's rows is counted: each row of which it says that the
-//! built program shows it has a test here which is run, and in which something can fail.
+//! Checks the rows in docs/parity.md: each row that the built program is said to show has a test here that runs, and in
+//! which something can fail.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use sidecar_testkit::rows::{numbers, tests_that_can_fail};
 
-/// How the names of tests of rows begin.
+/// Prefixes of the names of tests for rows.
 const PREFIXES: [&str; 2] = ["row_", "rows_"];
-/// Where the rows are listed.
+/// Heading of the table of rows.
 const SECTION: &str = "\n## csi-provisioner\n";
-/// How the evidence of those rows begins that are shown here.
+/// Prefix of the evidence for rows that are shown here.
 const EVIDENCE: &str = "the built program";
 
 /// Rows in the name of a test: `rows_2_to_4_and_8_a_name_7` covers 2, 3, 4 and 8.
@@ -31,7 +31,7 @@ fn rows_in(cell: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The rows that are said to be shown by the built program.
+/// The rows that the built program is said to show.
 fn promised(parity: &str) -> BTreeSet<u32> {
     let (_, section) = parity.split_once(SECTION).unwrap();
     let cells = section.lines().filter_map(|line| {
@@ -42,8 +42,8 @@ fn promised(parity: &str) -> BTreeSet<u32> {
     cells.flat_map(rows_in).collect()
 }
 
-/// Names of the tests of rows that are run with this one, unasked. That they pass is for them to say:
-/// they take minutes, and whoever runs this one without a filter runs them as well.
+/// Names of the row tests that run together with this one, without being ignored. Whether they pass is their own
+/// affair: they take minutes, and a run without filter includes them.
 fn running() -> BTreeSet<String> {
     let listed = |more: &[&str]| -> BTreeSet<String> {
         let mut command = Command::new(std::env::current_exe().unwrap());

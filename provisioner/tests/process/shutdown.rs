@@ -1,4 +1,4 @@
-//! Row 30 as it is here: what a signal cuts short is not lost.
+//! Row 30 as it is here: attempts that a signal cuts off are not lost.
 
 use serde_json::json;
 use sidecar_testkit::CallFault;

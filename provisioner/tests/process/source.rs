@@ -99,7 +99,7 @@ async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
     }
 }
 
-/// Of 1.1Gi, 1181116006.4 bytes, there are volumes and snapshots of 1181116007.
+/// Volumes and snapshots of 1.1Gi, 1181116006.4 bytes, have 1181116007 bytes.
 #[tokio::test]
 async fn b_1_a_claim_of_a_size_with_a_fraction_is_restored_from_its_own_snapshot() {
     const BYTES: i64 = 1_181_116_007;
@@ -301,8 +301,8 @@ async fn rows_119_and_230_a_claim_is_cloned() {
     program.logs("Removed the finalizer").await;
 }
 
-/// The finalizer is put onto a bound claim, of which the cache keeps nothing: the answer is newer than
-/// events of other claims that the watch has yet to bring.
+/// The finalizer is added to a bound claim, which the cache does not keep: the reply is newer than events of other
+/// claims that the watch has yet to deliver.
 #[tokio::test]
 async fn fs_18_claims_that_the_watch_brings_after_an_own_write_are_provisioned() {
     let stage = Stage::new().await;
@@ -352,7 +352,7 @@ async fn fp_14_a_source_that_appears_is_cloned_at_once() {
     program.logs(READY).await;
     stage.api.insert(cloning());
     stage.until_events("ProvisioningFailed", 1).await;
-    // Nobody serves it yet.
+    // The source claim is not provisioned yet.
     let unbound = build::claim("ns1/src").class("sc1").mode("RWO");
     stage.api.insert(unbound.uid("uid-src"));
     stage.until_events("ProvisioningFailed", 2).await;
@@ -398,7 +398,7 @@ async fn fp_5_two_restores_at_once_do_not_leave_the_finalizer_to_each_other() {
     assert_eq!(snapshot_finalizers(&stage), json!([RESTORED]));
     gate.open();
     stage.until_events("ProvisioningSucceeded", 2).await;
-    // Nobody binds the claims.
+    // The claims stay unbound.
     stage
         .until("it goes", |stage| snapshot_finalizers(stage) == json!([]))
         .await;
@@ -411,7 +411,7 @@ async fn fp_2_no_snapshot_is_freed_before_the_claims_are_known() {
     stage.api.edit("volumesnapshots", "ns1/s1", |object| {
         object["metadata"]["finalizers"] = json!([RESTORED]);
     });
-    // Another driver's.
+    // A claim of another driver.
     let restoring = restoring().class("other").annotation(ANNOTATION, "other");
     stage.api.insert(restoring);
     let gate = sidecar_testkit::Gate::new();
@@ -441,7 +441,7 @@ async fn fp_2_no_snapshot_is_freed_before_the_claims_are_known() {
         .await;
 }
 
-/// The claim is gone, its call is not: until the journal is read nobody knows that the snapshot is
+/// The claim is gone, but its call is not: until the journal is read the process does not know that the snapshot is
 /// needed.
 #[tokio::test]
 async fn j_5_no_snapshot_is_freed_before_the_journal_is_read() {

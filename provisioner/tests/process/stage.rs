@@ -21,7 +21,7 @@ pub(crate) const PV: &str = "pvc-11111111-2222-3333-4444-555555555555";
 pub(crate) const GI: i64 = 1 << 30;
 pub(crate) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 pub(crate) const PROTECTION: &str = "kubernetes.io/pv-protection";
-/// The Lease that has the provisioning journal.
+/// The Lease of the provisioning journal.
 pub(crate) const JOURNAL: &str = "csi/test-driver-journal-0";
 const INTENT: &str = "intent.csi-sidecars.io/";
 pub(crate) const ANNOTATION: &str = "volume.kubernetes.io/storage-provisioner";
@@ -100,7 +100,7 @@ pub(crate) fn class() -> build::Class {
     build::class("sc1").of(DRIVER)
 }
 
-/// A volume `name` on handle `vol-NAME` that is to be deleted.
+/// A released volume `name` with handle `vol-NAME` and policy Delete.
 pub(crate) fn released(name: &str) -> build::Volume {
     build::volume(name)
         .csi(DRIVER, &format!("vol-{name}"))
@@ -115,7 +115,7 @@ pub(crate) fn released(name: &str) -> build::Volume {
 }
 
 impl Stage {
-    /// With the fixture's driver and class.
+    /// A stage with the fixture's driver and class.
     pub(crate) async fn new() -> Self {
         Self(controller::Stage::prepared(&PROGRAM, 0).await)
     }
@@ -146,13 +146,13 @@ impl Stage {
             .collect()
     }
 
-    /// Waits until nothing is owed to the driver.
+    /// Waits until the journal has no intents.
     pub(crate) async fn until_settled(&self) {
         self.until("the intents go", |stage| stage.intents().is_empty())
             .await;
     }
 
-    /// Waits until the stage is as `condition` says.
+    /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         self.0.until(what, || condition(self)).await;
     }
@@ -174,7 +174,7 @@ impl Stage {
             .collect()
     }
 
-    /// Ids of the volumes that the driver has.
+    /// Handles of the driver's volumes.
     pub(crate) fn handles(&self) -> Vec<String> {
         let mut handles = Vec::new();
         self.driver
@@ -193,7 +193,7 @@ impl Stage {
         });
     }
 
-    /// Writes of the program to objects but the journal, as `METHOD kind`, in order.
+    /// Writes of the program to objects other than the journal, as `METHOD kind`, in order.
     pub(crate) fn writes(&self) -> Vec<String> {
         let name = |request: &Request| {
             let parts: Vec<&str> = request.path.split('/').collect();
@@ -214,7 +214,7 @@ impl Stage {
     }
 }
 
-/// Whether a request is about the provisioning journal.
+/// Whether a request concerns the provisioning journal.
 pub(crate) fn is_journal(request: &Request) -> bool {
     let body = &request.body["metadata"]["annotations"];
     request.path.contains("-journal-") || !body["csi-sidecars.io/journal"].is_null()

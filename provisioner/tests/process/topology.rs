@@ -1,4 +1,4 @@
-//! Rows 151 to 176: where a volume is asked for, and what comes of nodes that are not as they were.
+//! Rows 151 to 176: the topologies of requests, and the consequences of changed nodes.
 
 use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Topology, Volume};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn segments(topology: &Topology) -> String {
     pairs.join(" ")
 }
 
-/// Requisite and preferred places of a request.
+/// Requisite and preferred topologies of a request.
 fn places(request: &CreateVolumeRequest) -> (Vec<String>, Vec<String>) {
     let requirement = request.accessibility_requirements.as_ref().unwrap();
     let requisite = requirement.requisite.iter().map(segments);
@@ -150,7 +150,7 @@ async fn rows_170_and_172_what_a_node_lacks_may_come() {
     assert_eq!(claim["metadata"]["annotations"][SELECTED], "n1", "row 170");
     assert_eq!(stage.calls("CreateVolume"), 0, "row 170");
     stage.api.insert(build::node("n1").label("zone", "2"));
-    // At once: the node came.
+    // At once, since the node has appeared.
     let looked = |stage: &Stage| {
         let events = stage.events("ProvisioningFailed");
         events.iter().any(|event| event.contains("rack"))

@@ -70,7 +70,7 @@ async fn o_12_a_claim_is_one_trace_from_its_creation_to_bound() {
         );
         found[0].clone()
     });
-    // Nothing of the root is left uncovered.
+    // The spans cover all of the root.
     assert_eq!(
         root.span.start_time_unix_nano,
         work.span.start_time_unix_nano
@@ -98,7 +98,7 @@ async fn o_12_a_claim_that_goes_unbound_says_so() {
     let (stage, collector) = (Stage::new().await, Collector::start().await);
     let _provisioner = start(&stage, &collector).await;
     let created = json!(now());
-    // Its class is not there.
+    // Its class does not exist.
     let claim = claim().uid(UID).class("none");
     let claim = claim.with("/metadata/creationTimestamp", created);
     stage
@@ -106,7 +106,7 @@ async fn o_12_a_claim_that_goes_unbound_says_so() {
         .insert(claim.finalizer("kubernetes.io/pvc-protection"));
     until(&collector, "attempt").await;
     stage.api.delete("persistentvolumeclaims", "ns1/c1");
-    // The program sees that it is to go before it is gone.
+    // The program sees the deletion before the claim is gone.
     settle().await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     until(&collector, "PersistentVolumeClaim").await;

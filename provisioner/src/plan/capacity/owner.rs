@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Walks through a Deployment's pod; what was read on the way, and the owner.
+    /// Walks up from a Deployment's pod; returns the objects that were read, and the owner.
     fn walk(level: u32) -> Result<(Vec<String>, String), NoController> {
         let mut read = Vec::new();
         let mut walk = Walk::begin(level, "pod");

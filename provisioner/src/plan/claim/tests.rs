@@ -37,7 +37,7 @@ mod request;
 mod select;
 mod source;
 
-/// The world of one row, and the books of the process in it.
+/// The objects of one row, and the in-flight state of its process.
 struct World {
     driver: Driver,
     settings: Settings,
@@ -51,23 +51,23 @@ struct World {
     snapshots: Vec<Snapshot>,
     contents: Vec<Content>,
     claims: Vec<Claim>,
-    /// What there is of the claim although it needs no volume any more.
+    /// The claim as it exists, although it needs no volume any more.
     owner: Option<Claim>,
     sources: Vec<VolumeDetail>,
     attributes: Vec<AttributesClass>,
-    /// Answers to CreateVolume, the last one for ever.
+    /// Answers to CreateVolume; the last one is repeated.
     creates: Vec<Result<CreateVolumeResponse, RpcError>>,
     discard: Result<(), RpcError>,
-    /// The driver is away.
+    /// The driver cannot be reached.
     unreachable: bool,
     /// Refusals by the first word of the request.
     refusals: Vec<(&'static str, Refusal)>,
-    /// The PersistentVolume saved last.
+    /// The PersistentVolume that was saved last.
     saved: Value,
     in_flight: InFlightState<PinnedRequest>,
-    /// What the provisioning journal has of the claim.
+    /// The claim's entry in the provisioning journal.
     journal: Option<Intent>,
-    /// It takes nothing.
+    /// The journal rejects all writes.
     unwritable: bool,
 }
 
@@ -153,12 +153,12 @@ impl World {
         ClaimKey::of(&self.claim)
     }
 
-    /// Runs one attempt and writes down every request it makes, and how it ends.
+    /// Runs one attempt; returns every request and the end of the attempt.
     fn run(&mut self) -> Vec<String> {
         self.run_until(usize::MAX).0
     }
 
-    /// The same, but the process dies after `most` steps. Whether it did.
+    /// The same, but the process dies after `most` steps. Returns whether it did.
     fn run_until(&mut self, most: usize) -> (Vec<String>, bool) {
         let mut trace = Vec::new();
         let start = self.in_flight.begin(&self.key());
@@ -232,7 +232,7 @@ impl World {
             );
         }
         let line = describe(&request);
-        // Owners show in no trace: they are read before each call that no claim waits for.
+        // Reads of owners are not in the trace: they come before each call for a claim that needs no volume.
         if !matches!(request, Request::Get(Object::Owner(..))) {
             trace.push(line.clone());
         }
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// The refusal of a request that is described so.
+    /// The refusal of the request with this description.
     fn refusal(&self, line: &str) -> Option<ApiError> {
         let word = line.split(' ').next().unwrap_or_default();
         let mut refusals = self.refusals.iter();
@@ -297,7 +297,7 @@ impl World {
         Some(refused(*refusal))
     }
 
-    /// Intents show in no trace: they come before each call.
+    /// Intents are not in the trace: they come before each call.
     fn look(&mut self, step: ClaimStep, trace: &mut Vec<String>) -> ClaimReply {
         match step {
             ClaimStep::Intend(prepared, _) if self.unwritable => {
@@ -451,7 +451,7 @@ fn map(name: &str, map: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// The request as one line: what is empty is left out.
+/// The request as one line, without empty fields.
 fn request_text(request: &CreateVolumeRequest) -> String {
     let range = request.capacity_range.as_ref().unwrap();
     assert_eq!(range.limit_bytes, 0, "row 56");
@@ -511,7 +511,7 @@ fn request_text(request: &CreateVolumeRequest) -> String {
 const ANNOUNCE: &str = "event Provisioning";
 const CREATE: &str = "create pvc-U 1073741824 [mount( ) SINGLE_NODE_WRITER]";
 
-/// The lines of an attempt that makes its volume, between the event and the PersistentVolume.
+/// The trace of an attempt that makes its volume; `lines` are those between the event and the PersistentVolume.
 fn provisioned(lines: &[&str]) -> Vec<String> {
     let name = format!("pvc-{U}");
     let before = [ANNOUNCE].into_iter().map(str::to_owned);

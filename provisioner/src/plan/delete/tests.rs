@@ -39,7 +39,7 @@ fn finalizers(items: &[&str]) -> crate::model::List {
     items.iter().map(|item| Text::from(*item)).collect()
 }
 
-/// Released, to be deleted, ours, with our finalizer and Kubernetes' own.
+/// Released, with policy Delete, ours, with our finalizer and Kubernetes' own.
 fn released() -> VolumeDetail {
     VolumeDetail {
         name: "pv1".into(),
@@ -74,7 +74,7 @@ fn class(parameters: &[(&str, &str)]) -> Class {
     }
 }
 
-/// A step, so that it can be compared.
+/// A step in a form that can be compared.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Done,
@@ -118,7 +118,7 @@ fn attempt(volume: &Volume) -> Attempt {
     Attempt::new(&"pv1".into(), volume)
 }
 
-/// The first step for `volume`, other things being as in the fixture.
+/// The first step for `volume`, everything else as in the fixture.
 fn first(volume: &VolumeDetail) -> Seen {
     let volume = volume.clone().keep();
     decide(&volume, &attempt(&volume))
@@ -139,7 +139,7 @@ fn next(volume: &Volume, attempt: &Attempt) -> Step {
     })
 }
 
-/// The next step, which is a request.
+/// The next step, which must be a request.
 fn ask(volume: &Volume, attempt: &Attempt) -> Request {
     match next(volume, attempt) {
         Step::Ask(request) => request,
@@ -149,7 +149,7 @@ fn ask(volume: &Volume, attempt: &Attempt) -> Request {
     }
 }
 
-/// The reply to a request that is granted.
+/// The reply to a request that succeeds.
 fn granted(request: Request) -> Reply {
     match request {
         Request::Write(write) => Reply::Write(write, Ok(Found::Written)),
@@ -517,8 +517,8 @@ fn what_must_hold_before_a_volume_is_deleted() {
     );
 }
 
-/// Runs an attempt on `volume` to its end: the requests by name, and what it ended with. The DELETE is
-/// answered with the object being deleted, or with `removed`.
+/// Runs an attempt on `volume` to its end: the requests by name, and its result. The reply to DELETE is the object
+/// being deleted, or `removed`.
 fn run(
     mut volume: VolumeDetail,
     removed: Option<ApiError>,
@@ -720,7 +720,7 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
     assert!(!attempt(&released).is_to_follow(&released));
 }
 
-/// Found by the simulation: the volume went, its object stayed, and was taken for removed.
+/// Found by the simulation: the volume was deleted, its object stayed, and was taken for removed.
 #[test]
 fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
     let released = released().keep();

@@ -1,4 +1,4 @@
-//! What the crash simulation asks of the books, and what its mutants do to them.
+//! Access to the in-flight state for the crash simulation and its mutants.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::{Asked, ClaimKey, InFlightState, PendingCreate};
 use crate::model::Claim;
 
-/// What a mutant does not know for a moment.
+/// State that a mutant does not see for a moment.
 pub(crate) struct Hidden<P> {
     doubts: HashMap<ClaimKey, PendingCreate<P>>,
     calls: HashMap<ClaimKey, Arc<Claim>>,
 }
 
 impl<P: Asked> InFlightState<P> {
-    /// What is in the books: nothing, once all claims and volumes are as they should be.
+    /// Names of the maps that are not empty: none, once all claims and volumes are at rest.
     pub(crate) fn left(&self) -> Vec<&'static str> {
         let books = [
             ("doubts", self.doubts.len()),
@@ -40,7 +40,7 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// Forgets what is to be repeated word for word.
+    /// Drops the pinned request.
     pub(crate) fn drop_pinned(&mut self, key: &ClaimKey) {
         let saved = !self.unsaved.contains_key(key);
         if let Some(doubt) = self
@@ -53,7 +53,7 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// Forgets what else was asked, unless something is to be repeated first.
+    /// Drops the other unsettled requests, unless there is a pinned one.
     pub(crate) fn drop_owed(&mut self, key: &ClaimKey, also_beside_pinned: bool) {
         let doubt = self.doubts.get_mut(key);
         if let Some(doubt) = doubt.filter(|doubt| also_beside_pinned || doubt.pinned.is_none()) {
@@ -62,7 +62,7 @@ impl<P: Asked> InFlightState<P> {
         }
     }
 
-    /// Forgets for a moment for whom volumes are made.
+    /// Hides the claims with running or unsettled calls for a moment.
     pub(crate) fn hide_busy(&mut self) -> Hidden<P> {
         Hidden {
             doubts: std::mem::take(&mut self.doubts),

@@ -47,7 +47,7 @@ fn fp_9_a_request_that_is_impossible_again_waits_again() {
     let start = Instant::now();
     books.end(&claim(), never(), Vec::new(), start);
     assert_eq!(books.slow(&key(), Some("c"), start), wait);
-    // Nothing has swept it by the time at which it is tried again.
+    // No sweep has removed the entry before its retry.
     assert_eq!(books.slow(&key(), Some("c"), start + wait), Duration::ZERO);
     books.end(&claim(), never(), Vec::new(), start + wait);
     assert_eq!(books.slow(&key(), Some("c"), start + wait), wait);
@@ -66,7 +66,7 @@ fn p_9_what_is_owed_for_a_claim_that_is_gone_is_asked_ever_more_rarely() {
         (36_000, Some(3_600)),
         (864_000, Some(3_600)),
     ] {
-        // Another attempt without an answer makes it no younger.
+        // Another attempt without an answer does not change its age.
         let now = start + Duration::from_secs(age);
         books.end(&claim(), Outcome::Owed(Arc::new("a")), Vec::new(), now);
         assert_eq!(
@@ -327,7 +327,7 @@ fn j_9_what_is_taken_out_while_its_call_runs_does_not_come_back() {
     assert!(!unchanged.owes("u1"));
 }
 
-/// The class was made anew between two calls, with the same words: they are about the same volume.
+/// The class was made anew between two calls, with the same parameters: both requests are for the same volume.
 #[test]
 fn j_9_what_is_taken_out_is_known_by_its_words() {
     let now = Instant::now();
@@ -342,7 +342,7 @@ fn j_9_what_is_taken_out_is_known_by_its_words() {
     books.end(&claim(), Outcome::Over, vec![asked("before")], now);
     books.calling(&claim());
     books.forget("u1", &taken_out("before"));
-    // It was asked anew with the same words, and refused.
+    // The same request was sent anew, and refused.
     let refused = Outcome::Final { infeasible: None };
     books.end(&claim(), refused, vec![asked("since")], now);
     assert!(!books.owes("u1"));
@@ -394,7 +394,7 @@ fn j_22_what_comes_to_light_is_beside_what_is_in_doubt() {
     let doubt = books.begin(&key()).doubt.unwrap();
     assert_eq!((doubt.pinned, doubt.since), (Some(own), now));
     assert_eq!(doubt.owed, [Arc::clone(&other)]);
-    // Somebody takes it out of the journal.
+    // Somebody removes it from the journal.
     books.inherit(&claim(), None, vec![Arc::clone(&other)], later);
     books.forget("u1", &[other]);
     books.end(&claim(), Outcome::Over, Vec::new(), later);

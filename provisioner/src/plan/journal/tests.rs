@@ -80,7 +80,7 @@ impl Server {
         change(body["metadata"]["annotations"].as_object_mut().unwrap());
     }
 
-    /// All objects are made anew from a backup.
+    /// Recreates all objects from a backup.
     fn restore(&mut self) {
         for (version, body) in self.objects.values_mut() {
             self.version += 1;
@@ -144,7 +144,7 @@ fn start() -> Instant {
     Instant::now()
 }
 
-/// Everything that is due is done.
+/// Sends every request that is due.
 fn run(journal: &mut Journal, server: &mut Server, lazily: bool) -> Result<(), Lost> {
     for _ in 0..500 {
         let Some(request) = journal.next(lazily) else {
@@ -255,7 +255,7 @@ fn j_6_who_does_not_lead_any_more_finds_out_before_the_call() {
     assert!(matches!(fenced, Err(Lost::Fenced(_, holder)) if holder == "two"));
     assert_eq!(one.state(ticket, start(), false), None);
     assert!(!server.holds("new"));
-    // What was durable may be called, but only for a moment.
+    // The call of a durable intent may be made, but only for a moment.
     assert_eq!(one.state(known, start(), false), Some(Ok(())));
     let later = start() + FRESH + FRESH;
     assert!(!one.may_call("known", later, false));
@@ -410,7 +410,7 @@ fn j_13_an_intent_of_200_kib_has_an_object_of_its_own() {
     );
     let mut two = open(&mut server, "two");
     assert_eq!(two.adopted().len(), 3);
-    // What the first one makes now cannot be overlooked.
+    // The next process cannot overlook objects that this one creates now.
     one.intend(large("d", BUDGET), start()).unwrap();
     assert!(matches!(
         run(&mut one, &mut server, false),
@@ -477,7 +477,7 @@ fn names_of_objects() {
     assert_ne!(of("EBS-example"), of("ebs-Example"));
 }
 
-/// What was written by an earlier version must stay readable: this is its text, byte for byte.
+/// Text of an earlier version, byte for byte: it must stay readable.
 #[test]
 fn the_format_is_a_contract() {
     let text = concat!(
@@ -547,12 +547,12 @@ prop_compose! {
     }
 }
 
-/// One thing that happens to two processes and their journal.
+/// One action on two processes and their journal.
 #[derive(Clone, Debug)]
 enum Act {
     Intend(bool, u8),
     Settle(bool, u8),
-    /// The next request is sent, and what becomes of it.
+    /// Sends the next request, with its fate.
     Send(bool, bool, u8),
     Remove(u8),
     Note,
@@ -604,8 +604,8 @@ proptest! {
         journal.answered(&Request::Read(0), Answer::Found(Some(found)), start()).ok();
     }
 
-    /// Two processes, of which the second one begins at some point and the first one does not know;
-    /// requests that are lost, applied without an answer, or refused; administrators.
+    /// Two processes, of which the second one starts at some point without the first one knowing; requests that are
+    /// lost, applied without an answer, or refused; administrators.
     #[test]
     fn what_may_be_called_is_found_by_the_successor(
         before in proptest::collection::vec(act(), 0..40),
@@ -614,10 +614,10 @@ proptest! {
         let mut server = Server::default();
         let mut journals = [open(&mut server, "one"), Journal::new(owner("two"))];
         let mut lost = [false, false];
-        // What may be or have been called, and is not settled.
+        // Calls that may be made or were made, and are not settled.
         let mut called: BTreeSet<u8> = BTreeSet::new();
         let mut adopted: Option<BTreeSet<u8>> = None;
-        // What an administrator has taken out behind the first one's back.
+        // Intents that an administrator has removed without the first process knowing.
         let mut removed: BTreeSet<u8> = BTreeSet::new();
         let number = |uid: &str| uid.parse::<u8>().unwrap();
         let two_begins = before.len();
@@ -674,7 +674,7 @@ proptest! {
                 for uid in 0..4_u8 {
                     let text = uid.to_string();
                     let may = !lost[who] && journals[who].is_open() && journals[who].may_call(&text, start(), false);
-                    // Once the successor has read, the first one can add nothing.
+                    // Once the successor has read the journal, the first process can add nothing.
                     if may && who == 0 && let Some(adopted) = &adopted {
                         let old = adopted.contains(&uid) || removed.contains(&uid);
                         prop_assert!(old || !server.holds(&text), "{uid} came later");
@@ -686,7 +686,7 @@ proptest! {
         }
     }
 
-    /// Whatever happened: when requests are answered, all comes to rest in the right state.
+    /// Whatever happened before: once requests are answered, everything comes to rest in the right state.
     #[test]
     fn it_comes_to_rest(acts in proptest::collection::vec(act(), 0..60)) {
         let mut server = Server::default();
@@ -727,7 +727,7 @@ proptest! {
     }
 }
 
-/// What the driver is asked for a claim named `uid` where each of these nodes is a place.
+/// The intent for a claim named `uid` where each of these nodes is a topology.
 fn placed(uid: &str, places: &crate::plan::topology::TopologyIndex) -> Intent {
     let input = crate::plan::topology::Input {
         claim: uid,
@@ -745,7 +745,7 @@ fn placed(uid: &str, places: &crate::plan::topology::TopologyIndex) -> Intent {
     })
 }
 
-/// Each node is a place of its own.
+/// A topology for each node.
 fn many_places(nodes: usize) -> crate::plan::topology::TopologyIndex {
     use crate::plan::topology::{Entry, TopologyIndex};
     let key = Text::from("topology.example.com/node");

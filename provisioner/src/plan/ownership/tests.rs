@@ -143,16 +143,16 @@ fn rows_270_to_277_a_contest() {
     let look = |contests: &mut OwnershipRaces, after| {
         contests.look(&key, PACE, start + after * SECOND, 0.0)
     };
-    // 270: it waits, whatever else makes it look, and then tries.
+    // 270: it waits, even if it is looked at earlier, and then tries.
     assert_eq!(look(&mut contests, 0), Turn::Wait(20 * SECOND));
     assert_eq!(look(&mut contests, 5), Turn::Wait(15 * SECOND));
     assert_eq!(look(&mut contests, 20), Turn::Now);
-    // 272, 276: in vain, because there is no room, or somebody else wrote on the claim.
+    // 272, 276: in vain, for lack of capacity or because of a conflict.
     assert_eq!(look(&mut contests, 21), Turn::Wait(40 * SECOND));
     assert_eq!(look(&mut contests, 70), Turn::Now);
     assert_eq!(look(&mut contests, 70), Turn::Wait(60 * SECOND));
     assert_eq!(contests.len(), 1);
-    // 275, 277: the claim has a node, or is gone; the count begins anew.
+    // 275, 277: the claim has a node, or is gone; the count starts again.
     contests.end(&key);
     assert!(contests.is_empty());
     assert_eq!(look(&mut contests, 80), Turn::Wait(20 * SECOND));

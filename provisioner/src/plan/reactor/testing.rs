@@ -1,4 +1,4 @@
-//! What the crash simulation asks of the controller, and what its mutants do to it.
+//! Access to the controller's state for the crash simulation and its mutants.
 
 use super::{Provisioner, Wakes};
 use crate::plan::in_flight::{ClaimKey, InFlightState};
@@ -22,7 +22,7 @@ impl Provisioner {
         self.journal = hidden;
     }
 
-    /// What is remembered: nothing, once all claims and volumes are as they should be.
+    /// Names of the state that is left: none, once all claims and volumes are at rest.
     pub(crate) fn left(&self) -> Vec<&'static str> {
         let mut left = self.in_flight.left();
         left.extend((!self.contests.is_empty()).then_some("contests"));

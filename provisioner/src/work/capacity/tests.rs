@@ -26,7 +26,7 @@ use crate::work::api::CLASSES;
 const KIND: &str = "csistoragecapacities";
 const GI: i64 = 1 << 30;
 
-/// A running producer; dropped, it ends.
+/// A running producer, which ends when it is dropped.
 struct Bench {
     api: FakeApi,
     driver: FakeDriver,
@@ -108,7 +108,7 @@ async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverView> {
     handshake.unwrap().into_view(()).await.unwrap()
 }
 
-/// A producer for these classes and segments, which has begun.
+/// A producer for these classes and segments, which has started.
 async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Option<u32>) -> Bench {
     let driver = FakeDriver::new("test-driver");
     driver.configure(|model| {
@@ -172,7 +172,7 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
 }
 
 impl Bench {
-    /// What the objects say: class, zone and capacity, in order.
+    /// Class, zone and capacity of the objects, in order.
     fn says(&self) -> Vec<String> {
         let text = |object: &Value| {
             let zone = &object["nodeTopology"]["matchLabels"]["zone"];
@@ -203,14 +203,14 @@ impl Bench {
         self.capacity.segments_changed();
     }
 
-    /// Waits until the driver was asked so often again.
+    /// Waits for this number of further GetCapacity calls.
     async fn polled(&self, times: usize) {
         let before = self.driver.calls_to("GetCapacity").len();
         let enough = async || self.driver.calls_to("GetCapacity").len() >= before + times;
         until("polls", enough).await;
     }
 
-    /// The only object's name.
+    /// Name of the only object.
     fn name(&self) -> String {
         let objects = self.api.objects(KIND);
         assert_eq!(objects.len(), 1, "{objects:?}");
@@ -291,7 +291,7 @@ async fn rows_239_249_to_251_255_changes_are_put_right() {
     bench.driver.configure(|model| model.capacity = 2 * GI);
     bench.until_says(&["a 1 2Gi"]).await;
     assert_eq!(bench.name(), first, "row 243: updated");
-    // 255: the object stays as it is while the driver does not answer.
+    // 255: the object stays unchanged while the driver does not answer.
     let fault = CallFault::on("GetCapacity").fail(Code::Internal, "no");
     let fault = bench.driver.fault(fault);
     bench.driver.configure(|model| model.capacity = 3 * GI);
@@ -346,7 +346,7 @@ async fn row_257_a_driver_without_keys_has_one_stable_object() {
     let bench = bench(FakeApi::new(), &["a"], vec![Term::new([])], None).await;
     bench.until_says(&["a - 1Gi"]).await;
     let name = bench.name();
-    // As the API server answers.
+    // In the form of the API server.
     bench.api.edit(KIND, &format!("ns/{name}"), |object| {
         object["nodeTopology"] = json!({})
     });

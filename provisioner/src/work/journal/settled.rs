@@ -41,7 +41,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(settled.look(false, start), (false, None));
-        // Each look is one write of another object.
+        // Each look stands for one write of another object.
         for second in 1..4 {
             assert_eq!(settled.look(true, at(second)), (false, Some(at(4))));
         }

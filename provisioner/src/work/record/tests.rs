@@ -1,4 +1,4 @@
-//! Objects as the API server sends them, and what is read of them.
+//! Objects as the API server sends them, and their records.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -123,7 +123,7 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
     );
 }
 
-/// A volume of the plugin whose source is `field`, with what else a translation reads.
+/// A volume of the plugin whose source is `field`, with the other fields of its translation.
 fn in_tree(field: &str, source: &serde_json::Value) -> VolumeDetail {
     let object = json!({
         "metadata": {
@@ -319,7 +319,7 @@ fn classes_nodes_and_the_others_are_read() {
     assert_eq!((grant.from.len(), grant.to[0].name.as_deref()), (1, None));
 }
 
-/// `null` for every field that is read, and for every object in them.
+/// `null` for every field that is read, and for every object that contains one.
 #[test]
 fn nulls_are_read_as_absent() {
     fn alike<R: Record + PartialEq + std::fmt::Debug>(value: &serde_json::Value) {

@@ -1,4 +1,4 @@
-//! Rows M-92 to M-98: room, node deployment, metrics and cost.
+//! Rows M-92 to M-98: storage capacity, node deployment, metrics and cost.
 
 use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
@@ -13,7 +13,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const E: &str = "topology.ebs.csi.aws.com/zone";
 const HERE: &str = "us-east-1a";
 
-/// A driver with places that tells how much room there is.
+/// A driver with topology that reports its capacity.
 async fn stage() -> Stage {
     let stage = on(EBS).await;
     let service = PluginService::VolumeAccessibilityConstraints;
@@ -45,7 +45,7 @@ async fn m_92_and_93_room_is_told_for_classes_of_the_driver_alone() {
         .driver
         .fault(CallFault::on("CreateVolume").answer(answer));
     let address = free_address();
-    // The poll comes too late to be what is seen.
+    // The poll comes too late to have an effect here.
     let arguments = [
         &format!("--http-endpoint={address}"),
         "--enable-capacity",

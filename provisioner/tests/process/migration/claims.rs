@@ -1,4 +1,4 @@
-//! Rows M-5 to M-20: whose a claim is, and in which form its volume gets its PersistentVolume.
+//! Rows M-5 to M-20: which claims are the driver's, and the form of their PersistentVolumes.
 
 use serde_json::Value;
 use sidecar_testkit::CallFault;
@@ -21,7 +21,7 @@ const HOSTPATH: &str = "hostpath.csi.k8s.io";
 const FAILED: &str =
     r#"controller_persistentvolumeclaim_provision_failed_total{class="sc1",source=""} 1"#;
 
-/// What becomes of a claim.
+/// Expected handling of a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
     Migrated,
@@ -41,7 +41,7 @@ type Row = (
     Is,
 );
 
-/// What a cluster gives to a provisioner for volumes of CSI drivers, where none has a topology.
+/// The RBAC rules for a provisioner of CSI volumes without topology.
 fn native_rules() -> [Allow; 6] {
     [
         Allow::new(

@@ -1,5 +1,5 @@
-//! Rows M-53 to M-64: volumes that were made and have no PersistentVolume in the plugin's words do not
-//! stay, and are not refused for ever.
+//! Rows M-53 to M-64: volumes that cannot have a PersistentVolume of the plugin are deleted, and the object is not
+//! rejected again and again.
 
 use csi_proto::csi::{CreateVolumeResponse, DeleteVolumeRequest};
 use serde_json::json;
@@ -20,7 +20,7 @@ const E: &str = "topology.ebs.csi.aws.com/zone";
 const URI: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/n";
 const BLOB: &str = "https://a.blob.core.windows.net/vhds/n.vhd";
 
-/// Row, driver, its answer, and what the event says.
+/// Row, driver, its answer, and the text of the event.
 type Row = (
     &'static str,
     &'static str,
@@ -98,7 +98,7 @@ async fn deleted_again((row, driver, answer, cause): Row) {
     assert_eq!(deletions.len(), 1, "{row}");
     let request: &DeleteVolumeRequest = deletions[0].request().unwrap();
     assert_eq!(request.volume_id, id, "{row}");
-    // Nothing is in doubt any more.
+    // No outcome is unknown any more.
     until_settled(&stage, driver).await;
     stage.until_calls(CREATE, 2).await;
     stage.until_calls(DELETE, 2).await;
@@ -157,7 +157,7 @@ async fn m_57_a_volume_that_cannot_be_deleted_again_stays_owed() {
         "{event}"
     );
     assert_eq!(intents(&stage, GCE), [U]);
-    // Neither the claim's end nor the process's settles it.
+    // Neither the end of the claim nor that of the process settles it.
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     stage.until_calls(CREATE, 2).await;
     assert_eq!(intents(&stage, GCE), [U]);
@@ -189,7 +189,7 @@ async fn m_62_a_volume_attributes_class_needs_a_class_of_the_driver() {
         "{event}"
     );
     assert_eq!((stage.calls(CREATE), intents(&stage, EBS).len()), (0, 0));
-    // Whoever makes the class anew need not wait.
+    // Recreating the class ends the wait.
     stage.api.remove("storageclasses", "sc1");
     stage.api.insert(build::class("sc1").of(EBS).uid("another"));
     stage.until_volume(PV).await;
@@ -229,7 +229,7 @@ async fn m_64_what_is_repeated_gets_the_form_that_was_recorded() {
     stage.api.insert(claim_for(EBS));
     stage.until_events("ProvisioningFailed", 1).await;
     assert_eq!(intents(&stage, EBS), [U]);
-    // Another process reads it in the journal.
+    // Another process reads it from the journal.
     program.kill().await;
     stage.api.remove("storageclasses", "sc1");
     stage.api.insert(build::class("sc1").of(EBS).uid("another"));

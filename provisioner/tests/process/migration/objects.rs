@@ -1,4 +1,4 @@
-//! Rows M-39 to M-52: PersistentVolumes in the plugin's words.
+//! Rows M-39 to M-52: PersistentVolumes of the plugin.
 
 use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
@@ -24,11 +24,11 @@ const URI: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute
 struct Row {
     row: &'static str,
     driver: &'static str,
-    /// The driver's answer.
+    /// Volume handle of the driver's answer.
     id: &'static str,
     context: Segments<'static>,
     places: &'static [Segments<'static>],
-    /// Whether the driver's volumes have places.
+    /// Whether the driver supports topology.
     topology: bool,
     parameters: Segments<'static>,
     arguments: &'static [&'static str],
@@ -226,7 +226,7 @@ async fn cluster(row: &Row) -> Stage {
 
 async fn saved(row: Row) {
     let stage = cluster(&row).await;
-    // Nobody asks where: there are no nodes.
+    // No topology in the request: there are no nodes.
     let mut arguments = vec!["--immediate-topology=false"];
     arguments.extend(row.arguments);
     let program = stage.start(&arguments);
@@ -291,7 +291,7 @@ async fn m_51_a_volume_that_is_kept_loses_our_finalizer() {
     stage.until_volume(PV).await;
     let posts = stage.api.requests_to("POST", "*/persistentvolumes");
     assert_eq!(finalizers(&posts[0].body), json!([FINALIZER]));
-    // kube-controller-manager says that the volume is the driver's.
+    // kube-controller-manager annotates that the volume was migrated to the driver.
     stage.api.edit("persistentvolumes", PV, |volume| {
         volume["metadata"]["annotations"][super::MIGRATED] = EBS.into();
     });

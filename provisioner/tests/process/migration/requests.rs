@@ -1,4 +1,4 @@
-//! Rows M-21 to M-38: what the driver is asked for a class of the plugin.
+//! Rows M-21 to M-38: the CreateVolume request for a class of the plugin.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const D: &str = "topology.disk.csi.azure.com/zone";
 const A1: &str = "us-east-1a";
 const B1: &str = "us-east-1b";
 
-/// What is asked for: a class, and how.
+/// Class, nodes and flags of a case, and the expected request.
 #[derive(Clone, Copy, Default)]
 struct Case {
     row: &'static str,
@@ -35,7 +35,7 @@ struct Case {
     nodes: Option<(&'static str, [&'static str; 2])>,
     selected: Option<&'static str>,
     arguments: &'static [&'static str],
-    /// Name and namespace of the Secret that there is.
+    /// Name and namespace of the existing Secret.
     secret: Option<(&'static str, &'static str)>,
     expected: Expected,
 }
@@ -49,7 +49,7 @@ enum Expected {
         first: &'static str,
         secret: bool,
     },
-    /// No call; the event says this.
+    /// No call; text of the event.
     Refused(&'static str),
 }
 
@@ -315,7 +315,7 @@ async fn ask(case: Case) {
     });
     match case.expected {
         Expected::Refused(text) => {
-            // Events of the same words are counted.
+            // Events with the same text are counted.
             let retried = |stage: &Stage| {
                 let events = stage.api.objects("events");
                 let mut failed = events

@@ -1,4 +1,4 @@
-//! Rows M-65 to M-70: snapshots and clones, which plugins had none of.
+//! Rows M-65 to M-70: snapshots and clones, which in-tree plugins did not have.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_content_source::Type;
@@ -19,7 +19,7 @@ enum Origin {
     InTreeVolume,
 }
 
-/// Row, driver, whether the class is of the plugin, source, and the cause if there is no volume.
+/// Row, driver, whether the class is the plugin's, source, and the cause if there is no volume.
 type Row = (
     &'static str,
     &'static str,
@@ -114,7 +114,7 @@ fn add_volume(stage: &Stage, driver: &str, in_tree: bool) {
 async fn m_63_a_volume_without_its_source_is_deleted_as_of_any_driver() {
     let stage = with_class(PORTWORX, &[]).await;
     add_volume(&stage, PORTWORX, false);
-    // Empty, although a copy was asked for.
+    // The driver returns an empty volume, although a copy was requested.
     let empty = CallFault::on("CreateVolume").answer(answer("empty", &[], &[]));
     stage.driver.fault(empty);
     let address = free_address();

@@ -1,5 +1,5 @@
-//! Rows M-1 to M-4: a driver that replaced an in-tree plugin is met twice, and calls say whether they
-//! were for a volume of the plugin.
+//! Rows M-1 to M-4: the handshake with a driver that replaced an in-tree plugin is repeated, and metrics of calls tell
+//! whether they were for a volume of the plugin.
 
 use super::super::stage::{READY, Stage, free_address, get};
 use super::{AZURE_DISK, AZURE_FILE, CINDER, EBS, GCE, PORTWORX, VSPHERE, on};

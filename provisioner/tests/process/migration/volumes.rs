@@ -1,6 +1,6 @@
-//! Rows M-71 to M-91: volumes of in-tree plugins, which nobody claims any more.
+//! Rows M-71 to M-91: released volumes of in-tree plugins.
 //!
-//! All of it runs with the permissions that volumes of CSI drivers need.
+//! All rows run with the permissions for volumes of CSI drivers.
 
 use csi_proto::csi::DeleteVolumeRequest;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
 const SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
 
-/// What a cluster gives to a provisioner for volumes of CSI drivers, but for the journal.
+/// The RBAC rules for a provisioner of CSI volumes, without those for the journal.
 fn native_rules() -> Vec<Allow> {
     const STORAGE: &str = "storage.k8s.io";
     vec![
@@ -48,7 +48,7 @@ fn native_rules() -> Vec<Allow> {
     ]
 }
 
-/// A released volume that kube-controller-manager says was moved to `driver`.
+/// A released volume with kube-controller-manager's annotation that it was migrated to `driver`.
 fn moved(name: &str, driver: &str, field: &str, source: &Value) -> Volume {
     let by = match driver {
         EBS => PLUGIN,
@@ -74,7 +74,7 @@ fn said(volume: Volume, annotations: &[(&str, &str)]) -> Volume {
     annotations.fold(bare, |volume, (key, value)| volume.annotation(key, value))
 }
 
-/// Bound, and nobody has added our finalizer.
+/// A bound volume without our finalizer.
 fn bare(volume: Volume) -> Volume {
     volume
         .phase("Bound")
@@ -87,7 +87,7 @@ fn move_to(stage: &Stage, name: &str, driver: &str) {
     });
 }
 
-/// Handles of the volumes that the driver was asked to delete, in order.
+/// Handles of the driver's DeleteVolume calls, sorted.
 fn deleted(stage: &Stage) -> Vec<String> {
     let calls = stage.driver.calls_to(DELETE);
     let mut handles: Vec<_> = calls.iter().map(|call| call.volume().to_owned()).collect();
@@ -95,7 +95,7 @@ fn deleted(stage: &Stage) -> Vec<String> {
     handles
 }
 
-/// What is said of the failed deletion of this volume.
+/// The events about the failed deletion of this volume.
 fn told_of(stage: &Stage, name: &str) -> Vec<String> {
     let events = stage.api.objects("events");
     let of_it = |event: &&Value| {
@@ -116,7 +116,7 @@ async fn until_released(stage: &Stage, name: &str) {
         .await;
 }
 
-/// The samples of a method with that label.
+/// Whether the metrics have samples of a method with that label.
 fn counted(metrics: &str, method: &str, migrated: bool) -> bool {
     let label = format!(r#"migrated="{migrated}""#);
     let mut counts = metrics.lines().filter(|line| line.contains("_count{"));
@@ -158,7 +158,7 @@ async fn m_71_call_object_finalizer_and_nothing_else() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// Of the calls for what a plugin made, those count as migrated whose volumes have its source.
+/// Of the calls for volumes of a plugin, those for an in-tree source count as migrated.
 #[tokio::test]
 async fn rows_205_and_285_volumes_that_were_moved_are_deleted() {
     for (name, source, migrated) in [("r205", false, false), ("r285", true, true)] {
@@ -189,7 +189,7 @@ fn fates() -> Vec<(&'static str, Volume, bool)> {
     let theirs = |name| moved(name, GCE, "gcePersistentDisk", &disk);
     vec![
         ("m73", ebs("m73").annotation(BY, EBS), true),
-        // As provisioners before 3.0 left them, for which kube-controller-manager says nothing.
+        // As provisioners before 3.0 left them; kube-controller-manager does not annotate these.
         ("m73b", said(ebs("m73b"), &[(BY, EBS)]), true),
         ("m74", said(ebs("m74"), &[(BY, PLUGIN)]), false),
         ("m76", said(ebs("m76"), &[(MIGRATED, EBS)]), true),
@@ -235,7 +235,7 @@ async fn m_72_to_78_whose_volumes_of_in_tree_plugins_are_looked_after() {
         let strategic = "application/strategic-merge-patch+json";
         assert_eq!(request.content_type, strategic, "M-72");
     }
-    // kube-controller-manager says it later.
+    // kube-controller-manager annotates it later.
     move_to(&stage, "m74", EBS);
     until_released(&stage, "m74").await;
     assert_eq!(stage.calls(DELETE), 4, "M-74");
@@ -355,7 +355,7 @@ async fn m_80_to_84_in_the_words_of_the_driver() {
     .await;
 }
 
-/// A class of an in-tree plugin is asked in the driver's words, whatever its topologies are.
+/// A class of an in-tree plugin is translated for the driver, whatever its topologies are.
 #[tokio::test]
 async fn m_86_to_88_secrets() {
     const AUTH_NAME: &str = "openstorage.io/auth-secret-name";
@@ -447,7 +447,7 @@ async fn m_91_the_provisioner_of_a_node_deletes_what_is_in_its_zone() {
         let volume = ebs(name).with("/spec/nodeAffinity", at(zone));
         stage.api.insert(volume);
     }
-    // Nothing in the affinity: the label says where it is.
+    // No topology in the affinity: the label has it.
     stage.api.insert(ebs("labelled").label(ZONE, "us-east-1b"));
     let program = stage.start_in(&["--node-deployment"], &[("NODE_NAME", "n1")]);
     program.logs(READY).await;
@@ -464,8 +464,8 @@ async fn m_91_the_provisioner_of_a_node_deletes_what_is_in_its_zone() {
     assert!(stage.events(FAILED).is_empty());
 }
 
-/// A call has had no answer, and an administrator rescues its volume with an object of the in-tree
-/// form: what is owed must not take the volume for one that nobody has.
+/// A call has had no answer, and an administrator rescues its volume with an object of the in-tree form: the unsettled
+/// request must not take the volume for one without a PersistentVolume.
 #[tokio::test]
 async fn m_71_a_volume_whose_object_is_in_tree_is_not_taken_for_one_without() {
     together(["rescue", PV], rescued).await;

@@ -1,4 +1,4 @@
-//! Rows 241 to 259, as far as they are about which objects there are.
+//! Rows 241 to 259, as far as they concern which objects exist.
 
 use csi_proto::csi::Topology;
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ fn row_241_immediate_classes_are_for_whoever_asks() {
         ..waiting("sc1")
     };
     assert_eq!(book.class_changed(&foreign), []);
-    // A class that becomes another driver's, which takes a new class of the same name.
+    // A class that becomes another driver's, after which a new class takes its name.
     book.class_changed(&waiting("sc1"));
     book.object_changed(object("o", "sc1", "zone=1"));
     assert_eq!(book.class_changed(&foreign), [remove("o")]);
@@ -203,7 +203,7 @@ fn row_251_an_object_of_somebody_else_s_making_is_adopted() {
         [refresh("a", "zone=1")]
     );
     assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("theirs"));
-    // Under the same name, before anybody noticed that the first was gone.
+    // A new object of the same name, before the end of the first one was noticed.
     let again = StorageCapacity {
         uid: "new".into(),
         ..(*object("theirs", "a", "zone=1")).clone()
@@ -230,7 +230,7 @@ fn row_252_one_of_two_objects_goes() {
         [remove("two")]
     );
     assert_eq!(book.figures(), figures(1, 1, 1));
-    // If the first goes before the second, the second is good enough.
+    // If the first one goes before the second one, the second one stays.
     assert_eq!(book.object_gone("one"), [refresh("a", "zone=1")]);
     assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("two"));
     assert_eq!(book.obsolete("two"), None, "a late task leaves it alone");
@@ -250,13 +250,13 @@ fn an_object_of_our_own_is_not_asked_for_again() {
         assert_eq!(book.object_changed(made), []);
         assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("ours"));
     }
-    // Somebody else's was there first: ours goes, theirs is put right.
+    // Another process's object was there first: ours is removed, the other one is refreshed.
     let mut book = prepared(&["a"], &["zone=1"]);
     book.begin_create(&zone_1);
     assert_eq!(book.object_changed(object("theirs", "a", "zone=1")), []);
     let tasks = book.end_create(&zone_1, Some(object("ours", "a", "zone=1")));
     assert_eq!(tasks, [remove("ours"), refresh("a", "zone=1")]);
-    // The same if ours was refused, and nothing if there is none at all.
+    // The same if ours was rejected; nothing if there is none at all.
     let mut book = prepared(&["a"], &["zone=1"]);
     book.begin_create(&zone_1);
     book.object_changed(object("theirs", "a", "zone=1"));
@@ -284,7 +284,7 @@ fn rows_253_254_segments_come_and_go() {
     );
     assert_eq!(book.set_segments([term("zone=2")]), [remove("o")]);
     assert_eq!(book.figures(), figures(1, 0, 1));
-    // It comes back before the object has gone.
+    // The segment comes back before the object is gone.
     assert_eq!(
         book.set_segments([term("zone=1"), term("zone=2")]),
         [refresh("a", "zone=1")]
@@ -301,7 +301,7 @@ fn row_257_an_empty_selector_is_the_empty_segment() {
         [refresh("a", "")]
     );
     assert_eq!(book.figures(), figures(1, 1, 0));
-    // No selector fits no node, and expressions are none of ours.
+    // An empty selector selects no node, and no provisioner writes expressions.
     for (name, topology) in [("p", NodeTopology::None), ("q", NodeTopology::Other)] {
         let odd = StorageCapacity {
             topology,
@@ -402,7 +402,7 @@ fn after_a_deletion_the_affinity_decides() {
     }
 }
 
-/// What may happen to a book.
+/// A change of a book.
 #[derive(Clone, Debug)]
 enum Change {
     Segments(Vec<&'static str>),
@@ -428,7 +428,7 @@ fn any_change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Whoever carries out the tasks, in whatever order, ends with one object per item and no other.
+    /// Tasks that are carried out in any order lead to one object per item and no other.
     #[test]
     fn carrying_out_the_tasks_leads_to_the_goal(changes in proptest::collection::vec(any_change(), 0..20)) {
         let mut book = book(false);

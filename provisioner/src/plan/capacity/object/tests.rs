@@ -48,7 +48,7 @@ fn room(available: i64, largest: Option<i64>) -> Room {
     .unwrap()
 }
 
-/// The object as the API server has it afterwards.
+/// The object as the API server stores it.
 fn stored(object: &Value, change: impl FnOnce(&mut Value)) -> StorageCapacity {
     let mut object = object.clone();
     object["metadata"]["name"] = "csisc-x".into();
@@ -100,7 +100,7 @@ fn row_238_a_new_object() {
     );
 }
 
-/// A row: what the object says, what the driver says, and the capacity and maximum written.
+/// A row: capacity and maximum of the object, those of the driver's answer, and those that are written.
 type Row = (
     u32,
     (i64, Option<i64>),
@@ -195,8 +195,7 @@ fn row_244_a_missing_owner_is_appended_and_all_else_stays() {
     let owners = expected["ownerReferences"].as_array_mut().unwrap();
     owners.push(owner().reference(true));
     assert_eq!(updated["metadata"], expected);
-    // The API server allows one controller only: before an update of a Deployment it was another
-    // ReplicaSet.
+    // The API server allows one controller only: before an update of a Deployment it was another ReplicaSet.
     object["metadata"]["ownerReferences"][0]["controller"] = true.into();
     let held = stored(&object, |_| {});
     let step = producer(Some(owner())).decide(&item, room(GI, None), Some(&held));

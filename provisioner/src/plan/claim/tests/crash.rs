@@ -1,4 +1,4 @@
-//! What is in the journal when a process dies, and what its successor makes of it.
+//! The journal of a process that dies, and the work of its successor.
 
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn j_11_the_driver_is_not_asked_before_it_is_written() {
     assert_eq!(world.run(), provisioned(&[CREATE]));
 }
 
-/// A Secret that is missing is found out before anything is written.
+/// A missing Secret is noticed before anything is written.
 #[test]
 fn no_intent_without_its_secret() {
     let mut world = World::new(|w| {
@@ -91,7 +91,7 @@ fn no_intent_without_its_secret() {
     assert!(world.journal.is_none());
 }
 
-/// A driver that restarts leaves no doubt about every claim that waits for it.
+/// A driver that restarts leaves no unknown outcome for the claims that wait for it.
 #[test]
 fn what_was_never_sent_is_in_no_doubt() {
     let mut world = slow();
@@ -140,7 +140,7 @@ fn after_a_restart_the_same_is_asked() {
     assert!(world.journal.is_none());
 }
 
-/// Flags, capabilities and objects are another's by then: what was written is what counts.
+/// Flags, capabilities and objects have changed by then: the recorded request counts.
 #[test]
 fn j_8_a_successor_repeats_what_was_recorded_whatever_has_changed() {
     type Change = (&'static str, fn(&mut World));
@@ -182,7 +182,7 @@ fn j_8_a_successor_repeats_what_was_recorded_whatever_has_changed() {
     }
 }
 
-/// The process died before it took the intent out.
+/// The process died before it settled the intent.
 #[test]
 fn a_volume_that_exists_settles_the_intent() {
     let mut world = slow();
@@ -227,7 +227,7 @@ fn death_at_any_step_loses_nothing() {
 }
 
 proptest! {
-    /// Whatever happens in between: until the driver's last word, each call is the one before.
+    /// Whatever happens in between: until the driver's final answer, each call repeats the one before.
     #[test]
     fn a_call_is_repeated_word_for_word_until_there_is_an_answer(events in proptest::collection::vec(0..7_u8, 1..14)) {
         let mut world = slow();
@@ -267,7 +267,7 @@ proptest! {
                     prop_assert!(world.journal.is_none());
                     break;
                 }
-                // What was in doubt stays owed, and something else may be asked.
+                // A request of unknown outcome stays unsettled, and another one may be sent.
                 2 => {
                     prop_assert_eq!(world.journal.is_some(), doubt.is_some());
                     if doubt.is_some() || world.gone {

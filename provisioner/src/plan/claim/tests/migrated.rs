@@ -1,5 +1,4 @@
-//! Rows M-53, M-57 and M-64: volumes of a class of an in-tree plugin, and which PersistentVolume is
-//! whose.
+//! Rows M-53, M-57 and M-64: volumes of a class of an in-tree plugin, and the PersistentVolumes that refer to them.
 
 use super::*;
 use crate::keys::STORAGE_PROVISIONER;
@@ -74,7 +73,7 @@ fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
         "M-57: {trace:#?}"
     );
     assert!(stuck.journal.is_some(), "M-57");
-    // Also after the claim is gone, and for another process.
+    // Also after the claim is gone, and by another process.
     stuck.gone = true;
     stuck.restart();
     stuck.discard = Ok(());
@@ -84,7 +83,7 @@ fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
         "M-57: {trace:#?}"
     );
     assert!(stuck.journal.is_none(), "M-57");
-    // The same volume of a class of the driver is none of this.
+    // The same volume of a class of the driver is not affected.
     let mut native = unsayable();
     native.classes[0].provisioner = EBS.into();
     assert_eq!(native.run(), provisioned(&[CREATE]));
@@ -166,14 +165,14 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
         assert!(trace[2].starts_with(&then), "{row}: {trace:#?}");
         assert_eq!(world.journal.is_none(), same, "{row}");
     }
-    // What is owed was asked while the class was the driver's own, whose answer has no path.
+    // The unsettled request was sent while the class was the driver's own, whose response has no path.
     let mut native = world(VSPHERE, "uuid", &[]);
     native.classes[0].provisioner = VSPHERE.into();
     let mut native = owed(native);
     native.sources = vec![namesake(VSPHERE, Ok("[ds] a.vmdk"))];
     native.volumes = vec![format!("pvc-{U}")];
     assert_eq!(native.run(), [CREATE, &compare, "done Repaid"]);
-    // By its name alone, and by nothing else: a path of another name is another disk's.
+    // Only the expected name makes it the volume's: a path under another name is another disk's.
     let mut elsewhere = owed(world(VSPHERE, "uuid", PATH));
     elsewhere.sources = vec![VolumeDetail {
         name: "other".into(),
@@ -181,7 +180,8 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
     }];
     let trace = elsewhere.run();
     assert!(trace.contains(&format!("save pvc-{U}")), "{trace:#?}");
-    // Somebody has rescued it under another name: then an object of which nothing can be said is not it.
+    // Somebody has rescued the volume under another name: then an object that cannot be translated does not refer to
+    // it.
     let mut world = owed(world(GCE, DISK, &[]));
     let other = |csi| VolumeDetail {
         name: "other".into(),

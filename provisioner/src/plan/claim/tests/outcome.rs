@@ -1,4 +1,4 @@
-//! Rows 163, 173 and 181 to 200: what the driver answers, and what becomes of it.
+//! Rows 163, 173 and 181 to 200: the driver's answers, and their consequences.
 
 use super::*;
 use crate::keys::{ALPHA_SELECTED_NODE, SELECTED_NODE};
@@ -10,7 +10,7 @@ fn failing(code: Code) -> World {
     World::new(|w| w.creates = vec![Err(rpc(code))])
 }
 
-/// Topology, a node `n1` in `zone=z1` that is selected.
+/// Topology, with a selected node `n1` in `zone=z1`.
 fn placed(w: &mut World) {
     w.driver.abilities.topology = true;
     let node = Text::from("n1");
@@ -139,7 +139,7 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
     };
     let mut world = doubtful();
     let name = format!("pvc-{U}");
-    // Whether somebody has rescued the volume, then.
+    // First it checks whether somebody has rescued the volume.
     let (compare, save) = (format!("compare {name}"), format!("save {name}"));
     assert_eq!(
         world.run(),
@@ -311,7 +311,7 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     assert_eq!(world.run(), all, "200");
 }
 
-/// The PersistentVolume that is to be saved, as it is if it is there.
+/// An existing PersistentVolume with the name of the one to be saved.
 fn namesake(handle: &str) -> VolumeDetail {
     VolumeDetail {
         name: format!("pvc-{U}").into(),
@@ -323,7 +323,7 @@ fn namesake(handle: &str) -> VolumeDetail {
     }
 }
 
-/// Of another driver: it cannot be the volume's.
+/// A PersistentVolume of another driver, which cannot refer to the volume.
 fn another_driver_s() -> VolumeDetail {
     VolumeDetail {
         source: Source::Csi(Csi {
@@ -355,7 +355,7 @@ fn row_200_a_volume_beside_another_driver_s_persistentvolume_is_deleted() {
     };
     assert_eq!([third, second], [&compare, discard]);
     assert!(last.contains("fail InBackground"), "{last}");
-    // Whether the cache knows of the object or not, and whether the claim is there or not.
+    // Whether or not the cache has the object, and whether or not the claim exists.
     world.volumes.push(format!("pvc-{U}"));
     world.gone = true;
     let secret = "get-secret ns/sec";
@@ -369,7 +369,7 @@ fn row_200_a_volume_beside_another_driver_s_persistentvolume_is_deleted() {
     assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
 }
 
-/// P-4: what a PersistentVolume of the driver calls by another id may be the very volume, spelled differently.
+/// P-4: a PersistentVolume of the driver with another handle may refer to the same volume, spelled differently.
 #[test]
 fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
     let compare = format!("compare pvc-{U}");
@@ -387,12 +387,12 @@ fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
     };
     contradicts(world.run());
     assert!(world.journal.is_some(), "it stays in the books");
-    // Also when the claim has it, or is gone.
+    // Also when the claim is bound to it, or is gone.
     world.volumes.push(format!("pvc-{U}"));
     contradicts(world.run());
     world.gone = true;
     contradicts(world.run());
-    // It goes the way of all volumes when the object is gone.
+    // Once the object is gone, the volume is saved as usual.
     world.sources.clear();
     world.volumes.clear();
     world.refusals.clear();
@@ -407,7 +407,7 @@ fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
     );
 }
 
-/// P-11: without all of the UID in it, two claims may have one volume name.
+/// P-11: with only a part of the UID in it, two claims may have one volume name.
 #[test]
 fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
     let another_claim_s = || VolumeDetail {
@@ -430,23 +430,23 @@ fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
             "{trace:?}"
         );
     };
-    // Both were asked for at once, and the driver has one volume for the name.
+    // Both requests were sent at once, and the driver has one volume for the name.
     let mut world = World::new(|w| {
         short(w);
         w.refusals = vec![("save", Refusal::AlreadyExists)];
     });
     taken(&world.run());
-    // From then on the cache knows.
+    // From then on the cache has the object.
     world.volumes.push("pvc-11111111".into());
     assert_eq!(world.run()[0], "compare pvc-11111111");
-    // When the other one's is gone, the driver says what there is.
+    // Once the other claim's object is gone, the driver's answer decides.
     world.sources.clear();
     world.volumes.clear();
     world.refusals.clear();
     let trace = world.run();
     assert!(trace[1].starts_with("create pvc-11111111"), "{trace:?}");
     assert_eq!(trace.last().unwrap(), "done Provisioned");
-    // One after the other.
+    // One request after the other.
     let mut world = World::new(|w| {
         short(w);
         w.volumes = vec!["pvc-11111111".into()];
@@ -454,7 +454,7 @@ fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
     let trace = world.run();
     assert_eq!(trace.len(), 2, "{trace:?}");
     taken(&trace);
-    // Its own.
+    // The object of the claim itself.
     world.sources[0].claim.as_mut().unwrap().uid = U.into();
     assert_eq!(world.run(), ["compare pvc-11111111", "done Exists"]);
 }
@@ -483,12 +483,12 @@ fn row_173_nodes_that_vanish_do_not_change_the_request() {
     });
     assert_eq!(world.run()[1], PLACED);
     world.places = TopologyIndex::default();
-    // As long as the claim is for that node. Nor does anything else: the class is made anew, with other parameters.
+    // As long as the claim is for that node. Nor does a class that is made anew with other parameters change anything.
     world.parameters(&[("a", "b")]);
     assert_eq!(world.run()[1], PLACED, "173");
 }
 
-/// P-3: whoever is asked for it there may never answer.
+/// P-3: a call for that node may never get an answer.
 #[test]
 fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
     let place = |w: &mut World, node: &str, zone: &str| {
@@ -522,7 +522,7 @@ fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
             "{trace:#?}"
         );
         assert_eq!(trace.last().unwrap(), "done Provisioned");
-        // What the node that is gone may have made is found when the claim needs nothing more.
+        // The volume that the gone node may have is found when the claim needs no volume any more.
         let held = world.journal.clone().unwrap();
         assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
         world.gone = true;

@@ -6,7 +6,7 @@ use crate::model::{ClaimPhase, Csi, Reclaim, Source, VolumePhase};
 use crate::plan::topology::Entry;
 use sidecar::rpc_code::{self, Finality};
 
-/// The first call had no answer, the next ones get these.
+/// The first call had no answer; these are the answers to the next ones.
 fn doubted(more: Vec<Result<CreateVolumeResponse, RpcError>>) -> World {
     let mut world = World::new(|w| w.creates = vec![Err(rpc(Code::DeadlineExceeded))]);
     world.run();
@@ -75,7 +75,7 @@ fn j_4_something_else_may_be_asked_and_what_is_owed_stays() {
     assert_eq!(trace.last().unwrap(), "done Provisioned");
     let owed = world.journal.clone().unwrap();
     assert_eq!((owed.asked.is_none(), owed.owed.len()), (true, 1));
-    // Not before the claim is bound, and then whoever leads.
+    // Not before the claim is bound, and then by any process that leads.
     world.sources = vec![namesake("vol-1")];
     assert_eq!(world.run(), ["done Exists"]);
     assert!(world.journal.is_some());
@@ -110,7 +110,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     world.sources = vec![another_driver_s()];
     world.run();
     assert!(world.journal.is_some(), "it is not deleted yet");
-    // P-4: one of this driver may be the volume's, spelled differently.
+    // P-4: a PersistentVolume of this driver may refer to the volume, with another spelling.
     let mut world = gone();
     world.sources = vec![namesake("VOL-1")];
     world.volumes = vec![format!("pvc-{U}")];
@@ -118,7 +118,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     assert_eq!(trace[..2], [CREATE, &compare()]);
     assert!(trace[2].contains("nothing is deleted"), "{trace:?}");
     assert!(world.journal.is_some(), "it is still owed");
-    // Too small as it is for the claim, it is not deleted while an object has it.
+    // It is too small for the claim, but it is not deleted while a PersistentVolume refers to it.
     let mut world = gone();
     let mut small = answer();
     small.volume.as_mut().unwrap().capacity_bytes = 1;
@@ -142,7 +142,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
         assert!(trace[2].contains("is being deleted"), "{trace:#?}");
         assert!(world.journal.is_some());
     }
-    // It goes when its claim goes, which may be in years.
+    // The object goes when its claim goes, maybe in years.
     let mut world = gone();
     world.sources = vec![VolumeDetail {
         deleting: true,
@@ -167,7 +167,7 @@ fn j_4_a_name_that_another_volume_has() {
     world.sources = vec![namesake("another")];
     assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
     assert!(world.journal.is_none());
-    // While the claim is there, it gets what has the name: the volume that was made for it.
+    // While the claim exists, it gets the volume that has the name, which was made for it.
     let mut world = refused_once();
     world.parameters(&[("a", "b")]);
     world.creates = vec![taken(), Ok(answer())];
@@ -203,7 +203,7 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
     assert!(first.contains("zone=z1") && second.contains("zone=z2"));
     let held = world.journal.clone().unwrap();
     assert_eq!((held.asked.is_some(), held.owed.len()), (true, 1));
-    // The claim is deleted: both are repeated in turn.
+    // The claim is deleted: both requests are repeated in turn.
     world.gone = true;
     world.creates = vec![
         Err(rpc(Code::ResourceExhausted)),
@@ -220,7 +220,7 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
     assert!(world.journal.is_none());
 }
 
-/// What the driver is asked in so many attempts.
+/// The requests that the driver gets in this number of attempts.
 fn asked(world: &mut World, attempts: usize) -> Vec<String> {
     let create = |trace: Vec<String>| trace.into_iter().find(|line| line.starts_with("create"));
     (0..attempts).filter_map(|_| create(world.run())).collect()
@@ -281,7 +281,7 @@ fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
         assert_eq!(trace.len(), 1, "{trace:#?}");
         assert!(trace[0].contains("has lost its PersistentVolume"));
         assert!(world.journal.is_some());
-        // Another one of the name is no reason to wait.
+        // Another claim of the same name is no reason to wait.
         world.owner.as_mut().unwrap().uid = "another".into();
         assert_eq!(world.run().last().unwrap(), "done Provisioned");
     }
@@ -322,7 +322,7 @@ fn row_200_a_namesake_that_is_on_its_way_out_is_waited_for() {
         "{trace:#?}"
     );
     assert!(world.journal.is_some());
-    // The driver says what there is when that is gone.
+    // Once the object is gone, the driver's answer decides.
     world.gone = true;
     world.refusals.clear();
     world.sources.clear();
@@ -331,7 +331,7 @@ fn row_200_a_namesake_that_is_on_its_way_out_is_waited_for() {
     assert_eq!(trace.last().unwrap(), "done Provisioned");
 }
 
-/// Of words that only this process has asked, it knows that they are impossible.
+/// This process knows only of its own requests that they are impossible.
 #[test]
 fn j_4_what_a_predecessor_asked_says_nothing_about_other_words() {
     let mut world = refused_once();
@@ -364,7 +364,7 @@ fn j_4_a_rescued_volume_is_not_saved_again_when_its_call_had_no_answer() {
     }
 }
 
-/// Its PersistentVolume was refused, until somebody had written one of another name.
+/// Its PersistentVolume was rejected until somebody created one of another name.
 #[test]
 fn j_4_a_rescued_volume_is_not_saved_again_when_its_object_was_refused() {
     for named in [false, true] {
@@ -377,7 +377,7 @@ fn j_4_a_rescued_volume_is_not_saved_again_when_its_object_was_refused() {
             ..namesake("vol-1")
         }];
         if named {
-            // Another volume's has the name.
+            // The PersistentVolume of the name refers to another volume.
             world.sources.push(namesake("vol-2"));
             world.volumes = vec![format!("pvc-{U}")];
         }

@@ -1,4 +1,4 @@
-//! Rows 50 to 96 and 145 to 150: what the driver is asked, and what the volume says.
+//! Rows 50 to 96 and 145 to 150: the CreateVolume request and the PersistentVolume.
 
 use super::*;
 use crate::model::{DataSource, Quantity, VolumeMode};
@@ -14,7 +14,7 @@ fn create(change: fn(&mut World)) -> (String, Value) {
     (create, world.saved)
 }
 
-/// What is changed of the fixture, and the CreateVolume that follows.
+/// Change of the fixture, and the CreateVolume that follows.
 type Row = (&'static str, fn(&mut World), &'static str);
 
 #[test]
@@ -114,7 +114,7 @@ fn rows_63_64_68_70_what_the_volume_says() {
     assert_eq!(plain["spec"]["csi"]["volumeHandle"], "vol-1", "section 9.2");
 }
 
-/// What is changed, and what the failure says.
+/// Change of the fixture, and the text of the failure.
 type Refusal = (&'static str, fn(&mut World), &'static str);
 
 fn refuse(rows: &[Refusal]) {
@@ -187,7 +187,7 @@ fn rows_54_61_67_71_76_77_refusals_without_a_call() {
     ]);
 }
 
-/// Section 5.1: the first condition that does not hold is the one that users read about.
+/// Section 5.1: the first condition that does not hold is the one in the event.
 #[test]
 fn the_order_of_conditions() {
     fn everything(w: &mut World) {

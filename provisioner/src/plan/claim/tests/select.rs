@@ -1,4 +1,4 @@
-//! Rows 32 to 49: which claims, and when.
+//! Rows 32 to 49: which claims are provisioned, and when.
 
 use super::*;
 use crate::keys::{
@@ -7,7 +7,7 @@ use crate::keys::{
 };
 use crate::model::BindingMode;
 
-/// What is changed of the fixture, and how the attempt ends: `create`, or its last line.
+/// Change of the fixture, and the end of the attempt: `create`, or its last line.
 type Row = (&'static str, fn(&mut World), &'static str);
 
 fn check(rows: &[Row]) {

@@ -18,7 +18,7 @@ fn echo(w: &mut World) {
     w.creates = vec![Ok(answer)];
 }
 
-/// The claim is made of the snapshot `s1`.
+/// The claim is restored from the snapshot `s1`.
 fn snapshot(w: &mut World) {
     echo(w);
     w.driver.abilities.snapshot = true;
@@ -50,7 +50,7 @@ fn snapshot(w: &mut World) {
     }];
 }
 
-/// Somebody deletes the claim that is cloned, so long after its clone was created.
+/// Somebody deletes the source claim, this many seconds after its clone was created.
 fn delete_source(w: &mut World, seconds: i64) {
     let second = |at| Timestamp::from_second(at).ok();
     w.claim.created = second(1_000);
@@ -58,7 +58,7 @@ fn delete_source(w: &mut World, seconds: i64) {
     w.claims[0].deleted = second(1_000 + seconds);
 }
 
-/// The claim is made of the claim `src`.
+/// The claim is a clone of the claim `src`.
 fn clone(w: &mut World) {
     echo(w);
     w.driver.abilities.clone = true;
@@ -95,7 +95,7 @@ fn clone(w: &mut World) {
 
 const GETS: [&str; 2] = ["get-snapshot ns1/s1", "get-content k1"];
 
-/// `Ok`: the volume is made. `Err`: what the failure says, before any write.
+/// `Ok`: the volume is made. `Err`: text of the failure, before any write.
 type Row = (&'static str, fn(&mut World), Result<(), &'static str>);
 
 fn check(base: fn(&mut World), rows: &[Row]) {
@@ -567,7 +567,7 @@ fn rows_120_to_131_conditions_of_a_clone() {
     );
 }
 
-/// A clone of `ns0/src`, allowed.
+/// A clone of `ns0/src`, with a ReferenceGrant.
 fn foreign(w: &mut World) {
     clone(w);
     w.settings.gates.cross_namespace = true;
@@ -747,7 +747,7 @@ fn rows_143_144_answers_about_other_namespaces() {
     assert!(world.snapshots[0].is_protected(), "144: until the sweep");
 }
 
-/// B-1: drivers are asked for whole bytes, and what they make has whole bytes.
+/// B-1: requests to drivers and their volumes have whole bytes.
 #[test]
 fn b_1_what_was_made_of_a_size_is_restored_and_cloned_with_that_size() {
     let whole = Quantity::from_bytes;

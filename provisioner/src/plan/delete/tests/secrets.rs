@@ -1,4 +1,4 @@
-//! Which Secret a deletion takes.
+//! The Secret of a deletion.
 
 use super::*;
 
@@ -100,8 +100,7 @@ fn secrets_come_from_the_volume_or_its_class() {
     }
 }
 
-/// The classes of the plugins that a driver replaced are asked in its words, whatever their topologies
-/// are.
+/// Classes of the plugin that a driver replaced are translated, whatever their topologies are.
 #[test]
 fn m_86_and_87_secrets_of_classes_of_in_tree_plugins() {
     const PORTWORX: &str = "pxd.portworx.com";

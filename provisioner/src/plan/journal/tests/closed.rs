@@ -29,7 +29,7 @@ fn j_11_who_asks_before_it_is_open_is_told_why() {
         assert!(one.is_refused(), "{refusal:?}");
         let told = one.intend(intent(request("a")), start());
         assert!(matches!(told, Err(Unwritable::Refused(_))), "{refusal:?}");
-        // It is tried for ever, and opens by itself.
+        // It is retried without limit, and opens by itself.
         run(&mut one, &mut server, false).unwrap();
         assert_eq!((one.closed(), one.is_refused()), (None, false));
         let ticket = intend(&mut one, "a");
@@ -55,13 +55,13 @@ fn j_23_slow_answers_do_where_the_election_says_who_leads() {
     let now = look(&mut one, &mut server, start());
     assert_eq!(one.state(ticket, now, true), Some(Ok(())));
     assert!(one.may_call("a", now, true) && !one.may_call("a", now, false));
-    // Whoever asks again has the object looked at, in which somebody may have given the call up.
+    // A repeated request has the object read, since somebody may have removed the entry.
     assert_eq!(one.intend(intent(request("a")), now), Ok(ticket));
     assert_eq!(one.state(ticket, now, true), None);
     assert_eq!(one.next(false), Some(Request::Read(0)));
     let now = look(&mut one, &mut server, now);
     assert_eq!(one.state(ticket, now, true), Some(Ok(())));
-    // What is not durable is not asked for, whoever leads.
+    // No call is made without a durable intent, whoever leads.
     let new = intend(&mut one, "b");
     assert_eq!(one.state(new, now, true), None);
     assert!(!one.may_call("b", now, true));

@@ -15,7 +15,7 @@ fn three(server: &mut Server) -> Journal {
     one
 }
 
-/// Deletes the objects whose bits are set, and says what was in the others.
+/// Deletes the objects whose bits are set, and returns the intents of the others.
 fn delete(server: &mut Server, subset: usize) -> Vec<&'static str> {
     let is_deleted = |number: usize| subset & (1 << number) != 0;
     for number in (0..3).filter(|number| is_deleted(*number)) {
@@ -35,7 +35,7 @@ fn j_22_a_successor_finds_all_objects_that_are_left_and_fences_them() {
         let left = delete(&mut server, subset);
         let mut two = open(&mut server, "two").crowded();
         assert_eq!(uids(&two.adopted()), left, "{subset:03b}");
-        // Nothing of the first one can be written any more, whichever object it is about.
+        // The first process cannot write any object any more.
         if !left.is_empty() {
             let held = left.iter().map(|uid| one.settle(uid)).count();
             assert_eq!(held, left.len());
@@ -71,7 +71,7 @@ fn j_22_a_process_that_is_up_makes_anew_what_it_writes_next() {
     }
 }
 
-/// A journal that never was is looked for once: whoever finds the first object reads what that names.
+/// Objects are looked for once if there never was a journal; if the first object exists, its count is used.
 #[test]
 fn j_22_objects_are_looked_for_only_without_the_first_one() {
     let reads = |server: &mut Server, holder: &str| {
@@ -89,12 +89,12 @@ fn j_22_objects_are_looked_for_only_without_the_first_one() {
     assert_eq!(reads(&mut server, "one"), SOUGHT_OBJECTS);
     assert_eq!(server.objects.len(), 1, "no more are made");
     assert_eq!(reads(&mut server, "two"), 1);
-    // What the first one says is of another object.
+    // The header of the first object belongs to another object.
     server.restore();
     assert_eq!(reads(&mut server, "three"), SOUGHT_OBJECTS);
 }
 
-/// A claim gets its volume beside more calls without an answer than there are objects to look for.
+/// A claim gets its volume although more objects than are looked for are full of calls without an answer.
 #[test]
 fn p_9_full_objects_keep_no_claim_from_its_volume() {
     let mut server = Server::default();
@@ -108,7 +108,7 @@ fn p_9_full_objects_keep_no_claim_from_its_volume() {
         assert_eq!(one.state(ticket, start(), false), Some(Ok(())), "{uid}");
     }
     assert_eq!(server.objects.len(), uids.len());
-    // The first one and all but one of those that are looked for.
+    // The first object, and all but one of those that are looked for.
     for number in 0..SOUGHT_OBJECTS - 1 {
         server.objects.remove(&format!("d-journal-{number}"));
     }
@@ -116,7 +116,7 @@ fn p_9_full_objects_keep_no_claim_from_its_volume() {
     assert_eq!(left, uids.len() - SOUGHT_OBJECTS + 1);
 }
 
-/// A journal that does not know of a third object, with an intent for the claim c, that came back.
+/// A journal that does not know of a third object, with an intent for claim c, which somebody restored.
 fn overlooking(server: &mut Server) -> Journal {
     let mut before = open(server, "before").crowded();
     for (number, uid) in ALL.into_iter().enumerate() {
@@ -136,20 +136,20 @@ fn overlooking(server: &mut Server) -> Journal {
     open(server, "two").crowded()
 }
 
-/// One that somebody brings back while the journal is open ends the process once, and not for each epoch.
+/// An object that somebody restores while the journal is open ends the process once, and not for each epoch.
 #[test]
 fn j_22_an_object_that_comes_back_is_taken_over_by_the_next_process() {
     let mut server = Server::default();
     let mut two = overlooking(&mut server);
     assert!(two.epoch > 4);
     assert_eq!(uids(&two.adopted()), ["b", "d"]);
-    // The third one, which no other object names, is found when a third one is needed.
+    // The third object, which no header counts, is found when a third one is needed.
     intend(&mut two, "e");
     run(&mut two, &mut server, false).unwrap();
     assert_eq!(uids(&two.adopted()), ["c"]);
 }
 
-/// What its claim is asked for by now, in the same object, does not take its place.
+/// The current request of its claim, in the same object, does not replace it.
 #[test]
 fn j_22_what_comes_to_light_is_owed_beside_what_is_asked_since() {
     let mut server = Server::default();

@@ -1,8 +1,8 @@
-//! Journals that earlier programs have written, word for word: whoever takes over reads them.
+//! Journals of earlier programs, word for word: every later version must read them.
 
 use super::*;
 
-/// Of a program of November 2026, version 1 of the form.
+/// By a program of November 2026, version 1 of the format.
 const FIRST: [(&str, &str); 2] = [
     (
         HEADER,

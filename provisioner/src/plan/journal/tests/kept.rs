@@ -11,7 +11,7 @@ fn entry(uid: &str) -> String {
     format!("{INTENT}{uid}")
 }
 
-/// A journal in which the entry of `u` says `text`.
+/// A journal in which the entry of `u` has this text.
 fn unreadable(text: &str) -> Server {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
@@ -37,7 +37,7 @@ fn j_9_what_cannot_be_read_stays_beside_the_next_intent_of_its_claim() {
         intend(&mut two, "u");
         run(&mut two, &mut server, true).unwrap();
         assert!(stays(&server), "{text}");
-        // Nor does it go with what was made of the claim since.
+        // Settling later requests of the claim does not remove it, either.
         two.settle("u");
         run(&mut two, &mut server, true).unwrap();
         assert!(stays(&server), "{text}");
@@ -45,7 +45,7 @@ fn j_9_what_cannot_be_read_stays_beside_the_next_intent_of_its_claim() {
     }
 }
 
-/// Whoever can read both takes what was asked last for what is asked now.
+/// A process that can read both takes the later request for the current one.
 #[test]
 fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
     let mut server = unreadable(NEWER);
@@ -64,7 +64,7 @@ fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
     assert_eq!(adopted[0].owed, [Arc::new(request("u"))]);
 }
 
-/// What this program does not know of a call would be missing when it repeats it, and from what it writes.
+/// Fields that this program does not know would be missing when it repeats the call, and when it writes the entry.
 #[test]
 fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
     let places = [
@@ -98,7 +98,7 @@ fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
     }
 }
 
-/// It is told as one that is kept.
+/// It is reported as an entry that is kept.
 #[test]
 fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
     let mut server = Server::default();
@@ -119,7 +119,7 @@ fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
     assert!(kept.contains("pvc-u"), "{kept}");
 }
 
-/// Nor with what was to be written of its claim at that moment.
+/// Nor does it come back with the next write for its claim.
 #[test]
 fn j_9_what_is_taken_out_does_not_come_back() {
     for call in [false, true] {
@@ -143,7 +143,7 @@ fn j_9_what_is_taken_out_does_not_come_back() {
     }
 }
 
-/// Of a claim with entries in two objects one is taken out: what the other one says stays.
+/// One of two entries of a claim is removed: the requests of the other one stay.
 #[test]
 fn j_9_what_another_entry_still_says_is_not_forgotten() {
     let mut server = unreadable("{");
@@ -159,7 +159,7 @@ fn j_9_what_another_entry_still_says_is_not_forgotten() {
     assert_eq!(three.forgotten(), Vec::new());
     assert_eq!(three.places("u"), ["d-journal-1"]);
     server.edit("d-journal-1", |all| drop(all.remove(&entry("u"))));
-    // It is looked at again before a call.
+    // It is read again before a call.
     let later = start() + 2 * FRESH;
     three.intend(intent(request("u")), later).unwrap();
     run(&mut three, &mut server, false).unwrap();
@@ -167,7 +167,7 @@ fn j_9_what_another_entry_still_says_is_not_forgotten() {
     assert!(!server.holds("u"));
 }
 
-/// What others write into the Lease's metadata survives, and the election's labels are on it in any case.
+/// Others' metadata of the Lease survives, and the election's labels are added in any case.
 #[test]
 fn j_9_metadata_of_others_stays_and_the_labels_of_the_election_come() {
     let labels = vec![("team".to_owned(), "storage".to_owned())];

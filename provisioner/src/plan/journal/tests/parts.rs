@@ -59,7 +59,7 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     one.intend(owing(&first, &[]), start()).unwrap();
     one.intend(owing(&second, &[&first]), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
-    // Neither object was told that the first one is only owed.
+    // Neither object was updated to say that the first request is only unsettled.
     assert_eq!(adopted(&mut server, "two"), [owing(&second, &[&first])]);
     let mut three = open(&mut server, "three");
     let ticket = three.intend(owing(&first, &[&second]), start()).unwrap();
@@ -72,10 +72,10 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     assert_eq!(three.state(ticket, start(), false), Some(Ok(())));
     assert_eq!(adopted(&mut server, "four"), [owing(&first, &[&second])]);
     let mut five = open(&mut server, "five");
-    // What is repeated although it is owed only needs no other word.
+    // Repeating unsettled requests needs no new write.
     let ticket = five.intend(only_owed(&[&first, &second]), start()).unwrap();
     assert_eq!(five.state(ticket, start(), false), Some(Ok(())));
-    // The second one is made an end of, then the first one.
+    // The second request is settled first, then the first one.
     five.amend(&only_owed(&[&first]));
     run(&mut five, &mut server, true).unwrap();
     assert_eq!(adopted(&mut server, "six"), [only_owed(&[&first])]);
@@ -85,7 +85,7 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     assert_eq!(adopted(&mut server, "eight"), []);
 }
 
-/// What was settled a moment ago is still in its object when the next one is written.
+/// An entry that was settled a moment ago is still in its object when the next one is written.
 #[test]
 fn j_13_what_is_settled_and_not_yet_gone_is_not_asked_first() {
     let mut server = Server::default();
@@ -112,7 +112,7 @@ fn j_13_what_is_settled_and_not_yet_gone_is_not_asked_first() {
     assert_eq!(*found, owing(&large, &[&first]));
 }
 
-/// An outage: hundreds of claims owe what they asked first, and ask for something else.
+/// An outage: hundreds of claims have an unsettled first request, and send another one.
 #[test]
 fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
     let mut server = Server::default();
@@ -173,7 +173,7 @@ fn j_13_what_fits_nowhere_is_said() {
     assert_eq!(adopted(&mut server, "two").len(), most);
 }
 
-/// The bookkeeping of sizes is what is really written.
+/// The running sums equal the bytes that are written.
 #[test]
 fn j_2_sizes_are_kept_as_sums() {
     let mut server = Server::default();
@@ -227,12 +227,12 @@ fn j_2_as_many_go_together_as_are_under_way() {
         assert!(one.may_grow());
         one.settle(uid);
     }
-    // What is in doubt is not under way, for months maybe.
+    // A call with unknown outcome is not under way, maybe for months.
     one.amend(&intent(request("f")));
     assert!(!one.may_grow(), "nobody is to come");
 }
 
-/// What does not change is rendered once.
+/// An annotation that does not change is rendered once.
 #[test]
 fn j_2_an_entry_that_stays_is_shared_by_all_writes() {
     let mut server = Server::default();

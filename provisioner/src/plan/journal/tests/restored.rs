@@ -23,7 +23,7 @@ fn j_21_what_comes_from_a_backup_is_set_apart_and_never_asked_for() {
         assert_eq!(apart(&server, "d-journal-0", "u"), entry);
         assert!(!journal.may_call("u", start(), false));
     }
-    // The claim was restored as well, with its UID: what is asked for it now is its own.
+    // The claim was restored as well, with its UID: a request for it now is its own.
     let mut four = open(&mut server, "four");
     intend(&mut four, "u");
     run(&mut four, &mut server, false).unwrap();
@@ -32,7 +32,7 @@ fn j_21_what_comes_from_a_backup_is_set_apart_and_never_asked_for() {
     assert_eq!(apart(&server, "d-journal-0", "u"), entry);
 }
 
-/// Those that were made with intents in them, too.
+/// Objects that were created with intents, too.
 #[test]
 fn j_21_every_object_says_which_one_it_is() {
     let mut server = Server::default();
@@ -53,7 +53,7 @@ fn j_21_every_object_says_which_one_it_is() {
         let header = server.annotation(name, HEADER).unwrap();
         assert!(header.contains(r#""uid":"uid-"#), "{name}: {header}");
     }
-    // Deleted and made anew with what is under way.
+    // Deleted, and created again with a call under way.
     server.objects.remove("d-journal-0");
     intend(&mut one, "w");
     run(&mut one, &mut server, false).unwrap();
@@ -63,7 +63,7 @@ fn j_21_every_object_says_which_one_it_is() {
     assert_eq!(two.broken().len(), 3);
 }
 
-/// It says so at once when it is made again from its own YAML under a running process.
+/// The UID is written at once when an object is recreated from its own YAML under a running process.
 #[test]
 fn j_21_a_process_goes_on_with_an_object_that_was_replaced() {
     let mut server = Server::default();
@@ -79,7 +79,7 @@ fn j_21_a_process_goes_on_with_an_object_that_was_replaced() {
     assert_eq!(uids(&open(&mut server, "two").adopted()), ["u", "v"]);
 }
 
-/// So does the one that is made with intents in it although nobody hears of it.
+/// So it is when the creation of an object with intents had no answer.
 #[test]
 fn j_21_an_object_whose_making_had_no_answer_says_which_one_it_is() {
     let mut server = Server::default();

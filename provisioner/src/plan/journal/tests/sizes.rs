@@ -1,8 +1,8 @@
-//! What an object takes: never more than the API server does, and not much less.
+//! Capacity of an object: never more than the API server accepts, and not much less.
 
 use super::*;
 
-/// The terms of a topology with `bytes` in it.
+/// An intent with topology terms of `bytes` bytes.
 fn with_terms(uid: &str, value: &str, bytes: usize) -> Intent {
     use crate::plan::topology::Requirement;
     let terms = serde_json::json!({
@@ -26,7 +26,7 @@ fn longest() -> Owner {
     }
 }
 
-/// The most bytes of parameters that are taken.
+/// Greatest size of parameters that fits.
 fn most(owner: &Owner) -> usize {
     let takes = |bytes: &usize| {
         let mut journal = Journal::new(owner.clone());

@@ -1,4 +1,4 @@
-//! Several objects: each has its turn, and who waits is told in time.
+//! Several objects: they take turns, and waiting callers get errors in time.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn two_objects(server: &mut Server) -> Journal {
     one
 }
 
-/// Whether the second object is written while somebody always waits for the first one.
+/// Whether the second object is written while a caller always waits for the first one.
 fn is_written_under_load(one: &mut Journal, server: &mut Server, lazily: bool) -> bool {
     (0..4).any(|round| {
         intend(one, &format!("load-{round}"));
@@ -32,7 +32,7 @@ fn under_load_each_object_has_its_turn() {
     assert!(is_written_under_load(&mut one, &mut server, false));
     one.settle("large");
     assert!(is_written_under_load(&mut one, &mut server, true), "lazily");
-    // One that was not confirmed for long.
+    // An entry that was not confirmed for long.
     one.intend(large("large", BUDGET), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
     let later = start() + 2 * FRESH;
@@ -64,7 +64,7 @@ fn an_object_that_cannot_be_written_holds_up_no_other() {
     assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
 }
 
-/// A conflict is read and written at once, before others change the object again.
+/// After a conflict the object is read and written at once, before others change it again.
 #[test]
 fn what_was_read_to_be_written_is_written_next() {
     let mut server = Server::default();
@@ -88,7 +88,7 @@ fn what_was_read_to_be_written_is_written_next() {
     assert_eq!(asked[read + 1], (asked[read].0, false), "{asked:?}");
 }
 
-/// The second object may be written only after the first one has said that there are two.
+/// The second object may be written only after the first one counts two.
 #[test]
 fn j_11_who_waits_for_a_new_object_is_told_when_the_first_one_fails() {
     for (refusal, tries) in [(Refusal::Forbidden, 1), (Refusal::Other, TRIES)] {
@@ -109,7 +109,7 @@ fn j_11_who_waits_for_a_new_object_is_told_when_the_first_one_fails() {
             "{refusal:?}"
         );
         assert_eq!(one.next(false), None, "nobody waits any more");
-        // The next try begins with the first one again, at once.
+        // The next try starts with the first object again, at once.
         let again = one.intend(large("large", BUDGET), start()).unwrap();
         assert_eq!(one.state(again, start(), false), None);
         run(&mut one, &mut server, false).unwrap();
@@ -141,7 +141,7 @@ fn j_11_in_an_outage_all_who_wait_are_told_together() {
     }
 }
 
-/// It came while the request was under way that failed.
+/// A caller that came while the failing request was under way.
 #[test]
 fn who_came_too_late_to_be_told_is_not_left_waiting() {
     let mut server = Server::default();

@@ -1,4 +1,4 @@
-//! Counting must agree with collecting anew, whatever happened before.
+//! Counting must give the same result as collecting anew, whatever happened before.
 
 use super::super::term::term;
 use super::*;
@@ -120,7 +120,7 @@ fn equal_lists_are_one_until_a_place_comes_or_goes() {
     places.set_labels(&"n2".into(), pairs("zone=0"));
     assert_eq!(*places.terms(&keys), [term("zone=0"), term("zone=1")]);
     assert_eq!(places.everywhere(), places.terms(&keys));
-    // Keys that no CSINode names any more.
+    // Keys that no CSINode has any more.
     assert_eq!(*places.terms(&List::from([Text::from("row")])), []);
 }
 

@@ -8,7 +8,7 @@ use super::super::term::term;
 use super::*;
 use crate::model::Pairs;
 
-/// A node of the cluster: name, labels, and what its CSINode says, `-` without the driver.
+/// A node of the cluster: name, labels, and the driver's entry in its CSINode; `-` without one.
 #[derive(Clone, Debug)]
 struct Node {
     name: &'static str,
@@ -87,7 +87,7 @@ fn show<'a>(terms: impl IntoIterator<Item = &'a Term>) -> Vec<String> {
     terms.into_iter().map(term).collect()
 }
 
-/// A row: what is given and what comes out.
+/// A row: input and result.
 struct Row {
     row: String,
     claim: &'static str,
@@ -223,7 +223,7 @@ fn rows_156_to_160_selected_node() {
     let ssd = "disk=ssd zone=zone1";
     for row in [
         Row::new(156, "testpvc").node("n1").gives(&ALL, 1),
-        // Immediate topology is about claims without a node only.
+        // Immediate topology only concerns claims without a node.
         Row::new(156, "testpvc")
             .node("n1")
             .not_immediate()
@@ -252,7 +252,7 @@ fn rows_156_to_160_selected_node() {
             .allowed("zone=1")
             .strict()
             .fails("allowedTopologies"),
-        // The class names a label that is none of the driver's.
+        // The class names a label that is not one of the driver's keys.
         Row::new(160, "testpvc")
             .node("n1")
             .allowed("arch=arm")
@@ -559,7 +559,7 @@ fn row_157_as_the_driver_gets_it() {
     assert_eq!(shown(&request.preferred), [ALL[1], ALL[2], ALL[0]]);
 }
 
-/// A cluster, changes that lead to it, and a claim.
+/// A cluster, the changes that lead to it, and a claim.
 #[derive(Debug)]
 struct Case {
     nodes: Vec<Node>,
@@ -652,8 +652,7 @@ impl Case {
         }
     }
 
-    /// The same cluster by another way: other states before, everything asked for in between, and
-    /// the nodes in another order.
+    /// The same cluster on another way: other states before, every query in between, and the nodes in another order.
     fn places_by_another_way(&self) -> TopologyIndex {
         let mut places = TopologyIndex::default();
         for (_, node) in &self.before {
@@ -677,7 +676,7 @@ proptest! {
         prop_assert_eq!(&requirement(&case.input(&other)), &result);
         let segments: Vec<_> = direct.segments().collect();
         prop_assert_eq!(other.segments().collect::<Vec<_>>(), segments);
-        // Terms of nodes under their own keys are in any case among those of all sets.
+        // Terms of nodes under their own keys are always among those of all sets.
         let everywhere = direct.everywhere();
         prop_assert_eq!(&other.everywhere(), &everywhere);
         for segment in direct.segments().filter(|segment| !segment.is_empty()) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is wrong, and how it comes to be.
+/// The failure, and the change that causes it.
 type Case = (&'static str, fn(&mut World));
 
 /// Upstream never lets such a clone finish, and the source keeps its finalizer.
@@ -43,7 +43,7 @@ fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
     }
 }
 
-/// The source waits for its clone: one that refused it would keep both for ever.
+/// The source waits for its clone: if the clone were refused, each would wait for the other for ever.
 #[test]
 fn row_229_a_source_that_is_deleted_between_two_attempts() {
     let failures: [Case; 2] = [
