@@ -1,8 +1,8 @@
-//! The figures of csi-node-driver-registrar: file size, memory and processor time while idle, time
-//! from exec to the registration socket.
+//! Figures of csi-node-driver-registrar: file size, memory and processor time while idle, time from exec to the
+//! registration socket.
 //!
-//! `cargo bench --profile tool -p registrar --bench startup` measures `bin/csi-node-driver-registrar`,
-//! which `make build` makes, and beside it the binary that `REGISTRAR` names, if any.
+//! `cargo bench --profile tool -p registrar --bench startup` measures `bin/csi-node-driver-registrar` of `make build`,
+//! and next to it the binary that `REGISTRAR` names, if any.
 
 #![allow(
     clippy::unwrap_used,
@@ -86,7 +86,7 @@ impl Started for Registrar {
         self.took
     }
 
-    /// What kubelet does after it has seen the socket.
+    /// kubelet's calls after it has seen the socket.
     fn serve(&self) {
         let socket = self.directory.path().join("reg/d.example.com-reg.sock");
         self.runtime.block_on(async {
@@ -114,7 +114,7 @@ impl Drop for Registrar {
     }
 }
 
-/// A driver on a thread of its own, for as long as the runtime lives.
+/// A driver on a thread of its own, which lives as long as the runtime.
 fn driver(socket: &Path) -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

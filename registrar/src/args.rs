@@ -1,6 +1,6 @@
-//! The command line: the flags of csi-node-driver-registrar and what a combination of them asks for.
+//! The command line: the flags of csi-node-driver-registrar, and the configuration that they result in.
 //!
-//! Pure, so that the order of the checks, which decides about the exit code, is a table in a test.
+//! Pure, so that a table in a test holds the order of the checks, which determines the exit code.
 
 use std::time::Duration;
 
@@ -91,23 +91,23 @@ pub static SPEC: Spec = Spec {
 
 const PROBE_MODE: &str = "kubelet-registration-probe";
 
-/// What the program shall do.
+/// The command that the flags select.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Print the version.
     Version,
-    /// Nothing, successfully: the exec probe of old manifests.
+    /// Succeed without doing anything: the exec probe of old manifests.
     Probe,
     /// Register the driver.
     Register(Box<Config>),
 }
 
-/// How to register the driver.
+/// Configuration of the registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `--csi-address`
     pub csi_address: String,
-    /// `--kubelet-registration-path`, passed on as it is.
+    /// `--kubelet-registration-path`, passed on unchanged.
     pub endpoint: String,
     /// `--plugin-registration-path`
     pub directory: String,
@@ -115,28 +115,28 @@ pub struct Config {
     pub timeout: Duration,
     /// `--mode`, for the log only.
     pub mode: String,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server, if it is enabled.
     pub http: Option<Http>,
-    /// `--remove-taint`, as they were given.
+    /// The values of `--remove-taint`.
     pub remove_taint: Vec<String>,
     /// `--node-name`
     pub node_name: String,
-    /// `--connection-timeout` was given a value.
+    /// Whether `--connection-timeout` was given a value.
     pub connection_timeout: bool,
 }
 
 /// The HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
-    /// Where to listen.
+    /// Address to listen on.
     pub address: String,
-    /// The flag that says so, as it was given.
+    /// The flag that set it, as it was given.
     pub flag: String,
     /// `--enable-pprof`
     pub pprof: bool,
 }
 
-/// Decides what the command line asks for. The first check that fails counts.
+/// The command that the flags select. The first check that fails determines the error.
 ///
 /// # Errors
 /// Exit code 1 and a line that names the flag.

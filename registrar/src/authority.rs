@@ -24,8 +24,8 @@
 //! The other direction, a client that wants to send such a value, uses the same machine with
 //! [`Rewriter::to`]; there the lengths are equal.
 //!
-//! Whatever is not understood (another protocol, a broken frame, a header block without end) passes
-//! through unchanged from there to the end of the connection: judging it is `h2`'s business.
+//! Whatever the machine does not understand (another protocol, a broken frame, a header block without end) passes
+//! through unchanged from there to the end of the connection: `h2` judges it.
 
 mod frame;
 mod hpack;
@@ -39,7 +39,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use frame::Rewriter;
 
-/// Bytes taken from the socket at once; a registration call with its preface fits.
+/// Bytes read from the socket at once; a registration call with its preface fits.
 const READ_SIZE: usize = 2048;
 
 /// A server's side of a connection whose peer may send any `:authority`.
@@ -64,7 +64,7 @@ impl<S> AnyAuthority<S> {
 }
 
 impl<S: AsyncRead + Unpin> AnyAuthority<S> {
-    /// Reads until there is something to hand on or the peer has closed its side.
+    /// Reads until there are bytes to pass on, or the peer has closed its side.
     fn fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.ready.is_empty() && !self.ended {
             let mut bytes = [0; READ_SIZE];

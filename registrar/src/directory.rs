@@ -1,5 +1,4 @@
-//! Tells of changes in the directory of the registration socket, so that nobody has to look for
-//! them.
+//! Reports changes in the directory of the registration socket, which saves frequent looks.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,10 +8,10 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// Some sixty events at a time; what they say is found out by a look.
+/// Some sixty events at a time; a look shows what they mean.
 const BUFFER: usize = 4096;
 
-/// An inotify watch of a directory: of entries that come and go, and of itself.
+/// An inotify watch of a directory: of entries that come and go, and of the directory itself.
 #[derive(Debug)]
 pub struct DirectoryWatch {
     events: AsyncFd<OwnedFd>,
@@ -22,7 +21,7 @@ impl DirectoryWatch {
     /// Watches the directory that has this path now.
     ///
     /// # Errors
-    /// There is none, or the system has no more watches.
+    /// The directory does not exist, or the system has no more watches.
     #[allow(
         deprecated,
         reason = "the successor is unsafe for the sake of types that do not own their descriptor"
@@ -44,7 +43,7 @@ impl DirectoryWatch {
     /// Waits for a change.
     ///
     /// # Errors
-    /// The watch is of no more use.
+    /// The watch has failed for good.
     pub async fn changed(&self) -> io::Result<()> {
         let mut ready = self.events.readable().await?;
         let mut buffer = [0; BUFFER];

@@ -1,4 +1,4 @@
-//! The driver behind its socket: its name at start, and whether it is the same driver after a restart.
+//! The driver behind its socket: its name at the start, and whether it is the same driver after a restart.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 /// Pause between attempts to find the driver again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why the driver cannot be registered, or not any longer.
+/// Why the driver cannot be registered, or cannot stay so.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// Not a usable address; the source names the flag.
     #[error(transparent)]
     Address(#[from] connection::AddressError),
-    /// Nobody listens.
+    /// The driver does not listen.
     #[error(
         "--csi-address={address}: no driver there; is its container running, and is the directory of \
          its socket mounted into this container as well?"
@@ -25,20 +25,20 @@ pub enum DriverError {
     Connect {
         /// The address as given.
         address: String,
-        /// What was tried.
+        /// Errors of all attempts.
         source: ConnectError,
     },
-    /// It does not say its name.
+    /// The driver does not return its name.
     #[error("cannot get the name of the driver at --csi-address={address} (--timeout={timeout:?})")]
     Name {
         /// The address as given.
         address: String,
-        /// How long it had.
+        /// Time limit of the call.
         timeout: Duration,
-        /// Its answer.
+        /// Error of the call.
         source: IdentityError,
     },
-    /// Another driver has taken the place.
+    /// Another driver has taken the socket.
     #[error(
         "the driver at --csi-address={address} changed its name from {before:?} to {now:?}: exiting, so \
          that the restarted registrar registers the new name"
@@ -48,12 +48,12 @@ pub enum DriverError {
         address: String,
         /// The name that is registered.
         before: String,
-        /// The name it has now.
+        /// The name of the driver that is there now.
         now: String,
     },
 }
 
-/// A driver that has told its name.
+/// A driver whose name is known.
 #[derive(Debug)]
 pub struct Driver {
     address: String,
@@ -63,7 +63,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Connects, which may take thirty seconds, and asks the name once, within `timeout`.
+    /// Connects, which may take thirty seconds, and gets the driver's name with a single call, within `timeout`.
     ///
     /// # Errors
     /// One of the two fails.
@@ -94,7 +94,7 @@ impl Driver {
         &self.name
     }
 
-    /// Follows the driver through its restarts; resolves when another one has come back.
+    /// Follows the driver through its restarts; resolves once a driver with another name has come back.
     pub async fn renamed(&self) -> DriverError {
         let mut losses = self.connection.losses();
         loop {
@@ -121,12 +121,12 @@ impl Driver {
                 let seconds = lost.elapsed().as_secs_f32();
                 tracing::info!(driver = self.name, seconds, "The driver is back");
             }
-            // One that drops every connection would else be asked without a pause.
+            // Without a pause, a driver that drops every connection would get calls in a tight loop.
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 
-    /// Asks until there is an answer. Each call connects anew if it has to.
+    /// Calls the driver until it answers. Each call connects anew if it has to.
     async fn name_after_restart(&self) -> String {
         let mut last = String::new();
         loop {

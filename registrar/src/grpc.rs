@@ -1,7 +1,7 @@
 //! One connection of a gRPC server on a unix socket.
 //!
-//! hyper serves it directly: tonic's own server would add a router and an HTTP/1 half that nobody
-//! can reach here, and it offers no place for [`AnyAuthority`].
+//! hyper serves it directly: tonic's own server would add a router and an HTTP/1 half without any client here, and it
+//! has no hook for [`AnyAuthority`].
 
 use std::convert::Infallible;
 

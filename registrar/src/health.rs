@@ -1,7 +1,7 @@
-//! What the HTTP server answers.
+//! Answers of the HTTP server.
 //!
-//! `/healthz` looks at the registration socket from outside, over a new connection: only that shows
-//! a file that was removed or replaced. `/registration` says how far kubelet has come.
+//! `/healthz` checks the registration socket from outside, over a new connection: only that notices a file that was
+//! removed or replaced. `/registration` reports kubelet's progress.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -25,7 +25,7 @@ use tonic::{Request, Status};
 use crate::registration::Plugin;
 use crate::registration_status::RegistrationProgress;
 
-/// Where to look how far the registration has come; clones look at the same.
+/// Health and progress of the registration; clones share them.
 #[derive(Clone, Debug)]
 pub struct RegistrationHealth {
     plugin: Arc<Plugin>,
@@ -34,7 +34,7 @@ pub struct RegistrationHealth {
 }
 
 impl RegistrationHealth {
-    /// Of the socket at `path`; a call to it may take `limit`.
+    /// The health of the socket at `path`; a call to it may take `limit`.
     pub(crate) fn new(plugin: &Arc<Plugin>, path: &Path, limit: Duration) -> Self {
         Self {
             plugin: Arc::clone(plugin),
@@ -43,7 +43,7 @@ impl RegistrationHealth {
         }
     }
 
-    /// `/healthz`: the socket is there and answers for this driver.
+    /// `/healthz`: the socket exists and answers for this driver.
     pub async fn health(&self) -> Reply {
         let reply = healthz(&self.path, self.limit, self.plugin.name()).await;
         if reply.status != StatusCode::OK {
@@ -56,7 +56,7 @@ impl RegistrationHealth {
         reply
     }
 
-    /// `/registration`: how far kubelet has come.
+    /// `/registration`: kubelet's progress.
     #[must_use]
     pub fn registration(&self) -> Reply {
         registration(&self.plugin, Instant::now())
@@ -68,13 +68,13 @@ impl RegistrationHealth {
         self.plugin.name()
     }
 
-    /// Tells when kubelet comes further.
+    /// Subscribes to kubelet's progress.
     #[must_use]
     pub fn follow(&self) -> watch::Receiver<RegistrationProgress> {
         self.plugin.follow()
     }
 
-    /// Why kubelet has not registered the driver, unless it has.
+    /// Why kubelet has not registered the driver yet; `None` if it has.
     #[must_use]
     pub fn unregistered(&self) -> Option<String> {
         let progress = self.plugin.progress();
@@ -83,7 +83,7 @@ impl RegistrationHealth {
     }
 }
 
-/// Answers for the registration.
+/// Routes of the registration.
 ///
 /// # Errors
 /// None with these fixed paths.
@@ -104,7 +104,7 @@ pub fn routes(registration: &RegistrationHealth, pprof: bool) -> Result<Routes, 
     Ok(routes)
 }
 
-/// Answers below `/debug/pprof/` that there is nothing of Go to be seen.
+/// Adds answers below `/debug/pprof/` that this is no Go program.
 ///
 /// # Errors
 /// A path is taken.

@@ -1,8 +1,8 @@
-//! Kubelet's side of plugin registration: finds registration sockets, talks to the registrars
-//! behind them, asks the drivers who they are and writes Node and CSINode.
+//! Kubelet's side of plugin registration: finds registration sockets, talks to their registrars, gets the drivers' data
+//! about the node, and writes Node and CSINode.
 //!
-//! It exists for people who bring a driver up without a kubelet and for tests that steer what
-//! kubelet would do; it behaves like kubelet 1.36 (the differences are in `docs/parity.md`).
+//! It exists for people who bring a driver up without a kubelet, and for tests that control kubelet's behaviour; it
+//! behaves like kubelet 1.36 (the differences are in `docs/parity.md`).
 //!
 //! # Layout
 //!
@@ -16,7 +16,7 @@
 //!
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O.
 //! * [`work`] executes the decisions.
-//! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-plugin-manager of it.
+//! * [`run`] assembles them; [`args`] and [`program`] are the program csi-plugin-manager.
 
 pub mod args;
 pub mod plan;

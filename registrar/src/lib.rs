@@ -1,15 +1,15 @@
-//! What introduces a CSI driver to kubelet: `csi-node-driver-registrar` and, with the feature
-//! `plugin-manager`, kubelet's side of the same conversation.
+//! Registers a CSI driver with kubelet: `csi-node-driver-registrar` and, with the feature `plugin-manager`, kubelet's
+//! side of the same conversation.
 //!
-//! The registrar talks to the driver and to kubelet over two unix sockets and to nobody else; it
-//! needs no Kubernetes client and no permission in the cluster.
+//! The registrar only talks to the driver and to kubelet, over two unix sockets; it needs no Kubernetes client and no
+//! permission in the cluster.
 //!
 //! # Layout
 //!
-//! [`args`] what the flags ask for, [`driver`] the driver's name and its restarts, [`socket`] the
-//! registration socket as a file, [`directory`] a watch of where it is, [`serve`] keeping it and answering on it, [`registration`] the
-//! answers, [`registration_status`] how far kubelet has come, [`health`] HTTP, [`registrar`] all of it
-//! on a process, [`run`] the program.
+//! [`args`] the configuration from the flags, [`driver`] the driver's name and its restarts, [`socket`] the
+//! registration socket as a file, [`directory`] a watch of its directory, [`serve`] keeping the socket in place and
+//! serving it, [`registration`] the answers, [`registration_status`] kubelet's progress, [`health`] HTTP, [`registrar`]
+//! all of it in a process, [`run`] the program.
 //! [`grpc`] and [`authority`] make an HTTP/2 server that kubelet can talk to.
 
 pub mod args;

@@ -1,4 +1,4 @@
-//! `csi-node-driver-registrar`: introduces a CSI driver to kubelet.
+//! `csi-node-driver-registrar`: registers a CSI driver with kubelet.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the registrar does on a process, be it one of its own or one that it shares with others.
+//! The work of the registrar, in a process of its own or in one that it shares with other programs.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::registration_status;
 use crate::serve::serve;
 use crate::socket::{self, Presence, RegistrationSocket, SocketError};
 
-/// A driver that has told its name and is to be registered.
+/// A driver with a known name that has to be registered.
 #[derive(Debug)]
 pub struct Registrar {
     config: Config,
@@ -26,13 +26,13 @@ pub struct Registrar {
     path: PathBuf,
 }
 
-/// How a registration ends that is not asked to.
+/// How a registration ends by itself.
 #[derive(Debug)]
 pub enum Ended {
-    /// kubelet has refused it, or the driver has another name now: whoever goes on may begin anew.
+    /// kubelet has refused it, or the driver has another name now: the caller may start again.
     ForNow(Exit),
-    /// Only another start of the container can mend that: nobody can listen, or the directory of the socket was
-    /// replaced, and a container keeps the one that it started with.
+    /// Only a restart of the container helps: the process cannot listen, or the directory of the socket was replaced,
+    /// and a container keeps the one that it started with.
     ForGood(Exit),
 }
 
@@ -51,10 +51,10 @@ impl From<SocketError> for Ended {
 }
 
 impl Registrar {
-    /// Connects to the driver, which may take thirty seconds, and asks its name.
+    /// Connects to the driver, which may take thirty seconds, and gets its name.
     ///
     /// # Errors
-    /// It cannot be reached, or its name is of no use.
+    /// The driver cannot be reached, or its name is invalid.
     pub async fn meet_driver(config: Config) -> Result<Self, Exit> {
         if config.connection_timeout {
             tracing::info!("--connection-timeout has no effect; connecting may take 30s");
@@ -70,17 +70,17 @@ impl Registrar {
         })
     }
 
-    /// Where others may look how far the registration has come.
+    /// Health and progress of the registration.
     #[must_use]
     pub fn health(&self) -> RegistrationHealth {
         RegistrationHealth::new(&self.plugin, &self.path, self.config.timeout)
     }
 
-    /// Registers the driver and keeps it registered until it is to end; then removes the socket. Answers on an
-    /// HTTP server of its own, if the flags ask for one.
+    /// Registers the driver and keeps it registered until `ending`; then removes the socket. Serves HTTP by itself, if
+    /// the flags enable it.
     ///
     /// # Errors
-    /// kubelet has refused, the driver has another name, nobody can listen.
+    /// kubelet has refused, the driver has another name, or the process cannot listen.
     pub async fn run(self, ending: &Requested) -> Result<(), Ended> {
         let health = self.health();
         let Self {
@@ -137,7 +137,7 @@ async fn serve_http(http: &Http, health: &RegistrationHealth) -> Exit {
     };
     match Server::bind(&http.address).await {
         Ok(server) => {
-            // The port may have been left to the system.
+            // The system may have chosen the port.
             let address = server
                 .local_addr()
                 .map_or_else(|_| http.address.clone(), |address| address.to_string());
@@ -156,8 +156,8 @@ async fn serve_http(http: &Http, health: &RegistrationHealth) -> Exit {
     }
 }
 
-/// A registrar that kubelet does not see looks healthy from everywhere else. Each new socket gives
-/// kubelet as much time as the first.
+/// Calls `remark` if kubelet does not call: such a registrar looks healthy from everywhere else. Each new socket gives
+/// kubelet as much time as the first one.
 async fn remark_on_silence(plugin: &Plugin, mut remark: impl FnMut()) -> Infallible {
     let mut starts = plugin.starts();
     loop {

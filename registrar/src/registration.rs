@@ -15,12 +15,12 @@ use tonic::{Request, Response, Status};
 
 use crate::registration_status::RegistrationProgress;
 
-/// The kind of plugin, as kubelet calls it.
+/// The type of plugin that kubelet expects for CSI drivers.
 const PLUGIN_TYPE: &str = "CSIPlugin";
-/// kubelet accepts any 1.x; says nothing about the CSI version of the driver.
+/// kubelet accepts any 1.x; this is not the CSI version of the driver.
 const VERSIONS: [&str; 1] = ["1.0.0"];
 
-/// The driver as kubelet is told about it, and kubelet's answers so far.
+/// The driver's registration data, and kubelet's progress so far.
 #[derive(Debug)]
 pub struct Plugin {
     info: PluginInfo,
@@ -52,28 +52,28 @@ impl Plugin {
         &self.info.name
     }
 
-    /// How far kubelet has come.
+    /// kubelet's progress.
     pub fn progress(&self) -> RegistrationProgress {
         *self.progress.borrow()
     }
 
-    /// Tells when kubelet comes further.
+    /// Subscribes to kubelet's progress.
     pub fn follow(&self) -> watch::Receiver<RegistrationProgress> {
         self.progress.subscribe()
     }
 
-    /// The socket is a new one: kubelet starts over.
+    /// Resets the progress for a new socket: kubelet starts over.
     pub fn start_over(&self) {
         self.progress.send_replace(RegistrationProgress::default());
         self.starts.send_replace(());
     }
 
-    /// Tells when kubelet starts over.
+    /// Subscribes to resets of the progress.
     pub fn starts(&self) -> watch::Receiver<()> {
         self.starts.subscribe()
     }
 
-    /// Resolves to kubelet's reason when it has refused to register the driver.
+    /// Resolves to kubelet's reason once it has refused to register the driver.
     pub async fn refused(&self) -> String {
         let mut refusal = self.refusal.subscribe();
         match refusal.wait_for(Option::is_some).await {
@@ -91,7 +91,7 @@ struct Peer {
     is_kubelet: bool,
 }
 
-/// The service for a peer; what this process asks itself for its health does not count.
+/// The service for a peer; calls of this process's own health check do not count as progress.
 pub fn service(plugin: Arc<Plugin>, is_kubelet: bool) -> RegistrationServer<impl Registration> {
     RegistrationServer::new(Peer { plugin, is_kubelet })
 }

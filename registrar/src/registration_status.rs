@@ -1,33 +1,34 @@
-//! How far kubelet has come with registering the driver.
+//! kubelet's progress with registering the driver.
 //!
-//! Pure; the moments come in as arguments.
+//! Pure; the times come in as arguments.
 
 use std::time::{Duration, Instant};
 
-/// What kubelet has done since the registration socket was created.
+/// kubelet's calls since the registration socket was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RegistrationProgress {
-    /// When kubelet asked last who we are.
+    /// Time of the last `GetInfo`.
     pub asked: Option<Instant>,
-    /// When kubelet said last that the driver is registered.
+    /// Time of the last confirmation that the driver is registered.
     pub confirmed: Option<Instant>,
 }
 
-/// kubelet looks once a second; after this time without a question something is wrong.
+/// kubelet looks once a second; after this time without a `GetInfo` something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 impl RegistrationProgress {
-    /// kubelet has registered the driver.
+    /// Whether kubelet has registered the driver.
     pub fn is_registered(&self) -> bool {
         self.confirmed.is_some()
     }
 
-    /// When kubelet confirmed, unless it has asked again since: then it registers the driver anew, and has not written CSINode.
+    /// Time of the confirmation, unless `GetInfo` came again since: then kubelet registers the driver anew, and has not
+    /// written CSINode yet.
     pub fn confirmation(&self) -> Option<Instant> {
         self.confirmed.filter(|it| self.asked <= Some(*it))
     }
 
-    /// The driver is registered, or why it is not, on one line.
+    /// One line about the registration: done, or why not.
     pub fn describe(&self, now: Instant) -> String {
         let ago = |moment| now.saturating_duration_since(moment).as_secs();
         match (self.asked, self.confirmed) {
@@ -47,7 +48,7 @@ impl RegistrationProgress {
     }
 }
 
-/// What to look at if kubelet never comes.
+/// Hint for a kubelet that never calls.
 pub const NOT_ASKED: &str = "kubelet has not asked yet; --plugin-registration-path must be the \
                              host's /var/lib/kubelet/plugins_registry, mounted into this container";
 

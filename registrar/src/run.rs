@@ -1,4 +1,4 @@
-//! Puts the parts together, in the order in which upstream does things.
+//! Assembles the program, in upstream's order.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use sidecar::shutdown::{Shutdown, Signal};
 use crate::args::{self, Command, Config};
 use crate::registrar::Registrar;
 
-/// The upstream program that it behaves as.
+/// The upstream program that it replaces.
 pub const REPLACES: &str = "csi-node-driver-registrar v2.17.0-40-g3482d444";
 
 const NO_CLIENT: &str = "--remove-taint: csi-node-driver-registrar has no client of the API server: run \
@@ -39,10 +39,10 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 }
 
 async fn register(config: Config) -> Result<(), Exit> {
-    // SIGTERM still kills here, but for process 1, which the kernel spares.
+    // SIGTERM still kills here, except for process 1, which the kernel spares.
     let early = Shutdown::listen(&[])?;
     let registrar = Registrar::meet_driver(config).await?;
-    // From before the socket exists, so that none is left behind.
+    // Before the socket exists, so that none is left behind.
     let shutdown = Shutdown::listen(&[Signal::Terminate])?;
     drop(early);
     registrar.run(&shutdown.request()).await?;

@@ -1,4 +1,4 @@
-//! Keeps the registration socket in its place and answers on it.
+//! Keeps the registration socket in its place, and serves it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,32 +15,32 @@ use crate::grpc;
 use crate::registration::{self, Plugin};
 use crate::socket::{Identity, Presence, RegistrationSocket, SocketError};
 
-/// Between two looks at a socket that is in its place and whose directory is watched: for what no
-/// watch tells, such as a directory above that was moved.
+/// Pause between two looks at a socket in its place whose directory is watched: for changes that the watch does not
+/// report, such as a moved parent directory.
 const QUIET: Duration = Duration::from_secs(60);
-/// Between two looks while something is wrong, and without a watch; kubelet looks as often.
+/// Pause between two looks in case of trouble, and without a watch; kubelet looks as often.
 const TROUBLE: Duration = Duration::from_secs(1);
-/// Between two looks at the socket of another instance, which may be dead.
+/// Pause between two looks at the socket of another instance, which may be dead.
 const FOREIGN: Duration = Duration::from_secs(5);
-/// From a change in the directory to a look. A newer instance removes the socket before it creates its
-/// own, and must not find that this one was quicker.
+/// Delay between a change in the directory and a look. A newer instance removes the socket before it creates its own,
+/// and must not find that this one was quicker.
 const SETTLE: Duration = Duration::from_millis(100);
-/// A socket that cannot be created again for so long never will be by this process: if the host has
-/// replaced the directory, a container still has the one that was deleted, until it starts again.
+/// After this long, this process will never be able to create the socket again: if the host has replaced the directory,
+/// a container keeps the deleted one until it restarts.
 const GIVE_UP: Duration = Duration::from_secs(30);
-/// Peers at the same time; kubelet uses one connection, and each health check another.
+/// Greatest number of simultaneous peers; kubelet uses one connection, and each health check another.
 const PEERS: usize = 128;
 /// Pause when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers kubelet until the socket is gone and cannot be created again. Before that it is, whenever
-/// it is gone. Dropping it ends all connections.
+/// Serves kubelet until the socket is gone and cannot be created again. Recreates the socket whenever it is gone.
+/// Dropping it ends all connections.
 pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> SocketError {
     let room = Arc::new(Semaphore::new(PEERS));
     let mut peers = JoinSet::new();
     let mut keeper = Keeper::default();
     let mut watch = watch(socket);
-    // What happened before the watch it does not tell.
+    // The watch does not report earlier changes.
     let mut next = Instant::now() + SETTLE;
     loop {
         let accept = async {
@@ -106,7 +106,7 @@ fn pause(presence: Presence, is_watched: bool) -> Duration {
 }
 
 fn watch(socket: &RegistrationSocket) -> Option<DirectoryWatch> {
-    // The path was made of a directory and a name.
+    // The path was built from a directory and a name.
     match DirectoryWatch::new(socket.path().parent()?) {
         Ok(watch) => Some(watch),
         Err(error) => {
@@ -130,30 +130,30 @@ async fn converse(stream: UnixStream, plugin: Arc<Plugin>) {
     }
 }
 
-/// What was found at the socket's path.
+/// Result of a look at the socket's path.
 struct Look {
-    /// `None` if the system does not say.
+    /// `None` if the file cannot be examined.
     presence: Option<Presence>,
-    /// It was created again.
+    /// The socket was created again.
     is_new: bool,
 }
 
-/// Looks after the socket.
+/// Guards the socket.
 #[derive(Debug, Default)]
 struct Keeper {
-    /// The last thing that was wrong, so that it is logged once and not at every look.
+    /// The last problem, so that it is logged once and not at every look.
     trouble: Option<String>,
-    /// Since when it is gone and cannot be created again.
+    /// Since when the socket has been gone without being recreated.
     gone: Option<Instant>,
-    /// Nobody listened on the socket of another instance when it was looked at last.
+    /// The socket of another instance, if no process listened on it at the last look.
     deserted: Option<Identity>,
 }
 
 impl Keeper {
-    /// Looks at the socket and creates it again if it is gone.
+    /// Looks at the socket, and creates it again if it is gone.
     ///
     /// # Errors
-    /// That has failed for too long.
+    /// It could not be created for too long.
     async fn look(
         &mut self,
         socket: &mut RegistrationSocket,
@@ -163,7 +163,7 @@ impl Keeper {
         let mut presence = socket.presence();
         let deserted = self.deserted.take();
         if matches!(presence, Ok(Presence::Foreign)) {
-            // Once is not enough: between bind and listen nobody listens either.
+            // Once is not enough: between bind and listen a socket has no listener either.
             self.deserted = socket.deserted().await;
             if self.deserted.is_some() && self.deserted == deserted {
                 presence = socket.remove_deserted().map(|()| Presence::Gone);

@@ -1,8 +1,8 @@
-//! The registration socket as a file: kubelet takes its appearance for a new plugin and its removal
-//! for the plugin's end, so each of the two happens only on purpose.
+//! The registration socket as a file: kubelet takes its appearance for a new plugin and its removal for the plugin's
+//! end, so that both happen only on purpose.
 //!
-//! A socket file is told from another of the same name by device and inode. The inode of ours cannot
-//! be used again as long as the listener is open.
+//! Device and inode tell a socket file from another of the same name. The inode of ours cannot be reused as long as the
+//! listener is open.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,35 +14,34 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// Longest path of a unix socket, without the terminating zero.
 const MAX_PATH: usize = 107;
-/// Leaves the socket to its owner, 0700. Set before bind: changing the mode after it would leave a
-/// window.
+/// Leaves access to the owner only, 0700. Set before bind: changing the mode after it would leave a window.
 const UMASK: u32 = 0o077;
 
-/// Why there is no registration socket. Each names the flag or the driver's answer at fault.
+/// Why the registration socket does not exist. Each error names the flag or the driver's answer that is the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The name is part of a file name.
+    /// The driver's name cannot be part of a file name.
     #[error(
         "the driver's name {0:?} cannot be part of a file name: \
          correct what the driver returns from GetPluginInfo"
     )]
     Name(String),
-    /// The kernel has room for so many bytes only.
+    /// The path is too long for the kernel.
     #[error(
         "--plugin-registration-path: {} has {} bytes, a socket can have {MAX_PATH}: \
          mount the directory at a shorter path",
         .0.display(), .0.as_os_str().len()
     )]
     TooLong(PathBuf),
-    /// It is not known what stands at the path.
+    /// The file at the path cannot be examined.
     #[error("--plugin-registration-path: cannot look at {}", .path.display())]
     Stat {
         /// The socket.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else's file, which is not touched.
+    /// Another program's file, which is not touched.
     #[error(
         "--plugin-registration-path: {} exists and is not a socket: \
          remove it, or choose another directory",
@@ -54,7 +53,7 @@ pub enum SocketError {
     Remove {
         /// The socket.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The socket cannot be created.
@@ -62,7 +61,7 @@ pub enum SocketError {
     Listen {
         /// The socket.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -84,7 +83,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Tells a file from another that takes its path later.
+/// Identity of a file, which another file at the same path does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -92,7 +91,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the path itself, should it be a link.
+    /// The identity of the path itself, even if it is a link.
     fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::symlink_metadata(path)?;
         Ok(Self {
@@ -103,7 +102,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// Of a socket, and of nothing else.
+    /// The identity of a socket; `None` for any other file.
     fn of_socket(path: &Path) -> Option<Self> {
         let metadata = std::fs::symlink_metadata(path).ok()?;
         metadata.file_type().is_socket().then(|| Self {
@@ -113,18 +112,18 @@ impl Identity {
     }
 }
 
-/// What stands at the path of the registration socket.
+/// The file at the path of the registration socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// The socket that this process created.
     Ours,
     /// Nothing.
     Gone,
-    /// Something else: usually the socket of a process that was started later.
+    /// Another file: usually the socket of a process that was started later.
     Foreign,
 }
 
-/// Where the socket of a driver belongs: the directory as given, not normalised.
+/// Path of the driver's socket: the directory as given, not normalised.
 ///
 /// # Errors
 /// The driver's name cannot be part of a file name, or the path is too long for a socket.
@@ -144,15 +143,15 @@ pub fn path(directory: &str, driver: &str) -> Result<PathBuf, SocketError> {
 pub struct RegistrationSocket {
     path: PathBuf,
     listener: UnixListener,
-    /// `None` if it was removed before it could be looked at.
+    /// `None` if the file was removed before it could be examined.
     identity: Option<Identity>,
 }
 
 impl RegistrationSocket {
-    /// Creates the socket. The one of an earlier process is replaced, any other file is left alone.
+    /// Creates the socket. Replaces the one of an earlier process, and leaves any other file alone.
     ///
     /// # Errors
-    /// There is no socket.
+    /// The socket could not be created.
     pub fn create(path: PathBuf) -> Result<Self, SocketError> {
         clear(&path)?;
         let (listener, identity) = bind(&path)?;
@@ -163,20 +162,20 @@ impl RegistrationSocket {
         })
     }
 
-    /// Where it is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Accepts connections.
+    /// The listener for connections.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Looks what stands at the path now.
+    /// Examines the file at the path.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The file cannot be examined.
     pub fn presence(&self) -> io::Result<Presence> {
         match Identity::of(&self.path) {
             Ok(identity) if Some(identity) == self.identity => Ok(Presence::Ours),
@@ -186,8 +185,8 @@ impl RegistrationSocket {
         }
     }
 
-    /// The socket at the path, of another process, if nobody listens on it: what was killed leaves
-    /// its file behind.
+    /// The identity of another process's socket at the path, if no process listens on it: a process that was killed
+    /// leaves its file behind.
     pub async fn deserted(&self) -> Option<Identity> {
         let before = Identity::of_socket(&self.path)?;
         let refused = match UnixStream::connect(&self.path).await {
@@ -200,7 +199,7 @@ impl RegistrationSocket {
     /// Removes such a socket.
     ///
     /// # Errors
-    /// It is there still.
+    /// The file could not be removed.
     pub fn remove_deserted(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.path) {
             Err(error) if !is_absent(&error) => Err(error),
@@ -208,19 +207,19 @@ impl RegistrationSocket {
         }
     }
 
-    /// Creates the socket again after it has gone. Connections that were accepted stay.
+    /// Creates the socket again after it has gone. Accepted connections stay.
     ///
     /// # Errors
-    /// There is no socket, and the old listener remains.
+    /// The socket could not be created, and the old listener remains.
     pub fn create_again(&mut self) -> Result<(), SocketError> {
         (self.listener, self.identity) = bind(&self.path)?;
         Ok(())
     }
 
-    /// Removes the socket unless it is not ours or gone anyway.
+    /// Removes the socket if it is ours and still exists.
     ///
     /// # Errors
-    /// It is there still.
+    /// The file could not be removed.
     pub fn remove(self) -> Result<Presence, SocketError> {
         let failed = |source| SocketError::Remove {
             path: self.path.clone(),
@@ -241,7 +240,7 @@ fn is_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Removes what an earlier process has left.
+/// Removes the socket of an earlier process.
 fn clear(path: &Path) -> Result<(), SocketError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
@@ -270,7 +269,7 @@ fn bind(path: &Path) -> Result<(UnixListener, Option<Identity>), SocketError> {
     rustix::process::umask(previous);
     let listening = listener.and_then(|listener| match Identity::of(path) {
         Ok(identity) => Ok((listener, Some(identity))),
-        // Its directory is being removed, or another instance starts: the next look tells.
+        // Its directory is being removed, or another instance starts: the next look shows that.
         Err(error) if is_absent(&error) => Ok((listener, None)),
         Err(error) => Err(error),
     });

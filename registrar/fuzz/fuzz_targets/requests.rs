@@ -1,5 +1,5 @@
-//! Any header blocks, one after the other on a connection: what a server accepts without the
-//! rewriting it accepts with it, and sees the same apart from the authority.
+//! Arbitrary header blocks, one after the other on a connection: a server accepts with the rewriting every request that
+//! it accepts without it, with the same content apart from the authority.
 #![no_main]
 
 use h2::server;
@@ -19,14 +19,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The data as a connection: each block is led by a byte for its layout and one for its length.
+/// The data as a connection: each block has a byte for its layout and one for its length before it.
 fn connection(mut data: &[u8]) -> Vec<u8> {
     let mut out = [PREFACE, &frame(4, 0, 0, &[])].concat();
     let mut stream = 1;
     while let [layout, length, rest @ ..] = data {
         let (block, later) = rest.split_at(usize::from(*length).min(rest.len()));
         data = later;
-        // Most blocks begin as a request does: POST, http, /.
+        // Most blocks begin like a request: POST, http, /.
         let start: &[u8] = if layout & 1 == 0 { &[0x83, 0x86, 0x84] } else { &[] };
         let block = [start, block].concat();
         let (first, second) = block.split_at(usize::from(layout >> 2).min(block.len()));

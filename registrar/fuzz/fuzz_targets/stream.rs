@@ -1,5 +1,5 @@
-//! Any bytes from a client: nothing panics, no byte is lost, and how the stream was cut into reads
-//! makes no difference.
+//! Arbitrary bytes from a client: nothing panics, no byte is lost, and the cuts of the stream into reads make no
+//! difference.
 #![no_main]
 
 use bytes::BytesMut;
@@ -23,7 +23,7 @@ fn rewrite(input: &[u8], mut read: impl FnMut() -> usize) -> Vec<u8> {
 
 fuzz_target!(|data: &[u8]| {
     let Some((&seed, data)) = data.split_first() else { return };
-    // Half of the inputs begin as they should, or none would get beyond the preface.
+    // Half of the inputs begin correctly, or none would get beyond the preface.
     let input = if seed & 1 == 0 { [PREFACE, data].concat() } else { data.to_vec() };
     let whole = rewrite(&input, || usize::MAX);
     assert!(whole.len() <= input.len());

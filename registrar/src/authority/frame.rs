@@ -1,8 +1,8 @@
-//! Follows the frames of an HTTP/2 connection (RFC 9113) from the client's first byte on and rewrites
-//! its header blocks.
+//! Follows the frames of an HTTP/2 connection (RFC 9113) from the client's first byte on, and rewrites its header
+//! blocks.
 //!
-//! A pure machine without input or output of its own, so that every way of cutting the stream into
-//! reads can be tested and fuzzed. It holds back one header block at most and copies all else.
+//! A pure machine without input or output of its own, so that every way of cutting the stream into reads can be tested
+//! and fuzzed. It holds back one header block at most, and copies everything else.
 
 use std::ops::Range;
 
@@ -18,25 +18,25 @@ const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// A header block that is longer, frame heads included, is passed on as it came. kubelet sends
-/// some 200 bytes; hyper and h2 put their own, smaller bounds on what they accept.
+/// Longest header block that is rewritten, frame heads included; a longer one is passed on unchanged. kubelet sends
+/// some 200 bytes; hyper and h2 have their own, smaller limits.
 const MAX_HELD: usize = 64 * 1024;
 
 /// The machine: bytes of the client in, bytes for the server out.
 #[derive(Debug, Default)]
 pub struct Rewriter {
     state: State,
-    /// Frames received and not yet handed on: the head of one, or a header block so far.
+    /// Received frames that are not passed on yet: the head of one, or a header block so far.
     held: Vec<u8>,
     /// The whole frames in `held`, all of the same header block.
     block: Vec<Piece>,
     rule: Rule,
 }
 
-/// Which values of `:authority` are replaced, and by what.
+/// Which values of `:authority` are replaced, and by which one.
 #[derive(Debug, Default)]
 enum Rule {
-    /// Those that a server would refuse, by one that it accepts.
+    /// Values that a server would reject, by one that it accepts.
     #[default]
     Unacceptable,
     /// All, by this string literal.
@@ -45,15 +45,15 @@ enum Rule {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// So many bytes of the connection preface were seen.
+    /// This many bytes of the connection preface were read.
     Preface(usize),
     /// Collecting the frame head that starts at this offset of `held`.
     Head(usize),
     /// Collecting the rest of a frame of a header block.
     Body { start: usize, end: usize },
-    /// Copying so many more bytes of a frame that is none of our business.
+    /// Copying this many more bytes of a frame that is not rewritten.
     Copy(usize),
-    /// Not, or no longer, understood: copying all.
+    /// Not, or no longer, understood: copies everything.
     Opaque,
 }
 
@@ -81,7 +81,7 @@ impl Head {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (&[a, b, c, kind, flags, s0, s1, s2, s3], _) = bytes.split_first_chunk::<HEAD>()?;
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-        // The highest bit of the stream is reserved and ignored by receivers.
+        // The highest bit of the stream is reserved, and receivers ignore it.
         Some(Self {
             length,
             kind,
@@ -92,9 +92,8 @@ impl Head {
 }
 
 impl Rewriter {
-    /// A machine for the client's own side of a connection that puts `authority` in place of every
-    /// value. The client must have been told a value of the same length, or its table and the
-    /// server's would evict at different times.
+    /// A machine for the client's own side of a connection that replaces every value by `authority`. The client must
+    /// use a value of the same length, or its table and the server's would evict at different times.
     pub fn to(authority: &str) -> Self {
         Self {
             rule: Rule::All(hpack::literal(authority)),
@@ -102,7 +101,7 @@ impl Rewriter {
         }
     }
 
-    /// Takes the next bytes of the client, cut anywhere, and appends what the server may see now.
+    /// Takes the next bytes of the client, cut anywhere, and appends those that the server may get now.
     pub fn feed(&mut self, mut input: &[u8], out: &mut BytesMut) {
         while !input.is_empty() {
             match self.state {
@@ -127,7 +126,7 @@ impl Rewriter {
         }
     }
 
-    /// The client has closed its side: appends what was held back.
+    /// The client has closed its side: appends the bytes that were held back.
     pub fn finish(&mut self, out: &mut BytesMut) {
         self.give_up(out);
     }
@@ -143,7 +142,7 @@ impl Rewriter {
         };
     }
 
-    /// Adds input to `held` up to the length `target` and says whether that is reached.
+    /// Adds input to `held` up to the length `target`; returns whether that is reached.
     fn hold(&mut self, target: usize, input: &mut &[u8]) -> bool {
         self.held
             .extend_from_slice(take(input, target - self.held.len()));
@@ -252,7 +251,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Where in the whole frame its piece of the header block stands; none if it cannot be.
+    /// The range of the frame's part of the header block; `None` if the frame is invalid.
     fn fragment(&self, frame: Range<usize>) -> Option<(Head, Range<usize>)> {
         let head = self.head_at(frame.start)?;
         let mut fragment = frame.start + HEAD..frame.end;

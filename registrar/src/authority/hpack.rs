@@ -1,7 +1,7 @@
-//! Where in an HPACK header block (RFC 7541) the values of `:authority` stand.
+//! Finds the values of `:authority` in an HPACK header block (RFC 7541).
 //!
-//! Apart from the frames because header fields do not care about frame boundaries. It reads lengths
-//! and never decodes a string or keeps a table; two known strings are compared in both codings.
+//! Separate from the frames because header fields do not respect frame boundaries. It reads lengths, and neither
+//! decodes strings nor keeps a table; two known strings are compared in both codings.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ const NAME_HUFFMAN: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
 /// `:authority` without value in the static table, which encoders refer to for the name.
 const NAME_INDEX: u64 = 1;
 
-/// What kubelets with a unix target send (grpc-go uses Huffman wherever it is shorter).
+/// The authority of kubelets with a unix target (grpc-go uses Huffman wherever it is shorter).
 const LOCALHOST_HUFFMAN: &[u8] = &[0xa0, 0xe4, 0x1d, 0x13, 0x9d, 0x9];
 
-/// The string literal `x` that takes the place of a value. One byte, because the value replaced may
-/// be that short and the new one must not be longer.
+/// The string literal `x` that replaces a value. One byte, because the replaced value may be that short, and the new
+/// one must not be longer.
 pub(super) const REPLACEMENT: &[u8] = &[1, b'x'];
 
-/// The block is not HPACK; what it means is up to the real decoder.
+/// The block is not HPACK; the real decoder handles it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -105,8 +105,8 @@ impl Text<'_> {
         self.bytes == if self.huffman { huffman } else { plain }
     }
 
-    /// Known to be fine with `h2`, or empty. Replacing a valid authority does no harm, so this only
-    /// has to cover what well-behaved clients send: their bytes then pass through unchanged.
+    /// Known to be valid for `h2`, or empty. Replacing a valid authority does no harm, so that this only has to cover
+    /// the values of well-behaved clients: their bytes then pass through unchanged.
     fn is_acceptable_authority(&self) -> bool {
         let host_byte = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         self.bytes.is_empty()

@@ -1,6 +1,6 @@
-//! The command line of csi-plugin-manager and what it asks for.
+//! The command line of csi-plugin-manager, and its configuration.
 //!
-//! The program has no counterpart upstream; flags that kubelet has as well are named as there.
+//! The program has no counterpart upstream; flags that kubelet has as well have the same names.
 
 use std::path::PathBuf;
 
@@ -53,21 +53,21 @@ pub static SPEC: Spec = Spec {
     retired: &retired::NONE,
 };
 
-/// What a program that stands in for a kubelet shall do.
+/// The command of a program that stands in for a kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command<C = Config> {
     /// Print the version.
     Version,
-    /// Be the kubelet, as far as the program is one.
+    /// Run the kubelet's part that the program implements.
     Run {
-        /// How.
+        /// The configuration.
         config: C,
-        /// `--http-endpoint`, if there is to be a server.
+        /// `--http-endpoint`, if the server is enabled.
         http: Option<String>,
     },
 }
 
-/// Decides what the command line asks for; `node_name` is the environment variable `NODE_NAME`.
+/// The command that the flags select; `node_name` is the environment variable `NODE_NAME`.
 ///
 /// # Errors
 /// Exit code 1 and a line that names the flag and the way out.
@@ -109,7 +109,7 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<Command, Exit>
 }
 
 fn registry(values: &Values) -> Result<PathBuf, Exit> {
-    // Sockets are named to drivers and in metrics by their path.
+    // Drivers and metrics get the socket's path.
     if values.string("plugin-registration-dir").is_empty() {
         Ok(absolute(values, "kubelet-root-dir")?.join("plugins_registry"))
     } else {
@@ -120,7 +120,7 @@ fn registry(values: &Values) -> Result<PathBuf, Exit> {
 /// The directory that a flag names.
 ///
 /// # Errors
-/// It depends on where the process was started.
+/// The path is relative.
 pub fn absolute(values: &Values, flag: &str) -> Result<PathBuf, Exit> {
     let given = values.string(flag);
     let path = PathBuf::from(given);

@@ -1,7 +1,7 @@
-//! The decisions of the registration loop.
+//! Decisions of the registration loop.
 //!
-//! Everything here is a function of values: time, randomness and the contents of files, replies
-//! and API objects come in as arguments, so that every rule is a table in a test.
+//! Everything here is a function of values: time, randomness and the contents of files, replies and API objects come in
+//! as arguments, so that every rule is a table in a test.
 
 pub mod csinode;
 pub mod discover;

@@ -23,7 +23,7 @@ use tracing::{info, warn};
 use super::args::{self, Command};
 use super::run::{Config, Kubelet};
 
-/// Between two attempts to ask the API server about permissions.
+/// Pause between two checks of permissions.
 const ACCESS_RETRY: Duration = Duration::from_secs(5);
 
 /// Runs csi-plugin-manager.
@@ -56,9 +56,8 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     .await
 }
 
-/// Stands in for a kubelet until the process shall end: everything stays registered and mounted
-/// then, as when a kubelet ends. `make` gives the work, and what tells when the CSINode is
-/// initialized.
+/// Stands in for a kubelet until the process has to end: then everything stays registered and mounted, as when a
+/// kubelet ends. `make` returns the work, and the receiver that shows whether the CSINode is initialized.
 pub async fn stand_in<W: Future<Output = Result<(), Exit>>>(
     values: &Values,
     name: &str,
@@ -87,9 +86,9 @@ pub async fn stand_in<W: Future<Output = Result<(), Exit>>>(
     }
 }
 
-/// Does the work unless the API server says that something is not allowed without which nothing
-/// works. That is asked first, so that nothing is begun that cannot be finished; an API server that
-/// does not answer is asked again while the work waits for it.
+/// Does the work, unless the API server denies a permission without which nothing works. That is checked first, so that
+/// nothing is started that cannot be finished; an API server that does not answer is checked again while the work waits
+/// for it.
 async fn permitted(
     working: impl Future<Output = Result<(), Exit>>,
     client: &Client,
@@ -107,7 +106,7 @@ async fn permitted(
     }
 }
 
-/// What the loop does on the API server.
+/// The RBAC rules of the loop.
 pub fn rules(config: &Config) -> Vec<Rule> {
     let mut rules = vec![
         Rule::required("", "nodes", &["get"]),
@@ -125,7 +124,7 @@ pub fn rules(config: &Config) -> Vec<Rule> {
     rules
 }
 
-/// Ends only if the answer is that nothing will work.
+/// Ends only if a required permission is denied.
 async fn ask_again(client: &Client, rules: &[Rule]) -> Exit {
     loop {
         sleep(ACCESS_RETRY).await;
@@ -162,7 +161,7 @@ fn refusal(report: &Report) -> Option<Exit> {
 fn routes(initialized: watch::Receiver<bool>, registry: &Registry) -> Result<Routes, RouteError> {
     let mut routes = Routes::new();
     routes.add("/healthz", move || {
-        // What kubelet gives as the reason of its Node not being ready.
+        // kubelet's reason for a Node that is not ready.
         let reply = if *initialized.borrow() {
             Reply::ok()
         } else {

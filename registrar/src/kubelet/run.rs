@@ -1,4 +1,4 @@
-//! Puts the loop together.
+//! Assembles the loop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use super::work::refresher::{self, Event, Known, Refresher};
 use super::work::register::World;
 use super::work::watcher::{WatchError, Watcher};
 
-/// What the loop has to know.
+/// Configuration of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Name of the Node it stands for.
+    /// Name of its Node.
     pub node: String,
-    /// Where registration sockets appear.
+    /// Directory of the registration sockets.
     pub registry: PathBuf,
     /// Whether to create the Node if it does not exist.
     pub register_node: bool,
 }
 
-/// Why the loop ended; without a reason it runs for ever.
+/// Why the loop ended; without an error it runs for ever.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The registry directory.
+    /// Watching the registry directory failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// There is no Node, or none could be created.
+    /// The Node does not exist, or could not be created.
     #[error(transparent)]
     Node(#[from] NodeMissing),
-    /// The CSINode could not be made ready, and without it no driver can be registered.
+    /// The CSINode could not be prepared, and without it no driver can be registered.
     #[error("cannot initialize the CSINode, giving up")]
     Initialize(#[source] UpdateError),
 }
@@ -59,11 +59,10 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// A loop that writes through `client` and is measured by `registry`. `random` returns numbers
-    /// from 0 up to 1.
+    /// A loop that writes through `client`, with metrics in `registry`. `random` returns numbers from 0 up to 1.
     ///
     /// # Errors
-    /// If the registry has its metrics already.
+    /// The registry has its metrics already.
     pub fn new(
         config: Config,
         client: Client,
@@ -98,7 +97,7 @@ impl Kubelet {
         })
     }
 
-    /// The handlers by plugin type, to add some.
+    /// The handlers by plugin type; callers may add some.
     pub fn handlers(&mut self) -> &mut Handlers {
         &mut self.handlers
     }
@@ -121,7 +120,7 @@ impl Kubelet {
         self.operations.clone()
     }
 
-    /// What is known of the CSIDriver objects.
+    /// The drivers and CSIDriver objects that the refresher knows.
     #[must_use]
     pub fn known(&self) -> Known {
         self.known.clone()
@@ -133,8 +132,8 @@ impl Kubelet {
         self.initialized.subscribe()
     }
 
-    /// Runs until something fails that cannot be tried again. Dropping it leaves everything
-    /// registered, as a kubelet that ends does.
+    /// Runs until an error that cannot be retried. Dropping it leaves everything registered, as a kubelet that ends
+    /// does.
     ///
     /// # Errors
     /// [`RunError`], always.

@@ -1,8 +1,7 @@
-//! What to do about the CSINode object: create it, throw a foreign one away, add or remove a
-//! driver, or leave it alone.
+//! The next step on the CSINode object: create it, delete a foreign one, add or remove a driver, or leave it alone.
 //!
-//! Kubelet replaces the whole object (PUT with the resourceVersion it read). The object is kept as
-//! a JSON value, so fields this program does not know survive the round trip.
+//! Kubelet replaces the whole object (PUT with the resourceVersion that it read). The object is kept as a JSON value,
+//! so that unknown fields survive the round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{MIGRATED_PLUGINS, MIGRATED_PLUGINS_ANNOTATION};
 
-/// What a driver says about itself on this node (`NodeGetInfoResponse`).
+/// The driver's data about this node (`NodeGetInfoResponse`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeInfo {
     /// `node_id`.
@@ -33,18 +32,18 @@ pub struct Owner {
 /// One step on the CSINode.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It is as it should be.
+    /// It is up to date.
     Nothing,
-    /// POST this object, then look again at what the server made of it.
+    /// POST this object, then decide again on the server's response.
     Create(Value),
-    /// DELETE it and fail this attempt: it belongs to a Node object of the same name that is gone,
-    /// and so do the drivers in it. The next attempt creates it anew.
+    /// DELETE it and fail this attempt: it and its drivers belong to a deleted Node object of the same name. The next
+    /// attempt creates it anew.
     DeleteForeign,
     /// PUT this object.
     Replace(Value),
 }
 
-/// How a driver's limit is written to `allocatable.count`, a 32-bit number.
+/// A driver's limit in `allocatable.count`, a 32-bit number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// 0: no `allocatable`.
@@ -78,8 +77,8 @@ impl Limit {
         }
     }
 
-    /// Whether a CSINode entry with this count needs no write. A limit that was not written as
-    /// reported never matches, so that it is written, and warned about, at each registration.
+    /// Whether a CSINode entry with this count needs no write. A limit that cannot be written as reported never
+    /// matches, so that each registration writes it, with a warning.
     fn matches(self, existing: Option<i64>) -> bool {
         match self {
             Self::None => existing.is_none(),
@@ -89,7 +88,7 @@ impl Limit {
     }
 }
 
-/// The step that gets `driver` into the CSINode.
+/// The step that adds `driver` to the CSINode.
 #[must_use]
 pub fn plan_install(csinode: Option<&Value>, owner: &Owner, driver: &str, info: &NodeInfo) -> Step {
     let Some(csinode) = csinode else {
@@ -122,7 +121,7 @@ pub fn plan_install(csinode: Option<&Value>, owner: &Owner, driver: &str, info: 
     ))
 }
 
-/// The step that gets `driver` out of the CSINode. The object stays even when no driver is left.
+/// The step that removes `driver` from the CSINode. The object stays even when no driver is left.
 #[must_use]
 pub fn plan_uninstall(csinode: Option<&Value>, driver: &str) -> Step {
     let Some(csinode) = csinode else {
@@ -135,7 +134,7 @@ pub fn plan_uninstall(csinode: Option<&Value>, driver: &str) -> Step {
     Step::Replace(with_drivers(csinode.clone(), without(entries, driver)))
 }
 
-/// The step that makes the CSINode right before any driver registers.
+/// The step that prepares the CSINode before any driver registers.
 #[must_use]
 pub fn plan_initialize(csinode: Option<&Value>, owner: &Owner) -> Step {
     let Some(csinode) = csinode else {
@@ -173,8 +172,7 @@ fn is_owned(csinode: &Value, owner: &Owner) -> bool {
     })
 }
 
-/// The object with the right annotation, or `None` if it has it. Compared as a set: another order
-/// is not worth a write.
+/// The object with the right annotation, or `None` if it has it. Compared as a set: another order is not worth a write.
 fn with_migrated_plugins(csinode: &Value) -> Option<Value> {
     let existing = csinode
         .pointer("/metadata/annotations")
@@ -193,7 +191,7 @@ fn with_migrated_plugins(csinode: &Value) -> Option<Value> {
     Some(updated)
 }
 
-/// The member `name` of `parent`, made an object if it is none.
+/// The member `name` of `parent`, replaced by an empty object if it is none.
 fn object<'a>(parent: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let member = parent.as_object_mut()?.entry(name).or_insert(Value::Null);
     if !member.is_object() {

@@ -1,12 +1,11 @@
-//! What an event of the registry directory, or a file met while walking it, means.
+//! The action for an event of the registry directory, or for a file found while walking it.
 //!
-//! The differences between events and the walk (hidden names, directories behind symbolic links)
-//! are kubelet's.
+//! The differences between events and the walk (hidden names, directories behind symbolic links) are kubelet's.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What a path is; the caller says whether symbolic links were followed.
+/// Kind of a path; the caller decides whether symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A directory.
@@ -15,26 +14,25 @@ pub enum FileKind {
     Socket,
     /// A regular file, pipe, device, link.
     Other,
-    /// It cannot be looked at: gone, a link that leads nowhere, no permission.
+    /// Its kind cannot be read: the file is gone, a dangling link, or not permitted.
     Missing,
 }
 
-/// What to do about a path.
+/// Action for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     Ignore,
     /// Watch this directory.
     Watch,
-    /// Watch this directory and look at everything in it.
+    /// Watch this directory and walk through it.
     Walk,
     /// A registration socket: record it as a new incarnation.
     Desire,
 }
 
-/// A name appeared in a watched directory, created or moved in. `own` is the kind of the path
-/// itself, `target` with links followed. Of a directory behind a link only what happens from now on
-/// is seen.
+/// The action for a name that appeared in a watched directory, created or moved in. `own` is the kind of the path
+/// itself, `target` with links followed. In a directory behind a link only later events are seen.
 #[must_use]
 pub fn decide_appeared(name: &OsStr, own: FileKind, target: FileKind) -> Action {
     if name.as_bytes().starts_with(b".") {
@@ -48,10 +46,10 @@ pub fn decide_appeared(name: &OsStr, own: FileKind, target: FileKind) -> Action 
     }
 }
 
-/// A path met in a walk. `own` is the kind of the path itself, `target` with links followed.
+/// The action for a path found in a walk. `own` is the kind of the path itself, `target` with links followed.
 ///
-/// Hidden names are not filtered here (kubelet does not either), and a link to a directory is not
-/// followed, so a walk cannot run in circles.
+/// Hidden names are not filtered here (kubelet does not either), and a link to a directory is not followed, so that a
+/// walk cannot run in circles.
 #[must_use]
 pub fn decide_walked(own: FileKind, target: FileKind) -> Action {
     match (own, target) {

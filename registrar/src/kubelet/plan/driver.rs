@@ -13,24 +13,23 @@ const LONGEST_NAME: usize = 63;
 pub struct Driver {
     /// File system path of the driver's socket, dialled literally.
     pub endpoint: String,
-    /// The highest version it offered.
+    /// The highest version that its registrar offered.
     pub version: Version,
 }
 
-/// Why a driver may not be registered. The texts reach the registrar in
-/// `NotifyRegistrationStatus.error`.
+/// Why a driver may not be registered. The registrar gets the text in `NotifyRegistrationStatus.error`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// `PluginInfo.name` is empty.
     #[error("driver name is empty")]
     NoName,
-    /// `PluginInfo.name` is not a name that the API server would take for a driver.
+    /// The API server would reject `PluginInfo.name` as the name of a driver.
     #[error(
         "{name:?} is not a CSI driver name: at most 63 characters, \
          a lower case RFC 1123 subdomain but for capitals"
     )]
     BadName {
-        /// What was offered.
+        /// The offered name.
         name: String,
     },
     /// No usable version.
@@ -38,7 +37,7 @@ pub enum Rejected {
     Version {
         /// The driver.
         name: String,
-        /// What is wrong with its versions.
+        /// Error of its versions.
         reason: Unsupported,
     },
     /// The name is taken. An equal version is refused too: every registrar reports 1.0.0, so a
@@ -50,14 +49,14 @@ pub enum Rejected {
     Taken {
         /// The driver.
         name: String,
-        /// What is registered under the name.
+        /// The registered version.
         registered: Version,
-        /// What was offered now.
+        /// The offered version.
         offered: Version,
     },
 }
 
-/// Drivers by name. Lost at a restart; the sockets that still exist fill it again.
+/// Drivers by name. Lost at a restart; the existing sockets fill it again.
 #[derive(Debug, Default)]
 pub struct Drivers {
     drivers: BTreeMap<String, Driver>,
@@ -91,12 +90,12 @@ impl Drivers {
         }
     }
 
-    /// Makes the driver known, in place of an older version of it.
+    /// Adds the driver, or replaces an older version of it.
     pub fn set(&mut self, name: String, driver: Driver) {
         self.drivers.insert(name, driver);
     }
 
-    /// Forgets the driver.
+    /// Removes the driver.
     pub fn remove(&mut self, name: &str) -> Option<Driver> {
         self.drivers.remove(name)
     }
@@ -113,7 +112,7 @@ impl Drivers {
     }
 }
 
-/// The rule by which the API server judges `spec.drivers[].name` of a CSINode.
+/// The API server's rule for `spec.drivers[].name` of a CSINode.
 pub fn is_driver_name(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     let is_label = |label: &str| {

@@ -1,7 +1,7 @@
 //! A pod waits for volumes that cannot be attached because the node is full.
 //!
-//! The scheduler placed the pod by a limit that was out of date. Asking the driver again corrects
-//! the limit, and failing the pod lets its controller create another one that is placed elsewhere.
+//! The scheduler placed the pod by an outdated limit. Refreshing it corrects the limit, and failing the pod lets its
+//! controller create another one that is placed elsewhere.
 
 use std::fmt::Write as _;
 
@@ -20,14 +20,13 @@ pub const REJECTION_REASON: &str = "VolumeAttachmentLimitExceeded";
 pub struct Waiting {
     /// The CSI driver.
     pub driver: String,
-    /// The driver's name of the volume.
+    /// The volume handle.
     pub volume_handle: String,
     /// The period of the driver's CSIDriver object; `None` if it does not exist.
     pub object: Option<Period>,
 }
 
-/// Whether it is worth looking at the volume's attachment: only drivers that asked for refreshed
-/// limits take part.
+/// Whether the volume's attachment has to be checked: only for drivers with a refresh period.
 #[must_use]
 pub fn is_checked(volume: &Waiting) -> bool {
     decide_task(true, volume.object).is_some()
@@ -58,7 +57,7 @@ pub fn attachment_name(volume_handle: &str, driver: &str, node: &str) -> String 
     name
 }
 
-/// The status of a pod that is turned away, for a strategic merge patch.
+/// The status of a pod that is rejected, for a strategic merge patch.
 #[must_use]
 pub fn rejection(driver: &str) -> Value {
     let message = format!(

@@ -1,4 +1,4 @@
-//! Names that other programs know: annotations, plugin types, the plugins migrated to CSI.
+//! Names that other programs use: annotations, plugin types, the plugins migrated to CSI.
 
 use sidecar::text::truncated;
 
@@ -10,7 +10,7 @@ pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
 /// (`k8s.io/api/storage/v1`, read by the scheduler and the attach/detach controller).
 pub const MIGRATED_PLUGINS_ANNOTATION: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-/// What kubelet 1.36 puts into [`MIGRATED_PLUGINS_ANNOTATION`], sorted; unconditional since then.
+/// Value of [`MIGRATED_PLUGINS_ANNOTATION`] that kubelet 1.36 writes, sorted; unconditional since then.
 pub const MIGRATED_PLUGINS: [&str; 7] = [
     "kubernetes.io/aws-ebs",
     "kubernetes.io/azure-disk",
@@ -24,8 +24,8 @@ pub const MIGRATED_PLUGINS: [&str; 7] = [
 /// `PluginInfo.type` of a CSI driver (`pluginregistration`, `GetInfo`).
 pub const CSI_PLUGIN: &str = "CSIPlugin";
 
-/// Longest text of a stranger (plugin type, driver name, error) that is repeated in a log line or
-/// an error.
+/// Longest text from a registrar or driver (plugin type, driver name, error) that is repeated in a log line or an
+/// error.
 pub const QUOTED_TEXT_LIMIT: usize = 1024;
 
 /// `text`, cut at [`QUOTED_TEXT_LIMIT`] bytes: a registration server or driver may answer with

@@ -1,8 +1,7 @@
-//! What to change on the Node object when a driver comes or goes.
+//! The change of the Node object when a driver comes or goes.
 //!
-//! The answer is a strategic merge patch for the `status` subresource that holds nothing but the
-//! difference in metadata, as kubelet sends it. Objects are JSON values, so that nothing an API
-//! server says can fail to decode.
+//! The result is a strategic merge patch for the `status` subresource that contains only the difference in metadata, as
+//! kubelet sends it. Objects are JSON values, so that every response of an API server can be decoded.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{NODE_ID_ANNOTATION, clip};
 
-/// Why the Node cannot be brought up to date.
+/// Why the Node cannot be updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// The driver reported no node id.
     #[error("error adding CSI driver node info: the driver reported an empty node id")]
     NoNodeId,
-    /// Somebody wrote something else into the annotation.
+    /// The annotation is not a JSON object of node IDs.
     #[error(
         "failed to parse node annotation {NODE_ID_ANNOTATION}={:?}: {reason}",
         clip(value)
@@ -24,10 +23,10 @@ pub enum NodeError {
     Annotation {
         /// The annotation's value.
         value: String,
-        /// What is wrong with it.
+        /// Error of parsing it.
         reason: String,
     },
-    /// Another driver, or this one in an earlier life, put the node elsewhere.
+    /// The driver's topology contradicts a label that another driver, or an earlier registration of this one, has set.
     #[error(
         "detected topology value collision: driver reported {:?}:{:?} \
          but existing label is {:?}:{:?}",
@@ -39,17 +38,16 @@ pub enum NodeError {
     Collision {
         /// The topology key, which is the label's name.
         key: String,
-        /// What the driver says.
+        /// The driver's value.
         reported: String,
-        /// What the label says.
+        /// The label's value.
         existing: String,
     },
 }
 
-/// The patch that makes `driver` known on `node`, or `None` if nothing would change.
+/// The patch that adds `driver` to `node`, or `None` if nothing would change.
 ///
-/// With a topology there is always a patch, `{}` when all labels are there already, as kubelet
-/// sends one.
+/// With a topology there is always a patch, `{}` when all labels exist already, as kubelet sends one.
 ///
 /// # Errors
 /// [`NodeError`]; nothing may be written then.

@@ -1,8 +1,8 @@
 //! At most one running operation per socket, and a growing pause after each failure.
 //!
-//! Registration and deregistration of a socket share one entry. Only success forgets failures:
-//! neither deleting the socket nor a change of the operation's kind does, because kubelet behaves
-//! so and registrars' restart loops are slowed down by it.
+//! Registration and deregistration of a socket share one entry. Only success resets the failures: neither the deletion
+//! of the socket nor a change of the operation's kind does, because kubelet behaves so and registrars' restart loops
+//! are slowed down by it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use super::schedule::OPERATION_BACK_OFF;
 
-/// How long a failure is remembered for a socket that does not exist any more. Kubelet keeps it for
-/// ever, which lets the map grow with every socket name ever tried; this is ten times the longest
-/// pause, far beyond any behaviour that depends on it.
+/// How long the failures of a socket that does not exist any more are kept. Kubelet keeps them for ever, which lets the
+/// map grow with every socket name ever tried; this is ten times the longest pause, far beyond any behaviour that
+/// depends on it.
 pub const FORGET_AFTER: Duration = Duration::from_secs(1220);
 
-/// Why an operation may not start now. Both are normal and silent.
+/// Why an operation may not start now. Both are normal and not logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Another operation runs on this socket.
     AlreadyRunning,
-    /// The last one failed and its pause is not over.
+    /// The last operation failed, and its pause is not over.
     BackOff,
 }
 
@@ -56,7 +56,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Records the end of the operation; after a failure, how long the next one has to wait.
+    /// Ends the operation; returns the pause before the next one after a failure.
     pub fn finish(&mut self, socket: &Path, succeeded: bool, now: Instant) -> Option<Duration> {
         if succeeded {
             self.entries.remove(socket);
@@ -69,8 +69,7 @@ impl Operations {
         Some(OPERATION_BACK_OFF.delay(entry.failures, 0.0))
     }
 
-    /// Drops what is remembered of sockets for which `wanted` is false and nothing happened for
-    /// [`FORGET_AFTER`].
+    /// Drops the entries of sockets for which `wanted` is false and nothing happened for [`FORGET_AFTER`].
     pub fn forget(&mut self, now: Instant, wanted: impl Fn(&Path) -> bool) {
         self.entries.retain(|socket, entry| {
             let fresh = entry
@@ -80,13 +79,13 @@ impl Operations {
         });
     }
 
-    /// Number of sockets that are remembered.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing runs and no failure is remembered.
+    /// Whether no operation runs and no failure is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,18 +1,18 @@
-//! One pass of the reconciler: what to start, given what should be and what is.
+//! One pass of the reconciler: the operations to start, given the desired and the actual sockets.
 //!
-//! Whether an operation may really start now (one at a time per socket, back-off) is the
-//! operation map's business; a refusal there is repeated by the next pass.
+//! The operation map decides whether an operation may start now (one at a time per socket, back-off); the next pass
+//! repeats a refused one.
 
 use std::path::PathBuf;
 
 use super::world::{Actual, Desired, Incarnation};
 
-/// Something to start on one socket.
+/// An operation to start on one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Tell the handler that the plugin behind this socket is gone.
     Unregister(PathBuf),
-    /// Talk to the registrar behind this socket.
+    /// Register the plugin of the registrar behind this socket.
     Register(PathBuf, Incarnation),
 }
 

@@ -1,5 +1,4 @@
-//! When a driver's attachment limit is asked for again (CSIDriver
-//! `spec.nodeAllocatableUpdatePeriodSeconds`).
+//! When a driver's attachment limit is refreshed (CSIDriver `spec.nodeAllocatableUpdatePeriodSeconds`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,34 +6,34 @@ use std::time::Duration;
 /// `spec.nodeAllocatableUpdatePeriodSeconds` of a CSIDriver object that exists.
 pub type Period = Option<i64>;
 
-/// Whether a CSIDriver object that was `before` and is `after` makes the driver's refresh task
-/// worth another look; `None` is an object that does not exist. Changes of anything but the period
-/// must not restart the task, or a busy object would keep it from ever ticking.
+/// Whether the change of a CSIDriver object from `before` to `after` concerns the driver's refresh task; `None` is an
+/// object that does not exist. Changes of anything but the period must not restart the task, or a busy object would
+/// keep it from ever ticking.
 #[must_use]
 pub fn is_relevant(before: Option<Period>, after: Option<Period>) -> bool {
     before != after
 }
 
-/// The period of the driver's refresh task, or `None` if there must be none: the driver has to be
-/// registered here, its CSIDriver object has to exist and to ask for it.
+/// The period of the driver's refresh task, or `None` if there must be none: the driver has to be registered here, and
+/// its CSIDriver object has to exist and to set the period.
 #[must_use]
 pub fn decide_task(registered: bool, object: Option<Period>) -> Option<Duration> {
     if !registered {
         return None;
     }
-    // The API server refuses periods under 10 s; a negative one cannot come from it.
+    // The API server rejects periods under 10 s; a negative one cannot come from it.
     let seconds = u64::try_from(object.flatten()?).ok()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// What to do with a driver's refresh task.
+/// The change of a driver's refresh task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Leave it as it is.
     Keep,
     /// End it, if it runs.
     Stop,
-    /// End it, if it runs, and begin a new one whose first tick is one period away.
+    /// End it, if it runs, and start a new one whose first tick is one period away.
     Replace(Duration),
 }
 
@@ -46,7 +45,7 @@ pub struct Refresh {
 }
 
 impl Refresh {
-    /// A driver was registered or deregistered; the task is always looked at then.
+    /// Takes in that a driver was registered or deregistered, which always re-evaluates its task.
     pub fn driver(&mut self, name: &str, registered: bool) -> Task {
         if registered {
             self.registered.insert(name.to_owned());
@@ -56,7 +55,7 @@ impl Refresh {
         self.evaluate(name)
     }
 
-    /// The CSIDriver object `name` is now like this; `None` if it is gone.
+    /// Takes in the CSIDriver object `name`; `None` if it is gone.
     pub fn object(&mut self, name: &str, after: Option<Period>) -> Task {
         let before = match after {
             Some(period) => self.objects.insert(name.to_owned(), period),
@@ -69,7 +68,7 @@ impl Refresh {
         }
     }
 
-    /// The period of the CSIDriver object `name`; `None` if there is no such object.
+    /// The period of the CSIDriver object `name`; `None` if the object does not exist.
     #[must_use]
     pub fn period(&self, name: &str) -> Option<Period> {
         self.objects.get(name).copied()

@@ -1,10 +1,10 @@
-//! What a registrar's `GetInfo` reply means, and the texts it is told.
+//! The plugin in a registrar's `GetInfo` reply, and the texts of refusals.
 
 use std::path::Path;
 
 use super::keys::clip;
 
-/// The endpoint of the plugin: what the registrar says, or else the registration socket itself.
+/// The endpoint of the plugin: the one in the reply, or else the registration socket itself.
 #[must_use]
 pub fn endpoint_or(endpoint: String, socket: &Path) -> String {
     if endpoint.is_empty() {
@@ -14,11 +14,11 @@ pub fn endpoint_or(endpoint: String, socket: &Path) -> String {
     }
 }
 
-/// Why a registration attempt is refused; the text is sent to the registrar with
-/// `plugin_registered = false` and is kubelet's.
+/// Why a registration attempt is refused; the registrar gets the text, which is kubelet's, with `plugin_registered =
+/// false`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Nobody here knows the plugin type.
+    /// The plugin type has no handler.
     #[error(
         "RegisterPlugin error -- no handler registered for plugin type: {} at socket {socket}",
         clip(kind)
@@ -29,7 +29,7 @@ pub enum Refusal {
         /// The registration socket.
         socket: String,
     },
-    /// The handler does not want the plugin.
+    /// The handler rejects the plugin.
     #[error("RegisterPlugin error -- plugin validation failed with err: {}", clip(.0))]
     Invalid(String),
     /// The handler could not register the plugin.

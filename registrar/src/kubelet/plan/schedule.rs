@@ -1,10 +1,10 @@
-//! How long to wait before trying again: pure tables of kubelet's constants.
+//! Pauses and deadlines: pure tables of kubelet's constants.
 
 use std::time::Duration;
 
 use sidecar::retry::RetryPolicy;
 
-/// The reconciler sleeps this long after each pass.
+/// Pause of the reconciler after each pass.
 pub const RECONCILE_PERIOD: Duration = Duration::from_secs(1);
 /// Limit for connecting to a registration socket.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ pub const INFO_TIMEOUT: Duration = Duration::from_secs(1);
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Deadline of CSI calls (`NodeGetInfo`).
 pub const CSI_TIMEOUT: Duration = Duration::from_secs(120);
-/// Between two looks for the API server at start.
+/// Pause between two probes of the API server at start.
 pub const API_POLL_PERIOD: Duration = Duration::from_secs(1);
 
 /// The pause of one registration socket after failures: 500 ms, doubled up to 2 min 2 s, no jitter.
@@ -26,7 +26,7 @@ pub const OPERATION_BACK_OFF: RetryPolicy =
 /// A fixed number of attempts with growing pauses between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempts {
-    /// How many attempts in all.
+    /// Number of attempts in all.
     pub limit: u32,
     first: Duration,
     factor: u32,

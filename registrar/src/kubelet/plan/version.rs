@@ -1,13 +1,13 @@
-//! Which of the versions a registrar offers is the highest one we support.
+//! Finds the highest supported one of the versions that a registrar offers.
 //!
-//! The grammar is that of Kubernetes' generic versions (`k8s.io/apimachinery/pkg/util/version`):
-//! two or more numbers, an optional `v` before and anything behind.
+//! The grammar is that of Kubernetes' generic versions (`k8s.io/apimachinery/pkg/util/version`): two or more numbers,
+//! with an optional `v` before them and any text behind.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A version string longer than this is not read; real ones have a dozen characters, and without a
-/// limit one reply could make us keep millions of numbers.
+/// Longest version string; real ones have a dozen characters, and without a limit one reply could make us keep millions
+/// of numbers.
 const LONGEST: usize = 256;
 
 /// Dot-separated numbers; a missing number counts as zero.
@@ -92,13 +92,13 @@ impl fmt::Display for Version {
     }
 }
 
-/// Why none of the offered versions will do.
+/// Why none of the offered versions is supported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     /// The list is empty.
     #[error("CSI driver reporting no supported versions")]
     NoneOffered,
-    /// Only other majors or things that are not versions.
+    /// Only other major versions, or no versions at all.
     #[error("none of the CSI versions reported by this driver are supported")]
     NoneSupported,
 }

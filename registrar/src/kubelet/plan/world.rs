@@ -55,7 +55,7 @@ pub struct Plugin {
     pub kind: String,
     /// `PluginInfo.name`; for CSI the driver name.
     pub name: String,
-    /// Where the plugin itself listens; for CSI the driver's socket.
+    /// Path of the plugin's own socket; for CSI the driver's.
     pub endpoint: String,
 }
 
@@ -71,7 +71,7 @@ impl Actual {
         self.plugins.insert(socket, plugin);
     }
 
-    /// Forgets `socket`.
+    /// Removes `socket`.
     pub fn remove(&mut self, socket: &Path) -> Option<Plugin> {
         self.plugins.remove(socket)
     }

@@ -1,7 +1,7 @@
-//! Requests to the API server, exactly those that kubelet makes.
+//! Requests to the API server, exactly those of kubelet.
 //!
-//! Objects are JSON values and requests are plain: the resources, verbs and content types are what
-//! administrators' audit and authorization rules were written for.
+//! Objects are JSON values and requests are plain: administrators' audit and authorization rules were written for these
+//! resources, verbs and content types.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::kubelet::plan::keys::clip;
 
-/// An answer that takes longer is a failure; the caller's retries take it from there.
+/// Limit of a request; the caller's retries follow.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 const JSON: &str = "application/json";
@@ -20,55 +20,55 @@ const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("{request}: not found")]
     NotFound {
         /// Method and path.
         request: String,
     },
-    /// The API server said no.
+    /// The API server refused.
     #[error("{request}: {code} {message}")]
     Refused {
         /// Method and path.
         request: String,
         /// The HTTP status.
         code: u16,
-        /// Its reason.
+        /// Message of its status.
         message: String,
     },
-    /// There was no way to the API server.
+    /// The API server could not be reached.
     #[error("{request}")]
     Failed {
         /// Method and path.
         request: String,
-        /// What was in the way.
+        /// The error of the connection.
         source: Box<kube::Error>,
     },
-    /// It took too long.
+    /// The API server did not answer in time.
     #[error("{request}: no answer within {} s", REQUEST_TIMEOUT.as_secs())]
     Timeout {
         /// Method and path.
         request: String,
     },
-    /// It answered with something else.
+    /// The answer is not the requested object.
     #[error("{request}: the answer is not the object that was asked for")]
     Strange {
         /// Method and path.
         request: String,
     },
-    /// The name of an object cannot be part of a path.
+    /// An object's name cannot be part of a path.
     #[error("{request}: not a valid request")]
     Invalid {
         /// Method and path.
         request: String,
-        /// What is wrong with it.
+        /// Error of building the request.
         source: http::Error,
     },
 }
 
 impl ApiError {
-    /// Whether the object is not the one that the write was about: 409, or 422 where a patch names
-    /// another `metadata.uid`.
+    /// Whether the object differs from the one that the write was for: 409, or 422 where a patch has another
+    /// `metadata.uid`.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         let Self::Refused { code, message, .. } = self else {
@@ -84,14 +84,14 @@ impl ApiError {
     }
 }
 
-/// The API server, as far as the loop needs it.
+/// The requests to the API server.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
 }
 
 impl Api {
-    /// Sends everything through `client`.
+    /// Sends all requests through `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -115,8 +115,7 @@ impl Api {
             .await
     }
 
-    /// PATCH of a Node's metadata by way of its `status` subresource, which is what kubelets may
-    /// write.
+    /// PATCH of a Node's metadata through its `status` subresource, which kubelets may write.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -126,7 +125,7 @@ impl Api {
             .await
     }
 
-    /// GET of a CSINode; `None` if there is none.
+    /// GET of a CSINode; `None` if it does not exist.
     ///
     /// # Errors
     /// [`ApiError`] but never [`ApiError::NotFound`].
@@ -137,7 +136,7 @@ impl Api {
         )
     }
 
-    /// The same from the API server's cache, which is cheap and only tells whether it answers.
+    /// GET of a CSINode from the API server's cache, which is cheap and only shows whether it answers.
     ///
     /// # Errors
     /// [`ApiError`] but never [`ApiError::NotFound`].
@@ -146,7 +145,7 @@ impl Api {
         optional(self.object("GET", &path, JSON, None, name).await)
     }
 
-    /// POST of a CSINode; what the server made of it.
+    /// POST of a CSINode; returns the server's object.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -154,7 +153,7 @@ impl Api {
         self.request("POST", CSINODES, JSON, Some(csinode)).await
     }
 
-    /// PUT of a CSINode, refused by the server if it changed since it was read.
+    /// PUT of a CSINode; the server rejects it if the object has changed since it was read.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -163,7 +162,7 @@ impl Api {
             .await
     }
 
-    /// DELETE of a CSINode if it is still the one with this uid.
+    /// DELETE of a CSINode if it still has this UID.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -182,8 +181,8 @@ impl Api {
         self.object("GET", &path, JSON, None, name).await
     }
 
-    /// PATCH of a pod's `status`, refused by the server with a conflict if the pod of that name is
-    /// not the one with this uid: its successor has nothing to do with it.
+    /// PATCH of a pod's `status`; the server rejects it with a conflict if the pod of that name has another UID, since
+    /// that is a successor.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -214,7 +213,7 @@ impl Api {
         self.request("POST", &path, JSON, Some(request)).await
     }
 
-    /// DELETE of a pod, at once, if it is still the one with this uid.
+    /// DELETE of a pod without grace period, if it still has this UID.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -226,8 +225,7 @@ impl Api {
             .map(drop)
     }
 
-    /// A request whose answer must be the object called `name`: what is written back, or deleted,
-    /// after a decision about it must not be somebody else's.
+    /// A request whose answer must be the object called `name`: a decision must not write or delete another object.
     async fn object(
         &self,
         method: &str,

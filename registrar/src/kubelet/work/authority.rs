@@ -1,10 +1,9 @@
 //! Sends any text as `:authority`.
 //!
-//! grpc-go, and so kubelet, names a registration socket by its percent-encoded path, which the
-//! crate `http` refuses to take as an authority. So tonic is given a placeholder of the same length
-//! and the value is put in its place on the way out, by the machine that the registrar uses in the
-//! other direction ([`crate::authority`]). The dynamic tables of both ends stay equal, because a
-//! field keeps its representation and its decoded length.
+//! grpc-go, and so kubelet, sends the percent-encoded path of a registration socket, which the crate `http` rejects as
+//! an authority. So tonic gets a placeholder of the same length, and the value replaces it on the way out, with the
+//! machine that the registrar uses in the other direction ([`crate::authority`]). The dynamic tables of both ends stay
+//! equal, because a field keeps its representation and its decoded length.
 
 use std::fmt::Write as _;
 use std::io;
@@ -18,8 +17,8 @@ use tokio::io::AsyncWrite;
 
 use crate::authority::Rewriter;
 
-/// The socket's path as grpc-go writes it into `:authority`: all but the characters that an
-/// authority may have is percent-encoded.
+/// The socket's path as grpc-go writes it into `:authority`: every character that an authority cannot have is
+/// percent-encoded.
 #[must_use]
 pub(super) fn of_socket(socket: &Path) -> String {
     let mut encoded = String::new();
@@ -34,12 +33,12 @@ pub(super) fn of_socket(socket: &Path) -> String {
     encoded
 }
 
-/// The way out of a connection.
+/// The outgoing side of a connection.
 pub(super) struct Outgoing {
     authority: String,
-    /// None if the authority is one that tonic sends by itself.
+    /// `None` if tonic can send the authority by itself.
     rewriter: Option<Rewriter>,
-    /// Rewritten and not yet sent.
+    /// Rewritten bytes that are not sent yet.
     pending: BytesMut,
 }
 
@@ -57,12 +56,12 @@ impl Outgoing {
         }
     }
 
-    /// The same for another connection.
+    /// The outgoing side of another connection with the same authority.
     pub(super) fn restarted(&self) -> Self {
         Self::new(&self.authority)
     }
 
-    /// What tonic has to be told as authority.
+    /// The authority that tonic gets.
     pub(super) fn placeholder(&self) -> String {
         match self.rewriter {
             None => self.authority.clone(),
@@ -88,7 +87,7 @@ impl Outgoing {
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// Sends what is pending; the socket itself is not flushed.
+    /// Sends the pending bytes; does not flush the socket itself.
     pub(super) fn poll_flush<S: AsyncWrite>(
         &mut self,
         mut socket: Pin<&mut S>,

@@ -1,7 +1,7 @@
-//! Asks a driver who it is on this node: `/csi.v1.Node/NodeGetInfo`.
+//! Gets a driver's data about this node: `/csi.v1.Node/NodeGetInfo`.
 //!
-//! A connection of its own for each call, as in kubelet, so that a driver that was replaced is
-//! noticed. It fails at once if nobody listens; trying again is the caller's business.
+//! Opens a connection of its own for each call, as in kubelet, so that a replaced driver is noticed. It fails at once
+//! if no driver listens; the caller retries.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::kubelet::plan::schedule::CSI_TIMEOUT;
 /// Full name of the call, a metric label.
 const NODE_GET_INFO: &str = "/csi.v1.Node/NodeGetInfo";
 
-/// What kubelet names in `:authority` towards drivers.
+/// The `:authority` that kubelet sends to drivers.
 const AUTHORITY: &str = "localhost";
 
 /// Calls `NodeGetInfo` on the driver's socket. `endpoint` is a bare path: `unix://` in front of it

@@ -1,5 +1,5 @@
-//! A pod waits for volumes that do not come: looks whether that is because this node is full, has
-//! the limit corrected, and turns the pod away.
+//! Handles a pod whose volumes are not attached: checks whether this node is full, corrects the limit, and rejects the
+//! pod.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kubelet::plan::exhausted::{
     Waiting, attachment_name, is_checked, is_exhausted, rejection,
 };
 
-/// A pod by its names.
+/// A pod by its namespace, name and UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodKey {
     /// Namespace.
@@ -24,7 +24,7 @@ pub struct PodKey {
     pub uid: String,
 }
 
-/// The check, for whoever waits for volumes on behalf of pods.
+/// The check for programs that wait for volumes on behalf of pods.
 pub struct Attachments {
     api: Api,
     node: String,
@@ -44,8 +44,8 @@ impl Attachments {
         }
     }
 
-    /// Fails `pod` if one of the volumes it waits for, as (driver, volume handle), cannot be
-    /// attached to this node. True if it was failed.
+    /// Fails `pod` if one of the volumes it waits for, as (driver, volume handle), cannot be attached to this node.
+    /// Returns whether it was failed.
     ///
     /// # Errors
     /// [`ApiError`] if the pod could not be written.
@@ -72,7 +72,7 @@ impl Attachments {
             .patch_pod_status(&pod.namespace, &pod.name, &pod.uid, &rejection(driver))
             .await
             .map(|_| true)
-            // It has gone meanwhile, perhaps with a successor.
+            // The pod has gone meanwhile, perhaps with a successor.
             .or_else(|error| {
                 let gone = error.is_not_found() || error.is_conflict();
                 if gone { Ok(false) } else { Err(error) }

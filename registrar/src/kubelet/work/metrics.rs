@@ -1,4 +1,4 @@
-//! The metrics of the loop, named as kubelet's.
+//! Metrics of the loop, with kubelet's names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const BUCKETS: [f64; 13] = [
 ];
 
 impl CsiOperations {
-    /// A histogram without observations, shown by `registry`.
+    /// A histogram without observations, registered in `registry`.
     ///
     /// # Errors
-    /// If the registry has one already.
+    /// The registry has one already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let help = "[ALPHA] Container Storage Interface operation duration \
                     with gRPC error code status total";
@@ -47,16 +47,16 @@ impl CsiOperations {
     }
 }
 
-/// `plugin_manager_total_plugins`: one series for each socket and state, made at each scrape.
+/// `plugin_manager_total_plugins`: one series for each socket and state, computed at each scrape.
 struct TotalPlugins {
     world: Arc<World>,
     gauge: GaugeVec,
 }
 
-/// Makes `registry` show the plugins of `world`.
+/// Registers the metrics of the plugins of `world`.
 ///
 /// # Errors
-/// If the registry shows some already.
+/// The registry has them already.
 pub fn show_plugins(registry: &Registry, world: Arc<World>) -> Result<(), RegisterError> {
     let help = "[ALPHA] Number of plugins in Plugin Manager";
     let options = Opts::new("plugin_manager_total_plugins", help);

@@ -1,7 +1,7 @@
-//! Reads, changes and writes Node and CSINode, one driver at a time, a few attempts each.
+//! Reads, changes and writes Node and CSINode, one driver at a time, with a few attempts each.
 //!
-//! The decisions are in [`crate::kubelet::plan`]; each attempt starts from a fresh GET, so that a
-//! conflict with another writer resolves itself.
+//! The decisions are in [`crate::kubelet::plan`]; each attempt starts with a fresh GET, so that a conflict with another
+//! writer resolves itself.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,16 +18,16 @@ use crate::kubelet::plan::schedule::{
     API_POLL_PERIOD, Attempts, INITIALIZE_ATTEMPTS, WRITE_ATTEMPTS,
 };
 
-/// Why one attempt came to nothing.
+/// Why one attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttemptError {
-    /// The API server.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// What is on the Node does not go together with the driver.
+    /// The Node contradicts the driver's data.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The CSINode belonged to an earlier Node of the same name. It is deleted now.
+    /// The CSINode belonged to an earlier Node of the same name, and was deleted.
     #[error("CSINode {0} belonged to another Node object and was deleted")]
     Foreign(String),
     /// The Node has no uid.
@@ -35,10 +35,10 @@ pub enum AttemptError {
     NoUid(String),
 }
 
-/// Why an update was given up. The text has the errors of all attempts.
+/// Why an update was given up. The text contains the errors of all attempts.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// The Node.
+    /// Updating the Node failed.
     #[error("error updating Node {node}: {attempts}")]
     Node {
         /// Its name.
@@ -46,7 +46,7 @@ pub enum UpdateError {
         /// The errors of all attempts.
         attempts: String,
     },
-    /// The CSINode.
+    /// Updating the CSINode failed.
     #[error("error updating CSINode {node}: {attempts}")]
     CsiNode {
         /// Its name.
@@ -54,25 +54,25 @@ pub enum UpdateError {
         /// The errors of all attempts.
         attempts: String,
     },
-    /// The driver's answer cannot be used; nothing was tried.
+    /// The driver's answer is invalid; no attempt was made.
     #[error(transparent)]
     Refused(#[from] NodeError),
 }
 
-/// The Node does not exist. A kubelet would have created it; without one nobody will.
+/// The Node does not exist. A kubelet would have created it.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMissing {
-    /// It was not asked for.
+    /// Its creation was not requested.
     #[error(
         "Node {0} does not exist: create it, correct --node-name, or start with --register-node"
     )]
     Absent(String),
-    /// It was asked for.
+    /// Its creation failed.
     #[error("--register-node: cannot create Node {node}")]
     Refused {
         /// Its name.
         node: String,
-        /// Why.
+        /// The error.
         source: ApiError,
     },
 }
@@ -81,12 +81,12 @@ pub enum NodeMissing {
 pub struct NodeWriter {
     api: Api,
     node: String,
-    /// The Node's uid as last read. Kubelet learns it once, at start; reading it again with every
-    /// Node keeps a re-created Node from being compared with the uid of its predecessor.
+    /// The Node's UID as last read. Kubelet reads it once, at start; reading it with every GET of the Node keeps a
+    /// re-created Node from being compared with the UID of its predecessor.
     uid: Mutex<Option<String>>,
     /// Held for a whole read-modify-write.
     turn: tokio::sync::Mutex<()>,
-    /// A number from 0 up to 1.
+    /// Returns a number from 0 up to 1.
     random: fn() -> f64,
 }
 
@@ -104,11 +104,11 @@ impl NodeWriter {
         }
     }
 
-    /// Makes the driver known on Node and CSINode.
+    /// Adds the driver to Node and CSINode.
     ///
     /// # Errors
-    /// [`UpdateError`]. The Node may have been written although the CSINode was not; the caller
-    /// rolls back with [`Self::uninstall`].
+    /// [`UpdateError`]. The Node may have been written although the CSINode was not; the caller rolls back with
+    /// [`Self::uninstall`].
     pub async fn install(&self, driver: &str, info: &NodeInfo) -> Result<(), UpdateError> {
         if info.node_id.is_empty() {
             return Err(NodeError::NoNodeId.into());
@@ -124,7 +124,7 @@ impl NodeWriter {
         self.refresh(driver, info).await
     }
 
-    /// Brings the driver's entry of the CSINode up to date and leaves the Node alone.
+    /// Updates the driver's entry of the CSINode, but not the Node.
     ///
     /// # Errors
     /// [`UpdateError::CsiNode`]
@@ -169,7 +169,7 @@ impl NodeWriter {
         })
     }
 
-    /// Waits until the API server answers, however long that takes.
+    /// Waits until the API server answers, without limit.
     pub async fn wait_for_api(&self) {
         let mut told = String::new();
         while let Err(error) = self.api.cached_csinode(&self.node).await {
@@ -182,11 +182,10 @@ impl NodeWriter {
         }
     }
 
-    /// Makes sure that the Node exists, which is not tried again: whether it cannot be read is found
-    /// out by what comes next.
+    /// Checks that the Node exists, without a retry: the next requests show whether it cannot be read.
     ///
     /// # Errors
-    /// [`NodeMissing`] if it does not, and `create` is false or did not help.
+    /// [`NodeMissing`] if it does not, and `create` is false or its creation failed.
     pub async fn ensure_node(&self, create: bool) -> Result<(), NodeMissing> {
         let missing = self
             .api
@@ -208,7 +207,7 @@ impl NodeWriter {
         Ok(())
     }
 
-    /// Makes the CSINode exist, belong to this Node and name the migrated plugins.
+    /// Makes sure that the CSINode exists, belongs to this Node and lists the migrated plugins.
     ///
     /// # Errors
     /// [`UpdateError::CsiNode`] after some 140 s, which has to end the program.
@@ -227,7 +226,7 @@ impl NodeWriter {
         }
     }
 
-    /// Runs `attempt` until it succeeds or the schedule ends; then the errors of all attempts.
+    /// Runs `attempt` until it succeeds or the schedule ends; then returns the errors of all attempts.
     async fn attempts<F>(
         &self,
         schedule: Attempts,
@@ -252,7 +251,7 @@ impl NodeWriter {
     }
 }
 
-/// One attempt each.
+/// Single attempts.
 impl NodeWriter {
     async fn install_on_node(&self, driver: &str, info: &NodeInfo) -> Result<(), AttemptError> {
         let _turn = self.turn.lock().await;
@@ -318,14 +317,14 @@ impl NodeWriter {
         Ok(())
     }
 
-    /// GET of the Node, whose uid is remembered.
+    /// GET of the Node; stores its UID.
     async fn read_node(&self) -> Result<Value, ApiError> {
         let node = self.api.node(&self.node).await?;
         *self.known_uid() = node::uid(&node).map(str::to_owned);
         Ok(node)
     }
 
-    /// Whom the CSINode must belong to; the Node is read only if nobody has yet.
+    /// The owner that the CSINode must have; reads the Node only if its UID is not known yet.
     async fn owner(&self) -> Result<Owner, AttemptError> {
         if self.known_uid().is_none() {
             self.read_node().await?;

@@ -1,5 +1,4 @@
-//! What happens to a plugin once its registrar has introduced it; for CSI, writing Node and
-//! CSINode.
+//! Handles a plugin once its registrar has introduced it; for CSI, writes Node and CSINode.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +17,14 @@ use crate::kubelet::plan::csinode::NodeInfo;
 use crate::kubelet::plan::driver::{Driver, Drivers};
 use crate::kubelet::plan::keys::clip;
 
-/// Why a handler refuses or fails; the text reaches the registrar.
+/// Why a handler refuses or fails; the registrar gets the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PluginError(pub String);
 
-/// Takes the plugins of one type (`PluginInfo.type`).
+/// Handles the plugins of one type (`PluginInfo.type`).
 pub trait PluginHandler: Send + Sync {
-    /// Whether the plugin may be registered at all.
+    /// Whether the plugin may be registered.
     ///
     /// # Errors
     /// [`PluginError`] with the reason.
@@ -39,19 +38,19 @@ pub trait PluginHandler: Send + Sync {
         versions: &'a [String],
     ) -> BoxFuture<'a, Result<(), PluginError>>;
 
-    /// Undoes it. Failures are logged and not tried again, as in kubelet.
+    /// Undoes the registration. Failures are logged and not retried, as in kubelet.
     fn deregister<'a>(&'a self, name: &'a str, endpoint: &'a str) -> BoxFuture<'a, ()>;
 }
 
 /// Handlers by plugin type.
 pub type Handlers = BTreeMap<String, Arc<dyn PluginHandler>>;
 
-/// The CSI drivers of this node: the store and what it takes to fill it.
+/// The CSI drivers of this node, with everything that registering them takes.
 pub struct CsiPlugin {
     drivers: Mutex<Drivers>,
     writer: Arc<NodeWriter>,
     operations: CsiOperations,
-    /// Told of every driver that came or went.
+    /// Gets an event for every driver that comes or goes.
     refresher: UnboundedSender<Event>,
 }
 
@@ -77,8 +76,7 @@ impl CsiPlugin {
         self.drivers().driver(name).cloned()
     }
 
-    /// Asks a registered driver for its limit again and brings the CSINode up to date; the Node is
-    /// left alone.
+    /// Refreshes the limit of a registered driver, and updates the CSINode, but not the Node.
     ///
     /// # Errors
     /// [`PluginError`]
@@ -116,8 +114,8 @@ impl CsiPlugin {
         installed.map_err(|error| PluginError(Chain(&error).to_string()))
     }
 
-    /// Forgets the driver here and on the API server. The refresher comes first, or a refresh that
-    /// is under way could enter the driver again.
+    /// Removes the driver here and on the API server. The refresher gets its event first, or else a running refresh
+    /// could add the driver again.
     async fn remove(&self, name: &str) {
         self.drivers().remove(name);
         self.tell_refresher(name, false);
@@ -131,7 +129,7 @@ impl CsiPlugin {
     }
 
     fn tell_refresher(&self, name: &str, registered: bool) {
-        // Without a refresher nothing is refreshed.
+        // Without a refresher no limit is refreshed.
         let _ = self.refresher.send(Event::Driver {
             name: name.to_owned(),
             registered,

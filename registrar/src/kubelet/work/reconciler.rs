@@ -1,4 +1,4 @@
-//! Starts, once a second, what the pass says, and keeps account of what runs.
+//! Starts the operations of a pass once a second, and tracks the running ones.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::kubelet::plan::operation::Operations;
 use crate::kubelet::plan::pass::{Operation, plan_pass};
 use crate::kubelet::plan::schedule::RECONCILE_PERIOD;
 
-/// The loop.
+/// The reconciler's loop.
 pub struct Reconciler {
     world: Arc<World>,
     handlers: Arc<Handlers>,
@@ -26,7 +26,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// A loop that has not begun.
+    /// A loop that has not started.
     #[must_use]
     pub fn new(world: Arc<World>, handlers: Handlers) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Reconciler {
         let now = Instant::now().into_std();
         let plan = plan_pass(&self.world.desired(), &self.world.actual());
         for operation in plan {
-            // Refusals are repeated by the next pass.
+            // The next pass repeats refused operations.
             if self.operations.start(operation.socket(), now).is_ok() {
                 self.spawn(operation);
             }

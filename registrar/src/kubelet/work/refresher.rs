@@ -1,4 +1,4 @@
-//! Asks registered drivers for their volume limit again, as often as their CSIDriver object says.
+//! Refreshes the volume limits of registered drivers, with the period of their CSIDriver objects.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,9 +23,9 @@ use super::plugin::CsiPlugin;
 use crate::kubelet::plan::keys::clip;
 use crate::kubelet::plan::refresh::{Period, Refresh, Task};
 
-/// What makes a driver's task worth a look. The channel is not bounded: there is one event for each
-/// registration, spaced by the back-off, and one for each change of a CSIDriver object, which are
-/// as rare as installations of drivers.
+/// An event that re-evaluates a driver's task. The channel is not bounded: there is one event for each registration,
+/// spaced by the back-off, and one for each change of a CSIDriver object, which are as rare as installations of
+/// drivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A driver was registered or deregistered.
@@ -39,17 +39,17 @@ pub enum Event {
     Object {
         /// Its name.
         name: String,
-        /// What it says now; `None` if it is gone.
+        /// Its period; `None` if the object is gone.
         period: Option<Period>,
     },
 }
 
-/// The drivers and CSIDriver objects as the refresher knows them.
+/// The drivers and CSIDriver objects that the refresher knows.
 #[derive(Clone, Debug, Default)]
 pub struct Known(Arc<Mutex<Refresh>>);
 
 impl Known {
-    /// The period of the CSIDriver object `name`; `None` if there is no such object.
+    /// The period of the CSIDriver object `name`; `None` if the object does not exist.
     #[must_use]
     pub fn period(&self, name: &str) -> Option<Period> {
         self.lock().period(name)
@@ -60,7 +60,7 @@ impl Known {
     }
 }
 
-/// The loop.
+/// The refresher's loop.
 pub struct Refresher {
     known: Known,
     plugin: Arc<CsiPlugin>,
@@ -69,7 +69,7 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    /// A loop that has not begun.
+    /// A loop that has not started.
     #[must_use]
     pub fn new(known: Known, plugin: Arc<CsiPlugin>) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Refresher {
         }
     }
 
-    /// Runs until nobody can send events any more, or until dropped; the tasks end with it.
+    /// Runs until all senders of events are gone, or until dropped; the tasks end with it.
     pub async fn run(mut self, mut events: UnboundedReceiver<Event>) {
         loop {
             tokio::select! {
@@ -132,7 +132,7 @@ async fn refresh(plugin: Arc<CsiPlugin>, driver: String, period: Duration) {
     }
 }
 
-/// What is read of a CSIDriver object.
+/// A CSIDriver object, as far as it is read.
 #[derive(Clone, Debug, Deserialize)]
 struct CsiDriver {
     metadata: ObjectMeta,

@@ -1,4 +1,4 @@
-//! The two operations on a socket: registering what is behind it and undoing that.
+//! The two operations on a socket: registering its plugin, and deregistering it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::kubelet::plan::keys::clip;
 use crate::kubelet::plan::registration::{Refusal, endpoint_or, undelivered};
 use crate::kubelet::plan::world::{Actual, Desired, Incarnation, Plugin};
 
-/// What should be and what is, shared by the watcher, the operations and the metrics.
+/// Desired and actual sockets, shared by the watcher, the operations and the metrics.
 #[derive(Debug, Default)]
 pub struct World {
     desired: Mutex<Desired>,
@@ -35,27 +35,27 @@ impl World {
 /// Why an operation failed and has to be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
-    /// Nobody answers on the socket.
+    /// The registrar does not answer on the socket.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The registrar does not say what it registers.
+    /// `GetInfo` failed.
     #[error("failed to get plugin info: {0}")]
     Info(String),
-    /// The plugin was refused, and the registrar knows (or could not be told).
+    /// The plugin was refused, and the registrar was notified (or could not be).
     #[error("{0}")]
     Refused(String),
-    /// The registrar could not be told of its success, so the plugin was deregistered.
+    /// The registrar could not be notified of the success, so the plugin was deregistered.
     #[error("RegisterPlugin error -- failed to send registration status: {0}")]
     Notify(String),
-    /// A registered plugin whose handler is gone.
+    /// The handler of a registered plugin is gone.
     #[error("UnregisterPlugin error -- no handler for plugin type: {0}")]
     NoHandler(String),
 }
 
-/// Registers what is behind `socket`.
+/// Registers the plugin of the registrar behind `socket`.
 ///
 /// # Errors
-/// [`OperationError`]; nothing is left behind then.
+/// [`OperationError`]; nothing stays registered then.
 pub async fn register(
     world: &World,
     handlers: &Handlers,
@@ -91,8 +91,8 @@ pub async fn register(
     Ok(())
 }
 
-/// Hands the plugin to its handler. It is entered as registered before that, so that a socket that
-/// vanishes meanwhile is treated as a deregistration.
+/// Gives the plugin to its handler. It is added to the actual sockets before that, so that a socket that vanishes
+/// meanwhile leads to a deregistration.
 async fn introduce(
     world: &World,
     handlers: &Handlers,
@@ -129,7 +129,7 @@ async fn introduce(
     Ok(())
 }
 
-/// Deregisters what was behind `socket`, which is not dialled.
+/// Deregisters the plugin of `socket`, without dialling it.
 ///
 /// # Errors
 /// [`OperationError::NoHandler`]

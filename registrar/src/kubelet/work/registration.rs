@@ -1,7 +1,7 @@
 //! Talks to a registrar: `GetInfo` and `NotifyRegistrationStatus` on its registration socket.
 //!
-//! Whatever listens there is a stranger. Every step has a deadline, and a reply is at most 4 MiB
-//! (tonic's limit, and grpc-go's).
+//! The registrar is not trusted: every step has a deadline, and a reply is at most 4 MiB (tonic's limit, and
+//! grpc-go's).
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use super::{authority, socket};
 use crate::kubelet::plan::schedule::{DIAL_PAUSE, DIAL_TIMEOUT, INFO_TIMEOUT, NOTIFY_TIMEOUT};
 
-/// Nobody answered on the socket in time.
+/// The registrar did not answer on the socket in time.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "failed to dial socket {}, nobody answered within {} s{}",
@@ -57,7 +57,7 @@ impl Registrar {
         }
     }
 
-    /// Asks what is behind the socket.
+    /// Calls `GetInfo`.
     ///
     /// # Errors
     /// The registrar's status, `DeadlineExceeded` after a second.
@@ -67,7 +67,7 @@ impl Registrar {
         socket::call(INFO_TIMEOUT, InfoRequest {}, get_info).await
     }
 
-    /// Says how the registration went; without an error it went well.
+    /// Notifies the registrar of the result; without an error the plugin is registered.
     ///
     /// # Errors
     /// The registrar's status, `DeadlineExceeded` after five seconds.

@@ -1,8 +1,8 @@
 //! gRPC connections to unix sockets.
 //!
-//! tonic connects lazily and calls a connection ready before the peer has said a word. Kubelet's
-//! client does neither: it dials until the peer has answered HTTP/2's greeting, so that a socket
-//! with nobody behind it, or somebody who never speaks, is told from one that works.
+//! tonic connects lazily, and calls a connection ready before the peer has sent anything. Kubelet's client does
+//! neither: it dials until the peer has answered HTTP/2's greeting, so that it notices a socket without a listener, or
+//! with one that never answers.
 
 use std::future::Future;
 use std::io;
@@ -24,7 +24,7 @@ use tonic::{Request, Response, Status};
 
 use super::authority::Outgoing;
 
-/// Makes a call with a deadline, which the peer is told and which is enforced here as well.
+/// Makes a call with a deadline, which is sent to the peer and enforced here as well.
 ///
 /// # Errors
 /// The call's status, or `DeadlineExceeded`.
@@ -36,14 +36,14 @@ pub async fn call<M, R>(
     let mut request = Request::new(message);
     request.set_timeout(limit);
     tokio::select! {
-        // First: tonic has a timer of the same length, which says that the call was cancelled.
+        // First: tonic has a timer of the same length, which would report a cancelled call.
         biased;
         () = sleep(limit) => Err(Status::deadline_exceeded("context deadline exceeded")),
         answer = send(request) => Ok(answer?.into_inner()),
     }
 }
 
-/// What the peer of a new connection has said.
+/// The first frame of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Greeting {
     /// Nothing yet.
@@ -54,12 +54,12 @@ enum Greeting {
     Missing,
 }
 
-/// Connects to `socket` and waits for the peer's greeting; there is no limit on how long.
+/// Connects to `socket` and waits for the peer's greeting, without limit.
 ///
-/// The connection is opened again by later calls if it is lost.
+/// Later calls open the connection again if it is lost.
 ///
 /// # Errors
-/// `Unavailable` if nobody listens or what listens does not speak HTTP/2.
+/// `Unavailable` if no process listens, or the listener does not speak HTTP/2.
 pub async fn connect(socket: &Path, authority: &str) -> Result<Channel, Status> {
     let (greeting, mut greeted) = watch::channel(Greeting::Awaited);
     let outgoing = Outgoing::new(authority);
@@ -120,17 +120,16 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// Length of an HTTP/2 frame head, and where in it the frame type is (RFC 9113 section 4.1).
+/// Length of an HTTP/2 frame head, and offset of the frame type in it (RFC 9113 section 4.1).
 const HEAD: usize = 9;
 const TYPE: usize = 3;
 const SETTINGS: u8 = 4;
 
-/// A connection that looks at the first frame it receives and puts the authority into what it
-/// sends.
+/// A connection that checks the first frame it receives, and writes the authority into the frames it sends.
 struct Stream {
     inner: UnixStream,
     outgoing: Outgoing,
-    /// Gone once the peer's greeting is known.
+    /// `None` once the peer's greeting is known.
     greeting: Option<Arc<watch::Sender<Greeting>>>,
     /// The first bytes received.
     head: Vec<u8>,

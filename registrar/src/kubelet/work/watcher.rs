@@ -29,7 +29,7 @@ pub enum WatchError {
     Create {
         /// The directory.
         directory: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The system has no inotify instance left.
@@ -40,7 +40,7 @@ pub enum WatchError {
     Watch {
         /// The directory.
         directory: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Events cannot be read any more.
@@ -56,7 +56,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Creates `directory` if need be, enters the sockets that exist and watches for others.
+    /// Creates `directory` if necessary, adds the sockets that exist, and watches for others.
     ///
     /// # Errors
     /// [`WatchError`]. Sub-directories that cannot be read are skipped.
@@ -104,8 +104,8 @@ impl Watcher {
 
     fn handle(&mut self, event: &EventOwned) {
         if event.mask.contains(EventMask::Q_OVERFLOW) {
-            // As in kubelet nothing is looked at again: every socket would become a new
-            // incarnation, and all drivers would be deregistered and registered.
+            // As in kubelet nothing is walked again: every socket would become a new incarnation, and all drivers would
+            // be deregistered and registered.
             error!("directory events were lost; a socket may go unnoticed until it is re-created");
             return;
         }
@@ -155,8 +155,8 @@ impl Watcher {
         }
     }
 
-    /// A watched directory was renamed. If that took it out of the registry its watch ends; what
-    /// was found in it stays desired, as in kubelet.
+    /// A watched directory was renamed. If that moved it out of the registry its watch ends; the sockets in it stay
+    /// desired, as in kubelet.
     fn moved(&mut self, wd: &WatchDescriptor, directory: &Path) {
         if directory.is_dir() {
             return; // renamed within the registry: entered again under its new path
