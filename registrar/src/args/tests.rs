@@ -182,7 +182,7 @@ fn names_types_and_defaults_are_those_of_the_table_in_the_specification() {
         ("log-text-split-stream", Kind::Bool, "false"),
         ("logging-format", Kind::String, "text"),
         ("mode", Kind::String, ""),
-        // Ours: O-114.
+        // Ours only: O-114.
         ("node-name", Kind::String, ""),
         ("plugin-registration-path", Kind::String, "/registration"),
         ("remove-taint", Kind::Strings, ""),

@@ -1,4 +1,4 @@
-//! The rewriting of `:authority`, up to what a real server then sees.
+//! The rewriting of `:authority`, up to the requests of a real server.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -11,11 +11,11 @@ mod hpack;
 mod server;
 mod wire;
 
-/// What grpc-go sends for kubelet's dial of a registration socket, now and before 2022.
+/// The authority that grpc-go sends when kubelet dials a registration socket, now and before 2022.
 const KUBELET: &str = "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fd.example.com-reg.sock";
 const OLD_KUBELET: &str = "/var/lib/kubelet/plugins_registry/d.example.com-reg.sock";
 
-/// A gRPC call as grpc-go writes it, `authority` being the value of that field.
+/// A gRPC call as grpc-go writes it, with this value of `:authority`.
 fn call(authority: &str) -> Vec<u8> {
     use wire::Coding::{Huffman, Plain};
     use wire::Kind::Incremental;

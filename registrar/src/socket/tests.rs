@@ -54,7 +54,7 @@ async fn a_socket_that_is_removed_at_once_is_gone_and_no_failure() {
                 let _ = std::fs::remove_file(&path);
             }
         });
-        // On a busy machine the two threads can take turns for long: then no removal comes between.
+        // On a busy machine the two threads can take turns for long: then no removal comes in between.
         let until = Instant::now() + Duration::from_mins(1);
         let mut found = BTreeSet::new();
         let mut rounds = 0;
@@ -64,7 +64,7 @@ async fn a_socket_that_is_removed_at_once_is_gone_and_no_failure() {
             found.insert(
                 match created.and_then(|mut it| it.create_again().map(|()| it)) {
                     Ok(socket) => format!("{:?}", socket.presence().unwrap()),
-                    // The first one was not removed before the second was made.
+                    // The first socket was not removed before the second one was created.
                     Err(SocketError::Listen { source, .. })
                         if source.kind() == io::ErrorKind::AddrInUse =>
                     {

@@ -1,4 +1,4 @@
-//! The operation map: K-22 to K-24 as a table over a hand-moved clock.
+//! The operation map: K-22 to K-24 as a table over a manual clock.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use registrar::kubelet::plan::operation::{FORGET_AFTER, Operations, Refused};
 
 const SOCKET: &str = "/registry/d-reg.sock";
 
-/// Waits until an operation may start; how long that took in steps of a millisecond.
+/// Waits until an operation may start; returns the time in steps of a millisecond.
 fn start(operations: &mut Operations, now: &mut Instant) -> Duration {
     let begin = *now;
     loop {

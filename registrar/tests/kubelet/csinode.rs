@@ -1,4 +1,4 @@
-//! What is written to the CSINode: K-52 to K-62.
+//! Writes of the CSINode: K-52 to K-62.
 
 use registrar::kubelet::plan::csinode::{
     NodeInfo, Owner, Step, plan_initialize, plan_install, plan_uninstall,

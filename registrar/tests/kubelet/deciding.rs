@@ -1,4 +1,4 @@
-//! Tables of the decisions that no row names by itself: what to make of files, and what a pass starts.
+//! Tables of the decisions without rows of their own: actions for files, and operations of a pass.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

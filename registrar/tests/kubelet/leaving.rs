@@ -1,4 +1,4 @@
-//! What happens when a socket goes away or a confirmation fails: K-39 to K-43.
+//! Sockets that go away, and confirmations that fail: K-39 to K-43.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is written to the Node: K-45 to K-51.
+//! Writes of the Node: K-45 to K-51.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The built program: flags, exit codes, what it says, health and metrics. In real time.
+//! The built program: flags, exit codes, log, health and metrics. In real time.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It fails if the program has ended, which is as good.
+        // It fails if the program has ended, as intended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -78,7 +78,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            // Asked again after this time.
+            // The next check follows after this time.
             sleep(Duration::from_millis(10)).await;
         }
         panic!("it does not end: {}", self.log());
@@ -100,7 +100,7 @@ fn arguments(arguments: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Status line and body of a GET; empty while nobody listens.
+/// Status line and body of a GET; empty while the port has no listener.
 fn get(port: u16, path: &str) -> (String, String) {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {

@@ -14,8 +14,8 @@ use tonic::{Code, Status};
 use crate::script::{Answer, Call, Script};
 use crate::stage::{CSINODE, CSINODES, D, NODE, NODE_STATUS, Stage, about, pass, timed};
 
-/// Pauses between attempts of a registrar that never answers well. The reconciler looks once a
-/// second, so each pause is up to a second longer than the back-off.
+/// Checks the pauses between the attempts of a registrar that always fails. The reconciler runs once a second, so each
+/// pause is up to a second longer than the back-off.
 fn assert_grows(attempts: &[Instant], attempt_takes: Duration) {
     let mut back_off = Duration::from_millis(500);
     for pair in attempts.windows(2) {
@@ -34,7 +34,7 @@ async fn k_14_a_registration_in_its_order() {
     let stage = Stage::started().await;
     stage.api.delete("csinodes", "n1");
     stage.api.clear_requests();
-    // Every step takes time, so that the three records can be put in one order.
+    // Every step takes some time, so that the three records have a definite order.
     let step = Duration::from_millis(10);
     stage.driver.fault(CallFault::on("NodeGetInfo").delay(step));
     stage.api.fault(Fault::on("*", "*").delay(step));
@@ -77,7 +77,7 @@ async fn k_14_a_registration_in_its_order() {
 async fn k_15_without_an_endpoint_the_driver_is_behind_the_registration_socket() {
     let stage = Stage::started().await;
     let registrar = stage.script("d-reg.sock").endpoint("").listen();
-    // It is asked for NodeGetInfo there, where only the registration service is.
+    // NodeGetInfo goes to that socket, which only has the registration service.
     let refusal = registrar.refused().await;
     assert!(refusal.contains("code = Unimplemented"), "{refusal}");
     assert_eq!(
@@ -168,7 +168,7 @@ async fn k_20_a_type_without_handler_is_refused() {
     assert_eq!(stage.node_get_infos(), 0);
 }
 
-/// Remembers what it was asked.
+/// Records the calls of a handler.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -379,7 +379,7 @@ async fn k_38_a_registrar_that_dies_of_each_refusal_is_slowed_down() {
     for _ in 0..7 {
         registrar.refused().await;
         attempts.extend(registrar.infos());
-        // A pause between two registrations, as a restarting container has.
+        // A pause between two registrations, like that of a restarting container.
         sleep(Duration::from_millis(100)).await;
         registrar = registrar.reborn();
     }
@@ -387,7 +387,7 @@ async fn k_38_a_registrar_that_dies_of_each_refusal_is_slowed_down() {
         .windows(2)
         .map(|pair| (pair[1] - pair[0]).as_secs_f64())
         .collect();
-    // Each life is a new incarnation, but nothing was registered, so nothing succeeds in between.
+    // Each one is a new incarnation, but nothing was registered, so that nothing succeeds in between.
     for (pause, back_off) in pauses.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 16.0]) {
         assert!(*pause > back_off && *pause < back_off + 1.2, "{pauses:?}");
     }

@@ -1,4 +1,4 @@
-//! A registrar that does what the test says.
+//! A registrar that follows a script.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 
 use crate::stage::{D, until};
 
-/// How a call is answered.
+/// The answer to a call.
 #[derive(Clone)]
 pub(crate) enum Answer {
     Good,
@@ -29,23 +29,23 @@ pub(crate) enum Answer {
     After(Duration),
 }
 
-/// What arrived.
+/// A call that arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     GetInfo,
     Notify { registered: bool, error: String },
 }
 
-/// What the registrar says.
+/// The script of a registrar.
 #[derive(Clone)]
 pub(crate) struct Script {
     socket: PathBuf,
     info: PluginInfo,
     get_info: Answer,
     notify: Answer,
-    /// Ends like the real registrar when it is told of a failure.
+    /// Ends like the real registrar when it is notified of a failure.
     dies: bool,
-    /// Refuses authorities that are not valid, as servers in Rust do by themselves.
+    /// Rejects invalid authorities, as servers in Rust do by default.
     strict: bool,
 }
 
@@ -133,14 +133,13 @@ impl Script {
 struct Shared {
     script: Arc<Mutex<Script>>,
     calls: Arc<Mutex<Vec<(Instant, Call)>>>,
-    /// Everything received, as it came.
+    /// All received bytes, unchanged.
     bytes: Arc<Mutex<Vec<u8>>>,
     connections: Arc<AtomicUsize>,
     dead: Arc<tokio::sync::Notify>,
 }
 
-/// A script that listens. Dropping it closes the listener and leaves the socket file behind, as a
-/// crash does.
+/// A listening script. Dropping it closes the listener and leaves the socket file behind, like a crash.
 pub(crate) struct ScriptedRegistrar {
     socket: PathBuf,
     shared: Shared,
@@ -158,12 +157,12 @@ impl ScriptedRegistrar {
         &self.socket
     }
 
-    /// Ends as after SIGTERM: the socket file goes away.
+    /// Ends as after SIGTERM: removes the socket file.
     pub(crate) fn remove(self) {
         std::fs::remove_file(&self.socket).unwrap();
     }
 
-    /// Another life on the same path: the file is unlinked and bound again.
+    /// Restarts on the same path: the file is removed, and bound again.
     pub(crate) fn reborn(self) -> Self {
         let script = self.shared.script.lock().unwrap().clone();
         std::fs::remove_file(&self.socket).unwrap();
@@ -179,7 +178,7 @@ impl ScriptedRegistrar {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// How many connections were accepted.
+    /// Number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -250,8 +249,7 @@ async fn serve(listener: UnixListener, shared: Shared) {
     }
 }
 
-/// Serves one connection, behind what makes a tonic server accept kubelet's authority and behind a
-/// tap.
+/// Serves one connection, behind the layer that makes a tonic server accept kubelet's authority, and behind a tap.
 async fn converse(mut stream: UnixStream, shared: Shared) {
     let (mut near, far) = tokio::io::duplex(64 * 1024);
     let bytes = Arc::clone(&shared.bytes);
@@ -308,7 +306,7 @@ async fn perform(answer: Answer) -> Result<(), Status> {
         Answer::Good => Ok(()),
         Answer::Fail(status) => Err(status),
         Answer::After(time) => {
-            // The scripted time of the answer.
+            // The delay from the script.
             sleep(time).await;
             Ok(())
         }

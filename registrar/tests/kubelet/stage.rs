@@ -1,5 +1,5 @@
-//! What the component tests play on: a registry directory, a model API server with one Node, a
-//! model driver, scripted registrars, and the loop under test.
+//! The setting of the component tests: a registry directory, a model API server with one Node, a model driver, scripted
+//! registrars, and the loop under test.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::script::{Script, ScriptedRegistrar};
 pub(crate) const D: &str = "d.example.com";
 /// The node's name.
 pub(crate) const N: &str = "n1";
-/// What the driver calls the node.
+/// The driver's ID of the node.
 pub(crate) const ID: &str = "id-1";
 
 pub(crate) const NODE: &str = "/api/v1/nodes/n1";
@@ -34,7 +34,7 @@ pub(crate) const NODE_STATUS: &str = "/api/v1/nodes/n1/status";
 pub(crate) const CSINODE: &str = "/apis/storage.k8s.io/v1/csinodes/n1";
 pub(crate) const CSINODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
-/// Longer than anything takes, in the tests' own time.
+/// Longest wait of a test, in paused time.
 const PATIENCE: Duration = Duration::from_secs(1000);
 
 pub(crate) struct Stage {
@@ -63,7 +63,7 @@ impl Drop for Running {
 }
 
 impl Stage {
-    /// A Node, a driver that listens, an empty registry directory; the loop does not run.
+    /// A stage with a Node, a listening driver and an empty registry directory; the loop does not run.
     pub(crate) fn set() -> Self {
         let api = FakeApi::new();
         api.insert(node(N));
@@ -82,7 +82,7 @@ impl Stage {
         }
     }
 
-    /// The same with the loop running and the CSINode initialized.
+    /// A stage with the loop running and the CSINode initialized.
     pub(crate) async fn started() -> Self {
         let mut stage = Self::set();
         stage.start();
@@ -118,7 +118,7 @@ impl Stage {
         });
     }
 
-    /// Ends the loop as a crash would.
+    /// Ends the loop like a crash.
     pub(crate) fn stop(&mut self) {
         self.running = None;
     }
@@ -177,7 +177,7 @@ impl Stage {
         self.script("d-reg.sock").listen()
     }
 
-    /// Sockets that are desired.
+    /// The desired sockets.
     pub(crate) fn desired(&self) -> Vec<PathBuf> {
         let world = &self.running().world;
         world
@@ -187,7 +187,7 @@ impl Stage {
             .collect()
     }
 
-    /// Sockets with what tells one life of them from another.
+    /// The desired sockets with their incarnations.
     pub(crate) fn incarnations(&self) -> Vec<(PathBuf, Incarnation)> {
         let world = &self.running().world;
         world
@@ -197,7 +197,7 @@ impl Stage {
             .collect()
     }
 
-    /// Sockets that are registered or being registered.
+    /// The sockets that are registered or being registered.
     pub(crate) fn actual(&self) -> Vec<PathBuf> {
         let world = &self.running().world;
         world
@@ -212,8 +212,8 @@ impl Stage {
         self.plugin().driver(driver).map(|driver| driver.endpoint)
     }
 
-    /// The entries of the CSINode, or `None` if there is no CSINode. An API server says `null` when
-    /// there are none.
+    /// The entries of the CSINode, or `None` if it does not exist. An API server returns `null` instead of an empty
+    /// list.
     fn entries(&self) -> Option<Vec<Value>> {
         let csinode = self.api.object("csinodes", N)?;
         Some(
@@ -224,7 +224,7 @@ impl Stage {
         )
     }
 
-    /// Names of the drivers in the CSINode, or `None` if there is no CSINode.
+    /// Names of the drivers in the CSINode, or `None` if it does not exist.
     pub(crate) fn csinode_drivers(&self) -> Option<Vec<String>> {
         let name = |entry: &Value| entry["name"].as_str().unwrap().to_owned();
         Some(self.entries()?.iter().map(name).collect())
@@ -237,7 +237,7 @@ impl Stage {
             .find(|entry| entry["name"] == driver)
     }
 
-    /// The node ids on the Node.
+    /// The node IDs on the Node.
     pub(crate) fn annotation(&self) -> Option<String> {
         let node = self.api.object("nodes", N).unwrap();
         let value = &node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"];
@@ -272,9 +272,8 @@ impl Stage {
     }
 }
 
-/// The step in which tests wait. Paused time runs to the next timer whenever everything waits, be it
-/// for a socket that is readable a moment later; a timer that is always near keeps it from running
-/// past a deadline.
+/// Step of waiting tests. Paused time runs to the next timer whenever everything waits, even if a socket becomes
+/// readable a moment later; a timer that is always near keeps it from running past a deadline.
 const STEP: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds.
@@ -294,14 +293,14 @@ pub(crate) async fn pass(seconds: f64) {
     }
 }
 
-/// How long something takes.
+/// Measures how long `something` takes.
 pub(crate) async fn timed<T>(something: impl Future<Output = T>) -> Duration {
     let begin = Instant::now();
     something.await;
     begin.elapsed()
 }
 
-/// Whether `took` is what was expected, give or take the steps in which tests look.
+/// Whether `took` is close to `seconds`, give or take the steps of waiting tests.
 pub(crate) fn about(took: Duration, seconds: f64) -> bool {
     (took.as_secs_f64() - seconds).abs() < 0.1
 }

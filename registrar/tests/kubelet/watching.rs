@@ -1,4 +1,4 @@
-//! How sockets are found: K-1 to K-13.
+//! Discovery of sockets: K-1 to K-13.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -108,7 +108,7 @@ async fn k_8_other_files_are_ignored() {
         }
         pass(30.0).await;
         assert!(stage.desired().is_empty());
-        // Deleting them is no news either.
+        // Deleting them has no effect either.
         fs::remove_file(fifo).unwrap();
         stage.registered().await;
     }

@@ -1,4 +1,4 @@
-//! What others see of the loop: K-79 to K-83.
+//! The loop's connections as others see them: K-79 to K-83.
 
 use tokio::io::AsyncWriteExt;
 
@@ -72,8 +72,8 @@ async fn k_82_authorities_are_kubelets() {
     assert_eq!(stage.driver.calls()[0].authority, "localhost");
 }
 
-/// A stock server, without what makes ours accept the authority, is refused by kubelet; that the
-/// loop cannot register with it shows that it sends the real thing.
+/// kubelet is rejected by a stock server, without the part of ours that accepts the authority; that the loop cannot
+/// register with it shows that it sends the same authority.
 #[tokio::test(start_paused = true)]
 async fn k_82_a_server_that_insists_on_a_valid_authority_is_not_registered() {
     let stage = Stage::started().await;
@@ -98,7 +98,7 @@ async fn k_83_a_restart_registers_again_without_a_write_to_the_csinode() {
     assert_eq!(stage.node_get_infos(), 2);
 }
 
-/// Strangers on registration sockets: each is given up, none stops the others. In real time, because
+/// Unknown listeners on registration sockets: each is given up, and none blocks the others. In real time, because
 /// paused time runs on while megabytes are under way.
 #[tokio::test]
 async fn strangers_do_no_harm() {
@@ -114,7 +114,7 @@ async fn strangers_do_no_harm() {
     });
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = babbling.accept().await {
-            // An error is the client that had enough.
+            // An error means that the client has hung up.
             let _ = stream.write_all(&[0xff; 64 * 1024]).await;
         }
     });

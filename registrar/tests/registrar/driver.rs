@@ -1,4 +1,4 @@
-//! A driver that answers nothing but its name, as the test wants it.
+//! A driver that only answers GetPluginInfo, as the test requires.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 
 pub(crate) const NAME: &str = "d.example.com";
 
-/// Listens as long as it lives.
+/// A driver that listens until it is dropped.
 pub(crate) struct Driver {
     serving: tokio::task::JoinHandle<()>,
     calls: Arc<Mutex<u32>>,
@@ -79,12 +79,12 @@ impl Driver {
         Self { serving, calls }
     }
 
-    /// How often it was asked its name.
+    /// Number of GetPluginInfo calls.
     pub(crate) fn calls(&self) -> u32 {
         *self.calls.lock().unwrap()
     }
 
-    /// Ends with all its connections, as a process that is killed.
+    /// Ends with all its connections, like a process that is killed.
     pub(crate) async fn kill(self) {
         self.serving.abort();
         while !self.serving.is_finished() {
@@ -99,7 +99,7 @@ impl Drop for Driver {
     }
 }
 
-/// Serves in a task that owns its connections; the file of an earlier one is replaced.
+/// Serves in a task that owns its connections; replaces the socket file of an earlier one.
 fn listen<S>(socket: &Path, service: S) -> tokio::task::JoinHandle<()>
 where
     S: tower::Service<
@@ -129,7 +129,7 @@ impl Identity for Answer {
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         *self.calls.lock().unwrap() += 1;
-        // The time that its answers take.
+        // The delay of its answers.
         tokio::time::sleep(self.delay).await;
         let name = self.name.clone();
         Ok(Response::new(GetPluginInfoResponse {
@@ -150,7 +150,7 @@ impl Identity for Answer {
     }
 }
 
-/// Somebody else's registration socket, which says another name after a while.
+/// Another program's registration socket, which answers with another name after a delay.
 pub(crate) struct Impostor {
     _serving: AbortOnDrop,
 }
@@ -183,7 +183,7 @@ struct Pretence {
 #[tonic::async_trait]
 impl Registration for Pretence {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        // The time that its answers take.
+        // The delay of its answers.
         tokio::time::sleep(self.delay).await;
         Ok(Response::new(PluginInfo {
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Rows about flags that a process has to show: output, exit code, nothing done.
+//! Rows about flags of the process: output, exit code, no side effects.
 
 use std::process::Command;
 use std::time::Duration;
@@ -154,7 +154,7 @@ async fn r_14_log_configuration() {
         "--log-json-split-stream",
         "--log-text-info-buffer-size=1Ki",
     ] {
-        // Judged before anything else.
+        // Checked before anything else.
         for other in [PATH, "--version"] {
             let end = run(&[other, arg]).await;
             end.failed_naming(&[arg.split('=').next().unwrap()]);

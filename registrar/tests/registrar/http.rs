@@ -19,7 +19,7 @@ pub(crate) async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, St
     (driver, process, address)
 }
 
-/// Where the HTTP server listens, which it logs.
+/// Address of the HTTP server, from the log.
 async fn address(process: &Process) -> String {
     let line = "\"HTTP server is listening\" address=\"";
     process.says(line).await;
@@ -48,7 +48,7 @@ async fn r_38_healthy() {
 #[tokio::test]
 async fn health_port_listens_everywhere() {
     let seat = Seat::new();
-    // This flag cannot leave the choice to the system.
+    // With this flag the system cannot choose the port.
     let free = sidecar_testkit::free_address();
     let (_, port) = free.rsplit_once(':').unwrap();
     let (_driver, process) = seat.running(&["--health-port", port]).await;
@@ -72,7 +72,7 @@ async fn r_40_replaced_by_a_file() {
     assert_eq!(answer.status, 500);
     assert!(answer.body.contains("not a socket"), "{}", answer.body);
     process.says("\"Health check failed\" err=").await;
-    // It is nobody's to remove.
+    // The process must not remove another program's file.
     process
         .says("not the socket of this process any more")
         .await;
@@ -113,7 +113,7 @@ async fn r_42_replaced_by_a_silent_server() {
             "took {took} s"
         );
     }
-    // One that does not even speak HTTP/2.
+    // A listener that does not even speak HTTP/2.
     let seat = Seat::new();
     let (_driver, _process, address) = running(&seat, &[]).await;
     std::fs::remove_file(seat.socket()).unwrap();
@@ -274,7 +274,7 @@ async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     kubelet::notify(&seat.socket(), true, "").await.unwrap();
     assert_eq!(get(&address, "/healthz").await.status, 200);
     process.signal(rustix::process::Signal::TERM);
-    // Its last words have two seconds to be read.
+    // Its last log lines have two seconds to be read.
     let reading = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         process.read(stderr);

@@ -25,7 +25,7 @@ pub(crate) async fn connect(socket: &Path) -> RegistrationClient<Channel> {
     RegistrationClient::new(channel(socket).await)
 }
 
-/// A connection, a question and an answer.
+/// Connects and calls GetInfo.
 pub(crate) async fn ask(socket: &Path) -> PluginInfo {
     connect(socket)
         .await
@@ -35,7 +35,7 @@ pub(crate) async fn ask(socket: &Path) -> PluginInfo {
         .into_inner()
 }
 
-/// Tells the outcome of the registration.
+/// Notifies the result of the registration.
 pub(crate) async fn notify(socket: &Path, registered: bool, error: &str) -> Result<(), Status> {
     let status = RegistrationStatus {
         plugin_registered: registered,

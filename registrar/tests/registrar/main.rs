@@ -1,5 +1,4 @@
-//! The registrar as a process: what its environment sees of it. Test names carry the rows of the
-//! specification.
+//! The registrar as a process: its behaviour towards its environment. Test names carry the rows of the specification.
 
 #![allow(
     clippy::unwrap_used,

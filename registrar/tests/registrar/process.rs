@@ -12,7 +12,7 @@ use crate::program;
 pub(crate) use crate::program::PROGRAM;
 pub(crate) const ENDPOINT: &str = "/p/csi.sock";
 
-/// A directory with a place for the driver's socket and one for the registrar's.
+/// A directory with the paths of the driver's socket and of the registrar's.
 pub(crate) struct Seat {
     root: tempfile::TempDir,
 }
@@ -55,8 +55,8 @@ impl Seat {
     }
 
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
-        // Whoever runs the tests in the background ignores SIGINT and SIGHUP, children inherit that,
-        // and then the default that some rows are about would not apply.
+        // A shell that runs the tests in the background ignores SIGINT and SIGHUP, children inherit that, and then the
+        // default that some rows are about would not apply.
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,HUP", PROGRAM]);
         command.args(self.flags());
@@ -85,8 +85,8 @@ impl Seat {
     }
 }
 
-/// One of a few attempts takes no more than a second. No timer is behind it, with which each would
-/// take longer; a busy machine holds up some of them.
+/// At least one of a few attempts takes no more than a second. Behind a timer each of them would take longer; a busy
+/// machine only delays some.
 pub(crate) async fn within_a_second(mut attempt: impl AsyncFnMut() -> Duration) {
     let mut took = Vec::new();
     for _ in 0..5 {

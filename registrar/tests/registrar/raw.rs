@@ -1,12 +1,11 @@
-//! A client that writes its own HTTP/2 frames, as grpc-go does: no Rust client sends such an
-//! `:authority`.
+//! A client that writes its own HTTP/2 frames, as grpc-go does: no Rust client sends such an `:authority`.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The answer for driver `d.example.com` at `/p/csi.sock`, as the specification gives it.
+/// The answer for driver `d.example.com` at `/p/csi.sock`, from the specification.
 pub(crate) const GOLDEN: &[u8] =
     b"\x0a\x09CSIPlugin\x12\x0dd.example.com\x1a\x0b/p/csi.sock\x22\x051.0.0";
 

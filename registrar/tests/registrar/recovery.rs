@@ -1,4 +1,4 @@
-//! What happens around a running registrar, and how things come right again.
+//! Disturbances of a running registrar, and its recovery.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -65,7 +65,7 @@ async fn a_driver_that_ends_idle_connections_in_good_order_is_no_error() {
     process.says("Lost the connection to the driver").await;
 }
 
-/// Each of its losses is followed by an answer, so nothing but a pause keeps the two apart.
+/// An answer follows each of its losses, so that only a pause keeps the calls apart.
 #[tokio::test]
 async fn fr_12_a_driver_that_drops_every_connection_is_asked_once_a_second() {
     let seat = Seat::new();
@@ -108,7 +108,7 @@ async fn a_driver_that_comes_back_without_a_name_is_waited_for() {
     process.must_run();
 }
 
-/// R-39 has upstream's "not re-created", which is deliberately not ours.
+/// R-39 has upstream's "not re-created", from which ours differs deliberately.
 #[tokio::test]
 async fn r_39_a_removed_socket_is_created_again() {
     let seat = Seat::new();
@@ -163,7 +163,7 @@ async fn r_39_while_it_is_away_health_says_so() {
     );
 }
 
-/// Upstream's first instance removes the file of the second.
+/// Upstream's first instance removes the second one's file.
 #[tokio::test]
 async fn r_50_two_instances() {
     let seat = Seat::new();
@@ -208,7 +208,7 @@ async fn the_first_of_two_instances_takes_over_when_the_second_ends() {
     first.must_run();
 }
 
-/// Killed, it leaves its file, which its successor on that path must not take for a living one's.
+/// A killed instance leaves its file, which its successor on that path must not take for that of a live one.
 #[tokio::test]
 async fn fr_12_the_first_of_two_instances_takes_over_when_the_second_is_killed() {
     let seat = Seat::new();
@@ -222,7 +222,7 @@ async fn fr_12_the_first_of_two_instances_takes_over_when_the_second_is_killed()
     first.must_run();
 }
 
-/// Without a look: a look alone would come within a minute.
+/// Before the next look, which would come within a minute.
 #[tokio::test]
 async fn fr_13_the_watch_follows_the_directory() {
     let seat = Seat::new();
@@ -237,8 +237,8 @@ async fn fr_13_the_watch_follows_the_directory() {
     }
 }
 
-/// The host replaces `plugins_registry`: in a container the bind mount stays on the directory that
-/// was deleted, and nothing can be created there any more.
+/// The host replaces `plugins_registry`: in a container the bind mount stays on the deleted directory, where nothing
+/// can be created any more.
 #[tokio::test]
 async fn fr_6_a_directory_that_was_replaced_below_a_bind_mount_ends_the_process() {
     let seat = Seat::new();
@@ -269,7 +269,7 @@ async fn fr_6_a_directory_that_was_replaced_below_a_bind_mount_ends_the_process(
     assert!((29.0..45.0).contains(&took), "ended after {took} s");
 }
 
-/// Whether a mount namespace was refused; never in continuous integration, where root can have one.
+/// Whether a mount namespace was denied; never in continuous integration, where root can create one.
 async fn may_be_skipped(mut refused: impl AsyncFnMut() -> bool, socket: &Path) -> bool {
     let mut skip = false;
     until("the socket below the bind mount", async || {

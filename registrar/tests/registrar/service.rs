@@ -30,7 +30,7 @@ async fn r_20_any_authority() {
         "localhost".to_owned(),
     ] {
         let mut connection = raw::Connection::open(&seat.socket());
-        // The second call refers to what the first one put into the dynamic table.
+        // The second call refers to entries that the first one added to the dynamic table.
         for stream in [1, 3] {
             let reply = connection.get_info(stream, &authority);
             assert_eq!(reply, raw::GOLDEN, "{authority}, stream {stream}");
@@ -101,7 +101,7 @@ async fn r_26_refused() {
     within_a_second(refused).await;
 }
 
-/// How long it took.
+/// Returns the time until the process ended.
 async fn refused() -> Duration {
     let seat = Seat::new();
     let (_driver, mut process) = seat.running(&[]).await;
@@ -145,7 +145,7 @@ async fn r_51_unknown_methods() {
     }
 }
 
-/// Peers that say nothing or nonsense keep nobody from being served.
+/// Peers that send nothing or nonsense do not keep others from being served.
 #[tokio::test]
 async fn odd_peers_do_no_harm() {
     use std::io::Write;

@@ -1,4 +1,4 @@
-//! Rows about how the process ends.
+//! Rows about the end of the process.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ async fn r_33_sigterm_removes_the_socket() {
     within_a_second(terminated).await;
 }
 
-/// How long it took.
+/// Returns the time until the process ended.
 async fn terminated() -> Duration {
     let seat = Seat::new();
     let (_driver, mut process) = seat.running(&[]).await;

@@ -32,7 +32,7 @@ async fn r_27_a_stale_socket_is_replaced() {
     let seat = Seat::new();
     drop(UnixListener::bind(seat.socket()).unwrap());
     let stale = std::fs::metadata(seat.socket()).unwrap().ino();
-    // A second name keeps the inode from being used again.
+    // A second name keeps the inode from being reused.
     std::fs::hard_link(seat.socket(), seat.path("kept")).unwrap();
     let (_driver, _process) = seat.running(&[]).await;
     assert_ne!(std::fs::metadata(seat.socket()).unwrap().ino(), stale);

@@ -1,4 +1,4 @@
-//! Rows about the way from the start to the socket.
+//! Rows about the time from the start to the socket.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn between(took: Duration, least: f32, most: f32) {
     );
 }
 
-/// Three waits of thirty seconds at once, so that the suite takes no longer.
+/// Three waits of thirty seconds at once, which saves time.
 #[tokio::test]
 async fn r_16_r_54_no_driver_for_thirty_seconds() {
     let seat = Seat::new();
@@ -52,7 +52,7 @@ async fn r_17_a_driver_that_comes_late() {
     let _driver = Driver::start(&seat.csi());
     let came = process.elapsed();
     process.listening(&seat.socket()).await;
-    // The row says 2 s, which the next test shows on a clock that a busy machine does not hold up.
+    // The row has 2 s; the next test proves that on a clock that a busy machine does not delay.
     between(process.elapsed() - came, 0.0, 8.0);
 }
 
@@ -67,8 +67,8 @@ async fn r_17_is_seen_within_two_seconds() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         (Driver::start(&path), tokio::time::Instant::now())
     };
-    // Paused time runs to the next timer whenever everything waits; one that is always near keeps it
-    // from running past a deadline.
+    // Paused time runs to the next timer whenever everything waits; a timer that is always near keeps it from running
+    // past a deadline.
     let near = async {
         for _ in 0..u64::MAX {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -176,7 +176,7 @@ async fn what_is_wrong_with_an_address_is_said() {
             .await;
         end.failed_naming(words);
     }
-    // These are tried for thirty seconds, the first line of trouble comes at once.
+    // These are retried for thirty seconds, and the first error is logged at once.
     for (file, reason) in [
         ("missing", "No such file"),
         ("reg", "refused"),

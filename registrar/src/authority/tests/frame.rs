@@ -1,4 +1,4 @@
-//! Following the frames: where a header block starts and ends, whatever the reads.
+//! Frames: the start and end of a header block, however the reads cut it.
 
 use bytes::BytesMut;
 
@@ -106,7 +106,7 @@ fn a_shorter_block_keeps_its_frames_and_their_flags() {
         fragments,
     };
     let new = authority("x");
-    // Fragments fill up from the front: 3, the ten left, and nothing twice.
+    // Fragments fill up from the front: 3, the remaining ten, and twice nothing.
     assert_eq!(new.len(), 13);
     let expected = Layout {
         fragments: vec![3, 10, 0, 0],
@@ -155,7 +155,7 @@ fn the_reserved_bit_of_a_stream_is_ignored_as_the_protocol_asks() {
     assert!(!String::from_utf8_lossy(&out).contains("%2F"));
 }
 
-/// What is broken, and everything after it, arrives as it was sent.
+/// Broken frames, and everything after them, arrive unchanged.
 #[test]
 fn what_is_not_understood_passes_unchanged_for_good() {
     let block = authority(KUBELET);
@@ -252,7 +252,7 @@ fn holds_back_nothing_but_an_unfinished_head_or_block() {
 }
 
 proptest::proptest! {
-    /// The same invariants as the fuzz target, on streams that at least start as they should.
+    /// The invariants of the fuzz target, on streams that at least begin correctly.
     #[test]
     fn any_stream_of_frames_survives(
         frames in proptest::collection::vec(

@@ -144,7 +144,7 @@ fn two_authorities_are_both_found_because_refusing_them_is_not_our_business() {
 fn refuses_what_is_cut_off_or_overflows() {
     let whole = call(KUBELET);
     let ends: Vec<usize> = {
-        // Where fields end, a prefix of the block is a block.
+        // Where fields end, a prefix of the block is itself a block.
         let lengths = |block: &[u8]| unacceptable(block).is_ok();
         (0..=whole.len())
             .filter(|end| lengths(&whole[..*end]))
@@ -164,7 +164,7 @@ fn refuses_what_is_cut_off_or_overflows() {
     ] {
         assert_eq!(unacceptable(overflow), Err(Malformed), "{overflow:x?}");
     }
-    // The largest number there is does fit.
+    // The largest permitted number is accepted.
     let mut large = Vec::new();
     integer(&mut large, 0x80, 7, 127 + (1 << 28) - 1);
     assert_eq!((large.len(), unacceptable(&large)), (5, Ok(Vec::new())));

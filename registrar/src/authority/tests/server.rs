@@ -1,4 +1,4 @@
-//! What a real HTTP/2 server makes of a rewritten connection: the same requests but for `:authority`.
+//! A real HTTP/2 server behind a rewritten connection: the same requests except for `:authority`.
 
 use std::collections::VecDeque;
 
@@ -19,13 +19,13 @@ struct Seen {
     headers: Vec<(String, String)>,
 }
 
-/// Serves `input`, arriving in reads of `read` bytes; the requests that were accepted, or the error
-/// that ended the connection.
+/// Serves `input`, arriving in reads of `read` bytes; returns the accepted requests, or the error that ended the
+/// connection.
 fn serve(input: &[u8], read: usize) -> Result<Vec<Seen>, h2::Error> {
     serve_on(input, read, AnyAuthority::new)
 }
 
-/// A PING at the end tells when the server has seen all of the input.
+/// A PING at the end shows when the server has read all of the input.
 fn serve_on<S>(
     input: &[u8],
     read: usize,
@@ -71,7 +71,7 @@ where
     while let Some(accepted) = connection.accept().await {
         let (request, mut respond) = match accepted {
             Ok(accepted) => accepted,
-            // The client has seen what it waited for and is gone.
+            // The client has got its answers and is gone.
             Err(error) if error.is_io() => break,
             Err(error) => return Err(error),
         };
@@ -132,7 +132,7 @@ fn kubelets_call_is_served_and_is_not_without_the_rewriting() {
     }
 }
 
-/// Encoders refer to the static table, but they need not.
+/// Encoders usually refer to the static table, but need not.
 #[test]
 fn a_name_from_the_dynamic_table_is_beyond_us() {
     let start = vec![0x83, 0x86, 0x84];
@@ -158,7 +158,7 @@ fn a_name_from_the_dynamic_table_is_beyond_us() {
     assert_eq!(serve(&connection(&frames), 1 << 16).unwrap().len(), 1);
 }
 
-/// What a client wants to send in one request.
+/// The content of one request of a client.
 #[derive(Debug, Clone)]
 struct Request {
     size_updates: Vec<u64>,
@@ -170,7 +170,7 @@ struct Request {
 #[derive(Debug, Clone)]
 enum Authority {
     Literal(Kind, NameForm, Coding, String),
-    /// The newest one in the client's dynamic table, if there is one still.
+    /// The newest authority in the client's dynamic table, if there is one left.
     Known,
 }
 
@@ -189,7 +189,7 @@ enum Header {
 
 const NAMES: [&str; 4] = ["x-a", "x-bb", "user-agent", "grpc-timeout"];
 
-/// The encoder's half of the header compression, with the table as RFC 7541 section 4 keeps it.
+/// The encoder's part of the header compression, with the table of RFC 7541 section 4.
 #[derive(Default)]
 struct Client {
     table: VecDeque<(String, String)>,
@@ -355,7 +355,7 @@ proptest! {
         }
     }
 
-    /// Hostile blocks may get any answer but must not hang, panic or confuse the server.
+    /// Hostile blocks may get any answer, but must not hang, panic or confuse the server.
     #[test]
     fn broken_blocks_get_an_answer(
         block in prop::collection::vec(any::<u8>(), 0..60),

@@ -1,4 +1,4 @@
-//! A header encoder for tests that can choose every form RFC 7541 allows, which real ones do not.
+//! A header encoder for tests that can use every form of RFC 7541; real encoders do not.
 
 /// RFC 7541 appendix B for the characters from space to `~`: code and its bits.
 const HUFFMAN: [(u32, u32); 95] = [
@@ -99,7 +99,7 @@ const HUFFMAN: [(u32, u32); 95] = [
     (0x1ffd, 13),
 ];
 
-/// How a literal enters the dynamic table, or does not.
+/// Whether a literal enters the dynamic table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Incremental,
@@ -117,12 +117,12 @@ impl Kind {
     }
 }
 
-/// How a string is written.
+/// The coding of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Plain,
     Huffman,
-    /// Plain, its length in more bytes than it takes where the number is large enough for that.
+    /// Plain, with a length in more bytes than necessary where the number is large enough for that.
     Padded,
 }
 
@@ -220,7 +220,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     out
 }
 
-/// How a header block is spread over frames.
+/// The distribution of a header block over frames.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) padding: Option<u8>,
