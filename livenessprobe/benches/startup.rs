@@ -1,8 +1,7 @@
-//! The figures of livenessprobe: file size, memory and processor time while idle, time from exec to
-//! the HTTP server.
+//! Figures of livenessprobe: file size, memory and processor time while idle, time from exec to the HTTP server.
 //!
-//! `cargo bench --profile tool -p livenessprobe --bench startup` measures `bin/livenessprobe`, which
-//! `make build` makes, and beside it the binary that `LIVENESSPROBE` names, if any.
+//! `cargo bench --profile tool -p livenessprobe --bench startup` measures `bin/livenessprobe` of `make build`, and next
+//! to it the binary that `LIVENESSPROBE` names, if any.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +17,7 @@ use sidecar_testkit::FakeDriver;
 use sidecar_testkit::http::get;
 use sidecar_testkit::measure::{self, Started};
 
-/// Health requests before the program is left alone, as many as kubelet makes in some minutes.
+/// Number of health requests before the program is left alone, as many as kubelet makes in some minutes.
 const REQUESTS: usize = 20;
 
 fn main() {
@@ -77,7 +76,7 @@ impl Started for Livenessprobe {
         self.took
     }
 
-    /// What kubelet does.
+    /// kubelet's requests.
     fn serve(&self) {
         self.runtime.block_on(async {
             for _ in 0..REQUESTS {

@@ -1,4 +1,4 @@
-//! The command line: the flags of livenessprobe and what a combination of them asks for.
+//! The command line: the flags of livenessprobe, and the configuration that they result in.
 //!
 //! Pure, so that the order of the checks is a table in a test.
 
@@ -8,7 +8,7 @@ use sidecar::csi::connection::{Address, AddressError, OnLoss};
 use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, METRICS, VERSION};
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values, retired};
 
-/// Where `/healthz` listens if nothing is said.
+/// Default port of `/healthz`.
 const HEALTH_PORT: &str = "9808";
 
 static FLAGS: &[Flag] = &[
@@ -42,40 +42,40 @@ pub static SPEC: Spec = Spec {
     retired: &retired::LIVENESSPROBE,
 };
 
-/// What the program shall do.
+/// The configuration of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `--csi-address`
     pub address: Address,
-    /// `--probe-timeout`; zero has always passed.
+    /// `--probe-timeout`; zero has always been accepted.
     pub timeout: Duration,
-    /// Where `/healthz` is.
+    /// The server of `/healthz`.
     pub health: Listener,
-    /// Where metrics are.
+    /// The server of the metrics.
     pub metrics: Metrics,
 }
 
 /// One HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// Where it listens.
+    /// Address to listen on.
     pub address: String,
-    /// The flag that says so, as it was given.
+    /// The flag that set it, as it was given.
     pub flag: String,
 }
 
-/// Where metrics are shown.
+/// Where the metrics are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Metrics {
     /// Nowhere.
     None,
     /// At this path of the server of `/healthz`.
     WithHealth(String),
-    /// At this path of a server of their own.
+    /// At this path, on a server of their own.
     Apart(Listener, String),
 }
 
-/// Decides what the command line asks for. The first check that fails counts.
+/// The configuration that the flags result in. The first check that fails determines the error.
 ///
 /// # Errors
 /// Exit code 1 and a line that names the flag.
@@ -84,7 +84,7 @@ pub fn decide(values: &Values) -> Result<Config, Exit> {
     let port = values.string("health-port");
     let metrics = values.string("metrics-address");
     if !endpoint.is_empty() {
-        // The default given explicitly is no conflict: manifests have both.
+        // The default, given explicitly, is no conflict: manifests have both.
         if port != HEALTH_PORT {
             return Err(Exit::failure(
                 1,
@@ -129,7 +129,7 @@ pub fn decide(values: &Values) -> Result<Config, Exit> {
 }
 
 fn address(text: &str) -> Result<Address, AddressError> {
-    // Of the forms of an address all that Go's gRPC knows: a loss ends nothing here.
+    // All forms of an address that Go's gRPC knows: a lost connection does not end this program.
     Address::parse(text, OnLoss::Reconnect)
 }
 

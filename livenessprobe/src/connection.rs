@@ -1,4 +1,4 @@
-//! One connection to the driver, from the attempt to make it until it is of no use any more.
+//! One connection to the driver, from the attempt to make it until it cannot be used any more.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::socket::SocketIdentity;
 
 /// Pause between attempts.
 pub const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// A driver can answer on the connections it has and accept none any more, for example when it is
-/// out of file descriptors. So from this age on a connection is not used again, which bounds how
-/// long that stays unseen, and the next health request makes a new one.
+/// Age at which a connection is not used any more, so that the next health request makes a new one. A driver can answer
+/// on its connections and accept no new ones, for example when it is out of file descriptors; the limit bounds how long
+/// that goes unnoticed.
 pub const MAX_AGE: Duration = Duration::from_secs(60);
-/// How long one attempt to connect may take. The value is that of Go's gRPC.
+/// Limit of one attempt to connect. The value is that of Go's gRPC.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Why an attempt has not ended.
 pub const MUTE: &str = "the driver accepts connections but does not answer";
 
-/// An attempt to connect to whoever stands at the address, and the connection that came of it.
+/// An attempt to connect to the process behind an address, and the connection that results from it.
 ///
-/// It belongs to no request: those that come meanwhile wait for it as well, so that a crowd of them
-/// makes one connection, also to somebody who accepts and says nothing.
+/// It belongs to no request: those that come meanwhile wait for it as well, so that a crowd of them makes one
+/// connection, even to a process that accepts it and never answers.
 #[derive(Debug)]
 pub struct SharedConnection {
     identity: SocketIdentity,
@@ -46,14 +46,14 @@ pub struct Established {
 }
 
 impl Established {
-    /// The driver has ended it.
+    /// Whether the driver has ended it.
     pub fn is_lost(&self) -> bool {
         !self.connection.state().borrow().connected
     }
 }
 
 impl SharedConnection {
-    /// Begins an attempt to connect to `address`, where `identity` was seen just before.
+    /// Starts an attempt to connect to `address`, which had this `identity` just before.
     pub fn begin(identity: SocketIdentity, address: &Address, options: &Options) -> Self {
         let (sender, outcome) = watch::channel(None);
         let (address, options) = (address.clone(), options.clone());
@@ -68,7 +68,8 @@ impl SharedConnection {
                 connection,
                 since: Instant::now(),
             })));
-            // One that the driver ends in good order is made anew when it is needed, and told of if that fails.
+            // A connection that the driver ends in good order is replaced when it is needed; only if that fails, it is
+            // logged.
             if let Some(lost) = lost
                 && !lost.await
             {
@@ -83,12 +84,12 @@ impl SharedConnection {
         }
     }
 
-    /// What comes of the attempt.
+    /// The outcome of the attempt.
     pub fn outcome(&self) -> watch::Receiver<Option<Outcome>> {
         self.outcome.clone()
     }
 
-    /// A new connection would lead to the same process, as far as can be told without making one.
+    /// Whether a new connection would lead to the same process, as far as that can be told without making one.
     pub fn leads_to(&self, identity: SocketIdentity, now: Instant) -> bool {
         let since = |moment| now.saturating_duration_since(moment);
         self.identity == identity
@@ -102,8 +103,7 @@ impl SharedConnection {
     }
 }
 
-/// Whoever still waits for the attempt turns to the next one. Calls that still run keep the
-/// connection until they end.
+/// Requests that still wait for the attempt turn to the next one. Running calls keep the connection until they end.
 impl Drop for SharedConnection {
     fn drop(&mut self) {
         self.task.abort();

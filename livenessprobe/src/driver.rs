@@ -1,8 +1,8 @@
-//! The connection to the driver and what it says when it is probed.
+//! The connection to the driver, and its answers to Probe.
 //!
-//! Upstream connects anew for every health request, which is how it sees a driver that has died or
-//! was replaced. Here one connection is kept, and each request looks first whether it still leads
-//! where a new one would: see [`SharedConnection::leads_to`].
+//! Upstream connects anew for every health request, and so notices a driver that has died or was replaced. Here one
+//! connection is kept, and each request first checks whether it still leads where a new one would: see
+//! [`SharedConnection::leads_to`].
 
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use tonic::Status;
 use crate::connection::{Established, MUTE, Outcome, RETRY_INTERVAL, SharedConnection};
 use crate::socket::SocketIdentity;
 
-/// How often a line says that the driver has not told its name.
+/// Interval of the log line that the driver has not returned its name yet.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why the program cannot start.
@@ -31,21 +31,21 @@ pub enum DriverError {
     /// The connection failed.
     #[error("--csi-address={0}: no connection to the driver")]
     Connect(Address, #[source] connection::ConnectError),
-    /// It does not say its name.
+    /// The driver does not return its name.
     #[error("cannot get the name of the driver at --csi-address={0}")]
     Name(Address, #[source] IdentityError),
 }
 
-/// What came of a health request.
+/// Result of a health request.
 #[derive(Debug, Clone)]
 pub enum Health {
     /// The driver is ready.
     Ready,
-    /// It has answered that it is not.
+    /// The driver has answered that it is not ready.
     NotReady,
     /// The Probe failed.
     Failed(Status),
-    /// There was no connection before the deadline; the reason of the last attempt.
+    /// No connection before the deadline; the error of the last attempt.
     Unreachable(String),
 }
 
@@ -62,7 +62,7 @@ impl Driver {
     pub fn new(address: Address, operations: CsiOperations) -> Self {
         let options = Options {
             timeout: None,
-            // A connection that is lost is replaced, which needs a look at the address first.
+            // A lost connection is replaced only after a check of the address.
             on_loss: OnLoss::Stop,
             observer: Observer {
                 methods: &[methods::IDENTITY],
@@ -70,7 +70,7 @@ impl Driver {
                 controller: None,
                 operations: Some(operations),
             },
-            // Nobody leads here.
+            // No leader election here.
             fence: Fence::default(),
         };
         Self {
@@ -80,18 +80,18 @@ impl Driver {
         }
     }
 
-    /// The same beside controllers, whose name for it is in the log of its calls.
+    /// The same driver beside controllers; `name` appears in the log of its calls.
     #[must_use]
     pub fn among_controllers(mut self, name: &'static str) -> Self {
         self.options.observer.controller = Some(name);
         self
     }
 
-    /// Waits for the driver, for ever if need be, and asks its name, without a time limit either:
-    /// a program that ended here would hide behind its own restarts that the driver hangs.
+    /// Waits for the driver without limit, and then calls GetPluginInfo, also without a time limit: a program that
+    /// ended here would hide behind its own restarts that the driver hangs.
     ///
     /// # Errors
-    /// The driver's answer is an error or no name.
+    /// The driver's answer is an error, or contains no name.
     pub async fn name(&self) -> Result<String, DriverError> {
         let connection = connection::connect(&self.address, self.options.clone()).await;
         let connection =
@@ -100,7 +100,7 @@ impl Driver {
             answer = identity::driver_name(connection.channel(), Duration::MAX) => answer,
             never = self.remark_on_silence() => match never {},
         };
-        // Requests make their own connection, of which it is known what it leads to.
+        // Requests make connections of their own, whose socket is known.
         answer.map_err(|source| DriverError::Name(self.address.clone(), source))
     }
 
@@ -124,8 +124,8 @@ impl Driver {
             Err(reason) => return Health::Unreachable(reason),
         };
         let health = ask(&established, deadline).await;
-        // The end of a connection from before the request says nothing about who listens now. This
-        // happens when the end has not been read yet, or comes in the middle of the Probe.
+        // If a connection from before the request ends, that shows nothing about the process that listens now. Its end
+        // may not have been read yet, or comes in the middle of the Probe.
         let is_stale = established.since < begun && established.is_lost();
         if is_stale && matches!(health, Health::Failed(_)) {
             let again = tokio::time::timeout(deadline.remaining(), self.connect()).await;
@@ -136,10 +136,10 @@ impl Driver {
         health
     }
 
-    /// Tries until there is a connection.
+    /// Retries until there is a connection.
     ///
     /// # Errors
-    /// The deadline passed; why the last attempt failed.
+    /// The deadline has passed; the error of the last attempt.
     async fn reach(&self, deadline: Deadline) -> Outcome {
         let mut reason = MUTE.to_owned();
         while !deadline.remaining().is_zero() {
@@ -153,10 +153,10 @@ impl Driver {
         Err(reason)
     }
 
-    /// The connection that is kept, or the outcome of one attempt to make one.
+    /// The kept connection, or the outcome of one attempt to make one.
     async fn connect(&self) -> Outcome {
-        // Before the attempt: should the file be replaced in between, then the next request takes
-        // the connection for an old one and makes another, which costs nothing but that.
+        // Before the attempt: if the file is replaced in between, the next request takes the connection for an old one
+        // and makes another, which costs nothing else.
         let identity = SocketIdentity::at(&self.address).map_err(|error| error.to_string())?;
         let mut outcome = self.outcome_of(identity);
         let outcome = outcome.wait_for(Option::is_some).await;

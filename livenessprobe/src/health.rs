@@ -1,4 +1,4 @@
-//! What the HTTP servers answer.
+//! Answers of the HTTP servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub fn routes(driver: &Arc<Driver>, timeout: Duration) -> Result<Routes, RouteEr
     Ok(routes)
 }
 
-/// The same, on a server that has other routes. `driver` is asked for at each request.
+/// The same on a server that has other routes. Each request calls `driver`.
 ///
 /// # Errors
 /// The path is taken.
@@ -43,7 +43,7 @@ pub(crate) async fn of(driver: &Driver, timeout: Duration) -> Reply {
     reply(&health)
 }
 
-/// Answers `path` with the metrics, and nothing else.
+/// Routes for a server that only answers `path`, with the metrics.
 ///
 /// # Errors
 /// It is not a path.
@@ -53,7 +53,7 @@ pub fn metrics(path: &str, registry: &Registry) -> Result<Routes, RouteError> {
     Ok(routes)
 }
 
-/// Status codes and texts are upstream's.
+/// The reply for a result; status codes and texts are upstream's.
 fn reply(health: &Health) -> Reply {
     let error = |text| Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
     match health {

@@ -1,13 +1,12 @@
 //! `livenessprobe`: an HTTP server beside a CSI driver whose `/healthz` is the driver's `Probe`.
 //!
-//! kubelet probes it on behalf of the *driver's* container, so what this program says decides
-//! whether the driver is restarted. It talks to nobody but the driver.
+//! kubelet probes it on behalf of the *driver's* container, so its answers decide whether the driver is restarted. It
+//! only talks to the driver.
 //!
 //! # Layout
 //!
-//! [`args`] what the flags ask for, [`socket`] which file the driver listens on, [`connection`] a connection
-//! to it, [`driver`] its answers, [`health`] HTTP, [`prober`] what it does on a process, [`run`] all of it
-//! together.
+//! [`args`] the configuration from the flags, [`socket`] the identity of the driver's socket file, [`connection`] a
+//! connection to it, [`driver`] its answers, [`health`] HTTP, [`prober`] the work in a process, [`run`] the program.
 
 pub mod args;
 pub mod connection;

@@ -1,4 +1,4 @@
-//! `livenessprobe`: answers health requests with what the CSI driver says to `Probe`.
+//! `livenessprobe`: answers health requests with the CSI driver's answer to `Probe`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What livenessprobe does on a process, be it one of its own or one that it shares with others.
+//! The work of livenessprobe, in a process of its own or in one that it shares with other programs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// One that is not connected yet; its calls are counted in `registry`.
+    /// A prober that is not connected yet, with the metrics of its calls in `registry`.
     ///
     /// # Errors
-    /// The registry counts calls already.
+    /// The registry has these metrics already.
     pub fn new(config: &Config, registry: &Registry) -> Result<Self, Exit> {
         let operations = CsiOperations::new(registry, OperationsConfig::default())?;
         let driver = Driver::new(config.address.clone(), operations.clone());
@@ -35,13 +35,13 @@ impl Prober {
         })
     }
 
-    /// Waits until the driver has told its name, for ever if need be.
+    /// Waits until the driver has returned its name, without limit.
     ///
     /// # Errors
-    /// What it tells is an error or no name.
+    /// The driver's answer is an error, or contains no name.
     pub async fn meet_driver(&self) -> Result<(), Exit> {
         let name = self.driver.name().await?;
-        // The question itself is on record under no name, as upstream has it.
+        // As in upstream, the call for the name itself has no driver name in the metrics.
         self.operations.set_driver_name(&name);
         tracing::info!(driver = name, "Got the driver's name");
         Ok(())
@@ -53,7 +53,7 @@ impl Prober {
     }
 }
 
-/// The HTTP servers that livenessprobe has as a program.
+/// The HTTP servers of livenessprobe as a program.
 #[derive(Debug)]
 pub struct Listeners {
     health: (Listener, Routes),
@@ -61,7 +61,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// What `config` asks for; listens nowhere yet.
+    /// The servers of `config`; they do not listen yet.
     ///
     /// # Errors
     /// `--metrics-path` is no path (code 2).
@@ -85,7 +85,7 @@ impl Listeners {
     /// Listens and answers.
     ///
     /// # Errors
-    /// Nobody can listen there.
+    /// It cannot listen there.
     pub async fn serve(self) -> Result<(), Exit> {
         let metrics = match self.metrics {
             Some((listener, routes)) => Some((bind(&listener, 1).await?, routes)),
@@ -110,14 +110,14 @@ fn bad_path(error: RouteError) -> Exit {
     Exit::failure(2, format_args!("--metrics-path: {}", Chain(&error)))
 }
 
-/// Listens; an address that cannot be listened on ends the process with `code`.
+/// Listens on an address; an error ends the process with `code`.
 ///
 /// # Errors
-/// Nobody can listen there.
+/// It cannot listen there.
 pub async fn bind(listener: &Listener, code: u8) -> Result<Server, Exit> {
     match Server::bind(&listener.address).await {
         Ok(server) => {
-            // The port may have been left to the system.
+            // The system may have chosen the port.
             let address = server
                 .local_addr()
                 .map_or_else(|_| listener.address.clone(), |address| address.to_string());

@@ -1,4 +1,4 @@
-//! Puts the parts together, in the order in which upstream does things.
+//! Assembles the program, in upstream's order.
 
 use std::ffi::OsString;
 
@@ -14,13 +14,13 @@ use crate::prober::{Listeners, Prober};
 
 const NAME: &str = "livenessprobe";
 
-/// The upstream program that it behaves as.
+/// The upstream program that it replaces.
 pub const REPLACES: &str = "livenessprobe v2.19.0-31-ge60f18af";
 
 /// Runs livenessprobe.
 ///
 /// # Errors
-/// How the process ends; it does so by a signal or because something is wrong.
+/// How the process ends; only a signal or an error ends it.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;
@@ -30,7 +30,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let config = args::decide(&values)?;
     log::init(&log, &["livenessprobe"]);
     build::announce(NAME);
-    // Every signal kills, but for process 1, which the kernel spares.
+    // Every signal kills, except for process 1, which the kernel spares.
     let _signals = Shutdown::listen(&[])?;
     serve(config).await
 }
@@ -40,7 +40,7 @@ async fn serve(config: Config) -> Result<(), Exit> {
     build::register(&registry, NAME, REPLACES)?;
     let prober = Prober::new(&config, &registry)?;
     let listeners = Listeners::new(&config, &prober, &registry)?;
-    // No listener yet: until the driver has answered, a health request finds nobody.
+    // No listener yet: until the driver has answered, health requests cannot connect.
     prober.meet_driver().await?;
     listeners.serve().await
 }

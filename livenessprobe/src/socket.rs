@@ -1,15 +1,15 @@
-//! Which file the driver listens on.
+//! The identity of the socket file that the driver listens on.
 //!
-//! A driver that restarts makes a new socket under the old name, while the process before it may
-//! still be there and answer on the connections it has. Device and inode tell the two apart; the
-//! inode of a socket cannot be used again as long as a connection through it is open.
+//! A driver that restarts creates a new socket under the old name, while its former process may still exist and answer
+//! on its connections. Device and inode tell the two apart; the inode of a socket cannot be reused as long as a
+//! connection through it is open.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use sidecar::csi::connection::Address;
 
-/// What stands at an address at some moment.
+/// The file at an address at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketIdentity {
     /// A file, by device and inode.
@@ -19,15 +19,15 @@ pub enum SocketIdentity {
         /// Inode number.
         inode: u64,
     },
-    /// Not a path: a network address, of which nothing can be seen from outside.
+    /// Not a path: a network address, which has no identity that can be seen from outside.
     Network,
 }
 
 impl SocketIdentity {
-    /// Looks at the address, through symbolic links.
+    /// Examines the address, through symbolic links.
     ///
     /// # Errors
-    /// There is no file, or it cannot be seen.
+    /// The file does not exist, or cannot be examined.
     pub fn at(address: &Address) -> io::Result<Self> {
         let Some(path) = address.path() else {
             return Ok(Self::Network);
@@ -57,7 +57,7 @@ mod tests {
         let first = UnixListener::bind(&path).unwrap();
         let before = SocketIdentity::at(&address).unwrap();
         assert_eq!(SocketIdentity::at(&address).unwrap(), before);
-        // Nothing but the connection keeps the first socket.
+        // Only the connection keeps the first socket.
         let _client = UnixStream::connect(&path).unwrap();
         let _server = first.accept().unwrap();
         drop(first);

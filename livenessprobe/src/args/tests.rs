@@ -71,7 +71,7 @@ fn what_contradicts_itself_ends_with_1_and_names_the_flag() {
             &["--http-endpoint=:1", "--health-port=9999"][..],
             "--health-port",
         ),
-        // Compared by value, so that an empty port is another one.
+        // Compared by value, so that an empty port counts as another one.
         (
             "L-5",
             &["--http-endpoint=:1", "--health-port="],
@@ -145,7 +145,7 @@ fn names_types_and_defaults_are_those_of_the_table_in_the_specification() {
         ("metrics-path", Kind::String, "/metrics"),
         ("probe-timeout", Kind::Duration, "3s"),
         ("v", Kind::Verbosity, "0"),
-        // Upstream's has none: O-68.
+        // Upstream has none: O-68.
         ("version", Kind::Bool, "false"),
         ("vmodule", Kind::Vmodule, ""),
     ];

@@ -1,4 +1,4 @@
-//! What only a clock that can be moved shows.
+//! Behaviour that only a movable clock can show.
 
 use sidecar::metrics::{OperationsConfig, Registry};
 use sidecar_testkit::FakeDriver;
@@ -13,7 +13,7 @@ fn beside(driver: &FakeDriver) -> Driver {
     Driver::new(Address::Unix(driver.socket()), operations.unwrap())
 }
 
-/// Time passes while nothing happens.
+/// Lets time pass without anything happening.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -33,7 +33,7 @@ async fn a_connection_is_used_for_a_minute() {
     }
 }
 
-/// A driver out of file descriptors, for example. Upstream sees that with the next request.
+/// For example a driver out of file descriptors. Upstream notices that with the next request.
 #[tokio::test]
 async fn a_driver_that_accepts_no_more_is_seen_within_a_minute() {
     let model = FakeDriver::new("d.example.com");

@@ -1,4 +1,4 @@
-//! One connection is kept, and yet every request sees what a new one would see.
+//! One connection is kept, and yet every request gets the answer that a new one would get.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sidecar_testkit::{CallFault, FakeDriver};
 
 use crate::process::{self, Serving, is_foreign, until};
 
-/// The question for the name has a connection of its own.
+/// The call for the name has a connection of its own.
 const AT_START: usize = 1;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Rows about flags that a process has to show.
+//! Rows about flags of the process.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ async fn l_1_o_68_the_version() {
     let end = run(&["--no-such-flag"]).await;
     assert_eq!(end.status.code(), Some(2), "{}", end.stderr);
     let end = run(&["--version"]).await;
-    // Upstream's has no such flag.
+    // Upstream has no such flag.
     if is_foreign() {
         assert_eq!(end.status.code(), Some(2), "{}", end.stderr);
         assert_eq!(end.stdout, "");
@@ -45,7 +45,7 @@ async fn rows_about_flags_that_contradict_each_other() {
         let end = run(&flags).await;
         assert_eq!(end.status.code(), Some(1), "{row}: {}", end.stderr);
         assert!(end.took < Duration::from_secs(5), "{row}: did it connect?");
-        // Upstream's words are others, and it names the format alone.
+        // Upstream has another text, and only names the format.
         if !is_foreign() {
             end.failed_naming(&["--", name]);
         }
@@ -77,7 +77,7 @@ async fn help_is_no_error() {
 
 #[tokio::test]
 async fn l_24_l_25_an_address_that_is_taken() {
-    // On all interfaces, as the health port.
+    // On all interfaces, like the health port.
     let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let taken = taken.local_addr().unwrap().port();
     let health = format!("--health-port={taken}");

@@ -1,4 +1,4 @@
-//! Rows about what a health request is answered.
+//! Rows about the answers to health requests.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ async fn what_the_driver_says_is_what_kubelet_gets() {
     assert_eq!(driver.calls_to("Probe").len(), 18, "one for each request");
 }
 
-/// How long a health request takes.
+/// A health request, with its duration.
 async fn timed(serving: &Serving) -> (process::Answer, Duration) {
     let start = Instant::now();
     let answer = serving.health().await;
@@ -198,7 +198,7 @@ async fn many_requests_at_once_are_as_many_probes() {
     assert_eq!(driver.calls_to("Probe").len(), 120);
 }
 
-/// The driver dies while it is probed.
+/// The driver dies during a Probe.
 #[tokio::test]
 async fn a_driver_that_dies_while_it_is_probed_is_noticed_at_once() {
     let driver = process::driver();

@@ -1,4 +1,4 @@
-//! Drivers that do not behave.
+//! Drivers that misbehave.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,10 +16,10 @@ use tonic::Code;
 use crate::process::{self, Process, Serving, is_foreign};
 use crate::program;
 
-/// Something at the driver's socket that answers every connection with the same bytes.
+/// A listener at the driver's socket that answers every connection with the same bytes.
 struct Impostor {
     serving: JoinHandle<()>,
-    /// The most connections that were open at the same time.
+    /// Greatest number of connections that were open at the same time.
     peak: Arc<AtomicUsize>,
 }
 
@@ -92,7 +92,7 @@ async fn whoever_speaks_no_grpc_is_not_healthy() {
     }
 }
 
-/// Requests share the attempt to connect to somebody who cannot serve one.
+/// Requests share the attempt to connect to a listener that cannot serve one.
 #[tokio::test]
 async fn requests_do_not_pile_up_connections() {
     if is_foreign() {
@@ -107,7 +107,7 @@ async fn requests_do_not_pile_up_connections() {
         }
     }
     assert_eq!(impostor.peak.load(Ordering::SeqCst), 1);
-    // Nor are they in the way of the next driver.
+    // Nor do they block the next driver.
     driver.start();
     for answer in serving.crowd(60).await {
         Serving::must_be(&answer, 200, "ok");
@@ -126,10 +126,10 @@ async fn texts_of_any_kind() {
         let body = format!("rpc error: code = Internal desc = {text}");
         Serving::must_be(&answer, 500, &body);
     }
-    // A line that must not be there would have come by then.
+    // A forbidden line would have come by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     if !is_foreign() {
-        // Whatever the driver says stays within its line.
+        // Text of the driver stays within its line.
         for line in serving.process.log().lines() {
             let severity = line.chars().next();
             assert!(matches!(severity, Some('I' | 'W' | 'E')), "{line}");
@@ -144,8 +144,7 @@ async fn fs_11_health_is_answered_under_attack() {
         return;
     }
     let driver = process::driver();
-    // It is the server that is to answer in time: the driver is part of this process, whose clients keep it
-    // busy.
+    // Only the server has to answer in time: the driver is part of this process, whose clients keep it busy.
     let mut serving = Serving::beside(&driver, &["--probe-timeout=1m"]).await;
     let target = Target {
         id: serving.process.id(),
@@ -157,7 +156,7 @@ async fn fs_11_health_is_answered_under_attack() {
     serving.process.must_run();
 }
 
-/// Every failed check is a line.
+/// Every failed check writes a line.
 #[tokio::test]
 async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     if is_foreign() {

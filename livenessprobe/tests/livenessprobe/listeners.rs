@@ -1,4 +1,4 @@
-//! Rows about where the program listens.
+//! Rows about the program's listeners.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -33,8 +33,7 @@ fn listeners(id: u32) -> BTreeSet<String> {
     found
 }
 
-/// Go takes `0.0.0.0` for every address of either family where there is IPv6; the specification wants
-/// IPv4 alone.
+/// Go takes `0.0.0.0` for every address of either family where there is IPv6; the specification requires IPv4 only.
 fn everywhere(port: &str) -> String {
     if is_foreign() && std::path::Path::new("/proc/net/if_inet6").exists() {
         return format!("tcp6 {}:{port}", "0".repeat(32));
@@ -46,7 +45,7 @@ fn hexadecimal(address: &str) -> String {
     format!("{:04X}", port(address).parse::<u16>().unwrap())
 }
 
-/// In a network namespace of its own, where nobody else has the port.
+/// In a network namespace of its own, where the port is free.
 #[tokio::test]
 async fn l_2_l_3_the_default_is_port_9808_on_ipv4() {
     let driver = process::driver();
@@ -101,7 +100,7 @@ async fn l_4_l_6_one_endpoint_for_all() {
     }
 }
 
-/// An address of IPv6 stands in brackets, and nothing but it is listened on.
+/// An IPv6 address has brackets, and the program listens on nothing else.
 #[tokio::test]
 async fn an_endpoint_of_ipv6_alone() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {

@@ -1,8 +1,8 @@
-//! The livenessprobe as a process: what its environment sees of it. Test names carry the rows of
-//! the specification.
+//! The livenessprobe as a process: its behaviour towards its environment. Test names carry the rows of the
+//! specification.
 //!
-//! `LIVENESSPROBE_BINARY=path` runs them against another binary, such as upstream's; what is only
-//! true of ours is left out then.
+//! `LIVENESSPROBE_BINARY=path` runs them against another binary, such as upstream's; checks that only hold for ours are
+//! left out then.
 
 #![allow(
     clippy::unwrap_used,

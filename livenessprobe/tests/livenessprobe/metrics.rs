@@ -66,7 +66,7 @@ async fn l_21_l_22_l_23_what_is_shown() {
          behaves as.",
         "# TYPE csi_sidecar_build_info gauge",
     ];
-    // Upstream's has no such family.
+    // Upstream has no such family.
     let build = build.into_iter().filter(|_| !process::is_foreign());
     let expected = [
         "# HELP csi_sidecar_operations_seconds [ALPHA] Container Storage Interface operation \
@@ -78,7 +78,7 @@ async fn l_21_l_22_l_23_what_is_shown() {
     ];
     let expected: Vec<_> = build.chain(expected).collect();
     assert_eq!(comments, expected, "L-22, O-65");
-    // csi-node-sidecars stands for the registrar, too.
+    // csi-node-sidecars replaces the registrar, too.
     let mut lines = answer.body.lines();
     let info = lines.find(|line| line.starts_with("csi_sidecar_build_info{"));
     let replaces = info.map(|info| info.contains("livenessprobe v2.19."));

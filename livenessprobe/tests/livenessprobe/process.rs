@@ -17,7 +17,7 @@ pub(crate) fn program() -> String {
     std::env::var(OTHER).unwrap_or_else(|_| program::PROGRAM.to_owned())
 }
 
-/// The program under test is not ours.
+/// Whether the program under test is not ours.
 pub(crate) fn is_foreign() -> bool {
     std::env::var_os(OTHER).is_some()
 }
@@ -41,7 +41,7 @@ pub(crate) fn csi_address(driver: &FakeDriver) -> Vec<String> {
     first.chain([address]).collect()
 }
 
-/// The end of a program that has nothing to connect to.
+/// Runs a program without a driver to its end.
 pub(crate) async fn run(flags: &[&str]) -> End {
     let mut command = Command::new(program());
     command.args(flags);
@@ -90,7 +90,7 @@ impl Serving {
         Self::must_be(&self.health().await, 200, "ok");
     }
 
-    /// Requests health so often at the same time.
+    /// Makes this number of health requests at the same time.
     pub(crate) async fn crowd(&self, count: usize) -> Vec<Answer> {
         let mut requests = tokio::task::JoinSet::new();
         for _ in 0..count {

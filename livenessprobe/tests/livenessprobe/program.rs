@@ -1,8 +1,8 @@
-//! Which program is under test, and how flags are written for it.
+//! The program under test, and the form of its flags.
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_livenessprobe");
 
-/// What every start needs besides.
+/// Further flags of every start.
 pub(crate) const FIRST: &[&str] = &[];
 
 /// A flag of livenessprobe.

@@ -1,4 +1,4 @@
-//! Rows about how the process ends.
+//! Rows about the end of the process.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
