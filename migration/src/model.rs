@@ -1,4 +1,4 @@
-//! What is known of the plugins, as data.
+//! The plugins and their rules, as data.
 
 pub mod class;
 pub mod driver;

@@ -1,4 +1,4 @@
-//! The translations, which know no plugin: what is said about one is in its table.
+//! The translations, which know no plugin: the rules of each are in its table.
 
 mod aws;
 mod azure;
@@ -13,7 +13,7 @@ pub mod translator;
 mod volume;
 mod zone;
 
-/// Text in lower case as Go has it: each character becomes one.
+/// Text in lower case as in Go: each character becomes a single one.
 fn lower(text: &str) -> String {
     text.chars()
         .map(|c| c.to_lowercase().next().unwrap_or(c))

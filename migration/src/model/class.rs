@@ -1,8 +1,8 @@
-//! What a translation reads and changes of a StorageClass.
+//! A StorageClass, as far as a translation reads and changes it.
 
 use std::collections::BTreeMap;
 
-/// A StorageClass, as far as it is translated.
+/// A StorageClass with its translated fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// `provisioner`

@@ -1,4 +1,4 @@
-//! What can be said about a plugin in its table.
+//! The rules that a plugin's table can have.
 
 /// One in-tree plugin and the CSI driver that replaced it.
 #[derive(Clone, Copy, Debug)]
@@ -7,36 +7,36 @@ pub struct Driver {
     pub plugin: &'static str,
     /// Name of the CSI driver.
     pub name: &'static str,
-    /// Field of the plugin's source in `spec` of a PersistentVolume, and in a volume of a pod.
+    /// Field of the plugin's source in `spec` of a PersistentVolume, and in a pod's volume.
     pub source: &'static str,
-    /// A PersistentVolume of the plugin as one of the driver.
+    /// Translation of a PersistentVolume of the plugin into one of the driver.
     pub to_csi: ToCsi,
-    /// A PersistentVolume of the driver as one of the plugin.
+    /// Translation of a PersistentVolume of the driver into one of the plugin.
     pub to_in_tree: ToInTree,
-    /// Keys of zones and regions; `None` leaves a volume's topology as it is.
+    /// Keys of zones and regions; `None` leaves a volume's topology unchanged.
     pub topology: Option<Topology>,
-    /// A class of the plugin in the driver's words; `None` leaves it as it is.
+    /// Translation of a class of the plugin for the driver; `None` leaves it unchanged.
     pub class: Option<ClassRules>,
-    /// A volume that a pod names without a PersistentVolume.
+    /// Translation of a pod's volume without a PersistentVolume.
     pub inline: Inline,
-    /// How a handle is completed with the id of a node; `None` leaves it as it is.
+    /// Completes a handle with the ID of a node; `None` leaves it unchanged.
     pub repair: Option<Repair>,
-    /// Which handles may be one volume's.
+    /// Determines which handles may refer to the same volume.
     pub identity: Identity,
 }
 
-/// How `spec.csi` is made of a plugin's source.
+/// Rules that turn a plugin's source into `spec.csi`.
 #[derive(Clone, Copy, Debug)]
 pub struct ToCsi {
-    /// `volumeHandle`, part after part.
+    /// The parts of `volumeHandle`, in order.
     pub handle: &'static [Part],
-    /// Fields that both have, copied unless empty.
+    /// Fields with the same name on both sides, copied unless empty.
     pub copied: &'static [&'static str],
     /// `volumeAttributes`
     pub attributes: &'static [(&'static str, Attribute)],
     /// References to Secrets.
     pub secrets: Secrets,
-    /// Fields of the source that have one permitted value, in any case, where they are set.
+    /// Fields of the source with a single permitted value, in any case, where they are set.
     pub only: &'static [(&'static str, &'static str)],
     /// `spec.accessModes`
     pub access_modes: AccessModes,
@@ -45,19 +45,19 @@ pub struct ToCsi {
 /// A part of a handle or name.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
-    /// This text.
+    /// A fixed text.
     Text(&'static str),
-    /// The source's field.
+    /// A field of the source.
     Field(&'static str),
-    /// The id in the source's field, which may be an `aws://` URL.
+    /// The ID in a field of the source, which may be an `aws://` URL.
     AwsId(&'static str),
     /// `zones/<zone>` or `regions/<region>`, from the volume's labels.
     Location(ZoneForm),
     /// The volume's annotation, empty where it is absent.
     Annotation(&'static str),
-    /// The storage account in the name of a Secret, which the source's field gives.
+    /// The storage account in the name of a Secret, which is in a field of the source.
     Account(&'static str),
-    /// Namespace of the Secret: the source's field, else that of the claim, or of the pod.
+    /// Namespace of the Secret: the field of the source, else that of the claim, or of the pod.
     Namespace(&'static str),
     /// Name of the PersistentVolume, or of the pod's volume.
     VolumeName,
@@ -66,19 +66,19 @@ pub enum Part {
 /// A value in `volumeAttributes`.
 #[derive(Clone, Copy, Debug)]
 pub enum Attribute {
-    /// This text.
+    /// A fixed text.
     Fixed(&'static str),
-    /// The source's field, always.
+    /// A field of the source, always.
     Field(&'static str),
-    /// The source's field, where it is set, if to nothing.
+    /// A field of the source, where it is set, even if empty.
     IfSet(&'static str),
-    /// The source's field, unless it is empty.
+    /// A field of the source, unless it is empty.
     UnlessEmpty(&'static str),
-    /// The source's field in decimal.
+    /// A field of the source, in decimal.
     Number {
         /// The field.
         field: &'static str,
-        /// What is written for 0.
+        /// Text for 0.
         zero: &'static str,
     },
 }
@@ -88,7 +88,7 @@ pub enum Attribute {
 pub enum Secrets {
     /// None.
     None,
-    /// `nodeStageSecretRef`: name and namespace in these fields of the source, the namespace as for
+    /// `nodeStageSecretRef`: name and namespace are in these fields of the source, the namespace as for
     /// [`Part::Namespace`].
     NodeStage {
         /// Field of the name.
@@ -96,7 +96,7 @@ pub enum Secrets {
         /// Field of the namespace.
         namespace: &'static str,
     },
-    /// These references, to the Secret that two annotations name.
+    /// These references, to the Secret in two annotations.
     Annotated {
         /// Annotation of the name.
         name: &'static str,
@@ -107,22 +107,21 @@ pub enum Secrets {
     },
 }
 
-/// What becomes of `spec.accessModes`.
+/// Translation of `spec.accessModes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessModes {
-    /// Kept.
+    /// Unchanged.
     Keep,
-    /// One mode: read-only for many nodes if that is asked for and writing is not, else writing on
-    /// one node.
+    /// A single mode: read-only for many nodes if the list has that and no writing mode, else writing on one node.
     One,
 }
 
-/// How the source of a plugin is made of `spec.csi`.
+/// Rules that turn `spec.csi` into the source of a plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct ToInTree {
     /// The fields of the source.
     pub fields: &'static [Restored],
-    /// What the handle says where the fields do not.
+    /// Values from the handle, for fields that are empty otherwise.
     pub fallback: Option<Fallback>,
 }
 
@@ -131,13 +130,13 @@ pub struct ToInTree {
 pub struct Restored {
     /// The field.
     pub field: &'static str,
-    /// Where its value is looked for, first come first served.
+    /// Places of its value; the first one that has a value counts.
     pub from: &'static [Origin],
-    /// What is written if nowhere is one.
+    /// The value if no place has one.
     pub otherwise: Otherwise,
 }
 
-/// Where the value of a field is looked for.
+/// Place of a field's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
     /// `volumeHandle`
@@ -146,7 +145,7 @@ pub enum Origin {
     HandlePart {
         /// The part.
         part: usize,
-        /// How many there must be.
+        /// Number of parts that the handle must have.
         of: usize,
     },
     /// The disk's name in the handle, which is an Azure URI.
@@ -155,7 +154,7 @@ pub enum Origin {
     FsType,
     /// `readOnly`, if true
     ReadOnly,
-    /// This text.
+    /// A fixed text.
     Fixed(&'static str),
     /// The attribute with this key.
     Attribute(&'static str),
@@ -163,11 +162,11 @@ pub enum Origin {
     AnyCase(&'static str),
     /// The attribute with this key in any case, unless empty.
     AnyCaseUnlessEmpty(&'static str),
-    /// The attribute with this key, a number of 32 bits.
+    /// The attribute with this key, a 32-bit number.
     Number {
         /// The key.
         key: &'static str,
-        /// Whether an empty value is none.
+        /// Whether an empty attribute counts as absent.
         may_be_empty: bool,
     },
     /// `nodeStageSecretRef.name`, unless empty
@@ -176,27 +175,27 @@ pub enum Origin {
     SecretNamespace,
 }
 
-/// What is written for a field without value.
+/// Value of a field without any.
 #[derive(Clone, Copy, Debug)]
 pub enum Otherwise {
-    /// Nothing.
+    /// The field is left out.
     Omit,
-    /// This text.
+    /// A fixed text.
     Text(&'static str),
     /// `false`
     False,
 }
 
-/// What is read from a handle of parts, if one of some fields is empty.
+/// Values from the parts of a handle, for when one of some fields is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Fallback {
-    /// Between the parts.
+    /// Separator of the parts.
     pub separator: char,
-    /// How many parts there must be.
+    /// Least number of parts.
     pub at_least: usize,
-    /// The fields, and for each what is around the part that it is, counted from 0.
+    /// The fields; each with the text before its part, the index of the part from 0, and the text after it.
     pub fields: &'static [(&'static str, &'static str, usize, &'static str)],
-    /// Annotation that a part becomes, unless that is empty.
+    /// Annotation with the part that it gets, unless that is empty.
     pub annotation: (&'static str, usize),
 }
 
@@ -205,33 +204,33 @@ pub struct Fallback {
 pub struct Topology {
     /// The driver's key of a zone.
     pub zone: &'static str,
-    /// What the driver knows of regions.
+    /// Regions of the driver.
     pub region: Region,
-    /// How a label names zones.
+    /// Form of zones in a label.
     pub label: ZoneLabel,
 }
 
-/// What a driver knows of regions.
+/// Regions of a driver.
 #[derive(Clone, Copy, Debug)]
 pub enum Region {
-    /// Nothing.
+    /// The driver has none.
     None,
-    /// They follow from the zones.
+    /// A region follows from the names of its zones.
     OfZones(ZoneForm),
-    /// They have a key of their own.
+    /// Regions have this key.
     Key(&'static str),
 }
 
-/// How a label names zones.
+/// Form of zones in a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneLabel {
-    /// All of them, with [`LABEL_SEPARATOR`](super::keys::LABEL_SEPARATOR) between them.
+    /// All zones, separated by [`LABEL_SEPARATOR`](super::keys::LABEL_SEPARATOR).
     Joined,
-    /// One, whatever is in its name.
+    /// A single zone, whatever its name contains.
     One,
 }
 
-/// How a zone's name tells its region.
+/// Form of a zone's name, from which its region follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneForm {
     /// `us-east-1a`, `us-west-2-lax-1a`
@@ -240,39 +239,39 @@ pub enum ZoneForm {
     Gce,
 }
 
-/// How a class is translated.
+/// Rules of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassRules {
-    /// What becomes of parameters, by key in lower case.
+    /// Rules of parameters, by key in lower case.
     pub parameters: &'static [(&'static str, Parameter)],
     /// Whether parameters that are not listed are kept.
     pub keep_others: bool,
     /// Parameters that every class gets.
     pub added: &'static [(&'static str, &'static str)],
-    /// The driver's key of zones in `allowedTopologies`; `None` leaves these as they are.
+    /// The driver's key of zones in `allowedTopologies`; `None` leaves these unchanged.
     pub zone: Option<&'static str>,
-    /// Whether a zone that is only a number is no zone.
+    /// Whether a zone's name that is only a number does not count.
     pub numbers_are_no_zones: bool,
-    /// Another `provisioner`.
+    /// The translated `provisioner`, if it differs.
     pub provisioner: Option<&'static str>,
 }
 
-/// What becomes of a parameter.
+/// Rule of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Parameter {
-    /// It gets this key.
+    /// Gets this key.
     Renamed(&'static str),
-    /// Its value is said under each of these keys.
+    /// Its value is set under each of these keys.
     Spread(&'static [&'static str]),
-    /// It is kept, and another one goes with it.
+    /// Kept, and another parameter with this value is added.
     With(&'static str, &'static str),
     /// Its value is the only permitted zone.
     Zone,
-    /// Its value lists permitted zones, with commas.
+    /// Its value lists the permitted zones, separated by commas.
     Zones,
 }
 
-/// How a volume that a pod names without a PersistentVolume becomes one.
+/// Rules that turn a pod's volume without a PersistentVolume into one.
 #[derive(Clone, Copy, Debug)]
 pub struct Inline {
     /// Name of the PersistentVolume.
@@ -286,35 +285,35 @@ pub struct Inline {
 /// The access mode of a pod's own volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InlineMode {
-    /// This one.
+    /// A fixed mode.
     Always(&'static str),
-    /// `ReadOnlyMany` if the source says `readOnly`, else `ReadWriteOnce`.
+    /// `ReadOnlyMany` if the source has `readOnly`, else `ReadWriteOnce`.
     ByReadOnly,
 }
 
-/// A handle that names its place, as the id of a node does: `projects/<p>/zones/<z>/disks/<d>`.
+/// Rules for a handle that contains its zone or region, as the ID of a node does: `projects/<p>/zones/<z>/disks/<d>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Repair {
-    /// How many parts handle and node id have at least.
+    /// Least number of parts of handle and node ID.
     pub parts: usize,
-    /// How the node's zone tells the region.
+    /// Form of the node's zone, from which the region follows.
     pub zone: ZoneForm,
 }
 
-/// Which handles may be one volume's, where one is the driver's own and another is made of a plugin's
-/// source, which says less.
+/// Determines which handles may refer to the same volume, where one is the driver's own and another comes from a
+/// plugin's source, which carries less.
 #[derive(Clone, Copy, Debug)]
 pub enum Identity {
-    /// The same ones.
+    /// Equal handles.
     Exact,
-    /// The same ones. The plugin's source names the volume by something else than the driver, which may
-    /// change, as the path of a file does: two that differ may be one as well.
+    /// Equal handles. The plugin's source has another ID than the driver, which may change, like the path of a file:
+    /// two that differ may refer to the same volume as well.
     Elsewhere,
-    /// The same ones in any case.
+    /// Handles that are equal in any case.
     AnyCase,
-    /// Those that have the same part of this number between these characters, counted from 0.
+    /// Handles with the same part at this index from 0, separated by this character.
     Part(char, usize),
-    /// `projects/<p>/zones/<z>/disks/<d>` or `projects/<p>/regions/<r>/disks/<d>` of the same disk, unless
-    /// project, zone or region are known to differ.
+    /// `projects/<p>/zones/<z>/disks/<d>` or `projects/<p>/regions/<r>/disks/<d>` of the same disk, unless their
+    /// projects, zones or regions are known to differ.
     Place,
 }

@@ -23,7 +23,7 @@ pub const DRIVERS: [Driver; 7] = [
     EBS, GCE_PD, CINDER, AZURE_DISK, AZURE_FILE, VSPHERE, PORTWORX,
 ];
 
-/// `fsType` and `readOnly`, which most sources have as CSI has them.
+/// `fsType` and `readOnly`, which most sources have in the same form as CSI.
 const COPIED: &[&str] = &["fsType", "readOnly"];
 
 const FS_TYPE: Restored = Restored {
@@ -38,7 +38,7 @@ const READ_ONLY: Restored = Restored {
     otherwise: Otherwise::Omit,
 };
 
-/// A field that is the driver's handle.
+/// A field with the driver's handle as its value.
 const fn handle(field: &'static str) -> Restored {
     Restored {
         field,

@@ -1,32 +1,32 @@
-//! Why something cannot be translated.
+//! Why an object cannot be translated.
 
 use std::collections::BTreeSet;
 
-/// Why an object cannot be translated: the object, the field, and what to do about it.
+/// Error of a translation: the object, the field, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause} ({}{})", self.place(), self.way_out())]
 pub struct Error {
-    /// Kind and name of the object; empty where a name was asked for alone.
+    /// Kind and name of the object; empty where only a name was to be translated.
     pub object: String,
-    /// Path of the field in the object; empty where it is the object as a whole.
+    /// Path of the field in the object; empty if the error concerns the object as a whole.
     pub field: String,
-    /// What is wrong with it.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// What is wrong. The text is the one that upstream's sidecars put into events and statuses.
+/// Cause of an error. The text is the one that upstream's sidecars put into events and statuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// There is no volume.
+    /// No volume was given.
     #[error("persistent volume was nil")]
     NoVolume,
-    /// There is no PersistentVolume with a CSI source.
+    /// The PersistentVolume has no CSI source.
     #[error("CSI persistent volume was nil")]
     NoCsiVolume,
     /// The volume of this name has no source that can be translated.
     #[error("could not find in-tree plugin translation logic for {0:?}")]
     NoSource(String),
-    /// No plugin was replaced by this CSI driver; asked with a volume.
+    /// No plugin was replaced by this CSI driver of a volume.
     #[error("could not find in-tree plugin translation logic for {0}")]
     NoPluginForVolumeOf(String),
     /// Classes of this provisioner are not translated.
@@ -50,17 +50,17 @@ pub enum Cause {
     /// The field has another type.
     #[error("not a {0}")]
     NotA(&'static str),
-    /// An id in the form of a URL that is none.
+    /// An ID in the form of a URL that is not a valid URL.
     #[error(
         "failed to translate Kubernetes ID to EBS Volume ID Invalid disk name ({id}): parse {id:?}: {why}"
     )]
     NotAUrl {
         /// The id.
         id: String,
-        /// Why not.
+        /// The reason.
         why: UrlFault,
     },
-    /// An id in the form of a URL whose path is no volume id.
+    /// An ID in the form of a URL whose path is not a volume ID.
     #[error(
         "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({0})"
     )]
@@ -76,82 +76,82 @@ pub enum Cause {
     NodeRegion {
         /// The zone.
         zone: String,
-        /// Why not.
+        /// The reason.
         why: RegionFault,
     },
-    /// No number of a partition.
+    /// A partition that is not a number.
     #[error(
         "failed to convert partition {value} to integer: {value:?}: {}",
         if *too_large { "value out of range" } else { "invalid syntax" }
     )]
     Partition {
-        /// What is there.
+        /// The text.
         value: String,
-        /// Whether it is a number, but beyond 32 bits.
+        /// Whether it is a number outside 32 bits.
         too_large: bool,
     },
-    /// A handle of fewer parts than needed, between slashes.
+    /// A handle with too few parts, separated by slashes.
     #[error("failed to get id components.Got: {got}, wanted {wanted} components or more. ")]
     HandleParts {
-        /// How many there are.
+        /// Number of its parts.
         got: usize,
-        /// How many are needed.
+        /// Least number of parts.
         wanted: usize,
     },
-    /// A handle with less than two `#`.
+    /// A handle with fewer than two `#`.
     #[error("error parsing volume id: {handle:?}, should at least contain two #")]
     HandleSeparators {
         /// The handle.
         handle: String,
     },
-    /// No name of a disk in a URI.
+    /// A URI without the name of a disk.
     #[error("could not get disk name from {uri}, correct format: {form}")]
     NoDiskName {
         /// The URI.
         uri: String,
-        /// What it should look like.
+        /// The expected form.
         form: &'static str,
     },
-    /// A kind of disk that no CSI driver serves.
+    /// A kind of disk that no CSI driver supports.
     #[error("kind({0}) is not supported in csi migration")]
     Kind(String),
-    /// No namespace of the Secret.
+    /// The Secret has no namespace.
     #[error("could not find a secret namespace in PersistentVolumeSource or ClaimRef")]
     NoSecretNamespace,
-    /// Zones both as parameters and as topologies of a class.
+    /// A class has zones both in its parameters and in its topologies.
     #[error("cannot simultaneously set allowed topologies and zone/zones parameters")]
     ZonesTwice,
-    /// A handle or node id of fewer parts than needed to repair it.
+    /// A handle or node ID with too few parts to repair it.
     #[error("{what} has wrong number of elements; got {got}, wanted {wanted} or more")]
     RepairParts {
         /// `volume handle` or `node handle`
         what: &'static str,
-        /// How many there are.
+        /// Number of its parts.
         got: usize,
-        /// How many are needed.
+        /// Least number of parts.
         wanted: usize,
     },
-    /// A handle that is neither of a zone nor of a region.
+    /// A handle that is neither zonal nor regional.
     #[error("expected volume handle to have zones or regions regionality value, got: {0}")]
     Regionality(String),
 }
 
-/// Why text is no URL.
+/// Why a text is not a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlFault {
-    /// A control character.
+    /// It has a control character.
     #[error("invalid control character")]
     Control,
-    /// `%` without two hexadecimal digits.
+    /// It has a `%` without two hexadecimal digits.
     #[error("invalid URL escape")]
     Escape,
-    /// Something in the host that cannot be there.
+    /// The host has an invalid character.
     #[error("invalid host")]
     Host,
-    /// A port that is no number.
+    /// The port is not a number.
     #[error("invalid port")]
     Port,
-    /// Something before `@` that cannot be there.
+    /// The user information before `@` has an invalid character.
     #[error("invalid userinfo")]
     UserInfo,
     /// The path's escapes are not UTF-8.
@@ -162,16 +162,16 @@ pub enum UrlFault {
 /// Why zones have no region.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegionFault {
-    /// There are none.
+    /// There are no zones.
     #[error("no zones specified")]
     NoZones,
-    /// A name that is no AWS zone's.
+    /// A name that is not that of an AWS zone.
     #[error("Unexpected zone format: {0} is not a valid AWS zone")]
     NotAws(String),
-    /// A name that is no GCE zone's.
+    /// A name that is not that of a GCE zone.
     #[error("zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {0}")]
     NotGce(String),
-    /// They are of several regions.
+    /// The zones are of several regions.
     #[error("multiple or no regions gotten from zones, got: map[{}]", set(.0))]
     Several(BTreeSet<String>),
 }
@@ -197,7 +197,7 @@ impl Error {
         parts.map(|part| format!("{part}: ")).collect()
     }
 
-    /// What to do about it.
+    /// What users can do about it.
     #[must_use]
     pub fn way_out(&self) -> &'static str {
         match self.cause {
@@ -234,7 +234,7 @@ impl Error {
     }
 }
 
-/// As Go writes a set.
+/// A set in Go's notation.
 fn set(names: &BTreeSet<String>) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("{name}:{{}}")).collect();
     names.join(" ")

@@ -1,6 +1,6 @@
-//! Ids of EBS volumes, which may be URLs: `aws://us-east-1a/vol-1`.
+//! IDs of EBS volumes, which may be URLs: `aws://us-east-1a/vol-1`.
 //!
-//! The parser accepts what Go's does, and no library of ours does: clusters have what it accepted.
+//! The parser accepts what Go's does, which no library of ours does: clusters contain IDs that it accepted.
 
 use core::net::Ipv6Addr;
 
@@ -8,7 +8,7 @@ use crate::model::error::{Cause, UrlFault};
 
 const SCHEME: &str = "aws://";
 
-/// The driver's id of a volume.
+/// The driver's ID of a volume.
 pub(super) fn volume_id(id: &str) -> Result<String, Cause> {
     let Some(rest) = id.strip_prefix(SCHEME) else {
         return Ok(id.to_owned());
@@ -31,7 +31,7 @@ pub(super) fn volume_id(id: &str) -> Result<String, Cause> {
     String::from_utf8(name.to_vec()).map_err(|_| fault(UrlFault::Text))
 }
 
-/// The decoded path of a URL, of which `rest` is what follows the scheme.
+/// The decoded path of a URL; `rest` is the part after the scheme.
 fn path(rest: &str) -> Result<Vec<u8>, UrlFault> {
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     if rest.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
@@ -70,7 +70,7 @@ fn check_host(host: &str) -> Result<(), UrlFault> {
         if scope.is_empty() {
             return Err(UrlFault::Host);
         }
-        // A scope may have blanks, escaped.
+        // A scope may have escaped blanks.
         host_text(scope, |value| {
             b" [".contains(&value) || value < 0x80 && of_host(value)
         })?;
@@ -93,7 +93,7 @@ fn of_host(byte: u8) -> bool {
     byte >= 0x80 || byte.is_ascii_alphanumeric() || b"!\"$&'()*+,-.:;<=>]_~".contains(&byte)
 }
 
-/// Fails unless `text` can be in a host, with `escaped` saying what may be there as escape.
+/// Fails unless `text` is a valid part of a host; `escaped` tells which bytes may be there as an escape.
 fn host_text(text: &str, escaped: impl Fn(u8) -> bool) -> Result<(), UrlFault> {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -111,7 +111,7 @@ fn host_text(text: &str, escaped: impl Fn(u8) -> bool) -> Result<(), UrlFault> {
     Ok(())
 }
 
-/// The byte of which two hexadecimal digits follow.
+/// The byte of the next two hexadecimal digits.
 fn escape(bytes: &mut impl Iterator<Item = u8>) -> Option<u8> {
     let mut digit = || char::from(bytes.next()?).to_digit(16);
     let value = digit()? << 4 | digit()?;

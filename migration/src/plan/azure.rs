@@ -1,12 +1,12 @@
-//! Names in Azure's ids. Each is searched in one line after the other, as a regular expression
-//! without flags would do; the expressions are known to users from messages.
+//! Names in Azure's IDs. Each line is searched in turn, as a regular expression without flags would do; users know the
+//! expressions from messages.
 
 use crate::model::error::Cause;
 
-/// Ids of managed disks.
+/// Form of IDs of managed disks.
 const MANAGED: &str =
     ".*/subscriptions/(?:.*)/resourceGroups/(?:.*)/providers/Microsoft.Compute/disks/(.+)";
-/// URLs of disks in storage accounts.
+/// Form of URLs of disks in storage accounts.
 const BLOB: &str = "http(?:.*)://(?:.*)/vhds/(.+)";
 
 /// Name of the disk with this URI.
@@ -16,7 +16,8 @@ pub(super) fn disk_name(uri: &str) -> Result<String, Cause> {
     let (name, form) = if blob {
         (name(uri, uri, BLOB_WORDS), BLOB)
     } else {
-        // Azure's ids have no case. As spelt first: then nothing reads otherwise than it did.
+        // Azure's IDs are case-insensitive. The exact spelling is tried first, so that every ID that was accepted
+        // before gives the same name.
         let exact = name(uri, uri, MANAGED_WORDS);
         let words = MANAGED_WORDS.map(str::to_ascii_lowercase);
         let any_case = || {
@@ -31,7 +32,7 @@ pub(super) fn disk_name(uri: &str) -> Result<String, Cause> {
     })
 }
 
-/// What stands before the name, in order; `.` is any character.
+/// The texts before the name, in order; `.` is any character.
 const MANAGED_WORDS: [&str; 3] = [
     "/subscriptions/",
     "/resourceGroups/",
@@ -39,9 +40,8 @@ const MANAGED_WORDS: [&str; 3] = [
 ];
 const BLOB_WORDS: [&str; 3] = ["http", "://", "/vhds/"];
 
-/// The rest of the first line that has the words in this order and something after them, from the
-/// last place where the last word can be. `spelling` is the URI as it is searched, of the same
-/// length.
+/// The rest of the first line that has the words in this order and a text after them, from the last possible position
+/// of the last word. `spelling` is the URI as it is searched, of the same length.
 fn name<'a>(uri: &'a str, spelling: &str, words: [&str; 3]) -> Option<&'a str> {
     let [first, second, last] = words;
     let mut start = 0;
@@ -59,7 +59,7 @@ fn name<'a>(uri: &'a str, spelling: &str, words: [&str; 3]) -> Option<&'a str> {
     None
 }
 
-/// Where `word` begins and ends in a line.
+/// Start and end of each occurrence of `word` in a line.
 fn occurrences(line: &str, word: &str) -> Vec<(usize, usize)> {
     let starts = line.match_indices('/').map(|(at, _)| at);
     let found = starts.filter_map(|at| {
@@ -75,7 +75,7 @@ fn occurrences(line: &str, word: &str) -> Vec<(usize, usize)> {
     found.collect()
 }
 
-/// The storage account in the name of a Secret, which is the account's where it does not say.
+/// The storage account in the name of a Secret; the whole name if it does not have that form.
 pub(super) fn account(secret: &str) -> &str {
     const BEFORE: &str = "azure-storage-account-";
     let accounts = secret.match_indices(BEFORE).filter_map(|(at, _)| {

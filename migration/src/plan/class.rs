@@ -1,4 +1,4 @@
-//! A class of a plugin in the driver's words.
+//! Translates a class of a plugin for the driver.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ fn rule(rules: &ClassRules, key: &str) -> Option<Parameter> {
     found.map(|(_, rule)| *rule)
 }
 
-/// The parameters in the driver's words. Of several that come to the same key the last one counts,
-/// in byte order of what they were.
+/// The translated parameters. Of several that result in the same key the last one counts, in byte order of their
+/// original keys.
 pub(super) fn parameters(
     rules: &ClassRules,
     parameters: &BTreeMap<String, String>,
@@ -72,7 +72,7 @@ pub(super) fn parameters(
     out
 }
 
-/// The zones in the parameters, which may be one without name.
+/// The zones in the parameters; there may be one without a name.
 fn zones(rules: &ClassRules, parameters: &BTreeMap<String, String>) -> Option<Vec<String>> {
     let mut said = parameters
         .iter()

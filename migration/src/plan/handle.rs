@@ -8,7 +8,7 @@ use crate::model::driver::{Part, ZoneForm};
 use crate::model::error::{Cause, Error};
 use crate::model::keys::{BETA_ZONE, LABEL_SEPARATOR, UNSPECIFIED, ZONE};
 
-/// What parts are made of.
+/// The object that the parts are taken from.
 pub(super) struct Context<'a> {
     /// The plugin's source.
     pub(super) source: Section<'a>,
@@ -21,7 +21,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The text that `parts` are.
+    /// The text of `parts`.
     pub(super) fn text(&self, parts: &[Part]) -> Result<String, Error> {
         let parts = parts.iter().map(|part| self.part(*part));
         parts.collect()
@@ -44,7 +44,7 @@ impl Context<'_> {
         })
     }
 
-    /// The beta label goes first here, unlike with topology.
+    /// The zone or region of the labels. Here the beta label takes precedence, unlike with topology.
     fn location(&self, form: ZoneForm) -> Result<String, Error> {
         let label = |key| lookup(self.volume, "labels", key).filter(|zones| !zones.is_empty());
         let Some(zones) = label(BETA_ZONE).or_else(|| label(ZONE)) else {
@@ -58,7 +58,7 @@ impl Context<'_> {
         Ok(format!("regions/{region}"))
     }
 
-    /// Namespace of the Secret, of which `field` is the source's.
+    /// Namespace of the Secret; `field` is the source's field for it.
     pub(super) fn namespace(&self, field: &str) -> Result<&str, Error> {
         if let Some(pod) = self.pod {
             return Ok(if pod.is_empty() { "default" } else { pod });

@@ -1,4 +1,4 @@
-//! A pod's own volume as a PersistentVolume of the CSI driver.
+//! Translates a pod's own volume into a PersistentVolume of the CSI driver.
 
 use serde_json::{Value, json};
 

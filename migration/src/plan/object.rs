@@ -1,5 +1,5 @@
-//! Parts of an object in JSON. `null` is absent; of what has another type than the API says, a
-//! part that is needed is an error, and all else is left as it is.
+//! Access to parts of a JSON object. `null` counts as absent. A part with another type than in the API is an error
+//! where it is needed, and otherwise left unchanged.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ pub(super) fn object<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Object> 
     value.as_object()
 }
 
-/// The object at `path`, made where there is none.
+/// The object at `path`, created if it is absent.
 pub(super) fn object_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Object> {
     let mut value = value;
     for field in path {
@@ -25,7 +25,7 @@ pub(super) fn object_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a 
     value.as_object_mut()
 }
 
-/// The value of `field`, which is `new` where it is absent.
+/// The value of `field`, set to `new` if it is absent.
 pub(super) fn made<'a>(object: &'a mut Object, field: &str, new: Value) -> &'a mut Value {
     let value = object.entry(field).or_insert(Value::Null);
     if value.is_null() {
@@ -47,7 +47,7 @@ pub(super) fn lookup<'a>(value: &'a Value, map: &str, key: &str) -> Option<&'a s
     object(value, &["metadata", map])?.get(key)?.as_str()
 }
 
-/// An object whose fields matter, and where it is.
+/// A JSON object with the path of its fields.
 pub(super) struct Section<'a> {
     pub(super) path: String,
     pub(super) fields: &'a Object,
@@ -93,7 +93,7 @@ impl Section<'_> {
             .unwrap_or_default())
     }
 
-    /// A part that is an object itself; no fields where it is absent.
+    /// A field that is an object itself; `None` if it is absent.
     pub(super) fn section(&self, field: &str) -> Result<Option<Section<'_>>, Error> {
         let fields = self.read(field, "object", Value::as_object)?;
         let path = format!("{}.{field}", self.path);

@@ -1,4 +1,4 @@
-//! Handles that lack something: what the id of a node says, or what a plugin's source does not.
+//! Completes handles with the ID of a node, and compares handles that carry less than the driver's.
 
 use super::zone;
 use crate::model::driver::{Identity, Repair};
@@ -39,7 +39,7 @@ fn parts<'a>(rules: &Repair, what: &'static str, id: &'a str) -> Result<Vec<&'a 
     Ok(parts)
 }
 
-/// Whether two handles may be one volume's.
+/// Whether two handles may refer to the same volume.
 pub(super) fn may_be_one<'a>(identity: Identity, one: &'a str, other: &'a str) -> bool {
     let part = |separator: char, at: usize| {
         let part = |handle: &'a str| handle.split(separator).nth(at);
@@ -59,7 +59,7 @@ pub(super) fn may_be_one<'a>(identity: Identity, one: &'a str, other: &'a str) -
         Identity::Place => {
             let (disk, other_disk) = part('/', 5);
             let (kind, other_kind) = part('/', 2);
-            // A disk of a region whose driver names one zone is said to be in that.
+            // The driver may name one zone for a disk of a region, so that these are not compared.
             let there = kind != other_kind || may_be(3);
             disk.is_some() && disk == other_disk && may_be(1) && there
         }

@@ -1,4 +1,4 @@
-//! A PersistentVolume of the CSI driver as one of the plugin.
+//! Translates a PersistentVolume of the CSI driver into one of the plugin.
 
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ fn value(origin: Origin, csi: &Section<'_>) -> Result<Option<Value>, Error> {
         None => Ok(None),
         Some(attributes) => attributes.text(key),
     };
-    // Of several spellings the last one in byte order: the lower case, if that is there.
+    // Of several spellings the last one in byte order counts: the lower case, if it exists.
     let spelling = |key: &str| {
         let keys = attributes.iter().flat_map(|section| section.fields.keys());
         keys.filter(|spelt| lower(spelt) == key).max()
@@ -128,7 +128,7 @@ fn number(said: &str) -> Result<i32, Cause> {
     })
 }
 
-/// Completes `source` from the handle, and gives the annotation that is to be written.
+/// Completes `source` from the handle, and returns the annotation to write.
 fn complete(
     fallback: &Fallback,
     csi: &Section<'_>,

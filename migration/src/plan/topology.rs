@@ -10,7 +10,7 @@ use crate::model::driver::{Region, Topology, ZoneForm, ZoneLabel};
 use crate::model::error::{Cause, Error};
 use crate::model::keys::{BETA_REGION, BETA_ZONE, LABEL_SEPARATOR, REGION, ZONE};
 
-/// Keys that belong together.
+/// Keys of zone and region that belong together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pair {
     zone: &'static str,
@@ -27,7 +27,7 @@ const BETA: Pair = Pair {
     region: BETA_REGION,
 };
 
-/// The driver's keys in the place of Kubernetes'.
+/// Replaces Kubernetes' keys by the driver's.
 pub(super) fn to_csi(keys: &Topology, volume: &mut Value) {
     let pair = pair(volume);
     adopt(volume, pair.zone, keys.zone, keys.label);
@@ -41,7 +41,7 @@ pub(super) fn to_csi(keys: &Topology, volume: &mut Value) {
     }
 }
 
-/// Kubernetes' keys in the place of the driver's, and labels.
+/// Replaces the driver's keys by Kubernetes', and sets the labels.
 pub(super) fn to_in_tree(keys: &Topology, volume: &mut Value) -> Result<(), Error> {
     let pair = pair(volume);
     rename(volume, keys.zone, pair.zone);
@@ -56,7 +56,7 @@ pub(super) fn to_in_tree(keys: &Topology, volume: &mut Value) -> Result<(), Erro
             add_regions(volume, pair, form)?;
             let mut regions = values(volume, pair.region);
             let only = (regions.len() == 1).then(|| regions.pop_first()).flatten();
-            // A volume without terms has no topology to speak of.
+            // A volume without terms has no topology.
             label(volume, pair.region, only);
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn to_in_tree(keys: &Topology, volume: &mut Value) -> Result<(), Erro
     Ok(())
 }
 
-/// The pair that the volume uses. That a key is there is enough.
+/// The pair that the volume uses; the presence of a key is enough.
 fn pair(volume: &Value) -> Pair {
     let pairs = [STABLE, BETA];
     let required = |pair: &Pair| expressions(volume).any(|one| has_key(one, pair.zone));
@@ -83,7 +83,7 @@ fn pair(volume: &Value) -> Pair {
     found.unwrap_or(STABLE)
 }
 
-/// `to` in the place of `from`; what only the label says is added to every term.
+/// Replaces `from` by `to`; zones that only the label has are added to every term.
 fn adopt(volume: &mut Value, from: &str, to: &str, form: ZoneLabel) {
     if !values(volume, from).is_empty() {
         return rename(volume, from, to);
@@ -113,7 +113,7 @@ fn adopt(volume: &mut Value, from: &str, to: &str, form: ZoneLabel) {
     }
 }
 
-/// Gives each term without region that of its zones.
+/// Adds to each term without a region that of its zones.
 fn add_regions(volume: &mut Value, pair: Pair, form: ZoneForm) -> Result<(), Error> {
     for term in terms_mut(volume) {
         let inside = || expressions_of(term);
@@ -134,7 +134,7 @@ fn add_regions(volume: &mut Value, pair: Pair, form: ZoneForm) -> Result<(), Err
     Ok(())
 }
 
-/// Sets a label that is not there.
+/// Sets a label unless it exists.
 fn label(volume: &mut Value, key: &str, value: Option<String>) {
     let Some(value) = value else { return };
     if let Some(labels) = object_mut(volume, &["metadata", "labels"]) {

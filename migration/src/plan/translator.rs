@@ -1,4 +1,4 @@
-//! Who translates what: the way from an object or a name to the table of its plugin.
+//! The translator: finds the table of an object's or name's plugin, and applies it.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,29 @@ use crate::model::error::{Cause, Error};
 
 const VOLUME: &str = "PersistentVolume";
 
-/// Translates between plugins and drivers that it has tables of.
+/// Translates between the plugins and drivers of its tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Translator<'a> {
     drivers: &'a [Driver],
 }
 
-/// The one with all tables.
+/// The translator with all tables.
 pub const TRANSLATOR: Translator<'static> = Translator::of(&DRIVERS);
 
 impl<'a> Translator<'a> {
-    /// One with these tables.
+    /// A translator with these tables.
     #[must_use]
     pub const fn of(drivers: &'a [Driver]) -> Self {
         Self { drivers }
     }
 
-    /// The plugin that the CSI driver of this name replaced, and all about it; `None` if it
-    /// replaced none.
+    /// The plugin that the CSI driver of this name replaced, with its rules; `None` if it replaced none.
     #[must_use]
     pub fn driver(&self, name: &str) -> Option<&'a Driver> {
         self.drivers.iter().find(|driver| driver.name == name)
     }
 
-    /// Whether volumes of an in-tree plugin were moved to the CSI driver of this name.
+    /// Whether the CSI driver of this name replaced an in-tree plugin.
     #[must_use]
     pub fn has_moved_to(&self, name: &str) -> bool {
         self.driver(name).is_some()
@@ -66,7 +65,7 @@ impl<'a> Translator<'a> {
         found.ok_or_else(|| Error::at("", Cause::NoDriver(plugin.to_owned())))
     }
 
-    /// Whose source a PersistentVolume has; `None` if no CSI driver replaced its plugin.
+    /// The driver that replaced the plugin of a PersistentVolume's source; `None` if none did.
     #[must_use]
     pub fn of_volume(&self, volume: &Value) -> Option<&'a Driver> {
         self.drivers
@@ -74,11 +73,10 @@ impl<'a> Translator<'a> {
             .find(|driver| volume::source(driver, volume).is_some())
     }
 
-    /// Name of the plugin whose source a PersistentVolume or else a pod's volume has; `null` is
-    /// none.
+    /// Name of the plugin of a PersistentVolume's source, or else of a pod's volume; `null` is none.
     ///
     /// # Errors
-    /// When it is of no plugin that was replaced.
+    /// When it belongs to no plugin that was replaced.
     pub fn plugin_of_volume(&self, volume: &Value, of_pod: &Value) -> Result<&'static str, Error> {
         let at = |cause| Err(Error::at("", cause));
         if !volume.is_null() {
@@ -98,10 +96,10 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A PersistentVolume of a plugin as one of the driver that replaced it.
+    /// Translates a PersistentVolume of a plugin into one of the driver that replaced it.
     ///
     /// # Errors
-    /// When it is of no such plugin, or its source or labels do not say what the driver needs.
+    /// When it belongs to no such plugin, or its source or labels lack what the driver needs.
     pub fn volume_to_csi(&self, volume: &Value) -> Result<Value, Error> {
         if volume.is_null() {
             return Err(Error::at("", Cause::NoVolume));
@@ -116,10 +114,10 @@ impl<'a> Translator<'a> {
         translated.map_err(|error| error.of(VOLUME, name))
     }
 
-    /// A PersistentVolume of a CSI driver as one of the plugin that it replaced.
+    /// Translates a PersistentVolume of a CSI driver into one of the plugin that it replaced.
     ///
     /// # Errors
-    /// When it is of no such driver, or cannot be said in the plugin's words.
+    /// When it belongs to no such driver, or cannot be translated.
     pub fn volume_to_in_tree(&self, volume: &Value) -> Result<Value, Error> {
         let Some(csi) = restore::source(volume) else {
             return Err(Error::at("spec.csi", Cause::NoCsiVolume).of(VOLUME, name(volume)));
@@ -134,11 +132,11 @@ impl<'a> Translator<'a> {
         translated.map_err(|error| error.of(VOLUME, name(volume)))
     }
 
-    /// A pod's own volume as a PersistentVolume of the driver that replaced its plugin.
-    /// `namespace` is the pod's.
+    /// Translates a pod's own volume into a PersistentVolume of the driver that replaced its plugin. `namespace` is the
+    /// pod's.
     ///
     /// # Errors
-    /// When it is of no such plugin, or its source does not say what the driver needs.
+    /// When it belongs to no such plugin, or its source lacks what the driver needs.
     pub fn inline_to_csi(&self, volume: &Value, namespace: &str) -> Result<Value, Error> {
         if volume.is_null() {
             return Err(Error::at("", Cause::NoVolume));
@@ -153,7 +151,7 @@ impl<'a> Translator<'a> {
         translated.map_err(|error| error.of("volume", name))
     }
 
-    /// A class of `plugin` in the words of the driver that replaced it.
+    /// Translates a class of `plugin` for the driver that replaced it.
     ///
     /// # Errors
     /// When none did, or the class names zones in two ways.
@@ -165,8 +163,8 @@ impl<'a> Translator<'a> {
         class::class(driver, class).map_err(|cause| Error::at("allowedTopologies", cause))
     }
 
-    /// The parameters of a class of `plugin` in the words of the driver that replaced it, whatever
-    /// its topologies are: enough to find Secrets. `None` if none did.
+    /// Translates the parameters of a class of `plugin` for the driver that replaced it, whatever its topologies are:
+    /// enough to find Secrets. `None` if no driver did.
     #[must_use]
     pub fn parameters_to_csi(
         &self,
@@ -180,8 +178,8 @@ impl<'a> Translator<'a> {
         ))
     }
 
-    /// Whether two handles may be one volume's of `driver`: one that it answered with, and one made of
-    /// a plugin's source, which says less. Of a driver that replaced no plugin only the same ones may.
+    /// Whether two handles may refer to the same volume of `driver`: one from its answer, and one from a plugin's
+    /// source, which carries less. For a driver that replaced no plugin only equal ones may.
     #[must_use]
     pub fn may_be_one(&self, driver: &str, one: &str, other: &str) -> bool {
         let identity = self
@@ -190,17 +188,17 @@ impl<'a> Translator<'a> {
         repair::may_be_one(identity, one, other)
     }
 
-    /// Whether what the plugin's source says of a volume of `driver` tells it from another one.
+    /// Whether the plugin's source identifies a volume of `driver`.
     #[must_use]
     pub fn tells_apart(&self, driver: &str) -> bool {
         let identity = self.driver(driver).map(|known| known.identity);
         !matches!(identity, Some(Identity::Elsewhere))
     }
 
-    /// The handle of a volume of `driver`, completed with what the id of its node says.
+    /// The handle of a volume of `driver`, completed from the ID of its node.
     ///
     /// # Errors
-    /// When the driver replaced no plugin, or the handle or the id do not have the driver's form.
+    /// When the driver replaced no plugin, or the handle or the ID do not have the driver's form.
     pub fn repaired_handle(
         &self,
         driver: &str,

@@ -1,4 +1,4 @@
-//! A PersistentVolume of a plugin as one of the CSI driver.
+//! Translates a PersistentVolume of a plugin into one of the CSI driver.
 
 use serde_json::{Map, Value, json};
 
@@ -115,7 +115,7 @@ fn secrets(secrets: Secrets, context: &Context<'_>, csi: &mut Object) -> Result<
             references,
         } => {
             let said = |key| lookup(context.volume, "annotations", key);
-            // A Secret without name or namespace cannot be had: empty is as absent.
+            // A Secret without name or namespace cannot be read: empty counts as absent.
             let said = |key| said(key).filter(|text| !text.is_empty());
             if let (Some(name), Some(namespace)) = (said(name), said(namespace)) {
                 let secret = json!({"name": name, "namespace": namespace});
@@ -127,7 +127,7 @@ fn secrets(secrets: Secrets, context: &Context<'_>, csi: &mut Object) -> Result<
     Ok(())
 }
 
-/// The one access mode for a driver that knows no volume with several.
+/// The single access mode for a driver that supports no volumes with several.
 fn one(modes: &[Value]) -> &'static str {
     let asked = |mode: &str| modes.iter().any(|asked| asked == mode);
     let writes = asked("ReadWriteOnce") || asked("ReadWriteMany");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::driver::ZoneForm;
 use crate::model::error::RegionFault;
 
-/// The one region of all `zones`.
+/// The common region of all `zones`.
 pub(super) fn region<'a>(
     form: ZoneForm,
     zones: impl IntoIterator<Item = &'a str>,

@@ -1,4 +1,4 @@
-//! Requests in JSON, as the oracle takes them too, and what a translator answers.
+//! Requests in JSON, in the oracle's form, and a translator's answers.
 
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ fn class(object: &Value) -> Class {
     }
 }
 
-/// `class` in JSON, with what else `original` has.
+/// `class` in JSON, with the other fields of `original`.
 fn object(original: &Value, class: &Class) -> Value {
     let requirement = |one: &Requirement| json!({"key": one.key, "values": one.values});
     let term = |term: &Vec<Requirement>| json!({"matchLabelExpressions": term.iter().map(requirement).collect::<Vec<_>>()});

@@ -1,14 +1,14 @@
-//! Objects as they are compared: two that the API server cannot tell apart are the same.
+//! Objects in the form in which they are compared: two that the API server cannot tell apart are equal.
 
 use serde_json::Value;
 
-/// Fields that are pointers in the API: empty is not absent.
+/// Fields that are pointers in the API: empty differs from absent.
 const POINTERS: &[(&str, &[&str])] = &[
     ("azureDisk", &["cachingMode", "fsType", "readOnly", "kind"]),
     ("azureFile", &["secretNamespace"]),
 ];
 
-/// Fields that hold maps of any keys, in which nothing is left out.
+/// Fields that are maps with any keys, from which nothing is left out.
 const MAPS: &[&str] = &[
     "labels",
     "annotations",
@@ -17,10 +17,10 @@ const MAPS: &[&str] = &[
     "capacity",
 ];
 
-/// Parts that are written empty where there is nothing to say.
+/// Parts that are written even if they are empty.
 const EMPTY: &[&str] = &["metadata", "spec", "status"];
 
-/// Drops what is as good as absent.
+/// Drops everything that equals an absent field.
 pub(super) fn canonical(value: &mut Value) {
     object("", value);
 }

@@ -9,8 +9,7 @@ use super::generator::pool;
 use super::notation::key;
 use crate::Driver;
 
-/// Every parameter that some plugin knows, and some that none does; with each what it collides
-/// with.
+/// Every parameter that some plugin knows, and some that none does; each with the key that it collides with.
 const KEYS: &[(&str, &str)] = &[
     ("fstype", "fstype"),
     ("csi.storage.k8s.io/fstype", "fstype"),
@@ -50,7 +49,7 @@ const KEYS: &[(&str, &str)] = &[
     ("example.com/x", "x"),
 ];
 
-/// How often the oracle is asked where its answers are random.
+/// Number of calls of the oracle where its answers are random.
 const TIMES: usize = 40;
 
 pub(super) fn request(driver: &Driver, draw: &mut Draw) -> Value {
@@ -89,7 +88,7 @@ pub(super) fn request(driver: &Driver, draw: &mut Draw) -> Value {
     request
 }
 
-/// Another spelling, of letters that have one in lower case alone.
+/// Another spelling of an ASCII key; other keys stay as they are.
 fn recased(draw: &mut Draw, known: &str) -> String {
     if known.is_ascii() {
         draw.cased(known)

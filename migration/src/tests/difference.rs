@@ -1,6 +1,6 @@
-//! Where the translator differs from upstream, and which differences are meant.
+//! Differences between the translator and upstream, and which of them are intended.
 //!
-//! Each is a row of docs/parity.md. A difference is meant only if undoing it makes both the same.
+//! Each is a row of docs/parity.md. A difference is intended only if undoing it makes both results equal.
 
 use serde_json::{Map, Value};
 
@@ -8,16 +8,16 @@ use super::canonical::canonical;
 use crate::model::error::{RegionFault, UrlFault};
 use crate::{Cause, Error};
 
-/// What came of one request.
+/// Comparison of the results of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// The same object.
     Same,
     /// The same error.
     SameError,
-    /// Another outcome, on purpose: the quirk's number.
+    /// Another result, on purpose: the quirk's number.
     Meant(&'static str),
-    /// Another outcome.
+    /// Another result.
     Fault,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn verdict(request: &Value, ours: &Result<Value, Error>, theirs: &Val
         (Ok(ours), None) => objects(request, ours, &theirs["ok"]),
         (Err(ours), Some(theirs)) => {
             let same = essence(&ours.cause.to_string()) == essence(theirs);
-            // Upstream goes on, and stumbles over the topology.
+            // Upstream goes on, and fails at the topology.
             let later = theirs.starts_with("failed to translate topology.");
             match quirk(&ours.cause) {
                 _ if same => Verdict::SameError,
@@ -76,7 +76,7 @@ pub(super) fn verdict(request: &Value, ours: &Result<Value, Error>, theirs: &Val
     }
 }
 
-/// What of ours is an error on purpose.
+/// The quirk for which our result is an error on purpose.
 fn quirk(cause: &Cause) -> Option<&'static str> {
     if let Cause::Partition { value, too_large } = cause {
         return (*too_large && value.parse::<i64>().is_ok()).then_some("QT5");
@@ -117,7 +117,7 @@ fn objects(request: &Value, ours: &Value, theirs: &Value) -> Verdict {
     Verdict::Fault
 }
 
-/// Does to the zones of upstream's class what we do to the parameter `zones`, if they are that.
+/// Applies our rules for the parameter `zones` to the zones of upstream's class, if they come from it.
 fn clean_zones(request: &Value, class: &mut Value) {
     let parameters = request["class"]["parameters"].as_object();
     let mut said = parameters
@@ -128,7 +128,7 @@ fn clean_zones(request: &Value, class: &mut Value) {
     let (Some((_, said)), Some(values)) = (said.next_back(), values) else {
         return;
     };
-    // Numbers are no zones of Azure.
+    // For Azure numbers are not zones.
     let azure = request["plugin"] == "kubernetes.io/azure-disk";
     let number = |zone: &str| azure && zone.bytes().all(|byte| byte.is_ascii_digit());
     let named = |zone: &str| Value::from(if number(zone) { "" } else { zone });
@@ -153,7 +153,7 @@ fn clean_zones(request: &Value, class: &mut Value) {
     *values = zones.into_iter().map(named).collect();
 }
 
-/// Whether every part of our class is one that upstream gives, which gives one of several.
+/// Whether every part of our class appears in one of upstream's results, which vary.
 fn among(request: &Value, ours: &Result<Value, Error>, theirs: &Value) -> Verdict {
     let outcomes = theirs.as_array().unwrap();
     let Ok(ours) = ours else {
@@ -205,7 +205,7 @@ fn among(request: &Value, ours: &Result<Value, Error>, theirs: &Value) -> Verdic
     }
 }
 
-/// Whether the zone's last part is one character of two bytes, in the middle of which upstream cuts.
+/// Whether the last part of the zone is one character of two bytes, in the middle of which upstream cuts.
 fn cut_zone(cause: &Cause) -> bool {
     let (Cause::TopologyRegion(RegionFault::NotAws(zone))
     | Cause::LabelRegion(RegionFault::NotAws(zone))) = cause
@@ -216,7 +216,7 @@ fn cut_zone(cause: &Cause) -> bool {
     last.len() == 2 && last.chars().count() == 1
 }
 
-/// The text of an error without what Go's library or the dump of the object says in it.
+/// The text of an error without the parts from Go's library and the dump of the object.
 fn essence(text: &str) -> String {
     let mut text = text.to_owned();
     if let Some((before, after)) = text.split_once("PV:")

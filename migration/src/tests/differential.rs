@@ -1,4 +1,4 @@
-//! The translator beside the library of upstream's sidecars, on the rows and on random objects.
+//! The translator compared with the library of upstream's sidecars, on the rows and on random objects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::rows;
 use crate::model::drivers::DRIVERS;
 use crate::{Driver, TRANSLATOR};
 
-/// Objects for each driver and operation, unless `TRANSLATIONS` says otherwise.
+/// Number of objects for each driver and operation, unless `TRANSLATIONS` sets it.
 const OBJECTS: u64 = 20_000;
 
-/// Differences that are shown of each driver and operation.
+/// Number of differences that are shown for each driver and operation.
 const SHOWN: usize = 3;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
@@ -38,7 +38,7 @@ fn every_row_is_what_upstream_does_unless_it_says_otherwise() {
         let ours = answer(&TRANSLATOR, &request);
         let verdict = verdict(&request, &ours, &theirs);
         let (row, differs) = differs.next().unwrap();
-        // What is random upstream may be as here.
+        // Where upstream's result is random, it may also equal ours.
         let fits = match (verdict, &differs) {
             (Verdict::Same | Verdict::SameError, None) | (_, Some(_)) => true,
             (Verdict::Meant(_) | Verdict::Fault, None) => false,
@@ -59,7 +59,7 @@ fn random_objects_are_translated_as_upstream_does() {
     };
     let (objects, seed) = (number("TRANSLATIONS", OBJECTS), number("SEED", 1));
     println!("{objects} objects for each driver and operation, seed {seed}");
-    // Each driver has a library of its own to ask, so that no processor waits for another.
+    // Each driver has a library process of its own, so that no processor waits for another.
     let faults: Vec<String> = std::thread::scope(|scope| {
         let drivers = DRIVERS.iter().enumerate();
         let compared: Vec<_> = drivers
@@ -74,7 +74,7 @@ fn random_objects_are_translated_as_upstream_does() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Differences that nobody named, the first of each operation.
+/// Unintended differences, the first one of each operation.
 fn compare(program: &Path, driver: &'static Driver, objects: u64, seed: u64) -> Vec<String> {
     let mut faults = Vec::new();
     for (op, salt) in OPERATIONS.into_iter().zip(1..) {
@@ -99,7 +99,7 @@ fn compare(program: &Path, driver: &'static Driver, objects: u64, seed: u64) -> 
     faults
 }
 
-/// Objects that nobody can translate tell little: a good part must be translated.
+/// Objects that cannot be translated prove little: a good part must be translated.
 fn told(driver: &Driver, op: &str, objects: u64, found: &BTreeMap<Verdict, u64>) {
     let same = found.get(&Verdict::Same).copied().unwrap_or_default();
     let answers: u64 = found.values().sum();

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run from the same seed.
+//! Numbers that look random, and are the same in every run from the same seed.
 
 /// `SplitMix64`.
 pub(super) struct Draw(pub(super) u64);
@@ -16,7 +16,7 @@ impl Draw {
         usize::try_from(self.next() >> 33).unwrap() % end
     }
 
-    /// True so many times of a hundred.
+    /// True in this percentage of cases.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -25,7 +25,7 @@ impl Draw {
         among[self.below(among.len())]
     }
 
-    /// A text with `change` at some place of it.
+    /// A text with `change` inserted at a random place.
     pub(super) fn inserted(&mut self, text: &str, change: &str) -> String {
         let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         places.push(text.len());
@@ -33,7 +33,7 @@ impl Draw {
         format!("{}{change}{}", &text[..at], &text[at..])
     }
 
-    /// A text with letters of either case.
+    /// A text with letters of random case.
     pub(super) fn cased(&mut self, text: &str) -> String {
         match self.below(3) {
             0 => text.to_owned(),

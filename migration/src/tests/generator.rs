@@ -1,4 +1,4 @@
-//! Random requests over what volumes and classes can say, with the traps of each plugin.
+//! Random requests over the values of volumes and classes, with the traps of each plugin.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::notation::key;
 use crate::Driver;
 use crate::model::drivers::{AZURE_DISK, AZURE_FILE, CINDER, EBS, GCE_PD, PORTWORX, VSPHERE};
 
-/// What is asked of each driver.
+/// The operations of each driver.
 pub(super) const OPERATIONS: [&str; 5] = ["pv-to-csi", "csi-to-pv", "class", "inline", "repair"];
 
 pub(super) fn request(driver: &Driver, op: &str, draw: &mut Draw) -> Value {
@@ -29,7 +29,7 @@ pub(super) fn request(driver: &Driver, op: &str, draw: &mut Draw) -> Value {
     }
 }
 
-/// Zones of a driver's cloud: those of one region, others, and what are none.
+/// Zones of a driver's cloud: those of one region, those of others, and invalid ones.
 pub(super) fn zones(driver: &Driver) -> [&'static [&'static str]; 3] {
     match driver.name {
         name if name == EBS.name => [
@@ -89,8 +89,7 @@ pub(super) fn zones(driver: &Driver) -> [&'static [&'static str]; 3] {
     }
 }
 
-/// Zones from which all of one object's are taken: mostly of one region, or nearly nothing would be
-/// translated.
+/// The pool of zones for one object: mostly of one region, or nearly nothing would be translated.
 pub(super) fn pool(driver: &Driver, draw: &mut Draw) -> &'static [&'static str] {
     let [home, abroad, odd] = zones(driver);
     match draw.below(10) {
@@ -186,7 +185,7 @@ fn expression(draw: &mut Draw, own: &str, pool: &[&str]) -> Value {
     json!({"key": key(short), "operator": operator, "values": values})
 }
 
-/// A PersistentVolume but for its source.
+/// A PersistentVolume without a source.
 fn volume(driver: &Driver, draw: &mut Draw) -> Value {
     let pool = pool(driver, draw);
     let mut metadata =
@@ -250,7 +249,7 @@ fn in_tree(driver: &Driver, draw: &mut Draw) -> Value {
     volume
 }
 
-/// Sets a field so many times of a hundred.
+/// Sets a field in this percentage of cases.
 fn set(object: &mut Value, draw: &mut Draw, percent: usize, field: &str, values: &[Value]) {
     if draw.chance(percent) {
         object[field] = values[draw.below(values.len())].clone();
@@ -615,7 +614,7 @@ fn of_csi(driver: &Driver, draw: &mut Draw) -> Value {
     volume
 }
 
-/// Whether a name is one of Portworx' (which needs no pool of its own).
+/// Each request has the driver's own source and name.
 #[test]
 fn each_driver_has_its_own_values() {
     for driver in [

@@ -11,14 +11,14 @@ use crate::model::driver::{
 use crate::model::drivers::DRIVERS;
 use crate::{TRANSLATOR, Translator};
 
-/// Random objects for each driver and operation that a mutant gets which no row notices.
+/// Number of random objects for each driver and operation of a mutant that no row catches.
 const OBJECTS: usize = 2_000;
 
 type Mutant = (String, Driver);
 type Change = fn(&mut Fallback);
 
-/// Entries that make no difference: a pod has no annotations, its namespace is the Secret's, and no
-/// vSphere volume says that it is read-only.
+/// Entries that make no difference: a pod has no annotations, its namespace is the Secret's, and no vSphere volume is
+/// read-only.
 const WITHOUT_EFFECT: [&str; 4] = [
     "kubernetes.io/azure-file: inline name without 0",
     "kubernetes.io/azure-file: inline name other 0",
@@ -26,12 +26,12 @@ const WITHOUT_EFFECT: [&str; 4] = [
     "kubernetes.io/vsphere-volume: inline mode",
 ];
 
-/// `text` with something more, for as long as the program runs.
+/// `text` with another character, for the lifetime of the program.
 fn longer(text: &str) -> &'static str {
     Box::leak(format!("{text}x").into_boxed_str())
 }
 
-/// Each list with one entry less, and with one entry as `change` makes it.
+/// Each list without one of its entries, and with one entry replaced by `change`.
 fn lists<T: Copy>(
     list: &'static [T],
     change: impl Fn(T) -> Option<T>,
@@ -262,7 +262,7 @@ fn restored(all: &mut Mutants) {
             origin,
             put,
         );
-        // Empty text is as good as absent but for pointers.
+        // Empty text equals an absent field, except for pointers.
         let told = match field.otherwise {
             Otherwise::Omit => false,
             Otherwise::Text(text) => {
@@ -391,7 +391,7 @@ fn classes(all: &mut Mutants, rules: ClassRules) {
     all.one("no class", |driver| driver.class = None);
 }
 
-/// Whether random objects come out in another way than with the right tables.
+/// Whether random objects give other results than with the right tables.
 fn told_by_objects(translator: &Translator<'_>, driver: &Driver) -> bool {
     OPERATIONS.into_iter().any(|op| {
         let mut draw = Draw(7);

@@ -1,6 +1,5 @@
-//! The short form in which rows give objects: fields of `metadata` and `spec` side by side, keys of
-//! topology by the letters of the specification, affinity and topologies as
-//! `[E∈us-east-1a; R∃] | [x∉1,2]`.
+//! The short form of objects in rows: fields of `metadata` and `spec` side by side, keys of topology by the letters of
+//! the specification, affinity and topologies as `[E∈us-east-1a; R∃] | [x∉1,2]`.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +21,7 @@ pub(super) fn key(short: &str) -> &str {
     found.map_or(short, |(_, key)| key)
 }
 
-/// The request that a row's operation makes of its input.
+/// The request for a row's operation on its input.
 pub(super) fn request(op: &str, input: &Value) -> Value {
     let whole = |kind: fn(&Value) -> Value, value: &Value| {
         if value.is_null() {
@@ -50,7 +49,7 @@ pub(super) fn request(op: &str, input: &Value) -> Value {
     }
 }
 
-/// What a row says the operation gives.
+/// The expected result of a row's operation.
 pub(super) fn result(op: &str, output: &Value) -> Value {
     match op {
         "pv-to-csi" | "csi-to-pv" | "inline" => volume(output),

@@ -7,12 +7,12 @@ use std::sync::mpsc::sync_channel;
 
 use serde_json::Value;
 
-/// Requests that are written before what was written is pushed out.
+/// Number of requests between two flushes.
 const BATCH: usize = 256;
-/// Requests without answer.
+/// Greatest number of requests without answer.
 const UNDER_WAY: usize = 1024;
 
-/// The program, unless it is missing. Where it must not be, that fails.
+/// The program; `None` if it is missing. Fails where it must not be missing.
 pub(super) fn program() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/translate");
     let program = std::env::var_os("TRANSLATE").map_or(built, PathBuf::from);
@@ -29,7 +29,7 @@ pub(super) fn program() -> Option<PathBuf> {
     None
 }
 
-/// Asks the program each of `requests`, and gives it and the answer to `look`.
+/// Sends each of `requests` to the program, and calls `look` with it and its answer.
 pub(super) fn ask(
     program: &Path,
     requests: impl Iterator<Item = Value> + Send,
@@ -50,8 +50,7 @@ pub(super) fn ask(
             for (number, request) in requests.enumerate() {
                 serde_json::to_writer(&mut input, &request).unwrap();
                 input.write_all(b"\n").unwrap();
-                // Known before it is pushed out: whoever waits for room in the pipe must find its
-                // answers being read.
+                // Announced before the flush: a writer that waits for room in the pipe needs a reader of the answers.
                 if send.send(request).is_err() {
                     return;
                 }
@@ -72,7 +71,7 @@ pub(super) fn ask(
     });
 }
 
-/// A process that does not outlive the test.
+/// A process that ends with the test.
 struct Stopped(Child);
 
 impl Drop for Stopped {

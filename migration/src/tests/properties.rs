@@ -1,4 +1,4 @@
-//! What holds for every object, with no need of an oracle.
+//! Properties of every object that need no oracle.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn a_handle_comes_back_as_it_was() {
             let Ok(volume) = TRANSLATOR.volume_to_in_tree(&asked["pv"]) else {
                 continue;
             };
-            // What looks like a URL is one, on the way back.
+            // On the way back, a handle that looks like a URL counts as one.
             if handle.as_str().unwrap().starts_with("aws://") {
                 continue;
             }
@@ -60,7 +60,7 @@ fn a_handle_comes_back_as_it_was() {
     }
 }
 
-/// Replaces a part of `value`, at some depth, by one of another type.
+/// Replaces a part of `value`, at any depth, by one of another type.
 fn mangle(value: &mut Value, draw: &mut Draw) {
     let children: Vec<&mut Value> = match value {
         Value::Object(fields) => fields.values_mut().collect(),

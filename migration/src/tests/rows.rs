@@ -1,5 +1,4 @@
-//! The rows of the specification of translations, T-1 to T-180, each a line with its whole input
-//! and its whole output.
+//! The rows of the specification of translations, T-1 to T-180, each a line with its whole input and its whole output.
 
 use std::collections::BTreeSet;
 
@@ -22,19 +21,19 @@ const FILES: [(&str, &str); 9] = [
     ("classes", include_str!("rows/classes.jsonl")),
 ];
 
-/// How many rows there are.
+/// Number of rows.
 const ROWS: u64 = 180;
 
-/// The row that says that no translation changes its input; every case looks.
+/// The row that no translation changes its input; every case checks it.
 const UNCHANGED: u64 = 9;
 
 /// One input of a row.
 pub(super) struct Case {
     pub(super) row: u64,
     pub(super) request: Value,
-    /// The object, or what the error says.
+    /// The object, or the text of the error.
     expected: Result<Value, String>,
-    /// What upstream does where it is something else.
+    /// Upstream's result where it differs.
     pub(super) upstream: Option<String>,
 }
 
@@ -91,7 +90,7 @@ fn substituted(value: &Value, texts: &[String]) -> Value {
     }
 }
 
-/// What is wrong with the answer to a case.
+/// The error in the answer to a case.
 pub(super) fn fault(translator: &Translator<'_>, case: &Case) -> Option<String> {
     let given = case.request.clone();
     let answered = answer(translator, &given);
@@ -107,7 +106,7 @@ pub(super) fn fault(translator: &Translator<'_>, case: &Case) -> Option<String> 
         }
         (Err(error), Err(expected)) => {
             let text = error.to_string();
-            // What upstream says comes first, then where it is and what helps.
+            // Upstream's text comes first, then the place and the way out.
             let says = text.contains(expected) && text.ends_with(')');
             (!says).then(|| format!("says {text}\nnot  {expected}"))
         }

@@ -57,14 +57,14 @@ pub const AZURE_DISK: Driver = Driver {
         ],
         fallback: None,
     },
-    // The driver's key stays on the volumes that it provisions, and no node of it has another.
+    // Volumes keep the driver's key, and none of its nodes has another.
     topology: None,
     class: Some(ClassRules {
         parameters: &[("zone", Parameter::Zone), ("zones", Parameter::Zones)],
         keep_others: true,
         added: &[],
         zone: Some(ZONE),
-        // Regions without zones have fault domains, "0" and "1", in their place.
+        // Regions without zones have fault domains, "0" and "1", instead.
         numbers_are_no_zones: true,
         provisioner: None,
     }),

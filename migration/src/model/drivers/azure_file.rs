@@ -75,6 +75,6 @@ pub const AZURE_FILE: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteMany"),
     },
     repair: None,
-    // A Secret of any name may be of the account: only the share tells.
+    // A Secret of any name may belong to the account: only the share identifies the volume.
     identity: Identity::Part('#', 2),
 };

@@ -30,7 +30,7 @@ pub const VSPHERE: Driver = Driver {
     },
     to_in_tree: ToInTree {
         fields: &[
-            // The driver's own handle is another id.
+            // The driver's own handle is another ID.
             Restored {
                 from: &[Origin::Attribute("initialvolumefilepath")],
                 ..handle("volumePath")
@@ -90,6 +90,6 @@ pub const VSPHERE: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteOnce"),
     },
     repair: None,
-    // Its own id and the path are nowhere said together.
+    // Neither side has both the driver's ID and the path.
     identity: Identity::Elsewhere,
 };
