@@ -1,10 +1,8 @@
-//! Messages, clients and servers of CSI 1.13 (`csi.v1`), of the kubelet's plugin registration, of
-//! csi-snapshot-metadata for its clients, of gRPC's health check, of OpenTelemetry's traces, and of the volume condition of
-//! older CSI.
+//! Messages, clients and servers of CSI 1.13 (`csi.v1`), of the kubelet's plugin registration, of csi-snapshot-metadata
+//! for its clients, of gRPC's health check, of OpenTelemetry's traces, and of the volume condition of older CSI.
 //!
-//! The code in `gen` is written by `cargo run -p csi-codegen` from the files in `proto`. Drivers
-//! built on CSI 1.0 to 1.12 are understood: what they send beyond 1.13 decodes as unknown field or
-//! unknown enum number.
+//! `cargo run -p csi-codegen` generates the code in `gen` from the files in `proto`. Drivers built on CSI 1.0 to 1.12
+//! are understood: whatever they send beyond 1.13 decodes as unknown field or unknown enum number.
 
 pub mod otlp;
 pub mod sanitize;
@@ -39,7 +37,7 @@ pub mod registration {
     include!("gen/pluginregistration.rs");
 }
 
-/// What csi-snapshot-metadata serves, package `snapshotmetadata`.
+/// The service of csi-snapshot-metadata, package `snapshotmetadata`.
 #[allow(
     clippy::all,
     clippy::allow_attributes_without_reason,
@@ -54,8 +52,7 @@ pub mod snapshot_metadata {
     include!("gen/snapshotmetadata.rs");
 }
 
-/// What older drivers say of the condition of a volume, package `volumecondition`; its service is called as
-/// `csi.v1.Controller`.
+/// The volume condition of older drivers, package `volumecondition`; its service has the path of `csi.v1.Controller`.
 #[allow(
     clippy::all,
     clippy::allow_attributes_without_reason,

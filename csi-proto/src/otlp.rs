@@ -1,36 +1,36 @@
-//! OpenTelemetry's protocol (OTLP 1.10), as far as traces need it: its trace service and the messages of that.
+//! OpenTelemetry's protocol (OTLP 1.10), as far as traces need it: its trace service and the messages of that service.
 //!
-//! Written by hand: of the published files these messages are a sixth, and no crate of OpenTelemetry is linked.
-//! Numbers and types are those of `opentelemetry/proto/{trace,common,resource,collector/trace}/v1`. Fields that
-//! nothing here fills are left out; decoders take absent fields for empty.
+//! Written by hand: these messages are a sixth of the published files, and no crate of OpenTelemetry is linked. Numbers
+//! and types are those of `opentelemetry/proto/{trace,common,resource,collector/trace}/v1`. Fields that are never set
+//! here are left out; decoders take absent fields for empty.
 
 use prost::Message;
 
 pub use prost_types::{Any, Duration};
 
-/// What is exported at once.
+/// Request of one export.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportTraceServiceRequest {
-    /// Spans by what made them.
+    /// Spans by the resource that made them.
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: Vec<ResourceSpans>,
 }
 
-/// The answer to it.
+/// Response to an export.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportTraceServiceResponse {
-    /// What was not taken, if something was not.
+    /// Rejected spans, or a warning.
     #[prost(message, optional, tag = "1")]
     pub partial_success: Option<ExportTracePartialSuccess>,
 }
 
-/// What of an export was not taken.
+/// The part of an export that was rejected.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportTracePartialSuccess {
-    /// So many spans.
+    /// Number of rejected spans.
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
-    /// Why, or a warning if the number is 0.
+    /// The reason, or a warning if the number is 0.
     #[prost(string, tag = "2")]
     pub error_message: String,
 }
@@ -46,18 +46,18 @@ pub struct ResourceSpans {
     pub scope_spans: Vec<ScopeSpans>,
 }
 
-/// What makes spans.
+/// A process that makes spans.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
-    /// What is known of it.
+    /// Attributes of the process.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// The spans of one part of a process.
+/// The spans of one scope of a process.
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeSpans {
-    /// The part.
+    /// The scope.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<InstrumentationScope>,
     /// Its spans.
@@ -88,10 +88,10 @@ pub struct Span {
     /// 8 bytes; none for a root.
     #[prost(bytes = "vec", tag = "4")]
     pub parent_span_id: Vec<u8>,
-    /// What was done.
+    /// Name of the operation.
     #[prost(string, tag = "5")]
     pub name: String,
-    /// Which side of a call it is.
+    /// Side of the call.
     #[prost(enumeration = "SpanKind", tag = "6")]
     pub kind: i32,
     /// Nanoseconds since 1970.
@@ -100,13 +100,13 @@ pub struct Span {
     /// Nanoseconds since 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// What is known of it.
+    /// Attributes of the span.
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
-    /// Spans of other traces that it has to do with.
+    /// Related spans of other traces.
     #[prost(message, repeated, tag = "13")]
     pub links: Vec<Link>,
-    /// How it ended.
+    /// Result of the operation.
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
     /// The W3C flags of the trace.
@@ -114,17 +114,17 @@ pub struct Span {
     pub flags: u32,
 }
 
-/// Which side of a call a span is.
+/// The side of a call that a span stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum SpanKind {
-    /// Nobody said.
+    /// Not specified.
     Unspecified = 0,
     /// No call.
     Internal = 1,
-    /// The side that was asked.
+    /// The called side.
     Server = 2,
-    /// The side that asks.
+    /// The calling side.
     Client = 3,
 }
 
@@ -139,26 +139,26 @@ pub struct Link {
     pub span_id: Vec<u8>,
 }
 
-/// How a span ended.
+/// Result of a span.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
-    /// What went wrong.
+    /// Error message.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// Whether something did.
+    /// Whether the operation failed.
     #[prost(enumeration = "StatusCode", tag = "3")]
     pub code: i32,
 }
 
-/// Whether something went wrong.
+/// Whether the operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum StatusCode {
-    /// Nobody said.
+    /// Not set.
     Unset = 0,
-    /// Said to be right.
+    /// Marked as successful.
     Ok = 1,
-    /// Something did.
+    /// Failed.
     Error = 2,
 }
 
@@ -176,12 +176,12 @@ pub struct KeyValue {
 /// The value of an attribute.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
-    /// One of these.
+    /// A value of one type.
     #[prost(oneof = "Value", tags = "1, 2, 3")]
     pub value: Option<Value>,
 }
 
-/// The kinds of values that are used here.
+/// The types of values that are used here.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     /// Text.
@@ -195,18 +195,18 @@ pub enum Value {
     Int(i64),
 }
 
-/// `google.rpc.Status`, as far as it is read: what a server adds to the status of a call.
+/// `google.rpc.Status`, as far as it is read: details that a server adds to the status of a call.
 #[derive(Clone, PartialEq, Message)]
 pub struct RichStatus {
-    /// What it adds.
+    /// The details.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
 
-/// `google.rpc.RetryInfo`: when to ask again.
+/// `google.rpc.RetryInfo`: when the caller may retry.
 #[derive(Clone, PartialEq, Message)]
 pub struct RetryInfo {
-    /// After this time.
+    /// After this delay.
     #[prost(message, optional, tag = "1")]
     pub retry_delay: Option<Duration>,
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-/// What stands in place of a secret.
+/// Placeholder of a secret.
 pub const STRIPPED: &str = "\"***stripped***\"";
 
 /// A message that can be written to a log.
@@ -42,14 +42,14 @@ fn write_message<M: Sanitize + ?Sized>(message: &M, text: &mut String) {
     text.push('}');
 }
 
-/// How the messages of a unary method appear in a log, for those who see bytes only.
+/// The log forms of a unary method's messages, for callers that have the bytes only.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// Full path: `/package.Service/Method`.
     pub path: &'static str,
-    /// The log form of an encoded request; nothing if it does not decode.
+    /// The log form of an encoded request; `None` if it does not decode.
     pub request: fn(&[u8]) -> Option<String>,
-    /// The log form of an encoded response; nothing if it does not decode.
+    /// The log form of an encoded response; `None` if it does not decode.
     pub response: fn(&[u8]) -> Option<String>,
 }
 
@@ -168,7 +168,7 @@ fn write_string(value: &str, text: &mut String) {
 
 /// A field value.
 pub trait Value {
-    /// Differs from the proto3 default, so that it appears at all.
+    /// Whether it differs from the proto3 default, so that it appears at all.
     fn is_populated(&self) -> bool;
     /// Appends the JSON form.
     fn write(&self, text: &mut String);
@@ -219,7 +219,7 @@ impl<V: Wrapped> Value for Option<V> {
     }
 }
 
-/// How the inside of an `Option` appears: a message as itself, a wrapper as `{"value":…}`.
+/// The JSON form of an `Option`'s content: a message as itself, a wrapper as `{"value":…}`.
 pub trait Wrapped {
     /// Appends the JSON form.
     fn write_wrapped(&self, text: &mut String);

@@ -38,7 +38,7 @@ fn the_status_from_kubelet() {
     assert!(RegistrationStatusResponse {}.encode_to_vec().is_empty());
 }
 
-/// The package is `pluginregistration`, without the version that its folder has.
+/// The package is `pluginregistration`, without the version in the name of its folder.
 #[test]
 fn paths() {
     let paths: Vec<&str> = methods::REGISTRATION

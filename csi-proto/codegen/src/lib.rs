@@ -1,7 +1,7 @@
 //! Generates `csi-proto`'s code.
 //!
-//! A program of its own and not a build script: the generated code is checked in, so that a build
-//! needs neither `protoc` nor the twenty crates used here, and a reviewer sees what changed.
+//! A program of its own and not a build script: the generated code is checked in, so that a build needs neither
+//! `protoc` nor the twenty crates used here, and a reviewer sees the changes.
 
 mod methods;
 mod sanitize;
@@ -22,13 +22,13 @@ pub const FILES: [(&str, &str); 5] = [
     (VOLUME_CONDITION.0, VOLUME_CONDITION.1),
 ];
 
-/// Messages of an older CSI, whose service has the path of today's.
+/// Messages of an older CSI, whose service has today's path.
 const VOLUME_CONDITION: (&str, &str) = ("volumecondition.proto", "volumecondition");
 
-/// A `.proto` file, in `testdata`, with every shape that the log form has to deal with.
+/// A `.proto` file, in `testdata`, with every shape that the log form has to handle.
 pub const TEST_FILE: (&str, &str) = ("sanitizer.proto", "sanitizer.test");
 
-/// Where things are, relative to `csi-proto`.
+/// Paths relative to `csi-proto`.
 const PROTO: &str = "proto";
 const GENERATED: &str = "src/gen";
 const TEST_PROTO: &str = "codegen/testdata";
@@ -51,8 +51,8 @@ pub fn generate(csi_proto: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// The code of one `.proto` file: messages, clients, servers, and the log form of each message.
-/// Files it imports are looked for in `imports`.
+/// The code of one `.proto` file: messages, clients, servers, and the log form of each message. `imports` is the folder
+/// of imported files.
 pub fn generate_file(source: &Path, imports: &Path, package: &str) -> anyhow::Result<String> {
     let include = source.parent().context("a .proto file without a folder")?;
     let mut compiler = protox::Compiler::new([include, imports])?;

@@ -1,13 +1,13 @@
-//! Writes a table per service that tells which messages its methods take and give.
+//! Writes a table per service with the request and response messages of its methods.
 //!
-//! One table per service, so that a program links the messages of the services it calls only.
+//! One table per service, so that a program only links the messages of the services it calls.
 
 use std::fmt::Write as _;
 
 use heck::{ToShoutySnakeCase, ToUpperCamelCase};
 use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 
-/// The module `methods` of `package`; streaming methods have no place in it.
+/// The module `methods` of `package`; it contains no streaming methods.
 pub(crate) fn tables(set: &FileDescriptorSet, package: &str) -> String {
     let mut code =
         String::from("/// Messages of each service's unary methods.\npub mod methods {\n");

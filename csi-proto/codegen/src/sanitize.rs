@@ -1,7 +1,7 @@
 //! Writes the log form of each message: an implementation of `Sanitize`, and a `Debug` that uses it.
 //!
-//! The `csi_secret` option exists in the descriptor only; prost's types lose it. Deciding here
-//! means that no later code path, not even `{:?}`, can print a secret.
+//! The `csi_secret` option exists in the descriptor only; prost's types lose it. Deciding here means that no later code
+//! path, not even `{:?}`, can print a secret.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The generated code in the repository is what the generator writes today.
+//! The generated code in the repository equals the generator's output.
 
 use std::path::Path;
 

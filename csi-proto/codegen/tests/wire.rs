@@ -1,8 +1,8 @@
-//! The `.proto` files say what the wire contract says: every service, message, field, value and
-//! number, which fields are secret, and which numbers older versions used.
+//! The `.proto` files match the wire contract: every service, message, field, value and number, which fields are
+//! secret, and which numbers older versions used.
 //!
-//! `testdata/wire.tsv` is the contract; a difference means that messages of other programs would be
-//! misread. Columns: kind, name, number, type, choice, marks.
+//! `testdata/wire.tsv` is the contract; a difference means that messages of other programs would be misread. Columns:
+//! kind, name, number, type, choice, marks.
 
 use std::path::Path;
 
@@ -203,7 +203,7 @@ fn descriptors_are_the_wire_contract() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The generator has found every secret, whatever the message.
+/// The generator has found every secret, in all messages.
 #[test]
 fn every_secret_field_is_written_as_a_secret() -> anyhow::Result<()> {
     let wire = include_str!("../testdata/wire.tsv");

@@ -195,7 +195,7 @@ pub struct CreateVolumeRequest {
         ::prost::alloc::string::String,
     >,
 }
-/// What a new volume starts from.
+/// Data source of a new volume.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct VolumeContentSource {
@@ -258,7 +258,7 @@ pub mod volume_capability {
         #[prost(string, tag = "3")]
         pub volume_mount_group: ::prost::alloc::string::String,
     }
-    /// Who may use the volume at the same time.
+    /// How many nodes may use the volume at the same time, and how.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     #[prost(skip_debug)]
     pub struct AccessMode {
@@ -423,7 +423,7 @@ pub struct ControllerPublishVolumeRequest {
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct ControllerPublishVolumeResponse {
-    /// What ControllerPublishVolume returned.
+    /// Publish context of ControllerPublishVolume.
     #[prost(btree_map = "string, string", tag = "1")]
     pub publish_context: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -577,7 +577,7 @@ pub struct ControllerListVolumeHealthResponse {
     #[prost(string, tag = "2")]
     pub next_token: ::prost::alloc::string::String,
 }
-/// What is wrong with a volume; empty means healthy.
+/// Problems of a volume; empty means healthy.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct VolumeHealth {
@@ -950,7 +950,7 @@ pub struct ControllerExpandVolumeResponse {
 pub struct NodeStageVolumeRequest {
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// What ControllerPublishVolume returned.
+    /// Publish context of ControllerPublishVolume.
     #[prost(btree_map = "string, string", tag = "2")]
     pub publish_context: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -994,7 +994,7 @@ pub struct NodeUnstageVolumeResponse {}
 pub struct NodePublishVolumeRequest {
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// What ControllerPublishVolume returned.
+    /// Publish context of ControllerPublishVolume.
     #[prost(btree_map = "string, string", tag = "2")]
     pub publish_context: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,

@@ -113,7 +113,7 @@ pub mod registration_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// What the plugin is and where it listens.
+        /// Type, name, endpoint and versions of the plugin.
         pub async fn get_info(
             &mut self,
             request: impl tonic::IntoRequest<super::InfoRequest>,
@@ -181,7 +181,7 @@ pub mod registration_server {
     /// Generated trait containing gRPC methods that should be implemented for use with RegistrationServer.
     #[async_trait]
     pub trait Registration: std::marker::Send + std::marker::Sync + 'static {
-        /// What the plugin is and where it listens.
+        /// Type, name, endpoint and versions of the plugin.
         async fn get_info(
             &self,
             request: tonic::Request<super::InfoRequest>,

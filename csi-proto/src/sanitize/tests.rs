@@ -1,5 +1,5 @@
-//! Rows 23 to 32 of the common specification, with CSI's messages and with a file that has every
-//! shape the generator knows.
+//! Rows 23 to 32 of the common specification, with CSI's messages and with a file that has every shape of the
+//! generator.
 
 use prost::Message;
 
@@ -257,7 +257,7 @@ fn sanitize_request(request: &CreateVolumeRequest) -> tonic::Request<CreateVolum
     tonic::Request::new(request.clone())
 }
 
-/// Drivers built on CSI up to 1.12 send what 1.13 has reserved.
+/// Drivers built on CSI up to 1.12 send fields and numbers that 1.13 has reserved.
 #[test]
 fn fields_and_numbers_of_older_drivers_decode() {
     // VolumeCondition { abnormal: true, message: "x" } as field 2.
