@@ -76,7 +76,7 @@ pub(crate) struct CapacityProducer {
 /// Works until a signal comes, then finishes the running attempts.
 ///
 /// # Errors
-/// How the process ends: the driver restarted as one that the process cannot go on with.
+/// The exit of the process: the driver restarted as one that the process cannot continue with.
 pub(crate) async fn work(parts: &Parts<'_>) -> Result<(), Exit> {
     loop {
         let journal = journal::open(parts).await;

@@ -1,4 +1,4 @@
-//! Decisions: pure functions from what was observed to the one next step.
+//! Decisions: pure functions from the observed state to the next step.
 //!
 //! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
 //! reads a clock, draws a random number or knows a client; such values come in as arguments.

@@ -24,7 +24,7 @@ use crate::work::metrics::{Metrics, Room};
 /// Runs csi-provisioner.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// The exit of the process, unless a signal stops it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(Provisioner::PROGRAM, &args::SPEC, argv, decide, start).await
 }

@@ -1,21 +1,21 @@
-//! Executors of what [`plan`](crate::plan) decides, and how API objects are read.
+//! Executors of the decisions in [`plan`](crate::plan), and the decoding of API objects.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `record` | records of [`model`](crate::model) out of the API server's JSON |
-//! | `api` | kinds of objects, and what failures of requests mean |
-//! | `discovery` | kinds that an API server may lack |
+//! | `record` | decodes API objects into the records of [`model`](crate::model) |
+//! | `api` | kinds of objects, and the paths of their requests |
+//! | `discovery` | discovers kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
-//! | `informers` | caches, and what their changes are to the controller |
-//! | `executor` | executes requests |
-//! | `step` | what attempts for claims need beyond single requests, and their calls |
-//! | `holders` | which PersistentVolumes have which volumes |
-//! | `telling` | what the controller has to say |
+//! | `informers` | caches, and their changes as the reactor gets them |
+//! | `executor` | executes the controller's requests |
+//! | `step` | steps for claims that take more than one request, and their calls to the driver |
+//! | `holders` | finds the PersistentVolume of a volume |
+//! | `telling` | turns notices into log lines, events and metrics |
 //! | `journal` | the provisioning journal at the API server |
-//! | `attributes` | VolumeAttributesClasses that claims wait for |
-//! | `protection` | finalizers of snapshots |
-//! | `events` | events |
-//! | `metrics` | what is counted |
+//! | `attributes` | polls VolumeAttributesClasses that claims wait for |
+//! | `protection` | removes finalizers from snapshots |
+//! | `events` | events on claims and volumes |
+//! | `metrics` | this program's own metrics |
 //! | `capacity` | CSIStorageCapacity objects |
 
 pub mod api;

@@ -28,7 +28,7 @@ fn namespace(config: &Config) -> Option<String> {
 /// The provisioning journal, if it is enabled and the process may write it.
 ///
 /// # Errors
-/// Why there is none, for [`Seat::begin`](sidecar::controller::Seat::begin).
+/// The reason why there is no journal, for [`Seat::begin`](sidecar::controller::Seat::begin).
 pub(super) async fn open(parts: &Parts<'_>) -> Result<(Journal, Keeper), &'static str> {
     let settings = &parts.config.settings;
     if settings.protection == Protection::Off {
@@ -97,5 +97,5 @@ pub(super) async fn wait_for_rival(parts: &Parts<'_>, lost: &Lost) -> Result<(),
     silent
 }
 
-/// How the process ends while it waits.
+/// The exit of the process, if it ends while it waits.
 pub(super) struct Ended(pub(super) Result<(), Exit>);

@@ -39,7 +39,7 @@ pub struct Claim {
     pub access_modes: List,
     /// `spec.volumeMode`.
     pub mode: Option<VolumeMode>,
-    /// Whether `spec.selector` is set, be it empty.
+    /// Whether `spec.selector` is set, even if it is empty.
     pub selector: bool,
     /// `spec.resources.requests.storage`.
     pub request: Option<Quantity>,
@@ -78,7 +78,7 @@ pub enum ClaimPhase {
     Bound,
     /// `Lost`
     Lost,
-    /// Anything else.
+    /// Any other value.
     Other,
 }
 

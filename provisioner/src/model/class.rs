@@ -28,14 +28,14 @@ pub struct Class {
 /// `volumeBindingMode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BindingMode {
-    /// Not set.
+    /// `volumeBindingMode` is not set.
     #[default]
     Unset,
     /// `Immediate`
     Immediate,
     /// `WaitForFirstConsumer`
     WaitForFirstConsumer,
-    /// Anything else.
+    /// Any other value.
     Other,
 }
 

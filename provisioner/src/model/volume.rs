@@ -195,11 +195,11 @@ impl VolumeDetail {
 /// The work that may be due for a volume, whichever driver it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing.
+    /// No work is due.
     Nothing,
-    /// Its finalizer has to be added or removed.
+    /// The volume's finalizer has to be added or removed.
     FinalizerAction(FinalizerAction),
-    /// It has to be deleted, or is being deleted.
+    /// The volume has to be deleted, or is being deleted.
     End,
 }
 

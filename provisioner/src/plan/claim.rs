@@ -69,7 +69,7 @@ pub struct Attempt {
     repaying: bool,
     /// A volume of an earlier attempt whose PersistentVolume is not saved yet.
     unsaved: Option<Unsaved>,
-    /// All PersistentVolumes were searched, and none refers to it.
+    /// All PersistentVolumes were searched, and none refers to the volume in `unsaved`.
     sought: bool,
     loaded: Loaded,
     announced: bool,
@@ -276,7 +276,7 @@ impl Attempt {
         }
         if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
             if self.unsaved.is_some() {
-                // Either this process created it and lost the answer, or it refers to another volume.
+                // Either this process created the PersistentVolume and lost the answer, or it refers to another volume.
                 return Ok(self.compare());
             }
             if !self.repaying {

@@ -58,9 +58,9 @@ pub enum Step {
 /// The state of the volume that an attempt continues with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// The present one.
+    /// Keep the current state.
     Keep,
-    /// The cache's.
+    /// Take the cache's state.
     Take,
     /// Neither: the object is gone, or another one has taken the name.
     Gone,
@@ -266,7 +266,7 @@ impl Attempt {
                 let (CallError::Unreachable(error) | CallError::Failed(error)) = error;
                 return Err(Failure::Call(error));
             }
-            // It sends no such requests.
+            // An attempt on a volume sends no such requests.
             Reply::Get(..) | Reply::Call(..) | Reply::Event(_) => {}
         }
         Ok(())

@@ -113,7 +113,7 @@ pub struct Journal {
     budget: usize,
     /// Greatest number of objects.
     most: usize,
-    /// How many objects are looked for without the first one, and behind each one that exists.
+    /// Number of objects that are probed while the first one is missing, and behind each one that exists.
     sought: usize,
     /// The first object is missing, and the others are looked for.
     seeks: bool,
@@ -219,7 +219,7 @@ impl Journal {
             Stored::Unread => Request::Read(number),
             Stored::Absent | Stored::Version(_) => Request::Write(self.write(number, object)),
         };
-        // All are read before the first one is written: the epoch must be greater than any of theirs.
+        // All objects are read before the first one is written: the epoch must be greater than any of theirs.
         if self.read < self.objects.len() {
             return Some(Request::Read(self.read));
         }

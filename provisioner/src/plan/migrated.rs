@@ -17,7 +17,7 @@ use crate::model::{Class, List, SelectorTerm, Text};
 /// The class, translated for the driver: `class` itself, unless it is one of the plugin.
 ///
 /// # Errors
-/// It cannot be translated.
+/// The class cannot be translated.
 pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Error> {
     let Some(plugin) = driver
         .plugin()
@@ -69,7 +69,7 @@ pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Er
 /// Why a volume that the driver made cannot have a PersistentVolume of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsayable {
-    /// It cannot be translated.
+    /// The volume cannot be translated.
     #[error("{0}")]
     Untranslatable(Error),
     /// The API server would always reject it: the field, its value, and the rule.
@@ -150,7 +150,7 @@ impl Rule {
 /// Translates a PersistentVolume of the driver into one of the plugin, if the API server accepts it.
 ///
 /// # Errors
-/// No such PersistentVolume could be saved.
+/// The volume cannot be translated, or the API server would always reject the result.
 pub fn volume(csi: &Value) -> Result<Value, Unsayable> {
     let volume = TRANSLATOR.volume_to_in_tree(csi);
     let volume = volume.map_err(Unsayable::Untranslatable)?;

@@ -74,9 +74,9 @@ struct Contest {
 /// Whether the delay of a claim is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is not: look at the claim again after this time.
+    /// The delay is not over: look at the claim again after this time.
     Wait(Duration),
-    /// It is: try to take the claim.
+    /// The delay is over: try to take the claim.
     Now,
 }
 

@@ -18,7 +18,7 @@ pub type Place = (Text, Text);
 pub enum Release {
     /// Nothing to do.
     None,
-    /// It has to be removed.
+    /// The finalizer has to be removed.
     Due,
     /// This claim is still being cloned from it.
     Needed {

@@ -78,7 +78,7 @@ pub enum Change<'a> {
     ClaimResync(&'a Claim),
     /// The PersistentVolume of this name is new or has changed.
     Volume {
-        /// Its name.
+        /// Name of the PersistentVolume.
         name: Text,
         /// The cached record before.
         old: Option<&'a Volume>,
@@ -106,7 +106,7 @@ pub enum Change<'a> {
     AttachmentsKnown,
     /// The Node of this name changed.
     Node {
-        /// Its name.
+        /// Name of the Node.
         name: Text,
         /// The cached record before.
         old: Option<&'a Node>,

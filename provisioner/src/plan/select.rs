@@ -14,9 +14,9 @@ pub enum Selection {
     No,
     /// Node deployment: the provisioners of the nodes compete for the claim.
     Contend,
-    /// Its class does not exist.
+    /// The claim's StorageClass does not exist.
     NoClass(Text),
-    /// Its class is another provisioner's.
+    /// The claim's StorageClass names another provisioner.
     OtherProvisioner,
     /// The claim gets a volume.
     Provision,

@@ -19,11 +19,11 @@ pub use error::Error;
 /// A claim's data source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Its kind.
+    /// Kind of the source object.
     pub kind: OriginKind,
-    /// Its name.
+    /// Name of the source object.
     pub name: Text,
-    /// Its namespace.
+    /// Namespace of the source object.
     pub namespace: Text,
 }
 

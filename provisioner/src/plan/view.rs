@@ -24,7 +24,7 @@ pub struct View<'a> {
     pub class: Option<&'a Class>,
     /// A PersistentVolume named [`Attempt::volume_name`](super::claim::Attempt::volume_name) exists.
     pub volume_exists: bool,
-    /// That PersistentVolume is being deleted together with its volume.
+    /// The PersistentVolume of that name is being deleted together with its volume.
     pub volume_leaves: bool,
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],

@@ -31,7 +31,7 @@ impl World {
 
     /// The process freezes anywhere, and another one leads.
     pub(super) fn freeze(&mut self) {
-        // Of its attempts only those on claims go on.
+        // Of the frozen process's attempts, only those on claims go on.
         for running in std::mem::take(&mut self.process.attempts.running) {
             if matches!(running.key, Key::Claim(_)) {
                 self.process.attempts.running.push(running)
@@ -107,8 +107,8 @@ impl World {
         std::mem::swap(&mut self.process, &mut frozen);
     }
 
-    /// Its lease is too old for a request that it had not sent before: see findings FS-9. It does not write what it has
-    /// read.
+    /// The lease is too old for a request that the process had not sent before: see findings FS-9. The process does not
+    /// write what it has read.
     fn send_nothing(&mut self, index: usize, key: &Key) {
         let running = self.process.attempts.running.get_mut(index);
         let Some(running) = running.filter(|running| running.key == *key) else {

@@ -31,7 +31,7 @@ pub(super) type Due = sidecar::controller::reactor::DueOf<Provisioner>;
 pub(super) type Running = attempts::Running<Process>;
 pub(super) type State = attempts::State<Process>;
 
-/// What a step waits for other than the API server and a call to the driver.
+/// Events that a step waits for, besides answers of the API server and of the driver.
 pub(super) enum Waiting {
     /// The claim was read in this version; its update is not applied yet.
     Update(u64),
@@ -69,9 +69,9 @@ pub(super) struct Process {
     pub(super) asking: Option<(Request, Instant)>,
     /// The header that the journal wrote last.
     pub(super) header: Option<String>,
-    /// It has found the journal without its first object.
+    /// The process found the journal without its first object.
     pub(super) headless: bool,
-    /// It has found out that another process leads.
+    /// The process found out that another process leads.
     pub(super) fenced: bool,
     /// The calls of earlier processes were taken over.
     pub(super) recovered: bool,

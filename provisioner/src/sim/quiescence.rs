@@ -149,7 +149,7 @@ impl World {
             };
         }
         let spared = match self.case.scene {
-            // Only the first node's.
+            // On several nodes, only the first node's driver keeps a topology without capacity.
             Scene::Nodes | Scene::Apart => self
                 .driver
                 .full

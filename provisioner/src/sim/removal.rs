@@ -50,7 +50,7 @@ impl World {
         self.remove_late();
     }
 
-    /// All claims as of this length of the log.
+    /// All claims after the first `end` events of the log.
     fn claims_at(&self, end: usize) -> BTreeMap<Text, Claim> {
         let mut claims = BTreeMap::new();
         for (_, event) in &self.server.log[..end] {
@@ -64,14 +64,14 @@ impl World {
         claims
     }
 
-    /// One of the requests arrives.
+    /// The API server gets one of the outstanding requests to remove a finalizer.
     fn remove_late(&mut self) {
         let place = self.dice.below(self.removals.len());
         let write = self.removals.swap_remove(place);
         let _ = self.free(&write);
     }
 
-    /// All outstanding requests arrive.
+    /// The API server gets all outstanding requests to remove a finalizer.
     pub(super) fn remove_all(&mut self) {
         while !self.removals.is_empty() {
             self.remove_late();

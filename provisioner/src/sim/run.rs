@@ -28,7 +28,7 @@ pub(super) enum Faults {
     Stops,
     /// The process is killed anywhere, nothing else fails.
     Kills,
-    /// All of it.
+    /// All of these faults.
     All,
 }
 
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    /// Time passes.
+    /// Advances the clock by 100 seconds and retries everything that waits for a retry.
     pub(super) fn retry(&mut self) {
         self.clock += Duration::from_secs(100);
         self.server.seconds += 100;

@@ -54,7 +54,7 @@ pub(super) struct Server {
     pub(super) made: BTreeMap<String, u64>,
     /// A quota or a webhook rejects all writes of Leases.
     pub(super) refuses_leases: bool,
-    /// No process watches these here.
+    /// Snapshots, which no process watches in this simulation.
     pub(super) snapshots: BTreeMap<Text, Snapshot>,
     /// Whether the Secret exists.
     pub(super) secret: bool,

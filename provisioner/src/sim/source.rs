@@ -42,7 +42,7 @@ impl World {
         self.server.edit_claim(key, write.uid.as_ref(), edit)
     }
 
-    /// Then only the journal has the requests.
+    /// While the process fills its caches, only the journal has the requests.
     fn knows_too_little(&self) -> bool {
         !self.process.filling.is_empty()
     }

@@ -201,7 +201,7 @@ impl World {
                 let called = Called::GetCapacity(call, Ok(response));
                 self.reply(index, request::Reply::Call(called, Duration::ZERO));
             }
-            // As if there were nothing to do.
+            // The mutant acts as if there were nothing to do.
             Request::Write(write)
                 if self.mutant == Mutant::IgnoresFinalizerAction
                     && matches!(write.purpose, Purpose::Upkeep) =>

@@ -51,7 +51,7 @@ pub struct OwnNode {
 /// Calls NodeGetInfo, for node deployment.
 ///
 /// # Errors
-/// How the process ends.
+/// The exit of the process.
 pub async fn node(driver: &DriverView) -> Result<OwnNode, Exit> {
     let channel = driver.channel().await.map_err(|error| {
         Exit::failure(

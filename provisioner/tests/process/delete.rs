@@ -423,7 +423,8 @@ async fn rows_220_to_225_secrets() {
     }
 }
 
-/// Neither call is made without the value, nor with another one in its place.
+/// If a value of the Secret is not text, neither call is made: not without the value, nor with another one in its
+/// place.
 #[tokio::test]
 async fn fp_16_a_secret_that_is_no_text_is_refused_by_name() {
     let stage = Stage::new().await;

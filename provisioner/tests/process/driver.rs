@@ -28,7 +28,7 @@ async fn what_failed_without_the_driver_is_tried_when_it_is_back() {
         .await;
 }
 
-/// No retry comes within the test.
+/// The back-off is longer than the test.
 #[tokio::test]
 async fn fs_7_a_driver_killed_during_its_calls() {
     let stage = Stage::new().await;

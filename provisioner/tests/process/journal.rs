@@ -150,7 +150,7 @@ async fn p_10_and_j_15_two_processes_without_election_do_not_end_each_other() {
     first.logs(READY).await;
     let mut second = stage.start(&[]);
     second.logs(READY).await;
-    // Both see the claims; one makes their volumes.
+    // Both processes see the claims; one makes their volumes.
     let volume = |number: usize| format!("pvc-uid-{number}");
     for number in 0..3 {
         stage.api.insert(many(number));
@@ -298,7 +298,7 @@ async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_
     stage.until_volume("pvc-u4").await;
 }
 
-/// It may come from a newer program, which can read it.
+/// The entry may come from a newer program, which can read it.
 #[tokio::test]
 async fn j_9_an_entry_that_cannot_be_read_outlives_the_next_call_for_its_claim() {
     let stage = Stage::new().await;
@@ -430,7 +430,7 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
         text.contains("cannot write the provisioning journal: "),
         "{row}: {text}"
     );
-    // It reports the same as a process whose journal is open.
+    // The process reports the same as a process whose journal is open.
     stage.api.insert(numbered(2));
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
     assert_eq!(stage.calls(CREATE), 0, "{row}");
@@ -496,7 +496,7 @@ async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted(
     second["metadata"]["name"] = "test-driver-journal-1".into();
     let metadata = second["metadata"].as_object_mut().unwrap();
     metadata.retain(|field, _| ["name", "namespace", "annotations"].contains(&field.as_str()));
-    // As the process that wrote it there would have written it.
+    // The header that the process would have written into the second Lease.
     let header = &mut second["metadata"]["annotations"]["csi-sidecars.io/journal"];
     let mut said: serde_json::Value = serde_json::from_str(header.as_str().unwrap()).unwrap();
     said["objects"] = 2.into();
@@ -747,7 +747,7 @@ async fn j_16_a_swap_to_upstream_and_back() {
     stage.until_volume("pvc-u2").await;
     stage.until_settled().await;
     assert_eq!(stage.calls(CREATE), 4);
-    // And away for good: the documented command deletes the rest, the Lease.
+    // The feature is turned off for good: the documented command deletes the rest, the Lease.
     back.terminate();
     assert_eq!(back.end().await.code, Some(0));
     stage.api.remove("leases", JOURNAL);

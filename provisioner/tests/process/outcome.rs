@@ -95,7 +95,7 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.calls(CREATE), calls, "row 182");
     assert!(stage.volume(PV).is_null(), "row 182");
-    // Not so after a call without an answer, about which the refusal proves nothing.
+    // After a call without an answer further calls do come: the refusal proves nothing about that call.
     let doubtful = Stage::new().await;
     let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
     doubtful.driver.fault(late.times(1));
@@ -465,7 +465,7 @@ async fn j_4_a_volume_beside_another_driver_s_persistentvolume_is_owed_for_delet
     let stage = Stage::new().await;
     let gate = hold_the_save(&stage);
     let busy = CallFault::on("DeleteVolume").fail(Code::Internal, "busy");
-    // All tries of one attempt, and of the next one.
+    // The fault covers all tries of one attempt and of the next one.
     stage.driver.fault(busy.times(8));
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());

@@ -126,7 +126,7 @@ async fn p_9_what_is_taken_out_of_the_journal_is_given_up_without_a_restart() {
     assert!(program.is_running(), "{}", program.log());
 }
 
-/// Its PersistentVolume was deleted by force: a new volume of the name would be bound, and empty.
+/// Somebody deleted the claim's PersistentVolume by force: a new volume of the name would be bound, and empty.
 #[tokio::test]
 async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
     let stage = in_doubt().await;
@@ -291,12 +291,12 @@ async fn moved(made: &'static str) {
         })
         .await;
     let calls = stage.calls(CREATE);
-    // Any process that leads when the claim is bound.
+    // Any process that leads settles the request when the claim is bound.
     program.kill().await;
     let successor = stage.start(&[QUICK, "--retry-interval-max=1s", "--strict-topology"]);
     stage.bind("ns1/c1", PV);
     if another {
-        // It may be the claim's, spelled differently.
+        // The other volume may be the claim's, spelled differently.
         successor.logs("nothing is deleted").await;
         settle().await;
         assert_eq!(stage.intents(), [U], "{made}");

@@ -98,7 +98,7 @@ async fn o_12_a_claim_that_goes_unbound_says_so() {
     let (stage, collector) = (Stage::new().await, Collector::start().await);
     let _provisioner = start(&stage, &collector).await;
     let created = json!(now());
-    // Its class does not exist.
+    // The claim's StorageClass does not exist.
     let claim = claim().uid(UID).class("none");
     let claim = claim.with("/metadata/creationTimestamp", created);
     stage

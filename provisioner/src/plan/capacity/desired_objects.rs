@@ -50,7 +50,7 @@ pub struct Book {
     prepared: bool,
     classes: BTreeSet<Text>,
     segments: BTreeSet<Term>,
-    /// Each with the name of its object, if it has one.
+    /// The items that need an object, each with the name of its object if it has one.
     items: BTreeMap<Item, Option<Text>>,
     /// Objects by name.
     objects: HashMap<Text, Known>,
@@ -318,7 +318,7 @@ impl Book {
                 free.push((name.clone(), item.clone()));
             }
         }
-        // Of several for one item, always the same.
+        // Of several objects for one item, the same one always wins.
         free.sort_unstable();
         for (name, item) in free {
             self.take(&item, &name);

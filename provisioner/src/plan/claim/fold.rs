@@ -176,7 +176,7 @@ impl Attempt {
 
     fn created(&mut self, prepared: &PinnedRequest, response: CreateVolumeResponse) -> Reached {
         let (blueprint, name) = (&prepared.blueprint, &prepared.name);
-        // It may be the volume that the claim has, or had.
+        // The new volume may be the one that the claim has, or had.
         let held = response
             .volume
             .as_ref()

@@ -20,7 +20,7 @@ pub struct PendingCreate<P> {
     /// before it, but another request may be sent for the claim. They are repeated when the claim needs no volume any
     /// more.
     pub owed: Vec<Arc<P>>,
-    /// When the first of them was sent.
+    /// Time since when the claim has had requests with unknown outcome.
     pub since: Instant,
     /// Requests that an earlier process sent.
     pub inherited: Vec<Arc<P>>,

@@ -23,19 +23,19 @@ impl Annotation {
         Arc::new(Self { name, text, json })
     }
 
-    /// Its name.
+    /// The annotation's key.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its text.
+    /// The annotation's value.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its bytes, as they count towards the API server's limit.
+    /// Bytes of key and value, as the API server counts them towards its limit.
     pub(super) fn size(&self) -> usize {
         self.name.len() + self.text.len()
     }

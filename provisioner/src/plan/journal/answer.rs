@@ -23,7 +23,7 @@ impl Journal {
         sent: Instant,
     ) -> Result<Verdict, Lost> {
         self.turn = match (request, &answer) {
-            // It is written next, before somebody else changes it again.
+            // This object is written next, before somebody else changes it again.
             (Request::Read(number), Answer::Found(_)) => *number,
             (Request::Read(number), _) => number.saturating_add(1),
             (Request::Write(write), _) => write.number.saturating_add(1),
@@ -39,7 +39,7 @@ impl Journal {
                 Ok(self.failed(*number, change, error))
             }
             (Request::Write(write), Answer::Failed(error)) => Ok(self.not_written(write, error)),
-            // No request gets an answer of another kind.
+            // The API server answers no request with another kind of answer.
             (Request::Read(_), Answer::Written { .. }) | (Request::Write(_), Answer::Found(_)) => {
                 Ok(Verdict::Go)
             }
@@ -233,7 +233,7 @@ impl Journal {
         }
         let first = self.objects.first().map_or(0, |first| first.durable);
         for (other, object) in self.objects.iter_mut().enumerate() {
-            // These cannot be written before the first one.
+            // Changes that wait for a write of the first object are refused with it.
             let blocked = number == 0 && object.after > first;
             if all || refused && (other == number || blocked) {
                 object.refuse(change, error.clone());

@@ -34,9 +34,9 @@ pub(super) struct Header {
 
 /// Result of reading an object's header.
 pub(super) enum Headed {
-    /// There is none, or it cannot be read.
+    /// The object has no header, or one that cannot be decoded.
     Not,
-    /// This one.
+    /// The decoded header.
     By(Header),
     /// It has a later version of the format.
     Later(u32),

@@ -21,7 +21,7 @@ const EMPTY_AT_A_TIME: f64 = 20.0;
 /// A journal of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its node.
+    /// Name of the node that the journal belongs to.
     pub node: String,
     /// Names of the volumes that may have been made; for an entry that cannot be read or came with a backup, its
     /// annotation. A journal without any is of no use once its node is gone.

@@ -30,22 +30,22 @@ pub(super) struct Entry {
     encoded: Encoded,
     /// Of several entries of a claim, the one with the greatest order has the current request.
     pub(super) order: u64,
-    /// The change that added it.
+    /// The change that added this entry.
     pub(super) since: u64,
     /// The change that added the first entry of the claim to this object.
     first: u64,
-    /// The next commit removes it.
+    /// The next commit removes this entry.
     settled: bool,
 }
 
 /// State of the object at the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// Unknown: it has to be read.
+    /// Unknown: the object has to be read.
     Unread,
-    /// It does not exist.
+    /// The object does not exist.
     Absent,
-    /// It exists, and had this version when it was last seen.
+    /// The object exists, and had this version when it was last seen.
     Version(String),
 }
 

@@ -15,7 +15,7 @@ impl Journal {
     /// Records the request that the driver is about to get; the call may be made when [`state`](Self::state) allows it.
     ///
     /// # Errors
-    /// It cannot be written, now or at all.
+    /// The intent cannot be written, now or at all.
     pub fn intend(&mut self, intent: Intent, now: Instant) -> Result<Ticket, Unwritable> {
         if let Some(closed) = self.closed() {
             return Err(closed);

@@ -146,11 +146,11 @@ struct Spec<'a> {
 pub enum Answer {
     /// The object; `None` if it does not exist.
     Found(Option<Found>),
-    /// It is written.
+    /// The object was written.
     Written {
-        /// Its new `metadata.resourceVersion`.
+        /// `metadata.resourceVersion` after the write.
         version: String,
-        /// Its `metadata.uid`.
+        /// `metadata.uid` of the object.
         uid: String,
     },
     /// The API server refused, or did not answer.
@@ -160,7 +160,7 @@ pub enum Answer {
 /// When the sender may send the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// At once.
+    /// The sender may send the next request at once.
     Go,
     /// After a pause.
     Later(ApiError),
@@ -188,7 +188,7 @@ pub enum Lost {
 /// Why an intent cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
-    /// It does not fit into any object.
+    /// The intent does not fit into any object.
     #[error(
         "the CreateVolume request has {0} bytes, and an object holds {LIMIT}: shorten the \
          parameters of the class, or set --provisioning-protection=off"

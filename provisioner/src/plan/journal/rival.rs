@@ -77,7 +77,7 @@ mod tests {
             (59, Some(Some(&one)), false),
             (60, Some(Some(&two)), false),
             (119, Some(Some(&two)), false),
-            // It may have written and reverted meanwhile: the observation starts again.
+            // The rival may have written and reverted meanwhile: the observation starts again.
             (120, None, false),
             (121, Some(Some(&two)), false),
             (180, Some(Some(&two)), false),

@@ -686,7 +686,7 @@ proptest! {
         }
     }
 
-    /// Whatever happened before: once requests are answered, everything comes to rest in the right state.
+    /// Whatever happened before: once all requests are answered, the journal comes to rest in the right state.
     #[test]
     fn it_comes_to_rest(acts in proptest::collection::vec(act(), 0..60)) {
         let mut server = Server::default();

@@ -21,10 +21,10 @@ mod end;
 pub enum Run {
     /// The claim is gone or needs no volume.
     Nothing(ClaimKey),
-    /// The driver called its request infeasible; it waits this long.
+    /// The driver called the claim's request infeasible; the claim waits this long.
     Slow(ClaimKey, Duration),
-    /// It needs a volume, and the requests of earlier processes for it are not known yet. Carries the failure of the
-    /// attempt; `None` if another node's process may take the claim.
+    /// The claim needs a volume, and the requests of earlier processes for it are not known yet. Carries the failure of
+    /// the attempt; `None` if another node's process may take the claim.
     Unrecovered(ClaimKey, Arc<Claim>, Option<Box<Failure>>),
     /// The claim is worked on.
     Open(Box<Open>),
@@ -38,7 +38,7 @@ pub struct Open {
     /// The claim no longer existed when the attempt began.
     pub(super) gone: bool,
     started: Instant,
-    /// No process has taken the claim: this one tries to.
+    /// Progress in the race for a claim that no process has taken; `None` in any other attempt.
     pub(super) contest: Option<Contest>,
     over: Option<Result<End, Failure>>,
 }

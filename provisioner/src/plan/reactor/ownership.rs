@@ -32,7 +32,7 @@ pub(super) enum Contest {
     Asking(CapacityCheck, usize),
     /// Annotates the claim with the node.
     Taking,
-    /// It is over.
+    /// The race is over.
     Over(Outcome),
 }
 
@@ -258,7 +258,7 @@ impl Contest {
                     (Ok(_), _) => Outcome::Nothing,
                 });
             }
-            // It sends no other requests in this state.
+            // A contest sends no other requests in this state.
             (_, _) => *self = Self::Over(Outcome::Nothing),
         }
     }

@@ -33,7 +33,7 @@ impl Run {
                 due.notices.extend(released);
                 Ok(())
             }
-            // It sends no other requests.
+            // An attempt on a source sends no other requests.
             Reply::Get(..) | Reply::Secret(..) | Reply::Call(..) | Reply::Event(_) => Ok(()),
         });
     }

@@ -24,7 +24,7 @@ struct Open {
     current: Arc<Volume>,
     /// The driver has deleted the volume during this attempt.
     deleted: bool,
-    /// It belongs to another node.
+    /// The volume belongs to another node.
     elsewhere: bool,
     started: Instant,
     over: Option<Result<(), Failure>>,

@@ -55,7 +55,7 @@ pub enum Error {
     SnapshotDriver {
         /// The content.
         content: Text,
-        /// Its driver.
+        /// The content's driver.
         driver: Text,
     },
     /// The snapshot is not ready.
@@ -123,7 +123,7 @@ pub enum Error {
     VolumeDriver {
         /// The volume.
         volume: Text,
-        /// Its driver.
+        /// The volume's driver.
         driver: Text,
     },
     /// The source volume is bound to another claim.

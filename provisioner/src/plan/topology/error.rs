@@ -24,7 +24,7 @@ pub enum Error {
     NoLabel {
         /// The node.
         node: Text,
-        /// The label.
+        /// Key of the missing label.
         key: Text,
     },
     /// The class does not allow the selected node.

@@ -12,7 +12,7 @@ use crate::model::{List, Pairs, Text};
 
 /// Labels of Nodes, and topology keys of one driver in CSINodes.
 ///
-/// It is fed with every change; the order of changes of different nodes does not matter.
+/// The caller has to report every change; the order of changes of different nodes does not matter.
 #[derive(Debug, Default)]
 pub struct TopologyIndex {
     nodes: HashMap<Text, Place>,
@@ -34,7 +34,7 @@ struct Place {
 /// The driver's entry in the CSINode of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
-    /// There is no CSINode.
+    /// The node has no CSINode.
     #[default]
     NoCsiNode,
     /// The CSINode exists, and does not contain the driver.

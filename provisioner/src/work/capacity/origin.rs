@@ -13,7 +13,7 @@ use crate::work::record;
 /// deployment.
 ///
 /// # Errors
-/// How the process ends.
+/// The exit of the process.
 pub async fn producer(
     api: &Api,
     config: &args::Capacity,

@@ -39,6 +39,6 @@ pub async fn recover(engine: &Engine) {
     }
     let now = Instant::now().into_std();
     engine.turn(|provisioner, informers| ((), provisioner.recover(informers, now)));
-    // It is called once.
+    // This is called once.
     let _ = executor.recovered.set(());
 }

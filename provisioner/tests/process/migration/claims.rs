@@ -26,9 +26,9 @@ const FAILED: &str =
 enum Is {
     Migrated,
     Native,
-    /// No call, no event, no metric.
+    /// There is no call, no event and no metric.
     Silent,
-    /// No call and no event, but it counts as failed.
+    /// There is no call and no event, but the claim counts as failed.
     Stopped,
 }
 

@@ -157,7 +157,7 @@ async fn m_57_a_volume_that_cannot_be_deleted_again_stays_owed() {
         "{event}"
     );
     assert_eq!(intents(&stage, GCE), [U]);
-    // Neither the end of the claim nor that of the process settles it.
+    // Neither the end of the claim nor that of the process settles the request.
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     stage.until_calls(CREATE, 2).await;
     assert_eq!(intents(&stage, GCE), [U]);

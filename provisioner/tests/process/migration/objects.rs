@@ -226,7 +226,7 @@ async fn cluster(row: &Row) -> Stage {
 
 async fn saved(row: Row) {
     let stage = cluster(&row).await;
-    // No topology in the request: there are no nodes.
+    // The request has no topology: there are no nodes.
     let mut arguments = vec!["--immediate-topology=false"];
     arguments.extend(row.arguments);
     let program = stage.start(&arguments);

@@ -49,7 +49,7 @@ enum Expected {
         first: &'static str,
         secret: bool,
     },
-    /// No call; text of the event.
+    /// No call is made; text of the event.
     Refused(&'static str),
 }
 

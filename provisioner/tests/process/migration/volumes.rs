@@ -447,7 +447,7 @@ async fn m_91_the_provisioner_of_a_node_deletes_what_is_in_its_zone() {
         let volume = ebs(name).with("/spec/nodeAffinity", at(zone));
         stage.api.insert(volume);
     }
-    // No topology in the affinity: the label has it.
+    // The affinity has no topology: the label has it.
     stage.api.insert(ebs("labelled").label(ZONE, "us-east-1b"));
     let program = stage.start_in(&["--node-deployment"], &[("NODE_NAME", "n1")]);
     program.logs(READY).await;

@@ -158,7 +158,7 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
         let then = if same {
             "done Repaid".to_owned()
         } else {
-            // It may be the same disk, spelled differently.
+            // The path may be the same disk, spelled differently.
             format!("fail InBackground the driver returned volume {handle}")
         };
         assert_eq!(trace[1], compare, "{row}: {trace:#?}");

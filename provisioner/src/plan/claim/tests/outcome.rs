@@ -483,7 +483,8 @@ fn row_173_nodes_that_vanish_do_not_change_the_request() {
     });
     assert_eq!(world.run()[1], PLACED);
     world.places = TopologyIndex::default();
-    // As long as the claim is for that node. Nor does a class that is made anew with other parameters change anything.
+    // The request is pinned as long as the claim is for that node. A class that is recreated with other parameters does
+    // not change the request either.
     world.parameters(&[("a", "b")]);
     assert_eq!(world.run()[1], PLACED, "173");
 }

@@ -75,7 +75,7 @@ fn j_4_something_else_may_be_asked_and_what_is_owed_stays() {
     assert_eq!(trace.last().unwrap(), "done Provisioned");
     let owed = world.journal.clone().unwrap();
     assert_eq!((owed.asked.is_none(), owed.owed.len()), (true, 1));
-    // Not before the claim is bound, and then by any process that leads.
+    // The unsettled request is not repeated before the claim is bound; then any process that leads repeats it.
     world.sources = vec![namesake("vol-1")];
     assert_eq!(world.run(), ["done Exists"]);
     assert!(world.journal.is_some());
@@ -118,7 +118,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     assert_eq!(trace[..2], [CREATE, &compare()]);
     assert!(trace[2].contains("nothing is deleted"), "{trace:?}");
     assert!(world.journal.is_some(), "it is still owed");
-    // It is too small for the claim, but it is not deleted while a PersistentVolume refers to it.
+    // The volume is too small for the claim, but it is not deleted while a PersistentVolume refers to it.
     let mut world = gone();
     let mut small = answer();
     small.volume.as_mut().unwrap().capacity_bytes = 1;

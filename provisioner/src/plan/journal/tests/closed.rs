@@ -29,7 +29,7 @@ fn j_11_who_asks_before_it_is_open_is_told_why() {
         assert!(one.is_refused(), "{refusal:?}");
         let told = one.intend(intent(request("a")), start());
         assert!(matches!(told, Err(Unwritable::Refused(_))), "{refusal:?}");
-        // It is retried without limit, and opens by itself.
+        // The journal is retried without limit, and opens by itself.
         run(&mut one, &mut server, false).unwrap();
         assert_eq!((one.closed(), one.is_refused()), (None, false));
         let ticket = intend(&mut one, "a");

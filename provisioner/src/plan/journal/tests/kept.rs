@@ -98,7 +98,7 @@ fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
     }
 }
 
-/// It is reported as an entry that is kept.
+/// The journal reports an entry that it keeps.
 #[test]
 fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
     let mut server = Server::default();
@@ -159,7 +159,7 @@ fn j_9_what_another_entry_still_says_is_not_forgotten() {
     assert_eq!(three.forgotten(), Vec::new());
     assert_eq!(three.places("u"), ["d-journal-1"]);
     server.edit("d-journal-1", |all| drop(all.remove(&entry("u"))));
-    // It is read again before a call.
+    // The journal reads the object again before a call.
     let later = start() + 2 * FRESH;
     three.intend(intent(request("u")), later).unwrap();
     run(&mut three, &mut server, false).unwrap();

@@ -79,7 +79,7 @@ fn j_21_a_process_goes_on_with_an_object_that_was_replaced() {
     assert_eq!(uids(&open(&mut server, "two").adopted()), ["u", "v"]);
 }
 
-/// So it is when the creation of an object with intents had no answer.
+/// The header names the object's UID also when the creation of an object with intents had no answer.
 #[test]
 fn j_21_an_object_whose_making_had_no_answer_says_which_one_it_is() {
     let mut server = Server::default();

@@ -31,7 +31,7 @@ impl Provisioner {
             }
             Run::Unrecovered(_, claim, failure) => {
                 let Some(failure) = failure else {
-                    // It is requeued once that is known.
+                    // The claim is requeued once those requests are known.
                     return after(self.pace.max);
                 };
                 due.notices.push(Notice::NotProvisioned(Arc::clone(&claim)));
