@@ -66,7 +66,7 @@ impl Driver {
     /// Connects, which may take thirty seconds, and gets the driver's name with a single call, within `timeout`.
     ///
     /// # Errors
-    /// One of the two fails.
+    /// Connecting or the call fails.
     pub async fn connect(address: &str, timeout: Duration) -> Result<Self, DriverError> {
         let parsed = Address::parse(address, OnLoss::Reconnect)?;
         let connection = connection::connect(&parsed, Options::new(OnLoss::Reconnect)).await;

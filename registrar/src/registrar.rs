@@ -26,7 +26,7 @@ pub struct Registrar {
     path: PathBuf,
 }
 
-/// How a registration ends by itself.
+/// End of a registration that no signal caused.
 #[derive(Debug)]
 pub enum Ended {
     /// kubelet has refused it, or the driver has another name now: the caller may start again.

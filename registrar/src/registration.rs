@@ -84,7 +84,7 @@ impl Plugin {
     }
 }
 
-/// One peer's view of the service.
+/// The service as one peer sees it.
 #[derive(Debug)]
 struct Peer {
     plugin: Arc<Plugin>,

@@ -28,7 +28,7 @@ impl RegistrationProgress {
         self.confirmed.filter(|it| self.asked <= Some(*it))
     }
 
-    /// One line about the registration: done, or why not.
+    /// One line about the registration: done, or the reason why it is not.
     pub fn describe(&self, now: Instant) -> String {
         let ago = |moment| now.saturating_duration_since(moment).as_secs();
         match (self.asked, self.confirmed) {

@@ -19,7 +19,7 @@ const NO_CLIENT: &str = "--remove-taint: csi-node-driver-registrar has no client
 /// Runs csi-node-driver-registrar.
 ///
 /// # Errors
-/// How the process ends unless SIGTERM ends it in good order.
+/// The exit of the process, unless SIGTERM stops it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;

@@ -153,7 +153,7 @@ impl Keeper {
     /// Looks at the socket, and creates it again if it is gone.
     ///
     /// # Errors
-    /// It could not be created for too long.
+    /// The socket could not be created for too long.
     async fn look(
         &mut self,
         socket: &mut RegistrationSocket,

@@ -117,7 +117,7 @@ impl Identity {
 pub enum Presence {
     /// The socket that this process created.
     Ours,
-    /// Nothing.
+    /// There is no file at the path.
     Gone,
     /// Another file: usually the socket of a process that was started later.
     Foreign,

@@ -33,13 +33,13 @@ pub struct Rewriter {
     rule: Rule,
 }
 
-/// Which values of `:authority` are replaced, and by which one.
+/// Rule that selects the values of `:authority` to replace, and their replacement.
 #[derive(Debug, Default)]
 enum Rule {
-    /// Values that a server would reject, by one that it accepts.
+    /// Replaces values that a server would reject with one that it accepts.
     #[default]
     Unacceptable,
-    /// All, by this string literal.
+    /// Replaces all values with this string literal.
     All(Vec<u8>),
 }
 
@@ -53,7 +53,7 @@ enum State {
     Body { start: usize, end: usize },
     /// Copying this many more bytes of a frame that is not rewritten.
     Copy(usize),
-    /// Not, or no longer, understood: copies everything.
+    /// The bytes are not, or no longer, understood: copies everything.
     Opaque,
 }
 

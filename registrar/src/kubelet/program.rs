@@ -29,7 +29,7 @@ const ACCESS_RETRY: Duration = Duration::from_secs(5);
 /// Runs csi-plugin-manager.
 ///
 /// # Errors
-/// How the process ends unless SIGTERM or SIGINT ends it in good order.
+/// The exit of the process, unless SIGTERM or SIGINT stops it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;

@@ -23,7 +23,7 @@ struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It fails if the program has ended, as intended.
+        // Killing fails if the program has ended, as intended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -105,7 +105,7 @@ async fn r_48_stays_up() {
     let seat = Seat::new();
     let (_driver, mut process) = seat.running(&[]).await;
     kubelet::notify(&seat.socket(), true, "").await.unwrap();
-    // It must not end meanwhile.
+    // The process must not end meanwhile.
     tokio::time::sleep(Duration::from_secs(5)).await;
     process.must_run();
 }

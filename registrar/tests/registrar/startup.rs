@@ -45,7 +45,7 @@ async fn r_16_r_54_no_driver_for_thirty_seconds() {
 async fn r_17_a_driver_that_comes_late() {
     let seat = Seat::new();
     let mut process = seat.start(&[]);
-    // It must wait meanwhile, and leave nothing behind.
+    // The process must wait meanwhile, and leave nothing behind.
     tokio::time::sleep(Duration::from_secs(5)).await;
     process.must_run();
     assert!(seat.is_clean());

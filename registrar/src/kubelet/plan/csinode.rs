@@ -29,10 +29,10 @@ pub struct Owner {
     pub uid: String,
 }
 
-/// One step on the CSINode.
+/// The next step for the CSINode.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It is up to date.
+    /// The CSINode is up to date.
     Nothing,
     /// POST this object, then decide again on the server's response.
     Create(Value),
@@ -48,7 +48,7 @@ pub enum Step {
 pub enum Limit {
     /// 0: no `allocatable`.
     None,
-    /// As reported.
+    /// The limit as the driver reported it.
     Exact(i32),
     /// Too large; the largest number is written.
     Capped,

@@ -14,14 +14,14 @@ pub enum FileKind {
     Socket,
     /// A regular file, pipe, device, link.
     Other,
-    /// Its kind cannot be read: the file is gone, a dangling link, or not permitted.
+    /// The kind cannot be read: the file is gone, a dangling link, or not permitted.
     Missing,
 }
 
 /// Action for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
+    /// Do nothing.
     Ignore,
     /// Watch this directory.
     Watch,

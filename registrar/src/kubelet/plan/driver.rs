@@ -32,7 +32,7 @@ pub enum Rejected {
         /// The offered name.
         name: String,
     },
-    /// No usable version.
+    /// The driver offers no usable version.
     #[error("driver {name}: {reason}")]
     Version {
         /// The driver.

@@ -98,7 +98,7 @@ pub enum Unsupported {
     /// The list is empty.
     #[error("CSI driver reporting no supported versions")]
     NoneOffered,
-    /// Only other major versions, or no versions at all.
+    /// The list has only other major versions, or texts that are no versions.
     #[error("none of the CSI versions reported by this driver are supported")]
     NoneSupported,
 }

@@ -16,11 +16,11 @@ use crate::kubelet::plan::exhausted::{
 /// A pod by its namespace, name and UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodKey {
-    /// Namespace.
+    /// `metadata.namespace` of the pod.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the pod.
     pub name: String,
-    /// Uid.
+    /// `metadata.uid` of the pod.
     pub uid: String,
 }
 

@@ -41,7 +41,7 @@ pub enum UpdateError {
     /// Updating the Node failed.
     #[error("error updating Node {node}: {attempts}")]
     Node {
-        /// Its name.
+        /// Name of the Node.
         node: String,
         /// The errors of all attempts.
         attempts: String,
@@ -49,7 +49,7 @@ pub enum UpdateError {
     /// Updating the CSINode failed.
     #[error("error updating CSINode {node}: {attempts}")]
     CsiNode {
-        /// Its name.
+        /// Name of the CSINode.
         node: String,
         /// The errors of all attempts.
         attempts: String,
@@ -62,15 +62,15 @@ pub enum UpdateError {
 /// The Node does not exist. A kubelet would have created it.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMissing {
-    /// Its creation was not requested.
+    /// The Node does not exist, and `--register-node` is not set.
     #[error(
         "Node {0} does not exist: create it, correct --node-name, or start with --register-node"
     )]
     Absent(String),
-    /// Its creation failed.
+    /// Creating the Node failed.
     #[error("--register-node: cannot create Node {node}")]
     Refused {
-        /// Its name.
+        /// Name of the Node.
         node: String,
         /// The error.
         source: ApiError,
@@ -251,7 +251,7 @@ impl NodeWriter {
     }
 }
 
-/// Single attempts.
+/// Single attempts to update an object, without retries.
 impl NodeWriter {
     async fn install_on_node(&self, driver: &str, info: &NodeInfo) -> Result<(), AttemptError> {
         let _turn = self.turn.lock().await;

@@ -30,16 +30,16 @@ use crate::kubelet::plan::refresh::{Period, Refresh, Task};
 pub enum Event {
     /// A driver was registered or deregistered.
     Driver {
-        /// Its name.
+        /// Name of the driver.
         name: String,
         /// Whether it is registered now.
         registered: bool,
     },
     /// A CSIDriver object appeared, changed or went away.
     Object {
-        /// Its name.
+        /// Name of the CSIDriver object.
         name: String,
-        /// Its period; `None` if the object is gone.
+        /// The object's period; `None` if the object is gone.
         period: Option<Period>,
     },
 }

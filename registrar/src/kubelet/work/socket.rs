@@ -46,7 +46,7 @@ pub async fn call<M, R>(
 /// The first frame of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Greeting {
-    /// Nothing yet.
+    /// The peer has sent no frame yet.
     Awaited,
     /// An HTTP/2 SETTINGS frame, as it must.
     Received,

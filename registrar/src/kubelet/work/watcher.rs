@@ -162,7 +162,7 @@ impl Watcher {
             return; // renamed within the registry: entered again under its new path
         }
         self.directories.remove(wd);
-        // It fails if the directory is gone, which ends the watch as well.
+        // Removing the watch fails if the directory is gone, which ends the watch as well.
         let _ = self.events.watches().remove(wd.clone());
     }
 
