@@ -13,7 +13,7 @@ pub struct Class {
     pub allowed_topologies: Vec<Vec<Requirement>>,
 }
 
-/// One of the `matchLabelExpressions`.
+/// One entry of `matchLabelExpressions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     /// `key`

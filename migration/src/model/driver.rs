@@ -86,7 +86,7 @@ pub enum Attribute {
 /// References to Secrets in `spec.csi`.
 #[derive(Clone, Copy, Debug)]
 pub enum Secrets {
-    /// None.
+    /// No Secret is referenced.
     None,
     /// `nodeStageSecretRef`: name and namespace are in these fields of the source, the namespace as for
     /// [`Part::Namespace`].
@@ -110,7 +110,7 @@ pub enum Secrets {
 /// Translation of `spec.accessModes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessModes {
-    /// Unchanged.
+    /// The access modes stay unchanged.
     Keep,
     /// A single mode: read-only for many nodes if the list has that and no writing mode, else writing on one node.
     One,
@@ -259,15 +259,15 @@ pub struct ClassRules {
 /// Rule of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Parameter {
-    /// Gets this key.
+    /// The parameter gets this key.
     Renamed(&'static str),
-    /// Its value is set under each of these keys.
+    /// The parameter's value is set under each of these keys.
     Spread(&'static [&'static str]),
-    /// Kept, and another parameter with this value is added.
+    /// The parameter is kept, and another parameter with this value is added.
     With(&'static str, &'static str),
-    /// Its value is the only permitted zone.
+    /// The parameter's value is the only permitted zone.
     Zone,
-    /// Its value lists the permitted zones, separated by commas.
+    /// The parameter's value lists the permitted zones, separated by commas.
     Zones,
 }
 

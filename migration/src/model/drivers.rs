@@ -18,7 +18,7 @@ pub use vsphere::VSPHERE;
 
 use super::driver::{Driver, Origin, Otherwise, Restored};
 
-/// All of them.
+/// All drivers that replaced an in-tree plugin and that this crate translates for.
 pub const DRIVERS: [Driver; 7] = [
     EBS, GCE_PD, CINDER, AZURE_DISK, AZURE_FILE, VSPHERE, PORTWORX,
 ];

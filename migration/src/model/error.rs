@@ -139,10 +139,10 @@ pub enum Cause {
 /// Why a text is not a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlFault {
-    /// It has a control character.
+    /// The text has a control character.
     #[error("invalid control character")]
     Control,
-    /// It has a `%` without two hexadecimal digits.
+    /// The text has a `%` without two hexadecimal digits.
     #[error("invalid URL escape")]
     Escape,
     /// The host has an invalid character.
@@ -197,7 +197,7 @@ impl Error {
         parts.map(|part| format!("{part}: ")).collect()
     }
 
-    /// What users can do about it.
+    /// The remedy, as advice to users.
     #[must_use]
     pub fn way_out(&self) -> &'static str {
         match self.cause {

@@ -50,7 +50,7 @@ impl<'a> Translator<'a> {
     /// Name of the plugin that the CSI driver replaced.
     ///
     /// # Errors
-    /// When it replaced none.
+    /// When the driver replaced no plugin.
     pub fn plugin_of_driver(&self, driver: &str) -> Result<&'static str, Error> {
         let found = self.driver(driver).map(|driver| driver.plugin);
         found.ok_or_else(|| Error::at("", Cause::NoPlugin(driver.to_owned())))
@@ -59,7 +59,7 @@ impl<'a> Translator<'a> {
     /// Name of the CSI driver that replaced the plugin.
     ///
     /// # Errors
-    /// When none did.
+    /// When no driver replaced the plugin.
     pub fn driver_of_plugin(&self, plugin: &str) -> Result<&'static str, Error> {
         let found = self.plugin(plugin).map(|driver| driver.name);
         found.ok_or_else(|| Error::at("", Cause::NoDriver(plugin.to_owned())))
@@ -76,7 +76,7 @@ impl<'a> Translator<'a> {
     /// Name of the plugin of a PersistentVolume's source, or else of a pod's volume; `null` is none.
     ///
     /// # Errors
-    /// When it belongs to no plugin that was replaced.
+    /// When the volume belongs to no plugin that was replaced.
     pub fn plugin_of_volume(&self, volume: &Value, of_pod: &Value) -> Result<&'static str, Error> {
         let at = |cause| Err(Error::at("", cause));
         if !volume.is_null() {
@@ -99,7 +99,7 @@ impl<'a> Translator<'a> {
     /// Translates a PersistentVolume of a plugin into one of the driver that replaced it.
     ///
     /// # Errors
-    /// When it belongs to no such plugin, or its source or labels lack what the driver needs.
+    /// When the volume belongs to no such plugin, or its source or labels lack a value that the driver needs.
     pub fn volume_to_csi(&self, volume: &Value) -> Result<Value, Error> {
         if volume.is_null() {
             return Err(Error::at("", Cause::NoVolume));
@@ -117,7 +117,7 @@ impl<'a> Translator<'a> {
     /// Translates a PersistentVolume of a CSI driver into one of the plugin that it replaced.
     ///
     /// # Errors
-    /// When it belongs to no such driver, or cannot be translated.
+    /// When the volume belongs to no such driver, or cannot be translated.
     pub fn volume_to_in_tree(&self, volume: &Value) -> Result<Value, Error> {
         let Some(csi) = restore::source(volume) else {
             return Err(Error::at("spec.csi", Cause::NoCsiVolume).of(VOLUME, name(volume)));
@@ -136,7 +136,7 @@ impl<'a> Translator<'a> {
     /// pod's.
     ///
     /// # Errors
-    /// When it belongs to no such plugin, or its source lacks what the driver needs.
+    /// When the volume belongs to no such plugin, or its source lacks a value that the driver needs.
     pub fn inline_to_csi(&self, volume: &Value, namespace: &str) -> Result<Value, Error> {
         if volume.is_null() {
             return Err(Error::at("", Cause::NoVolume));
@@ -154,7 +154,7 @@ impl<'a> Translator<'a> {
     /// Translates a class of `plugin` for the driver that replaced it.
     ///
     /// # Errors
-    /// When none did, or the class names zones in two ways.
+    /// When no driver replaced the plugin, or the class names zones in two ways.
     pub fn class_to_csi(&self, plugin: &str, class: &Class) -> Result<Class, Error> {
         let Some(driver) = self.plugin(plugin) else {
             let cause = Cause::NoClassPlugin(plugin.to_owned());

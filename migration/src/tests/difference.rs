@@ -17,7 +17,7 @@ pub(super) enum Verdict {
     SameError,
     /// Another result, on purpose: the quirk's number.
     Meant(&'static str),
-    /// Another result.
+    /// Another result, which is a fault.
     Fault,
 }
 
