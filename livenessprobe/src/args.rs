@@ -64,10 +64,10 @@ pub struct Listener {
     pub flag: String,
 }
 
-/// Where the metrics are served.
+/// Server and path of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Metrics {
-    /// Nowhere.
+    /// No metrics are served.
     None,
     /// At this path of the server of `/healthz`.
     WithHealth(String),

@@ -23,8 +23,8 @@ pub const MUTE: &str = "the driver accepts connections but does not answer";
 
 /// An attempt to connect to the process behind an address, and the connection that results from it.
 ///
-/// It belongs to no request: those that come meanwhile wait for it as well, so that a crowd of them makes one
-/// connection, even to a process that accepts it and never answers.
+/// The attempt belongs to no single request: requests that come meanwhile wait for it as well, so that a crowd of them
+/// makes one connection, even to a process that accepts it and never answers.
 #[derive(Debug)]
 pub struct SharedConnection {
     identity: SocketIdentity,
@@ -41,7 +41,7 @@ pub type Outcome = Result<Established, String>;
 pub struct Established {
     /// The connection.
     pub connection: Connection,
-    /// When it was made.
+    /// Time when the connection was made.
     pub since: Instant,
 }
 

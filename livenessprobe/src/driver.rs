@@ -70,7 +70,7 @@ impl Driver {
                 controller: None,
                 operations: Some(operations),
             },
-            // No leader election here.
+            // This program has no leader election.
             fence: Fence::default(),
         };
         Self {

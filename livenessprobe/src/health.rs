@@ -46,7 +46,7 @@ pub(crate) async fn of(driver: &Driver, timeout: Duration) -> Reply {
 /// Routes for a server that only answers `path`, with the metrics.
 ///
 /// # Errors
-/// It is not a path.
+/// `path` is not a path.
 pub fn metrics(path: &str, registry: &Registry) -> Result<Routes, RouteError> {
     let mut routes = Routes::new();
     routes.add_metrics(path, registry)?;

@@ -85,7 +85,7 @@ impl Listeners {
     /// Listens and answers.
     ///
     /// # Errors
-    /// It cannot listen there.
+    /// The address cannot be bound.
     pub async fn serve(self) -> Result<(), Exit> {
         let metrics = match self.metrics {
             Some((listener, routes)) => Some((bind(&listener, 1).await?, routes)),
@@ -113,7 +113,7 @@ fn bad_path(error: RouteError) -> Exit {
 /// Listens on an address; an error ends the process with `code`.
 ///
 /// # Errors
-/// It cannot listen there.
+/// The address cannot be bound.
 pub async fn bind(listener: &Listener, code: u8) -> Result<Server, Exit> {
     match Server::bind(&listener.address).await {
         Ok(server) => {

@@ -20,7 +20,7 @@ pub const REPLACES: &str = "livenessprobe v2.19.0-31-ge60f18af";
 /// Runs livenessprobe.
 ///
 /// # Errors
-/// How the process ends; only a signal or an error ends it.
+/// The exit of the process; only a signal or an error ends it.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;
