@@ -41,7 +41,7 @@ pub struct ResourceSpans {
     /// The process.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
-    /// Its spans by scope.
+    /// Spans of the process, by scope.
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: Vec<ScopeSpans>,
 }
@@ -60,7 +60,7 @@ pub struct ScopeSpans {
     /// The scope.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<InstrumentationScope>,
-    /// Its spans.
+    /// Spans of the scope.
     #[prost(message, repeated, tag = "2")]
     pub spans: Vec<Span>,
 }
@@ -68,10 +68,10 @@ pub struct ScopeSpans {
 /// A part of a process.
 #[derive(Clone, PartialEq, Message)]
 pub struct InstrumentationScope {
-    /// Its name.
+    /// Name of the scope.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its version.
+    /// Version of the scope.
     #[prost(string, tag = "2")]
     pub version: String,
 }
@@ -118,9 +118,9 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum SpanKind {
-    /// Not specified.
+    /// The kind is not specified.
     Unspecified = 0,
-    /// No call.
+    /// An operation within the process, not a call.
     Internal = 1,
     /// The called side.
     Server = 2,
@@ -154,21 +154,21 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum StatusCode {
-    /// Not set.
+    /// The status is not set.
     Unset = 0,
     /// Marked as successful.
     Ok = 1,
-    /// Failed.
+    /// The operation failed.
     Error = 2,
 }
 
 /// An attribute.
 #[derive(Clone, PartialEq, Message)]
 pub struct KeyValue {
-    /// Its name.
+    /// Key of the attribute.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Its value.
+    /// Value of the attribute.
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
 }
@@ -184,7 +184,7 @@ pub struct AnyValue {
 /// The types of values that are used here.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
-    /// Text.
+    /// A text value.
     #[prost(string, tag = "1")]
     String(String),
     /// Yes or no.
