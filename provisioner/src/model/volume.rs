@@ -14,7 +14,7 @@ use crate::keys::VOLUME_FINALIZER;
 /// A `core/v1` PersistentVolume as the cache keeps it, under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
-    /// Nothing is due for it; only its existence matters.
+    /// The volume needs no work; only its existence matters.
     NameOnly,
     /// The finalizer has to be added or removed, if the volume is of our driver.
     Finalizer(Arc<FinalizerDue>),

@@ -248,7 +248,7 @@ impl Attempt {
         }))
     }
 
-    /// Takes in the reply to a request.
+    /// Applies the reply to a request.
     ///
     /// # Errors
     /// Why the attempt ends.

@@ -36,7 +36,7 @@ impl World {
 }
 
 impl Process {
-    /// Takes in the reply to an own write of a claim that was announced to the cache.
+    /// Applies the reply to an own write of a claim that was announced to the cache.
     fn absorb_claim(&mut self, name: &Text, written: Option<Versioned<Claim>>) {
         let forgets = self.mutant.forgets_own_writes();
         let slots = &mut self.informers.claims.slots;

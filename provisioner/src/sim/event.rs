@@ -65,7 +65,7 @@ impl Process {
         self.changed(Change::AttachmentsKnown);
     }
 
-    /// Takes in one event of the server's log.
+    /// Applies one event of the server's log.
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         let version = *version;
         let informers = &mut self.informers;
@@ -149,7 +149,7 @@ impl Process {
         }
     }
 
-    /// Takes in a change of a Node and its CSINode.
+    /// Applies a change of a Node and its CSINode.
     fn node_changed(&mut self, change: &store::Change<NodeInfo>) {
         let (key, old, new) = match change {
             store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),

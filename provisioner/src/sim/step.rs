@@ -232,7 +232,7 @@ impl World {
         { &self.process.attempts.reactor }.may_call(uid, self.clock, leads)
     }
 
-    /// The reply is on its way.
+    /// Sends the reply to attempt `index`.
     pub(super) fn reply(&mut self, index: usize, reply: request::Reply) {
         let state = State::Answered(Reply::Ask(reply), None);
         self.process.attempts.enter(index, state);

@@ -14,7 +14,7 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// Claims of all drivers that something may be due for.
+    /// Claims of all drivers that may need work.
     pub claims: Cache<Claim>,
     /// PersistentVolumes of all drivers.
     pub volumes: Cache<Volume>,

@@ -90,7 +90,7 @@ impl Book {
         self.prepared
     }
 
-    /// Takes in the segments of the driver's nodes.
+    /// Sets the segments of the driver's nodes.
     pub fn set_segments(&mut self, segments: impl IntoIterator<Item = Term>) -> Vec<Task> {
         let before = std::mem::replace(&mut self.segments, segments.into_iter().collect());
         let first = !std::mem::replace(&mut self.prepared, true);
@@ -124,7 +124,7 @@ impl Book {
         tasks
     }
 
-    /// Takes in a class that is new, changed, or due for a resync. GetCapacity is called again, since the parameters
+    /// Records a class that is new, changed, or due for a resync. GetCapacity is called again, since the parameters
     /// may have changed.
     pub fn class_changed(&mut self, class: &Class) -> Vec<Task> {
         let wanted = match class.binding_mode {
@@ -144,7 +144,7 @@ impl Book {
         self.of_class(&class.name)
     }
 
-    /// Takes in that a class is gone.
+    /// Records that a class is gone.
     pub fn class_gone(&mut self, name: &str) -> Vec<Task> {
         if !self.classes.remove(name) {
             return Vec::new();
@@ -154,7 +154,7 @@ impl Book {
         removals.collect()
     }
 
-    /// Takes in an object of this process, from the watch or from the reply to a write. A state older than the known
+    /// Records an object of this process, from the watch or from the reply to a write. A state older than the known
     /// one is ignored.
     pub fn object_changed(&mut self, object: Arc<StorageCapacity>) -> Vec<Task> {
         let name = object.name.clone();
@@ -209,7 +209,7 @@ impl Book {
         tasks
     }
 
-    /// Takes in that an object is gone, or no longer has this process's labels.
+    /// Records that an object is gone, or no longer has this process's labels.
     pub fn object_gone(&mut self, name: &str) -> Vec<Task> {
         let lost = self.forget(name);
         if lost.is_some() {

@@ -18,7 +18,7 @@ use crate::plan::request::{
 };
 
 impl Attempt {
-    /// Takes in the reply to a request.
+    /// Applies the reply to a request.
     ///
     /// # Errors
     /// Why the attempt ends.
@@ -57,7 +57,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Takes in the reply to a [`ClaimStep`].
+    /// Applies the reply to a [`ClaimStep`].
     ///
     /// # Errors
     /// Why the attempt ends.
@@ -82,7 +82,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Takes in `step` as if it had succeeded, without executing it; a Secret counts as empty.
+    /// Applies `step` as if it had succeeded, without executing it; a Secret counts as empty.
     ///
     /// # Errors
     /// Why the attempt ends.

@@ -12,7 +12,7 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::PinnedRequest;
 
 impl Journal {
-    /// Takes in the answer to `request`, which was sent at `sent`.
+    /// Applies the answer to `request`, which was sent at `sent`.
     ///
     /// # Errors
     /// Another process leads, or the objects are no journal of this driver: nothing may be done any more.

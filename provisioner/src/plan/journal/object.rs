@@ -128,7 +128,7 @@ impl Object {
             .is_some_and(|entry| entry.since <= self.durable)
     }
 
-    /// Takes in that no other process led at `sent`.
+    /// Records that no other process led at `sent`.
     pub(super) fn confirm(&mut self, sent: Instant) {
         self.confirmed = Some(sent);
         self.unconfirmed = false;
@@ -314,7 +314,7 @@ impl Object {
         }
     }
 
-    /// Takes in that the API server has all changes up to this one.
+    /// Records that the API server has all changes up to this one.
     pub(super) fn committed(&mut self, change: u64) {
         self.durable = change;
         self.entries

@@ -26,7 +26,7 @@ pub enum Run {
     /// The claim needs a volume, and the requests of earlier processes for it are not known yet. Carries the failure of
     /// the attempt; `None` if another node's process may take the claim.
     Unrecovered(ClaimKey, Arc<Claim>, Option<Box<Failure>>),
-    /// The claim is worked on.
+    /// The attempt works on the claim.
     Open(Box<Open>),
 }
 

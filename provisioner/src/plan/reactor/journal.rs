@@ -52,7 +52,7 @@ impl Provisioner {
         due
     }
 
-    /// Takes in others' changes of the journal. Call it after each of the journal's answers.
+    /// Applies others' changes of the journal. Call it after each of the journal's answers.
     pub fn learn(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
         let mut due = Wakes::default();
         let Some(journal) = &mut self.journal else {

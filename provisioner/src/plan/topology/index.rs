@@ -134,7 +134,7 @@ impl TopologyIndex {
         places
     }
 
-    /// Takes in the labels of a Node, `None` once it is gone. Returns whether [`segments`](Self::segments) has changed;
+    /// Records the labels of a Node, `None` once it is gone. Returns whether [`segments`](Self::segments) has changed;
     /// always false before its first query.
     pub fn set_labels(&mut self, node: &Text, labels: Option<Pairs>) -> bool {
         let old = self.nodes.get(node).cloned().unwrap_or_default();
@@ -149,7 +149,7 @@ impl TopologyIndex {
         self.replace(node, &old, new)
     }
 
-    /// Takes in the driver's entry in the CSINode of a node. Returns the same as [`set_labels`](Self::set_labels).
+    /// Records the driver's entry in the CSINode of a node. Returns the same as [`set_labels`](Self::set_labels).
     pub fn set_driver(&mut self, node: &Text, driver: Entry) -> bool {
         let driver = match driver {
             Entry::Keys(keys) => Entry::Keys(in_order(keys)),
