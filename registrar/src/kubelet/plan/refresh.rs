@@ -45,7 +45,7 @@ pub struct Refresh {
 }
 
 impl Refresh {
-    /// Takes in that a driver was registered or deregistered, which always re-evaluates its task.
+    /// Records that a driver was registered or deregistered, which always re-evaluates its task.
     pub fn driver(&mut self, name: &str, registered: bool) -> Task {
         if registered {
             self.registered.insert(name.to_owned());
@@ -55,7 +55,7 @@ impl Refresh {
         self.evaluate(name)
     }
 
-    /// Takes in the CSIDriver object `name`; `None` if it is gone.
+    /// Records the CSIDriver object `name`; `None` if it is gone.
     pub fn object(&mut self, name: &str, after: Option<Period>) -> Task {
         let before = match after {
             Some(period) => self.objects.insert(name.to_owned(), period),
