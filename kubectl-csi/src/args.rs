@@ -1,12 +1,13 @@
 //! The command line.
 //!
-//! A person types it, behind `kubectl`, so it is GNU's: short and long flags anywhere, subjects in between. The tables of `sidecar::flags` are of Go's
-//! programs, which have no arguments; here clap reads the line, and one table of flags makes the parser, the help, the completions and the manual.
+//! Users type it behind `kubectl`, so it follows GNU: short and long flags anywhere, subjects in between. The tables of
+//! `sidecar::flags` are for Go's syntax, which has no arguments; here clap reads the line, and one table of flags makes
+//! the parser, the help, the completions and the manual.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `table` | the flags |
-//! | `audit` | the flags of `audit`, read |
+//! | `audit` | parses the flags of `audit` |
 //! | `completion` | scripts for shells |
 //! | `manual` | the manual |
 
@@ -30,10 +31,10 @@ use crate::work::Access;
 pub use audit::AuditAsk;
 pub use table::{FLAGS, Flag, Takes, audit};
 
-/// What is to be done.
+/// The parsed command line of `why`.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// None: everything that is stuck. The namespace is empty where it is the context's.
+    /// `None`: everything that is stuck. An empty namespace means the context's.
     pub subject: Option<Ref>,
     pub namespace: String,
     pub everywhere: bool,
@@ -44,23 +45,23 @@ pub struct Ask {
     pub access: Access,
 }
 
-/// What the command line comes to.
+/// The command to run, with its parsed command line.
 #[derive(Clone, Debug)]
 pub enum Task {
-    /// What the driver's storage has beside the cluster.
+    /// Compares the driver's storage with the cluster.
     Audit(Box<AuditAsk>),
-    /// Why something is stuck.
+    /// Explains why something is stuck.
     Why(Box<Ask>),
-    /// What changes if images change: arguments for csi-sidecars.
+    /// Reports the changes that other images bring: arguments for csi-sidecars.
     Preflight(Vec<OsString>),
 }
 
-/// Names of shells for which there are scripts.
+/// Shells that completion scripts exist for.
 pub const SHELLS: &[&str] = &["bash", "zsh", "fish"];
 
 const ABOUT: &str = "Follows a pod, claim, volume, attachment or snapshot to the first thing that holds it up, and says what to do. It only reads.";
 
-/// What is behind the flags: of the program that is called so.
+/// Text of `--help` behind the flags; `program` is the name that the program was called by.
 fn examples(program: &str) -> String {
     let mut text = format!(
         "Examples:
@@ -144,15 +145,15 @@ fn command() -> Command {
         .subcommand(Command::new("version").about("This program's version"))
 }
 
-/// How people call the program: kubectl finds it by the name kubectl-csi.
+/// Name in the help when kubectl calls the program, which it finds by the file name kubectl-csi.
 const PLUGIN: &str = "kubectl csi";
-/// The name by which it is `why` alone.
+/// File name under which the program has no subcommands and is `why` alone.
 const ALONE: &str = "csi-why";
 
-/// What the command line asks for; the first argument is the program's name.
+/// Parses the command line; the first argument is the program's name.
 ///
 /// # Errors
-/// The text to print and the exit code: 2 for a line that cannot be understood, 0 where help, version or a script was asked for.
+/// The text to print and the exit code: 2 for an invalid command line, 0 for help, the version or a script.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
     let mut argv = argv.into_iter();
     let name = argv.next().unwrap_or_default();
@@ -199,7 +200,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Task, Exit> {
         }
         Some(("version", _)) => Err(Exit::version("kubectl-csi")),
         Some((_, matches)) => asked(matches, "kubectl csi why"),
-        // clap asks for one, except where it is one.
+        // clap requires a subcommand, except under the name that has none.
         None => asked(&matches, ALONE),
     }
 }
@@ -226,7 +227,7 @@ fn text(matches: &ArgMatches, name: &str) -> String {
     matches.get_one::<String>(name).cloned().unwrap_or_default()
 }
 
-/// A duration that a flag has, or what is wrong with it.
+/// The flag's duration, `None` if it is not given; the error is the message for the user.
 fn duration(matches: &ArgMatches, name: &str) -> Result<Option<Duration>, String> {
     let text = text(matches, name);
     if text.is_empty() {

@@ -1,6 +1,7 @@
-//! `kubectl csi why`: what holds up a pod, a claim, a volume, an attachment or a snapshot.
+//! `kubectl csi why`: explains what blocks a pod, a claim, a volume, an attachment or a snapshot.
 //!
-//! Observe, decide, act: [`plan`] says what to look at next or what to say, [`work`] looks, [`show`] prints. Nothing is ever written.
+//! Observe, decide, act: [`plan`] names the objects to read next or gives the answer, [`work`] reads them, [`show`]
+//! prints. Nothing is ever written.
 
 pub mod args;
 pub mod model;

@@ -1,14 +1,14 @@
-//! What is read of API objects: the fields that causes are told from, and nothing else.
+//! API objects, reduced to the fields that causes are derived from.
 //!
-//! Absent, `null` and empty are the same. Values that nobody may see (Secrets, parameters of
-//! classes, attributes of volumes) have no field here, so no output can contain them.
+//! Absent, `null` and empty are the same. Confidential values (Secrets, parameters of classes,
+//! attributes of volumes) have no field here, so no output can contain them.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `scalar` | texts, lists, maps and times as API servers and people write them |
-//! | `kind` | the kinds, where the API server serves them, how people call them |
+//! | `kind` | the kinds, their API groups and versions, the names that users type |
 //! | `meta` | metadata, conditions, events, leases |
-//! | `pod` | pods and what makes them |
+//! | `pod` | pods, and the workloads that create them |
 //! | `volume` | claims, volumes, classes, attachments |
 //! | `in_tree` | sources of in-tree plugins |
 //! | `node` | nodes, CSINodes, CSIDrivers, capacity |

@@ -1,48 +1,49 @@
-//! What to look at next, and what to say in the end: pure functions of what was seen.
+//! Decides which objects to read next, and what to answer in the end: pure functions of the objects
+//! read so far.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `seen` | objects by kind, and what was refused |
+//! | `seen` | all objects read so far by kind, and which requests failed |
 //! | `store` | the objects of a kind, and their indexes |
 //! | `index` | the keys of each kind |
-//! | `which` | which objects are looked at |
-//! | `way` | looking, being stopped, noting |
-//! | `verdict` | findings, remedies, certainty, state |
-//! | `words` | spans, lists, codes in texts |
-//! | `causes` | every cause in a line |
+//! | `which` | selectors of objects, and the result of a lookup |
+//! | `way` | the walk from a subject to its causes: lookups, stops, findings |
+//! | `verdict` | the answer: findings, remedies, certainty, state |
+//! | `words` | formats of times and lists, gRPC codes in texts |
+//! | `causes` | every cause, in one line |
 //! | `pod` | a pod: scheduled, its volumes, running |
-//! | `schedule` | a pod that has no node |
+//! | `schedule` | a pod that is not scheduled |
 //! | `claim` | a claim: gone, lost, pending, bound |
-//! | `reach` | volumes that cannot be reached from where there is room |
+//! | `reach` | volumes that no node with capacity can reach |
 //! | `class` | the class of a claim |
-//! | `provision` | a claim that gets no volume from its driver |
-//! | `refusal` | what the driver answers to that |
-//! | `journal` | calls without a final answer |
-//! | `source` | a claim that is filled from a snapshot, a claim or something else |
-//! | `controller` | who works for a driver, and whether it does |
-//! | `workload` | what runs a program, and why it does not |
-//! | `volume` | a volume: gone, another's, released |
-//! | `attach` | a volume that does not get to a node, or does not leave one |
-//! | `held` | a volume that another node has |
-//! | `node` | the driver's part on a node |
-//! | `mount` | kubelet's words |
-//! | `delete` | what does not go away |
-//! | `change` | what does not grow or change |
+//! | `provision` | a claim that its driver has not provisioned yet |
+//! | `refusal` | the driver's errors in csi-provisioner's events |
+//! | `journal` | calls without a final response, in csi-provisioner's journal |
+//! | `source` | a claim with a snapshot, a claim or something else as data source |
+//! | `controller` | which sidecar leads for a driver, and whether it runs |
+//! | `workload` | the workloads that run a program, and why their pods do not |
+//! | `volume` | a volume: gone, bound to another claim, released |
+//! | `attach` | a volume that is not attached to a node yet, or not detached |
+//! | `held` | a volume that is attached to another node |
+//! | `node` | the driver's pod on a node, and its registration |
+//! | `mount` | kubelet's events about mounts |
+//! | `delete` | claims and volumes whose deletion does not finish |
+//! | `change` | claims whose expansion or attribute change does not finish |
 //! | `snapshot` | snapshots |
 //! | `content` | their contents |
 //! | `group` | group snapshots |
 //! | `driver` | a driver as a whole |
-//! | `overview` | everything that is stuck |
-//! | `stock` | what a driver says that it has |
-//! | `difference` | what an audit can find, in words |
+//! | `overview` | everything that is stuck, by cause |
+//! | `stock` | the volumes and snapshots that a driver reports |
+//! | `difference` | the findings of an audit, in words |
 //! | `named` | which volumes and snapshots objects name |
-//! | `taken` | which snapshots contents and groups name |
+//! | `taken` | which snapshots contents and group contents name |
 //! | `used` | which volumes attachments, nodes and pods use |
-//! | `spelling` | handles that may be one in two spellings |
-//! | `side` | one list of a driver beside that |
-//! | `comparison` | both lists beside that |
-//! | `published` | where it has volumes attached, beside where they are to be |
-//! | `audit` | what a driver has in its storage beside what the cluster has |
+//! | `spelling` | handles that may be two spellings of one |
+//! | `side` | compares one list of a driver with the cluster |
+//! | `comparison` | compares volumes and snapshots with the cluster |
+//! | `published` | compares the nodes that a driver reports for its volumes with the VolumeAttachments |
+//! | `audit` | compares a driver's storage with the cluster |
 
 mod attach;
 mod audit;
@@ -101,15 +102,15 @@ pub use words::{listed, nearest, span};
 
 use way::{Stop, Way};
 
-/// What is asked.
+/// The subject, and how many causes to report.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub subject: Ref,
-    /// All causes, not only the first.
+    /// Reports all causes, not only the first.
     pub all: bool,
 }
 
-/// The next step towards an answer.
+/// The objects to read next, or the answer.
 #[must_use]
 pub fn decide(seen: &Seen, question: &Question, now: Timestamp) -> Next {
     let mut way = Way::new(seen, now, question.all);
@@ -130,7 +131,7 @@ fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
         Kind::GroupSnapshot => group::group(way, subject),
         Kind::Node => node::subject(way, subject),
         Kind::Driver => driver::subject(way, subject),
-        // No subject: the command line refuses them.
+        // Not subjects: the command line refuses them.
         Kind::Class
         | Kind::CsiNode
         | Kind::Capacity
@@ -154,7 +155,7 @@ fn walk(way: &mut Way<'_>, subject: &Ref) -> Result<(), Stop> {
     }
 }
 
-/// Whether an object has been on its way out for longer than that takes.
+/// Whether a deletion has taken longer than deletions take.
 fn delete_is_late(meta: &crate::model::Meta, now: Timestamp) -> bool {
     let since = meta.deletion_timestamp.0;
     since.is_some_and(|since| now.duration_since(since).as_secs() >= way::FRESH)

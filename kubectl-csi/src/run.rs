@@ -1,4 +1,4 @@
-//! Asks, looks, and asks again, until there is an answer.
+//! Runs a command: decides, reads the requested objects, and decides again until there is an answer.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -18,21 +18,21 @@ use crate::plan::{
 use crate::show::{self, Format, Style};
 use crate::work::{Cluster, Driver, DriverError, LookError, connect, preflight, read};
 
-/// Between two looks of `--watch`.
+/// Pause between two looks of `--watch`.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A decision that asks for more so often does not come to an end.
+/// Rounds after which a decision that still requests more is given up.
 const ROUNDS: usize = 60;
 
-/// Where it is looked.
+/// Source of the objects.
 enum Source {
     Cluster(Cluster),
     Files(Box<Seen>),
 }
 
-/// The program.
+/// Runs the program.
 ///
 /// # Errors
-/// What it prints and how it ends, always.
+/// Always: the output and the exit code.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let ask = match args::parse(argv)? {
         Task::Why(ask) => *ask,
@@ -76,7 +76,7 @@ fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The answer, and of a file the time for which it holds.
+/// The answer; for a file it names the time that the answer is true for.
 fn said(source: &Source, ask: &Ask, mut stdout: String, code: u8) -> Exit {
     if let (Source::Files(seen), Format::Human) = (source, ask.format)
         && let Some(newest) = seen.newest()
@@ -90,7 +90,7 @@ fn said(source: &Source, ask: &Ask, mut stdout: String, code: u8) -> Exit {
     }
 }
 
-/// Decides, looks, and decides again.
+/// Decides, reads the requested objects, and decides again until nothing is missing.
 async fn settled<T>(
     source: &Source,
     what: &str,
@@ -100,13 +100,13 @@ async fn settled<T>(
     for _ in 0..ROUNDS {
         let decided = match source {
             Source::Cluster(cluster) => decide(&own, cluster.now()),
-            // The clock of now has nothing to do with objects of then.
+            // Objects from a file are judged by their own time, not by the current clock.
             Source::Files(seen) => decide(seen, seen.newest().unwrap_or_default()),
         };
         match (decided, source) {
             (Ok(decided), _) => return Ok(decided),
             (Err(wants), Source::Cluster(cluster)) => cluster.look(&mut own, wants).await?,
-            // A file answers everything.
+            // Unreachable: a file answers every request.
             (Err(_), Source::Files(_)) => break,
         }
     }
@@ -134,7 +134,7 @@ async fn overview(source: &Source, ask: &Ask, namespace: String) -> Result<(), E
     Err(said(source, ask, text, overview.code()))
 }
 
-/// Compares the driver's storage with the cluster; what differs is compared once more after a pause.
+/// Compares the driver's storage with the cluster, and after a pause compares the differences once more.
 async fn audit(ask: &AuditAsk) -> Result<(), Exit> {
     let cluster = Cluster::new(connect(&ask.access).await?);
     let driver = Driver::connect(&ask.address, ask.timeout).await;
@@ -164,12 +164,13 @@ async fn audit(ask: &AuditAsk) -> Result<(), Exit> {
     })
 }
 
-/// The driver does not say what it has.
+/// The exit for a driver that cannot be asked.
 fn unanswered(error: DriverError) -> Exit {
     Exit::failure(1, show::error(&error))
 }
 
-/// One look: at the storage first, so that what is made meanwhile is in the cluster by then.
+/// One look: reads the storage first, so that the objects of volumes created meanwhile are in the cluster by
+/// then.
 async fn compared(
     cluster: &Cluster,
     driver: &Driver,
@@ -192,7 +193,8 @@ async fn compared(
                 return Ok(audit);
             }
             Ok(_) => {
-                // What the driver does not list, only the cluster can tell to ask for.
+                // Handles that the driver does not list have to come from the cluster, to be looked up one by
+                // one.
                 let (volumes, snapshots) = handles(&seen, &storage.driver);
                 let look = driver.look_up(&mut storage, &volumes, &snapshots).await;
                 look.map_err(unanswered)?;
@@ -203,7 +205,7 @@ async fn compared(
     Err(LookError::Endless("the audit".to_owned()).into())
 }
 
-/// Looks again and again, until the subject is no longer stuck or a signal comes.
+/// Looks again and again until the subject is no longer stuck or a signal arrives.
 async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Exit> {
     let signals = Shutdown::listen(&[Signal::Interrupt, Signal::Terminate])?;
     let mut last: Option<Verdict> = None;
@@ -226,7 +228,7 @@ async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Ex
                 }
                 last = Some(verdict);
             }
-            // An API server that is away for a moment ends no watch.
+            // An API server that is unreachable for a moment does not end the watch.
             Err(error @ LookError::Silent(_)) if last.is_some() => {
                 if !std::mem::replace(&mut silent, true) {
                     warn(&format!(
@@ -246,7 +248,7 @@ async fn watch(source: &Source, question: &Question, ask: &Ask) -> Result<(), Ex
     }
 }
 
-/// The exit code of a watch that has nothing left to wait for: what was there and is gone is no longer stuck.
+/// The exit code if the watch can end: a subject that existed and is gone is no longer stuck.
 fn end(before: Option<&Verdict>, now: &Verdict) -> Option<u8> {
     match (now.absent, before) {
         (true, None) => Some(1),
@@ -255,7 +257,7 @@ fn end(before: Option<&Verdict>, now: &Verdict) -> Option<u8> {
     }
 }
 
-/// Colour on a terminal alone, and lines as long as it is wide.
+/// Colour and line width of the terminal; no colour elsewhere.
 fn style() -> Style {
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();

@@ -1,9 +1,9 @@
-//! What is printed.
+//! Formats answers.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `audit` | what an audit found, for people and for programs |
-//! | `human` | for people: one sentence what, one why, then what to do |
+//! | `audit` | the result of an audit, for people and for programs |
+//! | `human` | for people: one sentence for the fault, one for the reason, then the remedies |
 //! | `json` | for programs |
 
 mod audit;
@@ -17,7 +17,7 @@ use crate::plan::{Audit, Overview, Verdict};
 
 pub use human::Style;
 
-/// How it is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// For people.
@@ -25,7 +25,7 @@ pub enum Format {
     Human,
     /// For programs.
     Json,
-    /// Names alone.
+    /// Only the names of objects.
     Name,
 }
 
@@ -49,7 +49,7 @@ pub fn overview(overview: &Overview, place: &str, format: Format, style: Style) 
     }
 }
 
-/// What differs between storage and cluster.
+/// The differences between storage and cluster.
 #[must_use]
 pub fn audit(audit: &Audit, format: Format, style: Style) -> String {
     match format {
@@ -59,13 +59,13 @@ pub fn audit(audit: &Audit, format: Format, style: Style) -> String {
     }
 }
 
-/// An error that may have a driver's words in it.
+/// An error that may quote a driver, redacted.
 #[must_use]
 pub fn error(error: &dyn std::error::Error) -> String {
     redact::words(&error.to_string())
 }
 
-/// As kubectl takes them as arguments, one object a line.
+/// One object a line, as kubectl accepts it as an argument.
 fn names<'a>(objects: impl Iterator<Item = &'a Ref>) -> String {
     let mut text = String::new();
     for object in objects {

@@ -1,12 +1,12 @@
-//! Looking: at a cluster, or into files.
+//! Reads objects from a cluster or from files, and volumes from a driver.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `cluster` | requests to the API server |
-//! | `config` | which API server, as whom |
-//! | `driver` | calls of a driver, for an audit |
-//! | `offline` | objects out of files |
-//! | `pages` | lists of a driver, page by page |
+//! | `config` | selects the API server and the credentials |
+//! | `driver` | calls to a driver, for an audit |
+//! | `offline` | objects from files |
+//! | `pages` | a driver's lists, page by page |
 //! | `preflight` | the program that answers `kubectl csi preflight` |
 
 mod cluster;

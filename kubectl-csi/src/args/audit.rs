@@ -8,11 +8,11 @@ use super::{access, duration, format};
 use crate::show::Format;
 use crate::work::Access;
 
-/// What is to be compared.
+/// The parsed command line of `audit`.
 #[derive(Clone, Debug)]
 pub struct AuditAsk {
     pub address: String,
-    /// None: whatever driver is there.
+    /// `None`: accepts any driver at the address.
     pub driver: Option<String>,
     pub grace: Duration,
     pub owned: String,
@@ -23,7 +23,7 @@ pub struct AuditAsk {
 
 pub(super) const ABOUT: &str = "Compares the volumes and snapshots that a driver has with those of the cluster, twice, and lists what still differs. It deletes nothing, with no flag: it prints the handles for whoever runs the storage.";
 
-/// What is behind the flags of `audit`.
+/// Text of `--help` behind the flags of `audit`.
 pub(super) const HELP: &str = "Examples:
   kubectl csi audit --csi-address=/csi/csi.sock                    in the pod of the driver's controller
   ssh -NL /tmp/csi.sock:/var/lib/kubelet/plugins/DRIVER/csi.sock NODE &
@@ -36,7 +36,8 @@ pub(super) fn command() -> Command {
     super::flags(Command::new("audit").about(ABOUT), super::audit()).after_help(HELP)
 }
 
-/// Between the two looks of an audit: what is being made or deleted at the first is settled then.
+/// Pause between the two looks of an audit: calls that were under way at the first have ended by
+/// the second.
 pub(super) const GRACE: Duration = Duration::from_secs(15 * 60);
 /// Some drivers need most of a minute for a page of volumes.
 pub(super) const CALL: Duration = Duration::from_secs(120);

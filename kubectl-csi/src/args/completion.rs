@@ -1,4 +1,4 @@
-//! Scripts that complete the command line, made of the table of flags.
+//! Shell completion scripts, generated from the table of flags.
 
 use super::{FLAGS, Flag, SHELLS, Takes, audit};
 use crate::model::SUBJECTS;
@@ -34,7 +34,7 @@ fn long(flags: impl Iterator<Item = &'static Flag>) -> String {
     flags.join(" ")
 }
 
-/// Each flag once: those that two commands have mean the same.
+/// Every flag once: a flag that both commands have means the same in both.
 fn every() -> impl Iterator<Item = &'static Flag> {
     let own = audit().filter(|flag| FLAGS.iter().all(|one| one.name != flag.name));
     FLAGS.iter().chain(own)
@@ -98,7 +98,7 @@ fn quoted(text: &str) -> String {
         .replace(':', "\\:")
 }
 
-/// The flags of a command, one a line.
+/// The flags of a command for zsh, one a line.
 fn zsh_flags(flags: impl Iterator<Item = &'static Flag>) -> String {
     let mut lines = String::new();
     for flag in flags {
@@ -182,7 +182,7 @@ fn fish() -> String {
 
 const WHEN_WHY: &str = " -n '__fish_seen_subcommand_from why'";
 
-/// The flags of a command, one a line.
+/// The flags of a command for fish, one a line.
 fn fish_flags(program: &str, when: &str, flags: impl Iterator<Item = &'static Flag>) -> String {
     let mut lines = String::new();
     for flag in flags {

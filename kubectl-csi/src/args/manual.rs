@@ -1,10 +1,10 @@
-//! The manual page, made of the table of flags.
+//! The manual page, generated from the table of flags.
 
 use super::audit::ABOUT as AUDITS;
 use super::{FLAGS, Flag, Takes, audit};
 use sidecar::build::VERSION;
 
-/// Text as troff takes it.
+/// Escapes a text for troff.
 fn plain(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text
@@ -41,7 +41,7 @@ pub(super) fn page(examples: &str, audits: &str) -> String {
     page
 }
 
-/// A flag and what it does.
+/// The paragraph of one flag.
 fn paragraph(flag: &Flag) -> String {
     let value = match flag.takes {
         Takes::Nothing => String::new(),

@@ -1,12 +1,12 @@
 //! The flags of `why` and of `audit`.
 
-/// What a flag takes.
+/// The value that a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// A value, called so.
+    /// One value; the placeholder for the help.
     One(&'static str),
-    /// The same, several times.
+    /// A value, repeatable; the placeholder for the help.
     Many(&'static str),
     OneOf(&'static [&'static str]),
 }
@@ -41,7 +41,7 @@ const fn flag(
     }
 }
 
-/// Those of `audit` alone.
+/// Flags that only `audit` has.
 #[rustfmt::skip]
 static AUDIT: &[Flag] = &[
     flag("csi-address", None, Takes::One("ADDRESS"), "Socket of the driver's controller, from where this program runs: unix:///csi/csi.sock", WHAT),
@@ -51,13 +51,13 @@ static AUDIT: &[Flag] = &[
     flag("csi-timeout", None, Takes::One("DURATION"), "Timeout of each call to the driver, a page of a list being one; 2m unless given", WHAT),
 ];
 
-/// The flags of `audit`: its own, the form, the cluster.
+/// The flags of `audit`: its own, the output format, the access to the cluster.
 pub fn audit() -> impl Iterator<Item = &'static Flag> {
     let shared = |flag: &&Flag| flag.heading == WHERE || flag.name == "output";
     AUDIT.iter().chain(FLAGS.iter().filter(shared))
 }
 
-/// All of `why`.
+/// The flags of `why`.
 #[rustfmt::skip]
 pub static FLAGS: &[Flag] = &[
     flag("namespace", Some('n'), Takes::One("NAMESPACE"), "Namespace; the context's unless given", WHAT),

@@ -1,4 +1,4 @@
-//! Sources of in-tree plugins, of which CSI drivers serve some today.
+//! Sources of in-tree plugins; CSI drivers have taken over some of these plugins.
 
 use std::fmt;
 
@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 
 use super::Text;
 
-/// The field of a volume that has the source of such a plugin, or of another one, and what is in it.
+/// The source of an in-tree plugin or of another kind: its field in the volume, and that field's
+/// value.
 #[derive(Clone, Debug, Default)]
 pub struct InTree(Option<Box<(String, Value)>>);
 
-/// Sources that name nothing outside of their pod.
+/// Sources that name nothing outside their pod.
 const WITHIN: &[&str] = &["emptyDir", "downwardAPI", "gitRepo", "image"];
 
 impl InTree {
-    /// `object` with the source in it; none for a volume without one.
+    /// `object` with the source in it; `None` for a volume without one.
     pub fn within(&self, mut object: Value) -> Option<Value> {
         let (field, source) = &**self.0.as_ref()?;
         if let Some(object) = object.as_object_mut() {
@@ -24,7 +25,7 @@ impl InTree {
         Some(object)
     }
 
-    /// What the source says in texts, such as a path on a server.
+    /// All texts in the source, such as a path on a server.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let mut left: Vec<&Value> = self.0.iter().map(|one| &one.1).collect();
         std::iter::from_fn(move || {
@@ -69,10 +70,10 @@ impl<'de> Deserialize<'de> for InTree {
     }
 }
 
-/// Driver and handle of what was translated, or why it could not be.
+/// Driver and handle after translation to CSI, or the reason why the translation failed.
 pub type Translated = Result<(String, String), String>;
 
-/// Driver and handle in a translated volume.
+/// Reads driver and handle out of a translated volume.
 pub(super) fn translated(volume: Result<Value, migration::Error>) -> Translated {
     let volume = volume.map_err(|error| error.to_string())?;
     let text = |field: &str| {
@@ -82,7 +83,7 @@ pub(super) fn translated(volume: Result<Value, migration::Error>) -> Translated 
     Ok((text("driver"), text("volumeHandle")))
 }
 
-/// Labels or annotations.
+/// Labels or annotations as JSON.
 pub(super) fn map(pairs: &sidecar::text::Pairs) -> Value {
     pairs
         .iter()

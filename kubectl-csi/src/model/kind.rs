@@ -1,4 +1,4 @@
-//! The kinds that are looked at.
+//! The kinds that the program reads.
 
 use std::fmt;
 
@@ -33,19 +33,19 @@ pub enum Kind {
     Crd,
 }
 
-/// Where the API server serves a kind, and what people call it.
+/// API group and versions of a kind, and its names.
 struct Entry {
     kind: Kind,
     /// `kind` of the objects.
     name: &'static str,
     group: &'static str,
-    /// The newest first.
+    /// Newest first.
     versions: &'static [&'static str],
     plural: &'static str,
     namespaced: bool,
-    /// What people write in front of a name, the usual one first.
+    /// Names that users write in front of an object's name, the usual one first.
     called: &'static [&'static str],
-    /// What sentences call it.
+    /// The noun in sentences.
     noun: &'static str,
 }
 
@@ -106,7 +106,7 @@ static ENTRIES: &[Entry] = &[
     entry(Kind::Crd, "CustomResourceDefinition", ("apiextensions.k8s.io", V1, "customresourcedefinitions"), false, &[], "CustomResourceDefinition"),
 ];
 
-/// The kinds that can be asked about.
+/// The kinds that users can ask about.
 pub static SUBJECTS: &[Kind] = &[
     Kind::Pod,
     Kind::Claim,
@@ -126,7 +126,7 @@ impl Kind {
     }
 
     fn entry(self) -> &'static Entry {
-        // A test goes over all kinds.
+        // Unreachable: a test checks that every kind has an entry.
         const NONE: &Entry = &entry(Kind::Pod, "", ("", V1, ""), true, &[], "");
         let found = ENTRIES.iter().find(|entry| entry.kind == self);
         found.unwrap_or(NONE)
@@ -137,12 +137,12 @@ impl Kind {
         self.entry().name
     }
 
-    /// What sentences call it.
+    /// The noun in sentences.
     pub fn noun(self) -> &'static str {
         self.entry().noun
     }
 
-    /// What people write in front of a name.
+    /// The usual name that users write in front of an object's name.
     pub fn called(self) -> &'static str {
         let entry = self.entry();
         entry.called.first().copied().unwrap_or(entry.plural)
@@ -158,7 +158,7 @@ impl Kind {
         self.entry().group
     }
 
-    /// The versions that are tried, the newest first.
+    /// The versions to try, newest first.
     pub fn versions(self) -> &'static [&'static str] {
         self.entry().versions
     }
@@ -175,10 +175,10 @@ impl Kind {
         ENTRIES.iter().find(fits).map(|entry| entry.kind)
     }
 
-    /// The subject that people call `word`: `pvc`, `persistentvolumeclaims`, `PersistentVolumeClaim`.
+    /// The subject that a user calls `word`: `pvc`, `persistentvolumeclaims`, `PersistentVolumeClaim`.
     pub fn of_word(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
-        // As kubectl takes them: with the group behind.
+        // kubectl also accepts the group behind it.
         let (word, group) = word.split_once('.').unwrap_or((&word, ""));
         let fits = |entry: &Entry| {
             let names = entry.called.contains(&word)
@@ -191,8 +191,9 @@ impl Kind {
     }
 }
 
-/// The commands that write down everything that causes are told from. Kinds that not every API server has are apart, since
-/// kubectl gives up at the first that it does not know. Secrets and ConfigMaps stay where they are.
+/// The commands that dump every object that causes are derived from. Kinds that not every API server has are in
+/// commands of their own, since kubectl gives up at the first kind that it does not know. Secrets and ConfigMaps are
+/// not dumped.
 pub fn dumps() -> Vec<String> {
     let groups = [
         &["", STORAGE, "coordination.k8s.io", "apps"][..],
@@ -222,17 +223,17 @@ pub fn dumps() -> Vec<String> {
     commands
 }
 
-/// Which object.
+/// Kind, namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ref {
     pub kind: Kind,
-    /// Empty for objects without.
+    /// Empty for kinds without namespaces.
     pub namespace: String,
     pub name: String,
 }
 
 impl Ref {
-    /// An object; `namespace` is ignored for kinds without.
+    /// A reference; `namespace` is ignored for kinds without namespaces.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         let namespace = if kind.is_namespaced() { namespace } else { "" };
         Self {

@@ -1,4 +1,4 @@
-//! What objects of many kinds have.
+//! Metadata, conditions, events and leases: fields that many kinds share.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -38,14 +38,14 @@ pub struct Owner {
     pub name: Text,
 }
 
-/// A ConfigMap, of which nothing but its existence matters.
+/// A ConfigMap; only its existence matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigMap {
     pub metadata: Meta,
 }
 
-/// The same of a Secret.
+/// A Secret; only its existence matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Secret {
@@ -63,11 +63,12 @@ pub struct Condition {
     pub last_transition_time: Time,
 }
 
-/// A driver's words on a volume, or on its storage from a node (KEP-1432, alpha in 1.37).
+/// Conditions that a driver reports of a volume, or of its storage as seen from a node (KEP-1432,
+/// alpha in 1.37).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Healths {
-    /// Of a pod: the volume's name there. Of a node: the driver. Of a claim: empty.
+    /// In a pod: name of the volume. On a node: name of the driver. In a claim: empty.
     pub name: Text,
     pub health_conditions: Many<Health>,
     pub last_transition_time: Time,
@@ -115,7 +116,7 @@ pub struct Series {
 }
 
 impl Event {
-    /// When it was last seen.
+    /// Time of the last occurrence.
     pub fn last(&self) -> Option<Timestamp> {
         let series = self.series.as_ref();
         let series = series.and_then(|series| series.last_observed_time.0);
@@ -129,7 +130,7 @@ impl Event {
         times.into_iter().flatten().max()
     }
 
-    /// How often.
+    /// Number of occurrences.
     pub fn times(&self) -> u64 {
         let series = self.series.as_ref().and_then(|series| series.count);
         series.or(self.count).unwrap_or(1)
@@ -152,12 +153,12 @@ pub struct LeaseSpec {
 }
 
 impl Lease {
-    /// Part of the provisioner's journal, which is no election.
+    /// Whether this Lease belongs to the provisioner's journal and is no election.
     pub fn is_journal(&self) -> bool {
         self.journal().is_some()
     }
 
-    /// The header of a part of the journal, which says whose it is.
+    /// The journal's header, which names its driver.
     pub fn journal(&self) -> Option<&str> {
         self.metadata.annotations.get("csi-sidecars.io/journal")
     }

@@ -1,4 +1,4 @@
-//! Nodes, and what drivers say of themselves.
+//! Nodes, CSINodes and CSIDrivers.
 
 use serde::{Deserialize, Deserializer};
 use sidecar::node_selector::{Requirement, Term, selects};
@@ -43,14 +43,14 @@ pub struct AttachedVolume {
 }
 
 impl Node {
-    /// Driver and handle of the CSI volumes that are attached to it or in use on it.
+    /// Driver and handle of each CSI volume that is attached to this node or in use on it.
     pub fn volumes(&self) -> impl Iterator<Item = (&str, &str)> {
         let attached = self.status.volumes_attached.iter().map(|one| &one.name);
         let names = self.status.volumes_in_use.iter().chain(attached);
         names.filter_map(|name| name.strip_prefix("kubernetes.io/csi/")?.split_once('^'))
     }
 
-    /// Since when its kubelet does not answer, if it does not.
+    /// Time since which its kubelet has not answered; `None` if the node is ready.
     pub fn not_ready(&self) -> Option<Time> {
         let mut conditions = self.status.conditions.iter();
         let ready = conditions.find(|condition| condition.kind == "Ready")?;
@@ -58,7 +58,7 @@ impl Node {
     }
 }
 
-/// Terms of a node selector, of which one has to hold; none: every node is chosen.
+/// Terms of a node selector, of which one has to match; without terms it selects every node.
 #[derive(Clone, Debug, Default)]
 pub struct Selector(Vec<Term>);
 
@@ -68,7 +68,7 @@ impl Selector {
         &self.0
     }
 
-    /// Whether `node` is chosen.
+    /// Whether the selector matches `node`.
     pub fn selects(&self, node: &Node) -> bool {
         let meta = &node.metadata;
         self.0.is_empty() || selects(&self.0, Some(&meta.name), &meta.labels)
@@ -136,7 +136,7 @@ pub struct CsiNodeSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDriver {
     pub name: Text,
-    /// How the driver calls the node.
+    /// The driver's name for the node.
     #[serde(rename = "nodeID")]
     pub node_id: Text,
     pub topology_keys: Many<Text>,
@@ -156,7 +156,7 @@ pub struct CsiNodeStatus {
 }
 
 impl CsiNode {
-    /// The driver's entry.
+    /// The entry of this driver.
     pub fn driver(&self, name: &str) -> Option<&NodeDriver> {
         self.spec.drivers.iter().find(|driver| driver.name == name)
     }
@@ -187,7 +187,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// The largest volume that it has room for.
+    /// The largest volume that fits into the capacity.
     pub fn largest(&self) -> &str {
         match &*self.maximum_volume_size {
             "" => &self.capacity,
@@ -204,12 +204,12 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// A label that all have which are selected, if it names one.
+    /// A label that all selected objects have, if the selector names one.
     pub fn label(&self) -> Option<(&str, &str)> {
         self.match_labels.iter().next()
     }
 
-    /// Whether these labels are selected.
+    /// Whether the selector matches these labels.
     pub fn selects(&self, labels: &Pairs<true>) -> bool {
         let expressions = self.match_expressions.iter().cloned();
         let expressions: Vec<_> = expressions.map(Requirement::from).collect();

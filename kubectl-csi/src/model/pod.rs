@@ -1,4 +1,4 @@
-//! Pods, and what makes them.
+//! Pods, and the workloads that create them.
 
 use migration::TRANSLATOR;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// Why its pods do not go to `node`, as far as labels say: the node selector, or the affinity.
+    /// The field that keeps its pods off `node`, as far as labels show: the node selector, or the affinity.
     pub fn excludes(&self, node: &Node) -> Option<&'static str> {
         if !self.node_selector.are_in(&node.metadata.labels) {
             return Some("nodeSelector");
@@ -84,7 +84,7 @@ pub struct PodVolume {
     pub in_tree: InTree,
 }
 
-/// An object of which nothing is read.
+/// An object whose fields do not matter.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Nothing {}
@@ -196,14 +196,14 @@ impl NamedSource {
 }
 
 impl PodVolume {
-    /// Driver and handle of a volume of an in-tree plugin that a CSI driver has replaced; none for others.
+    /// Driver and handle of an in-tree volume that a CSI driver has taken over; `None` for others.
     pub fn in_words_of_csi(&self, namespace: &str) -> Option<Translated> {
         let volume = self.in_tree.within(json!({"name": &*self.name}))?;
         { TRANSLATOR.plugin_of_volume(&Value::Null, &volume) }.ok()?;
         Some(translated(TRANSLATOR.inline_to_csi(&volume, namespace)))
     }
 
-    /// The ConfigMaps and Secrets without which it is not mounted.
+    /// The ConfigMaps and Secrets that kubelet needs to mount the volume.
     pub fn named(&self) -> impl Iterator<Item = (Kind, &str)> {
         let own = (&self.config_map, &self.secret);
         let projected = self.projected.iter().flat_map(|one| &one.sources);
@@ -221,19 +221,19 @@ impl PodVolume {
 }
 
 impl ContainerStatus {
-    /// What it waits for, as kubelet calls it.
+    /// The reason why it waits, in kubelet's words.
     pub fn waits_for(&self) -> Option<&str> {
         let waiting = self.state.waiting.as_ref().map(|one| &*one.reason);
         waiting.filter(|reason| !reason.is_empty())
     }
 
-    /// How it ended last.
+    /// Its last termination.
     pub fn ended(&self) -> Option<&Terminated> {
         let last = self.last_state.terminated.as_ref();
         last.or(self.state.terminated.as_ref())
     }
 
-    /// Whether it was started at least once, which kubelet does only once the pod's volumes are mounted.
+    /// Whether it was started at least once: kubelet starts containers only after it has mounted the pod's volumes.
     pub fn was_started(&self) -> bool {
         let created = |reason| !matches!(reason, "ContainerCreating" | "PodInitializing");
         let state = &self.state;
@@ -248,30 +248,30 @@ impl Pod {
         conditions.find(|condition| condition.kind == kind)
     }
 
-    /// Whether it answers.
+    /// Whether the pod is ready.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready")
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// Whether its containers have ended for good.
+    /// Whether its phase is final.
     pub fn is_over(&self) -> bool {
         matches!(&*self.status.phase, "Succeeded" | "Failed")
     }
 
-    /// Whether one of its volumes is a matter of CSI.
+    /// Whether one of its volumes comes from a claim or a CSI driver.
     pub fn has_storage(&self) -> bool {
         let csi = |volume: &PodVolume| volume.csi.is_some() || self.claim_of(volume).is_some();
         self.spec.volumes.iter().any(csi)
     }
 
-    /// Whether it is there to stay: neither has it ended, nor is it being deleted.
+    /// Whether it neither has ended nor is being deleted.
     pub fn is_live(&self) -> bool {
         !self.is_over() && !self.metadata.is_leaving()
     }
 
-    /// The container that keeps it from running: the first init container that has not ended well, or the first container
-    /// that is not ready.
+    /// The container that keeps the pod from running: the first init container that has not succeeded, or the first
+    /// container that is not ready.
     pub fn broken(&self) -> Option<&ContainerStatus> {
         let init = self.status.init_container_statuses.iter();
         let mut all = init.chain(&self.status.container_statuses);
@@ -299,7 +299,7 @@ impl Pod {
     }
 }
 
-/// What a DaemonSet, a Deployment and a StatefulSet have in common.
+/// The fields that DaemonSets, Deployments and StatefulSets share.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Workload {

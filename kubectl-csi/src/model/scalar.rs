@@ -1,4 +1,4 @@
-//! Values that take `null` for absent.
+//! Values that read `null` as absent.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use sidecar::text;
 
-/// Longer texts are cut: a driver may write a megabyte into a status.
+/// Bytes at which longer texts are truncated: a driver may write a megabyte into a status.
 const LONGEST: usize = 8 << 10;
 
-/// A text; `null` is empty.
+/// A text; `null` reads as empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(text::Text);
 
 impl Text {
-    /// Without a copy.
+    /// The shared text itself, without a copy.
     pub(super) fn shared(self) -> text::Text {
         self.0
     }
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text::default())
             }
 
-            // Quantities may be numbers.
+            // Quantities may be JSON numbers.
             fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
                 Ok(Text(number.to_string().into()))
             }
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// A list; `null` is empty.
+/// A list; `null` reads as empty.
 #[derive(Clone, Debug)]
 pub struct Many<T>(Vec<T>);
 
@@ -152,8 +152,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
     }
 }
 
-/// What annotations and parameters are kept: names that Kubernetes, CSI and this project give a
-/// meaning. Everything else may be large, and parameters may be secret.
+/// Prefixes of the annotations and parameters that are kept: those with a meaning to Kubernetes,
+/// CSI or this project. All others may be large, and parameters may be secret.
 const KEPT: &[&str] = &[
     "csi.storage.k8s.io/",
     "csi-sidecars.io/",
@@ -169,7 +169,7 @@ const KEPT: &[&str] = &[
     "volume.kubernetes.io/",
 ];
 
-/// A map of texts in the order they came.
+/// A map of texts, in the order of the document.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs<const WHOLE: bool>(text::Pairs);
 
@@ -182,7 +182,7 @@ impl<const WHOLE: bool> Deref for Pairs<WHOLE> {
 }
 
 impl<const WHOLE: bool> Pairs<WHOLE> {
-    /// Whether `other` has everything that this has.
+    /// Whether `other` contains every pair of this map.
     pub fn are_in(&self, other: &text::Pairs) -> bool {
         self.iter()
             .all(|(name, value)| other.get(name) == Some(value))
@@ -220,7 +220,7 @@ impl<'de, const WHOLE: bool> Deserialize<'de> for Pairs<WHOLE> {
     }
 }
 
-/// A time; what cannot be read is none.
+/// A time; one that does not parse reads as `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Option<Timestamp>);
 

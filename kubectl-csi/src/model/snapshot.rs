@@ -1,4 +1,4 @@
-//! Snapshots, groups of them, and what custom resources there are.
+//! Snapshots, group snapshots and CustomResourceDefinitions.
 
 use serde::Deserialize;
 use sidecar::snapshot::{MISBOUND, MISSING};
@@ -47,7 +47,7 @@ pub struct SnapshotError {
 }
 
 impl Snapshot {
-    /// The content it is bound to, or names.
+    /// Name of the content that it is bound to, or that its source names.
     pub fn content(&self) -> Option<&str> {
         let bound = self.status.as_ref();
         let bound = bound.map(|status| &*status.bound_volume_snapshot_content_name);
@@ -56,7 +56,8 @@ impl Snapshot {
         bound.or((!named.is_empty()).then_some(named))
     }
 
-    /// Whether it was taken once and its content is gone, or another's: claims were perhaps made from it before.
+    /// Whether it was taken once and its content is gone or bound to another snapshot: claims may have been made
+    /// from it before.
     pub fn is_lost(&self) -> bool {
         self.status.as_ref().is_some_and(|status| {
             let taken = status.creation_time.0.is_some() || !status.restore_size.is_empty();
@@ -82,7 +83,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// What the driver calls the snapshot, once that is known.
+    /// The driver's handle of the snapshot, once known.
     pub fn handle(&self) -> Option<&str> {
         let status = self.status.as_ref();
         let taken = status.map(|status| &*status.snapshot_handle);
@@ -91,7 +92,7 @@ impl Content {
         { handles }.find(|handle| !handle.is_empty())
     }
 
-    /// The driver's words, or csi-snapshotter's.
+    /// The error of the driver or of csi-snapshotter.
     pub fn error(&self) -> Option<&SnapshotError> {
         let error = self
             .status
@@ -115,7 +116,7 @@ pub struct ContentSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSource {
     pub snapshot_handle: Text,
-    /// The volume that it is taken of.
+    /// Handle of the source volume.
     pub volume_handle: Text,
 }
 
@@ -132,12 +133,12 @@ pub struct ContentStatus {
 pub struct SnapshotClass {
     pub metadata: Meta,
     pub driver: Text,
-    /// Those alone that CSI defines, such as names of Secrets.
+    /// Only the parameters that CSI defines, such as names of Secrets.
     pub parameters: Pairs<false>,
 }
 
 impl SnapshotClass {
-    /// Whether snapshots without a class get it.
+    /// Whether it is the default for snapshots without a class.
     pub fn is_default(&self) -> bool {
         let annotations = &self.metadata.annotations;
         annotations.get(sidecar::snapshot::DEFAULT_CLASS) == Some("true")
@@ -192,7 +193,7 @@ pub struct GroupContentSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupContentSource {
-    /// The volumes that it is taken of.
+    /// Handles of the source volumes.
     pub volume_handles: Many<Text>,
     pub group_snapshot_handles: Option<GroupHandles>,
 }
@@ -204,7 +205,7 @@ pub struct GroupHandles {
     pub volume_snapshot_handles: Many<Text>,
 }
 
-/// A snapshot of a group.
+/// A snapshot in a group.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Member {
@@ -216,7 +217,7 @@ pub struct Member {
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupContentStatus {
     pub volume_group_snapshot_handle: Text,
-    /// `v1beta1` calls them pairs of handles.
+    /// `v1beta1` has the name `volumeSnapshotHandlePairList`.
     #[serde(alias = "volumeSnapshotHandlePairList")]
     pub volume_snapshot_info_list: Many<Member>,
     pub ready_to_use: bool,
@@ -224,13 +225,13 @@ pub struct GroupContentStatus {
 }
 
 impl GroupContent {
-    /// Its members, as far as they are known.
+    /// Its known members.
     pub fn members(&self) -> &[Member] {
         let status = self.status.as_ref();
         status.map_or(&[], |status| &status.volume_snapshot_info_list)
     }
 
-    /// The handles of snapshots that it names.
+    /// Handles of all snapshots that it names.
     pub fn snapshots(&self) -> impl Iterator<Item = &str> {
         let named = self.spec.source.group_snapshot_handles.iter();
         let named = named.flat_map(|handles| &handles.volume_snapshot_handles);
@@ -238,7 +239,7 @@ impl GroupContent {
         named.chain(members).map(|handle| &**handle)
     }
 
-    /// Its own handle.
+    /// The group's own handle.
     pub fn handle(&self) -> Option<&str> {
         let status = self.status.as_ref();
         let taken = status.map(|status| &status.volume_group_snapshot_handle);
@@ -251,7 +252,7 @@ impl GroupContent {
             .find(|handle| !handle.is_empty())
     }
 
-    /// The handles of the volumes that it is taken of.
+    /// Handles of all source volumes.
     pub fn volumes(&self) -> impl Iterator<Item = &str> {
         let members = self.members().iter().map(|member| &member.volume_handle);
         let named = self.spec.source.volume_handles.iter();

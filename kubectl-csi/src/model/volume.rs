@@ -36,7 +36,7 @@ pub struct Resources {
     pub requests: Size,
 }
 
-/// A map of quantities of which the storage is read.
+/// A map of quantities; only `storage` is read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Size {
@@ -63,20 +63,20 @@ pub struct ModifyStatus {
 }
 
 impl Claim {
-    /// The class that it names, by the field or by the annotation of old.
+    /// The class that it names, in the field or in the old annotation.
     pub fn class(&self) -> Option<&str> {
         let old = "volume.beta.kubernetes.io/storage-class";
         let field = self.spec.storage_class_name.as_deref();
         self.metadata.annotations.get(old).or(field)
     }
 
-    /// What its volume is filled from.
+    /// The data source of its volume.
     pub fn source(&self) -> Option<&ObjectRef> {
         let spec = &self.spec;
         spec.data_source_ref.as_ref().or(spec.data_source.as_ref())
     }
 
-    /// Kind, namespace and name of what its volume is filled from. A source without a namespace is in the claim's own.
+    /// Kind, namespace and name of its data source. A source without a namespace is in the claim's own.
     pub fn filled_from(&self) -> Option<(&str, &str, &str)> {
         let source = self.source()?;
         let namespace = match &*source.namespace {
@@ -86,7 +86,7 @@ impl Claim {
         Some((&source.kind, namespace, &source.name))
     }
 
-    /// The node that the scheduler chose for its volume.
+    /// The node that the scheduler selected for its volume.
     pub fn selected_node(&self) -> Option<&str> {
         let annotations = &self.metadata.annotations;
         let now = annotations.get("volume.kubernetes.io/selected-node");
@@ -122,14 +122,14 @@ pub struct VolumeSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiSource {
     pub driver: Text,
-    /// For the name of attachments; some drivers put addresses into it, so it is not shown.
+    /// Needed for the names of attachments; never shown, since some drivers put addresses into it.
     pub volume_handle: Text,
     pub fs_type: Text,
     pub node_stage_secret_ref: Option<SecretRef>,
     pub node_publish_secret_ref: Option<SecretRef>,
 }
 
-/// Where a Secret is.
+/// Namespace and name of a Secret.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SecretRef {
@@ -151,23 +151,23 @@ pub struct VolumeStatus {
 }
 
 impl Volume {
-    /// Whether no provisioner made it.
+    /// Whether it was created by hand, without a provisioner.
     pub fn is_by_hand(&self) -> bool {
         let provisioner = "pv.kubernetes.io/provisioned-by";
         self.metadata.annotations.get(provisioner).is_none()
     }
 
-    /// Whether a claim may get it.
+    /// Whether a claim can still be bound to it.
     pub fn is_free(&self) -> bool {
         self.status.phase == "Available" && self.spec.claim_ref.is_none()
     }
 
-    /// The driver that serves it.
+    /// Its CSI driver.
     pub fn driver(&self) -> Option<&str> {
         self.spec.csi.as_ref().map(|csi| &*csi.driver)
     }
 
-    /// The driver that serves it in the place of its in-tree plugin, and its handle in that driver's words; none for others.
+    /// The CSI driver that has taken over its in-tree plugin, and its translated handle; `None` for others.
     pub fn in_words_of_csi(&self) -> Option<(&'static str, Translated)> {
         let (meta, spec) = (&self.metadata, &self.spec);
         let modes: Vec<&str> = spec.access_modes.iter().map(|mode| &**mode).collect();
@@ -187,13 +187,13 @@ impl Volume {
         Some((driver, translated(TRANSLATOR.volume_to_csi(&volume))))
     }
 
-    /// The nodes that can reach it, if not all do.
+    /// The nodes that can reach it; `None` if all can.
     pub fn reached_from(&self) -> Option<&Selector> {
         let required = self.spec.node_affinity.as_ref().map(|one| &one.required);
         required.filter(|selector| !selector.terms().is_empty())
     }
 
-    /// Whether only one node may have it.
+    /// Whether only one node at a time may use it.
     pub fn is_for_one_node(&self) -> bool {
         let many = |mode: &Text| matches!(&**mode, "ReadWriteMany" | "ReadOnlyMany");
         !self.spec.access_modes.iter().any(many)
@@ -208,7 +208,7 @@ pub struct Class {
     pub volume_binding_mode: Text,
     pub allow_volume_expansion: Option<bool>,
     pub allowed_topologies: Many<AllowedTerm>,
-    /// Those alone that CSI defines, such as names of Secrets.
+    /// Only the parameters that CSI defines, such as names of Secrets.
     pub parameters: Pairs<false>,
 }
 
@@ -226,12 +226,12 @@ pub struct AllowedLabel {
 }
 
 impl Class {
-    /// Whether volumes are made only when a pod needs them.
+    /// Whether provisioning waits for the first pod.
     pub fn waits_for_consumer(&self) -> bool {
         self.volume_binding_mode == "WaitForFirstConsumer"
     }
 
-    /// Whether claims without a class get it.
+    /// Whether it is the default for claims without a class.
     pub fn is_default(&self) -> bool {
         let names = [
             "storageclass.kubernetes.io",
@@ -265,7 +265,7 @@ pub struct AttachmentSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct Source {
     pub persistent_volume_name: Text,
-    /// Of a volume without a PersistentVolume.
+    /// Present in attachments of volumes without a PersistentVolume.
     pub inline_volume_spec: Option<InlineVolume>,
 }
 

@@ -1,4 +1,4 @@
-//! The way of a volume to a node.
+//! Attaching a volume to a node, and detaching it.
 
 use sha2::{Digest as _, Sha256};
 use sidecar::names;
@@ -12,7 +12,7 @@ use super::words::{code, has};
 use super::{controller, delete, held, mount, node};
 use crate::model::{AttachError, Attachment, Driver, Kind, Node, Ref, Volume};
 
-/// As kube-controller-manager names attachments.
+/// Name of an attachment, computed as kube-controller-manager does.
 fn name_of(handle: &str, driver: &str, node: &str) -> String {
     let mut hash = Sha256::new();
     for part in [handle, driver, node] {
@@ -29,13 +29,13 @@ pub(super) fn of(attachment: &Attachment) -> Ref {
     Ref::new(Kind::Attachment, "", &attachment.metadata.name)
 }
 
-/// Whether volumes of this driver are attached at all; without its object Kubernetes thinks so.
+/// Whether volumes of this driver are attached at all; without a CSIDriver object Kubernetes assumes so.
 pub(super) fn is_attached_at_all(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let known = way.get::<Driver>("", driver)?.found();
     Ok(known.is_none_or(|known| known.spec.attach_required != Some(false)))
 }
 
-/// A pod on a node needs the volume there.
+/// A pod needs the volume attached to its node.
 pub(super) fn for_pod(
     way: &mut Way<'_>,
     at: &Ref,
@@ -59,7 +59,7 @@ pub(super) fn for_pod(
     }
     let mut found = way.get::<Attachment>("", &own.name)?.found();
     if found.is_none() {
-        // In-tree volumes have other handles here than in the attachment.
+        // An in-tree volume's attachment is named after another handle than this one.
         let all = all_of(way, at)?;
         found = all.into_iter().find(|one| one.spec.node_name == node);
     }
@@ -77,7 +77,7 @@ pub(super) fn for_pod(
     on_its_way(way, depth, own)
 }
 
-/// Nobody has made an attachment for the pod's node yet.
+/// No attachment exists yet for the pod's node.
 fn wanted(
     way: &mut Way<'_>,
     at: &Ref,
@@ -97,7 +97,7 @@ fn wanted(
     mount::events(way, consumer, at, Some(driver))
 }
 
-/// An attachment that is not yet what it is to be.
+/// An attachment that is being attached or detached.
 pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
     let at = of(own);
     let (driver, node) = (&*own.spec.attacher, &*own.spec.node_name);
@@ -126,7 +126,7 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     let known = way.get::<Driver>("", driver)?;
     match controller::check(way, depth + 1, Role::Attacher, driver)? {
         Presence::There => {}
-        // What the driver said about the detaching counts more than an attacher that is away.
+        // An error of the detach outranks an attacher that does not run.
         Presence::Nobody if leaving => {
             if error.is_none() && delete::is_unattended(way, &own.metadata) {
                 return delete::left_behind(way, &at, &own.metadata.finalizers, driver);
@@ -152,7 +152,7 @@ pub(super) fn on_its_way(way: &mut Way<'_>, depth: usize, own: &Attachment) -> S
     }
 }
 
-/// C39, C44: the attacher leads, has taken an attachment up, and says nothing.
+/// C39, C44: the attacher leads and has added its finalizer, but reports nothing.
 fn taken_up(way: &mut Way<'_>, own: &Attachment) -> Step {
     let (at, driver) = (of(own), &*own.spec.attacher);
     let leaving = own.metadata.deletion_timestamp.0;
@@ -178,7 +178,7 @@ fn taken_up(way: &mut Way<'_>, own: &Attachment) -> Step {
     Ok(())
 }
 
-/// C37, C38: nobody attaches for this driver. Whoever does, puts a finalizer there before anything else.
+/// C37, C38: no attacher works for this driver. An attacher adds its finalizer before anything else.
 fn nobody(
     way: &mut Way<'_>,
     at: &Ref,
@@ -205,7 +205,7 @@ fn nobody(
     way.tell(finding.admin(what))
 }
 
-/// C40 to C43: what the attacher wrote.
+/// C40 to C43: the attacher wrote an attach error.
 fn not_attached(way: &mut Way<'_>, depth: usize, own: &Attachment, error: &AttachError) -> Step {
     let at = of(own);
     let (driver, node, text) = (&*own.spec.attacher, &*own.spec.node_name, &*error.message);
@@ -245,7 +245,7 @@ fn slow(at: &Ref, driver: &str) -> Finding {
         .admin("if it is just slow: a larger --timeout for csi-attacher")
 }
 
-/// C45 and its like: what the attacher wrote about detaching.
+/// C45 and related causes: the attacher wrote a detach error.
 pub(super) fn not_detached(
     way: &mut Way<'_>,
     attachment: &Attachment,
@@ -256,7 +256,8 @@ pub(super) fn not_detached(
     let (driver, node, text) = (&*spec.attacher, &*spec.node_name, &*error.message);
     way.unfinished = true;
     let gone = way.get::<Node>("", node)?.is_missing();
-    // NotFound may be about the volume, a disk, a Secret: it is about the node if the text names one.
+    // NotFound may refer to the volume, a disk or a Secret: it refers to the node only if the text names
+    // one.
     let about_node = has(text, &["node", "instance", &node.to_ascii_lowercase()]);
     let not_found = has(text, &["node not found", "instance not found"])
         || (code(text) == Some("NotFound") && about_node && !has(text, &["volume"]));
@@ -277,7 +278,8 @@ pub(super) fn not_detached(
             .driver("use a version of the driver that treats a volume as detached once its machine no longer exists")
             .admin("if the machine is certainly gone: remove the attachment's finalizer");
         let own = names::finalizer(driver);
-        // A node that exists may run with the volume: only its absence makes the command fit to paste.
+        // A node that exists may still run with the volume: only if the node is gone may the answer
+        // offer a command to paste.
         let command = delete::without_finalizer(&at, &attachment.metadata.finalizers, &own);
         let finding = match command.filter(|_| gone) {
             Some(command) => finding.command(command),
@@ -294,7 +296,7 @@ pub(super) fn not_detached(
     )
 }
 
-/// The subject.
+/// Explains an attachment that the user asked about.
 pub(super) fn attachment(way: &mut Way<'_>, at: &Ref) -> Step {
     let Some(own) = way.subject::<Attachment>(0, at)? else {
         return Ok(());
@@ -307,7 +309,7 @@ pub(super) fn attachment(way: &mut Way<'_>, at: &Ref) -> Step {
     station(way, 0, own)
 }
 
-/// An attachment, be it as it is to be or not.
+/// Adds an attachment to the path, whether it is finished or not.
 fn station(way: &mut Way<'_>, depth: usize, own: &Attachment) -> Step {
     if own.status.attached && !own.metadata.is_leaving() {
         way.at(
@@ -326,7 +328,7 @@ pub(super) fn all_of<'a>(way: &mut Way<'a>, at: &Ref) -> Step<Vec<&'a Attachment
     Ok(own.items)
 }
 
-/// Attachments of a volume that are not as they are to be.
+/// Explains the attachments of a volume that are not attached yet, or not gone yet.
 pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     for own in all_of(way, at)? {
         if own.metadata.is_leaving() || !own.status.attached {
@@ -341,7 +343,7 @@ pub(super) fn of_volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     Ok(())
 }
 
-/// Attachments of a volume, and where each is.
+/// The nodes that the attachments of a volume name.
 pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
     let own = all_of(way, at)?;
     Ok(own
@@ -350,7 +352,7 @@ pub(super) fn places(way: &mut Way<'_>, at: &Ref) -> Step<Vec<String>> {
         .collect())
 }
 
-/// What an attachment that is to go waits for.
+/// Explains the first attachment of a volume if it is being deleted.
 pub(super) fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     match all_of(way, at)?.first() {
         Some(own) if own.metadata.is_leaving() => on_its_way(way, depth, own),

@@ -1,10 +1,12 @@
-//! What a driver has in its storage, beside what the cluster has.
+//! Compares a driver's storage with the cluster.
 //!
-//! Nothing here is proof that something may be deleted: CSI does not say whose a volume is, and other clusters, volumes made by hand and kept
-//! ones look the same. Somebody may delete by hand what is called unknown, so nothing is called so of which anything speaks against it.
+//! A finding is no proof that something may be deleted: CSI does not say which cluster a volume belongs to, and volumes
+//! of other clusters, manually created ones and retained ones look the same. A user may delete by hand what an audit
+//! calls unknown, so the audit calls nothing unknown as long as anything speaks against it.
 //!
-//! A look is the driver's list and then the cluster's objects. What two looks say is a finding: what comes and goes meanwhile is none. What
-//! was in the first list is not the volume that is made for a claim which came after it; but a new object may be about an old volume.
+//! A look reads the driver's list first and the cluster's objects second. Only a difference that two looks show is a
+//! finding: objects come and go in between. A volume in the first list cannot be that of a claim created after it; but
+//! a new object may refer to an old volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,29 +21,29 @@ use super::stock::Storage;
 use super::way::{Step, Stop, Way};
 use crate::model::{Attachment, Claim, Kind, Node, Ref, Volume};
 
-/// What a look says, or two.
+/// The result of one look, or of two after `confirms`.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     pub driver: String,
-    /// Of the driver.
+    /// Number of volumes that the driver lists.
     pub volumes: Option<usize>,
-    /// Of the driver.
+    /// Number of snapshots that the driver lists.
     pub snapshots: Option<usize>,
     pub differences: Vec<Difference>,
-    /// What would be differences, if nothing spoke against it.
+    /// Differences that something speaks against.
     pub undecided: Vec<Difference>,
-    /// Unknown ones whose handles are not those of this cluster.
+    /// Number of unknown volumes and snapshots whose handles lack this cluster's prefix.
     pub others: usize,
     pub notes: Vec<Note>,
     pub unseen: BTreeSet<(String, String)>,
-    /// Why nothing can be compared.
+    /// Why the comparison is impossible.
     pub refused: Option<String>,
-    /// The UIDs of objects for which volumes and snapshots are made.
+    /// UIDs of the objects that volumes and snapshots are created for.
     pub(super) seen: BTreeSet<String>,
 }
 
 impl Audit {
-    /// What still differs at this look.
+    /// Keeps the differences that the `first` look had too.
     #[must_use]
     pub fn confirms(mut self, first: &Self) -> Self {
         let before = first.differences.iter().chain(&first.undecided);
@@ -78,20 +80,20 @@ impl Audit {
     }
 }
 
-/// What is compared.
+/// Input of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Compare<'a> {
     pub storage: &'a Storage,
-    /// What handles of this cluster begin with.
+    /// Prefix of this cluster's handles.
     pub owned: &'a str,
-    /// The first look, at the second.
+    /// The result of the first look; `None` during it.
     pub first: Option<&'a Audit>,
 }
 
 /// Compares one look at the storage with one at the cluster, which has to be the later one.
 ///
 /// # Errors
-/// What has to be looked at first.
+/// The objects that have to be read first.
 pub fn compare(seen: &Seen, what: Compare<'_>, now: Timestamp) -> Result<Audit, Vec<Want>> {
     let mut way = Way::new(seen, now, true);
     let mut audit = Audit {
@@ -129,7 +131,7 @@ fn all(way: &mut Way<'_>, what: Compare<'_>, audit: &mut Audit) -> Step {
             "no PersistentVolume and no CSINode of this cluster names {driver}. The driver at --csi-address, or the kubeconfig's context, is of another cluster, or the driver was never used here"
         ));
     }
-    // A driver that is perhaps another cluster's says nothing about this one.
+    // A driver that may belong to another cluster proves nothing about this one.
     if audit.refused.is_none() || !what.storage.volumes.is_known() && cluster.has_driver {
         snapshots(way, what, &cluster, audit)?;
     }
@@ -144,7 +146,7 @@ fn note(audit: &mut Audit, worth: Worth, object: Ref, says: Option<String>) {
     });
 }
 
-/// What the objects alone say.
+/// Adds notes that follow from the objects alone.
 fn notes(way: &mut Way<'_>, driver: &str, audit: &mut Audit) -> Step {
     let mut gone = BTreeMap::new();
     for volume in way.all::<Volume>()?.items {

@@ -1,4 +1,4 @@
-//! Every cause in a line: for the overview and for the page.
+//! Every cause in one line, for the overview and for the documentation.
 
 /// Number and meaning.
 #[rustfmt::skip]
@@ -97,7 +97,7 @@ pub static CAUSES: &[(&str, &str)] = &[
     ("C95", "one process for all controllers waits for an old one's lease"),
 ];
 
-/// What a cause means, in a line.
+/// A cause in one line; empty for an unknown number.
 pub fn title(id: &str) -> &'static str {
     let found = CAUSES.iter().find(|(one, _)| *one == id);
     found.map(|(_, title)| *title).unwrap_or_default()

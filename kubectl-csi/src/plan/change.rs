@@ -1,4 +1,4 @@
-//! What does not grow, or does not change its attributes.
+//! Claims whose expansion or attribute change does not finish.
 
 use super::controller::{Presence, Role};
 use super::schedule::users;
@@ -9,7 +9,7 @@ use super::words::{code, has, listed};
 use super::{controller, mount};
 use crate::model::{AttributesClass, Claim, Class, Event, Kind, Ref, Volume};
 
-/// What a bound claim waits for.
+/// The change that a bound claim waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     Size,
@@ -42,7 +42,7 @@ fn driver_of(way: &mut Way<'_>, claim: &Claim) -> Step<Option<String>> {
     Ok(volume.and_then(Volume::driver).map(str::to_owned))
 }
 
-/// Why a claim does not grow: the first rule that fits.
+/// An expansion that does not finish; the first rule that matches explains it.
 struct Growth<'a> {
     at: &'a Ref,
     depth: usize,
@@ -98,7 +98,7 @@ fn size(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     nobody(way, &growth, &driver)
 }
 
-/// C72, as the status of the claim says it.
+/// C72: the claim's status calls the expansion infeasible.
 fn infeasible(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
     let place = match growth.status.starts_with("Node") {
         true => "on the node",
@@ -111,7 +111,7 @@ fn infeasible(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
     way.tell(growth.ask_for_less(finding))
 }
 
-/// C70: the storage has grown, and the node does the rest.
+/// C70: the storage has grown, and the expansion on the node is pending.
 fn on_node(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
     let (pods, _) = users(way, growth.at)?;
     let mut running =
@@ -135,7 +135,7 @@ fn on_node(way: &mut Way<'_>, growth: &Growth<'_>) -> Step {
     way.tell(finding)
 }
 
-/// C72, C73: what csi-resizer has written of the driver's answer.
+/// C72, C73: csi-resizer has reported the driver's error.
 fn refused(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     let Some(text) = growth.failed() else {
         return Ok(());
@@ -168,7 +168,7 @@ fn refused(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     way.tell(growth.ask_for_less(Finding::said("C72", growth.at, text, words)))
 }
 
-/// C71: no csi-resizer was found for the driver, or its class forbids it.
+/// C71: no csi-resizer was found for the driver, or the class forbids expansion.
 fn nobody(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     let class = growth.claim.class().unwrap_or_default();
     let class = way.get::<Class>("", class)?.found();
@@ -190,7 +190,7 @@ fn nobody(way: &mut Way<'_>, growth: &Growth<'_>, driver: &str) -> Step {
     Ok(())
 }
 
-/// C74.
+/// C74: the attribute change does not finish.
 fn attributes(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     let name = &*claim.spec.volume_attributes_class_name;
     way.unfinished = true;

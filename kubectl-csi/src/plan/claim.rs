@@ -1,4 +1,4 @@
-//! A claim: gone, on its way out, lost, pending, bound.
+//! A claim: gone, being deleted, lost, pending, bound.
 
 use super::pod::Consumer;
 use super::verdict::Finding;
@@ -116,7 +116,7 @@ fn bound(
     }
 }
 
-/// What a bound claim that is asked about waits for: its own changes, and the pods that do not start with it.
+/// Explains what a bound claim waits for: its own changes, and the pods that do not start with it.
 pub(super) fn used(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     change::claim(way, at, depth, claim)?;
     let (pods, _) = schedule::users(way, at)?;
@@ -143,7 +143,7 @@ pub(super) fn used(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> 
     Ok(())
 }
 
-/// C88 of a claim.
+/// C88: the claim's own health conditions.
 fn healthy(way: &mut Way<'_>, at: &Ref, claim: &Claim) -> Step {
     match &claim.status.health_status {
         Some(health) => pod::sick(way, at, health),
@@ -151,7 +151,7 @@ fn healthy(way: &mut Way<'_>, at: &Ref, claim: &Claim) -> Step {
     }
 }
 
-/// A claim of a pod that runs: what it still waits for.
+/// Explains what the claim of a running pod still waits for.
 pub(super) fn of_running(way: &mut Way<'_>, at: &Ref) -> Step {
     let Got::Found(claim) = way.get::<Claim>(&at.namespace, &at.name)? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The class of a claim that waits for its volume.
+//! The class of a pending claim.
 
 use super::provision::{BY_HAND, words};
 use super::verdict::Finding;
@@ -7,7 +7,7 @@ use super::way::{Got, Step, Way};
 use super::words::{listed, nearest};
 use crate::model::{AttributesClass, Claim, Class, Kind, Node, Ref};
 
-/// C5 to C7: the class, or what is wrong with it.
+/// C5 to C7: finds the class, or explains why there is none.
 pub(super) fn class<'a>(
     way: &mut Way<'a>,
     at: &Ref,
@@ -31,7 +31,7 @@ pub(super) fn class<'a>(
             words(way, at)?;
         }
         Got::Missing => {
-            // Volumes made by hand may have the name of a class that is no object.
+            // Manually created volumes may name a class that does not exist as an object.
             volume::none_fits_unless(way, at, depth, claim)?;
             way.at(depth, &object, "does not exist");
             missing(way, at, name)?;
@@ -40,7 +40,7 @@ pub(super) fn class<'a>(
     Ok(None)
 }
 
-/// C6: no class is named.
+/// C6: the claim names no class.
 fn unnamed(way: &mut Way<'_>, at: &Ref) -> Step {
     let classes = way.all::<Class>()?;
     let text = match classes.items.iter().find(|class| class.is_default()) {
@@ -61,7 +61,7 @@ fn unnamed(way: &mut Way<'_>, at: &Ref) -> Step {
     way.tell(finding)
 }
 
-/// C5: the class that is named does not exist.
+/// C5: the class does not exist.
 fn missing(way: &mut Way<'_>, at: &Ref, name: &str) -> Step {
     let names = way.all::<Class>()?.names();
     let near = match (nearest(name, names.iter().copied()), names.is_empty()) {
@@ -76,7 +76,7 @@ fn missing(way: &mut Way<'_>, at: &Ref, name: &str) -> Step {
     way.tell(finding)
 }
 
-/// C25: the attributes class of a new volume.
+/// C25: the VolumeAttributesClass of a new volume.
 pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Class) -> Step {
     let name = &*claim.spec.volume_attributes_class_name;
     if name.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn attributes(way: &mut Way<'_>, at: &Ref, claim: &Claim, class: &Cla
     )
 }
 
-/// C18: class and node exclude each other.
+/// C18: the class's topology excludes the selected node.
 pub(super) fn topology(way: &mut Way<'_>, at: &Ref, class: &Class, name: &str) -> Step {
     let node = way.get::<Node>("", name)?.found();
     let Some(node) = node.filter(|_| !class.allowed_topologies.is_empty()) else {

@@ -1,4 +1,4 @@
-//! What a driver says that it has, beside what a cluster names.
+//! Compares the volumes and snapshots that a driver reports with those that a cluster names.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::stock::{Stock, Stored};
 use super::way::{Step, Way};
 use crate::model::{Attachment, Claim, Content, Kind, Node, Pod, Selector, Volume};
 
-/// What it means if nothing fits.
+/// The conclusion if no volume matches.
 const FOREIGN: &str =
     "the driver at --csi-address, or the kubeconfig's context, is of another cluster";
 
@@ -80,7 +80,7 @@ pub(super) fn volumes(
     attached(way, cluster, &own, stored, audit)
 }
 
-/// Why a volume may be in use and nobody see it.
+/// Why a volume may be in use although no object shows it: a list that could not be read whole.
 fn unseen_use(way: &mut Way<'_>) -> Step<Option<Arc<str>>> {
     let are_whole = [
         way.all::<Pod>()?.whole,
@@ -94,7 +94,7 @@ fn unseen_use(way: &mut Way<'_>) -> Step<Option<Arc<str>>> {
     }))
 }
 
-/// What has to be in the storage.
+/// The volumes that have to be in the storage.
 fn staying<'a>(
     stock: &Stock,
     own: &[(&'a str, &Volume)],
@@ -118,7 +118,8 @@ fn staying<'a>(
     staying.collect()
 }
 
-/// Why a volume may be there although the driver does not list it: a driver may list a part of the storage, such as that of its own node or zone.
+/// Why the storage may have a volume that the driver does not list: a driver may list only the part of the storage that
+/// belongs to its own node or zone.
 fn may_be_used(handle: &str, volume: &Volume, reached: &[&Selector], cluster: &Cluster) -> Why {
     let of = volume.reached_from();
     let is_apart = of.is_some_and(|of| reached.iter().all(|one| one.terms() != of.terms()));
@@ -130,7 +131,7 @@ fn may_be_used(handle: &str, volume: &Volume, reached: &[&Selector], cluster: &C
     apart.into_iter().chain(used).map(Arc::from).collect()
 }
 
-/// What was not asked for is not known to be gone.
+/// Notes how many handles the driver was not asked about: those volumes or snapshots are not known to be gone.
 fn unasked(stock: &Stock, objects: &str, audit: &mut Audit) {
     let count = stock.unasked;
     if count > 0 {
@@ -143,7 +144,7 @@ fn unasked(stock: &Stock, objects: &str, audit: &mut Audit) {
     }
 }
 
-/// What is on its way out may be gone in the storage already.
+/// Whether the volume has to be in the storage: one that is being deleted may be gone there already.
 fn stays(volume: &Volume) -> bool {
     let goes = matches!(&*volume.status.phase, "Released" | "Failed")
         && volume.spec.persistent_volume_reclaim_policy == "Delete";
@@ -165,14 +166,14 @@ fn other_size(volume: &Volume, handle: &str, stored: &Stored) -> Option<Differen
     })
 }
 
-/// A driver may list a snapshot only when it is done.
+/// A driver may list a snapshot only once it is ready.
 fn is_being_made(content: &Content) -> Option<Arc<str>> {
     let status = content.status.as_ref();
     let is_ready = status.is_some_and(|status| status.ready_to_use);
     (!is_ready).then(|| "its content is not ready to use: it may still be in the making".into())
 }
 
-/// A driver may list a part of the storage: it sees the part that a snapshot is in where it lists its volume.
+/// A driver may list only a part of the storage: it sees the part with a snapshot if it lists the source volume.
 fn may_be_elsewhere(content: &Content, volumes: &Stock) -> Option<Arc<str>> {
     let source = &*content.spec.source.volume_handle;
     let why = match &volumes.listed {
@@ -185,10 +186,10 @@ fn may_be_elsewhere(content: &Content, volumes: &Stock) -> Option<Arc<str>> {
     Some(why.into())
 }
 
-/// Contents, which name snapshots and the volumes that these are taken of, may be there in another version only.
+/// The API server may serve contents in another version only: these name snapshots and their source volumes.
 fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
     let mut stored = snapshots.listed.iter().flatten().peekable();
-    // Many clusters have no snapshots, most have no groups of them, and no such kinds.
+    // Many clusters lack the snapshot kinds, most lack the group kinds.
     let are_there = stored.peek().is_some() || way.is_served(Kind::Snapshot, "")?;
     let has_groups = stored.any(|(_, one)| one.group.is_some());
     let has_groups = has_groups || way.is_served(Kind::GroupSnapshot, "")?;
@@ -204,7 +205,8 @@ fn unserved(way: &mut Way<'_>, snapshots: &Stock) -> Step<Why> {
     Ok(why)
 }
 
-/// Members of a group have contents of their own, and the driver lists each of them: none counts twice.
+/// Compares snapshots. A group's members have contents of their own, and the driver lists each of them, so none counts
+/// twice.
 pub(super) fn snapshots(
     way: &mut Way<'_>,
     what: Compare<'_>,

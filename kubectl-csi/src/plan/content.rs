@@ -12,7 +12,7 @@ use super::way::{Got, Step, Way};
 use super::words::nearest;
 use crate::model::{Content, Driver, Kind, Ref, Secret, Snapshot};
 
-/// The subject, or what a snapshot waits for.
+/// Explains a content: as the subject, or as the cause of a snapshot's waiting.
 pub(super) fn content(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     let Some(content) = served::<Content>(way, at, depth)? else {
         return Ok(());
@@ -38,7 +38,7 @@ pub(super) fn content(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     }
 }
 
-/// C78: nobody does anything for the driver's snapshots.
+/// C78: no csi-snapshotter works for the driver.
 fn nobody(way: &mut Way<'_>, at: &Ref, depth: usize, driver: &str, does: &str) -> Step {
     let role = (Role::Snapshotter, driver);
     if controller::check(way, depth + 1, role.0, driver)? != Presence::Nobody {
@@ -55,7 +55,7 @@ fn nobody(way: &mut Way<'_>, at: &Ref, depth: usize, driver: &str, does: &str) -
     way.tell(finding.admin("run csi-snapshotter beside the driver's controller; or correct the driver's name in the VolumeSnapshotClass"))
 }
 
-/// C82: a call without an answer.
+/// C82: CreateSnapshot has no response yet.
 fn being_created(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     let handle = content
         .status
@@ -79,7 +79,7 @@ fn being_created(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     way.tell(finding)
 }
 
-/// C84: the storage's part does not go.
+/// C84: the driver refuses to delete the snapshot.
 fn refused(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     let annotations = &content.metadata.annotations;
     let secret = annotations.get(DELETION_SECRET_NAME);
@@ -106,7 +106,7 @@ fn refused(way: &mut Way<'_>, at: &Ref, content: &Content) -> Step {
     )
 }
 
-/// C82 to C84: a content that does not go.
+/// C82 to C84: a content whose deletion does not finish.
 pub(super) fn content_leaving(
     way: &mut Way<'_>,
     at: &Ref,

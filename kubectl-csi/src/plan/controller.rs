@@ -1,5 +1,4 @@
-//! Who works for a driver, found without knowing the driver: leases have known names, their holders are pods, and workloads run
-//! known programs.
+//! Finds the sidecars of any driver: leases have known names, their holders are pods, and workloads run known programs.
 
 use sidecar::names::{self, LeaseOwner};
 
@@ -10,10 +9,10 @@ use super::words::{clock, span};
 use super::workload;
 use crate::model::{CsiNode, Driver, Kind, Lease, Pod, Ref};
 
-/// A lease is not late while its renewal may be on its way.
+/// Seconds after the end of a lease's duration during which a renewal may still be on its way.
 const SLACK: i64 = 5;
 
-/// What a controller does.
+/// The sidecar's or controller's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Provisioner,
@@ -23,7 +22,7 @@ pub(super) enum Role {
     SnapshotController,
 }
 
-/// Those that stand beside a driver.
+/// The roles of sidecars, which run beside a driver.
 pub(super) const BESIDE: &[Role] = &[
     Role::Provisioner,
     Role::Attacher,
@@ -31,10 +30,10 @@ pub(super) const BESIDE: &[Role] = &[
     Role::Snapshotter,
 ];
 
-/// All controllers in one process.
+/// The program that runs all controllers in one process.
 pub(super) const TOGETHER: &str = "csi-sidecars";
 
-/// The programs by which workloads are found.
+/// The programs that workloads are searched for.
 pub(super) const PROGRAMS: &[&str] = &[
     Role::Provisioner.program(),
     Role::Attacher.program(),
@@ -71,18 +70,18 @@ impl Role {
     }
 }
 
-/// Whether somebody does the work.
+/// Whether a role is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Somebody leads, or runs without an election.
+    /// A process leads, or runs without leader election.
     There,
-    /// Nobody, and that is known.
+    /// All leases and workloads could be read, and none of them has the role.
     Nobody,
-    /// Not known.
+    /// It could not be determined, or the cause is already reported.
     Unknown,
 }
 
-/// The lease of a role that was renewed last, and whether all leases could be seen.
+/// The most recently renewed lease of a role, and whether all leases could be read.
 fn lease<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<(Option<&'a Lease>, bool)> {
     let which = Which::all().with("metadata.name", &role.lease(driver));
     let leases = way.by::<Lease>(&which, By::Name, &role.lease(driver))?;
@@ -91,7 +90,7 @@ fn lease<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<(Option<&'a Le
     Ok((newest, leases.whole))
 }
 
-/// The pod that a holder's identity names: its host name, with something behind it in newer programs.
+/// The pod in a holder's identity: its host name; newer programs add a suffix.
 fn holder(lease: &Lease) -> &str {
     let identity = &*lease.spec.holder_identity;
     identity.split_once('_').map_or(identity, |(pod, _)| pod)
@@ -103,15 +102,16 @@ fn is_led(way: &Way<'_>, lease: &Lease) -> bool {
         && !way.is_older(lease.spec.renew_time.0, length.saturating_add(SLACK))
 }
 
-/// Who leads, for the words of a path.
+/// The leader's pod, for the path.
 pub(super) fn leader<'a>(way: &mut Way<'a>, role: Role, driver: &str) -> Step<Option<&'a str>> {
     let (lease, _) = lease(way, role, driver)?;
     let led = lease.filter(|lease| is_led(way, lease));
     Ok(led.map(holder))
 }
 
-/// Nobody has a role for a driver, as far as can be seen: `does` is what is not done. Some controllers run outside of the
-/// cluster, without a lease in it, as those of managed clusters do: while the driver is here nothing proves that there is none.
+/// The finding that no process has a role for a driver, as far as the program can see; `does` names the missing work.
+/// Some controllers, as in managed clusters, run outside the cluster without a lease in it: as long as the driver is in
+/// the cluster nothing proves that they do not run.
 pub(super) fn nobody(
     way: &mut Way<'_>,
     id: &'static str,
@@ -135,14 +135,14 @@ pub(super) fn nobody(
     Ok(Finding::proved_if(gone, id, at, text))
 }
 
-/// Whether a driver has neither an object nor a node.
+/// Whether a driver has no CSIDriver object and is registered on no node.
 pub(super) fn is_gone(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let known = way.get::<Driver>("", driver)?;
     let nodes = way.count::<CsiNode>(By::Driver, driver)?;
     Ok(known.is_missing() && nodes.whole && nodes.all == 0)
 }
 
-/// Looks for who has a role, and tells why nobody does the work where that can be seen: C9, C10, C93, C95.
+/// Finds out whether a role is taken, and reports the visible cause if not: C9, C10, C93, C95.
 pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step<Presence> {
     let (lease, whole) = lease(way, role, driver)?;
     let Some(lease) = lease else {
@@ -157,7 +157,7 @@ pub(super) fn check(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -
         "" => given_back(way, depth, role, &at)?,
         name => late(way, depth, role, &at, lease, name)?,
     }
-    // Why is told: what follows from it is no cause of its own.
+    // The cause is reported; its consequences are no causes of their own.
     Ok(Presence::Unknown)
 }
 
@@ -165,7 +165,7 @@ fn pods_in(namespace: &str) -> String {
     format!("kubectl -n {namespace} get pods")
 }
 
-/// C10: the last leader gave its lease back.
+/// C10: the last leader released its lease.
 fn given_back(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref) -> Step {
     way.at(depth, at, "held by nobody");
     let (program, namespace) = (role.program(), &at.namespace);
@@ -212,7 +212,7 @@ fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, na
         Some(free) => format!("Another replica may take it at {}.", clock(free)),
         None => "Any other replica could have taken it since then, and none has.".to_owned(),
     };
-    // Such a pod may lead without being able to say so.
+    // A ready pod may lead and be unable to renew its lease.
     let may_lead = pod.found().is_some_and(Pod::is_ready);
     let text = format!("{led}: {gone}. {then}");
     let finding = Finding::proved_if(!may_lead, "C10", at, text);
@@ -228,7 +228,7 @@ fn late(way: &mut Way<'_>, depth: usize, role: Role, at: &Ref, lease: &Lease, na
     way.tell(finding)
 }
 
-/// C95: all controllers of one process wait for the lease that an old single sidecar still holds.
+/// C95: a process of all controllers waits for the lease that an old single sidecar still holds.
 fn blocked(way: &mut Way<'_>, depth: usize, role: Role, driver: &str) -> Step {
     if !role.is_of_driver() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What does not go away: claims and volumes.
+//! Claims and volumes whose deletion does not finish.
 
 use sidecar::names;
 use sidecar::snapshot::CLAIM_AS_SOURCE as SNAPSHOT_SOURCE;
@@ -19,7 +19,8 @@ const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 const CLONE_SOURCE: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 const PROVISIONER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
-/// A command that removes the finalizer `name` and no other: the API server refuses it if another one has taken its place meanwhile.
+/// A command that removes the finalizer `name` alone: the API server refuses it if another finalizer has moved to that
+/// index.
 pub(super) fn without_finalizer(at: &Ref, finalizers: &[Text], name: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "./_-".contains(c);
     let place = finalizers.iter().position(|one| *one == name)?;
@@ -38,7 +39,7 @@ pub(super) fn without_finalizer(at: &Ref, finalizers: &[Text], name: &str) -> Op
     ))
 }
 
-/// The volume that goes with a claim, data and all, and how sure that is.
+/// The volume that is deleted together with a claim, and how certain that is.
 pub(super) fn doomed(way: &mut Way<'_>, claim: &Claim) -> Step<Option<Doomed>> {
     let name = &*claim.spec.volume_name;
     if name.is_empty() {
@@ -60,7 +61,7 @@ pub(super) fn doomed(way: &mut Way<'_>, claim: &Claim) -> Step<Option<Doomed>> {
     Ok(Some(Doomed { at, risk }))
 }
 
-/// A volume that goes with its claim.
+/// A volume that is deleted together with its claim.
 #[derive(Debug)]
 pub(super) struct Doomed {
     at: Ref,
@@ -68,7 +69,7 @@ pub(super) struct Doomed {
 }
 
 impl Doomed {
-    /// How to keep it, which has to be done first.
+    /// Adds the commands that keep the volume, which have to be run first.
     pub(super) fn kept(&self, finding: Finding) -> Finding {
         finding
             .admin("to keep the data, do this first")
@@ -79,7 +80,7 @@ impl Doomed {
     }
 }
 
-/// C61 to C63.
+/// C61 to C63: a claim that is being deleted.
 pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     way.since = claim.metadata.deletion_timestamp.0;
     way.unfinished = true;
@@ -93,10 +94,10 @@ pub(super) fn claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
     foreign(way, at, &meta.finalizers, &known, blind)
 }
 
-/// C61: pods name the claim. Whether it is known of all pods.
+/// C61: pods use the claim. Returns whether all pods could be read.
 fn in_use(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step<bool> {
     let (mut pods, whole) = users(way, at)?;
-    // Kubernetes protects a claim from its end for pods on nodes alone: no other can start any more.
+    // Kubernetes protects the claim only for pods that are bound to a node: no other pod can start with it any more.
     pods.retain(|pod| !pod.spec.node_name.is_empty());
     let Some(first) = pods.first() else {
         if !whole {
@@ -134,7 +135,7 @@ fn in_use(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step<bool
     Ok(whole)
 }
 
-/// C62: something is made from the claim.
+/// C62: a snapshot or a clone is being created from the claim.
 fn source(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     let own = Which::of(&at.namespace);
     let snapshots = way.by::<Snapshot>(&own, By::Of, &within(&at.namespace, &at.name))?;
@@ -165,7 +166,7 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     way.tell(finding.you("see why that does not finish (kubectl csi why), or delete it"))
 }
 
-/// C63: somebody else's finalizer. `blind`: whether a pod uses the object could not be seen.
+/// C63: a finalizer of another program. `blind`: the pods could not be read, so one may use the object.
 fn foreign(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], known: &[&str], blind: bool) -> Step {
     let Some(other) = finalizers
         .iter()
@@ -189,7 +190,7 @@ fn foreign(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], known: &[&str], bli
     way.tell(finding.risk("what that program was to clean up stays behind"))
 }
 
-/// A volume that is being deleted: C47, C64, C68.
+/// C47, C64, C68: a volume that is being deleted.
 pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume) -> Step {
     way.since = volume.metadata.deletion_timestamp.0;
     way.unfinished = true;
@@ -255,12 +256,12 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume)
     )
 }
 
-/// Whether a deletion has waited for longer than it takes to replace a sidecar.
+/// Whether a deletion has waited longer than a sidecar's replacement takes.
 pub(super) fn is_unattended(way: &Way<'_>, meta: &Meta) -> bool {
     way.is_older(meta.deletion_timestamp.0, 120)
 }
 
-/// C47: the attacher's finalizer, and no attacher.
+/// C47: the attacher's finalizer is left, and no attacher runs.
 pub(super) fn left_behind(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], driver: &str) -> Step {
     way.unfinished = true;
     let gone = controller::is_gone(way, driver)?;
@@ -284,7 +285,7 @@ pub(super) fn left_behind(way: &mut Way<'_>, at: &Ref, finalizers: &[Text], driv
     way.tell(finding)
 }
 
-/// A volume whose claim is gone: C65 to C67.
+/// C65 to C67: a volume whose claim is gone.
 pub(super) fn released(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume) -> Step {
     let claim = volume.spec.claim_ref.as_ref().map(of_claim);
     let claim = claim.unwrap_or_default();
@@ -317,7 +318,7 @@ pub(super) fn released(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volum
     }
 }
 
-/// C67: the volume outlives its claim on purpose.
+/// C67: the reclaim policy retains the volume.
 fn kept(way: &mut Way<'_>, at: &Ref, claim: &str) -> Step {
     let text = format!(
         "The {claim} is gone, and the {at} is kept, since its reclaim policy is Retain. Nobody will touch it."
@@ -330,7 +331,7 @@ fn kept(way: &mut Way<'_>, at: &Ref, claim: &str) -> Step {
     way.tell(finding)
 }
 
-/// C65: a volume is deleted only once it is detached.
+/// C65: a volume is deleted only after it is detached.
 fn attached(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume, place: &str) -> Step {
     way.at(
         depth + 1,
@@ -353,7 +354,7 @@ fn attached(way: &mut Way<'_>, at: &Ref, depth: usize, volume: &Volume, place: &
     way.tell(finding)
 }
 
-/// C66: the driver refuses.
+/// C66: the driver refuses to delete the volume.
 fn refused(way: &mut Way<'_>, at: &Ref, driver: &str, text: &str) -> Step {
     let words =
         format!("{driver} does not delete the volume; csi-provisioner asks again and again.");

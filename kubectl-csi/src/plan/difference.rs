@@ -1,11 +1,11 @@
-//! What an audit can find, in words.
+//! The findings of an audit, in words.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::Ref;
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     UnknownVolume,
@@ -18,7 +18,7 @@ pub enum What {
 }
 
 impl What {
-    /// All, in the order in which they are shown.
+    /// All kinds, in the order of the output.
     pub const ALL: [Self; 7] = [
         Self::UnknownVolume,
         Self::LostVolume,
@@ -29,7 +29,7 @@ impl What {
         Self::LostSnapshot,
     ];
 
-    /// As JSON has it.
+    /// Its name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::UnknownVolume => "unknownVolume",
@@ -42,7 +42,7 @@ impl What {
         }
     }
 
-    /// What it means.
+    /// Heading of the output.
     pub fn title(self) -> &'static str {
         match self {
             Self::UnknownVolume => "Volumes in the storage that this cluster does not know",
@@ -59,7 +59,7 @@ impl What {
         }
     }
 
-    /// What it would be, if nothing spoke against it.
+    /// Heading for differences that something speaks against.
     pub fn undecided(self) -> &'static str {
         match self {
             Self::UnknownVolume => "volumes that this cluster does not know",
@@ -72,7 +72,7 @@ impl What {
         }
     }
 
-    /// What to think of before anything is done about it.
+    /// Advice to consider before anybody acts on it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::UnknownVolume => {
@@ -104,16 +104,16 @@ impl What {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
     pub what: What,
-    /// The driver's name of the volume or snapshot.
+    /// The driver's handle of the volume or snapshot.
     pub handle: String,
     /// The object of the cluster, if there is one.
     pub object: Option<Ref>,
-    /// A node, as the driver calls it.
+    /// The driver's name of a node.
     pub node: Option<String>,
     pub bytes: Option<i64>,
-    /// What the cluster says instead, where both have a size.
+    /// The size in the cluster, if both sides have one.
     pub expected: Option<i64>,
-    /// Why nobody can tell whether it is one.
+    /// Reasons against the difference; empty if it is certain.
     pub why: BTreeSet<Arc<str>>,
 }
 
@@ -140,19 +140,19 @@ impl Difference {
         self
     }
 
-    /// The same at both looks, whatever its size is now.
+    /// Identifies the difference across two looks; sizes may change.
     pub(super) fn key(&self) -> (What, &str, Option<&Ref>, Option<&str>) {
         let node = self.node.as_deref();
         (self.what, &self.handle, self.object.as_ref(), node)
     }
 }
 
-/// What is no difference, and worth a look.
+/// The kind of a note: no difference, but worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
-    /// A claim with an open call in the journal, which is the object.
+    /// A claim with an unfinished call in the journal; the object is the journal's Lease.
     MayExist,
-    /// Known by the name of another driver.
+    /// The cluster knows the volume or snapshot by another driver's name.
     OtherDriver,
     Kept,
     Driverless,
@@ -161,7 +161,7 @@ pub enum Worth {
 }
 
 impl Worth {
-    /// All, in the order in which they are shown.
+    /// All kinds, in the order of the output.
     pub const ALL: [Self; 6] = [
         Self::MayExist,
         Self::OtherDriver,
@@ -171,7 +171,7 @@ impl Worth {
         Self::Unused,
     ];
 
-    /// As JSON has it.
+    /// Its name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::MayExist => "mayExist",
@@ -183,7 +183,7 @@ impl Worth {
         }
     }
 
-    /// What it means.
+    /// Heading of the output.
     pub fn title(self) -> &'static str {
         match self {
             Self::MayExist => "Claims for which a volume may exist that nothing names",
@@ -199,7 +199,7 @@ impl Worth {
         }
     }
 
-    /// What to think of before anything is done about it.
+    /// Advice to consider before anybody acts on it.
     pub fn advice(self) -> &'static str {
         match self {
             Self::MayExist => {
@@ -218,11 +218,11 @@ impl Worth {
     }
 }
 
-/// One of these.
+/// A note.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     pub worth: Worth,
     pub object: Ref,
-    /// The claim's UID, the driver, the node, since when.
+    /// Depending on `worth`: the claim's UID, the driver, the node, or a time.
     pub says: Option<String>,
 }

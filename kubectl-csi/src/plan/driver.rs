@@ -1,4 +1,4 @@
-//! A driver as a whole: who works for it, and where it is.
+//! A driver as a whole: its sidecars and its nodes.
 
 use super::controller::{self, BESIDE};
 use super::way::{Step, Way, Which, many};
@@ -6,7 +6,8 @@ use super::words::listed;
 use super::{node, way::Got};
 use crate::model::{CsiNode, Driver, Kind, Node, Ref};
 
-/// The subject. What a driver cannot do it has nobody for, so nobody is no fault here; what does not run is.
+/// Explains a driver that the user asked about. A driver without a capability needs no sidecar for it, so a
+/// missing sidecar is no fault here; one that does not run is.
 pub(super) fn subject(way: &mut Way<'_>, at: &Ref) -> Step {
     let driver = &*at.name;
     way.expect([

@@ -42,7 +42,7 @@ pub(super) fn group(way: &mut Way<'_>, at: &Ref) -> Step {
     failed(way, at, group)
 }
 
-/// C86: definitions that today's snapshot programs do not ask for.
+/// C86: the installed definitions lack the version that current snapshot programs request.
 fn old_definitions(way: &mut Way<'_>, at: &Ref) -> Step {
     let Some(definition) = way.get::<Crd>("", DEFINITION)?.found() else {
         return Ok(());
@@ -63,7 +63,7 @@ fn old_definitions(way: &mut Way<'_>, at: &Ref) -> Step {
     )
 }
 
-/// C86: what the group or its content say of it.
+/// C86: the error in the group's or its content's status.
 fn failed(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     let status = group.status.as_ref();
     let content = status
@@ -116,7 +116,7 @@ fn not_served(way: &mut Way<'_>, at: &Ref) -> Step {
     way.tell(Finding::proved("C86", at, text).admin("install the definitions of the group snapshot API, and snapshot-controller and csi-snapshotter with the feature gate CSIVolumeGroupSnapshot"))
 }
 
-/// C86: the claims that are to be in it.
+/// C86: the claims that the group selects.
 fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     let Some(selector) = &group.spec.source.selector else {
         return Ok(());
@@ -186,7 +186,7 @@ fn members(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     )
 }
 
-/// C83: what a group waits for that is to go.
+/// C83: explains why the deletion of a group does not finish.
 fn leaving(way: &mut Way<'_>, at: &Ref, group: &GroupSnapshot) -> Step {
     way.since = group.metadata.deletion_timestamp.0;
     way.unfinished = true;

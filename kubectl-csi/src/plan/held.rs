@@ -1,4 +1,4 @@
-//! A volume that another node has.
+//! A volume that is attached to another node.
 
 use super::attach::{all_of, not_detached, of, on_its_way};
 use super::pod::Consumer;
@@ -8,7 +8,7 @@ use super::way::{Got, Listed, Step, Way, Which};
 use super::words::{clock, listed, span};
 use crate::model::{Attachment, Kind, Node, Pod, Ref, Volume};
 
-/// C35, C36, C45, C46: another node has it.
+/// C35, C36, C45, C46: the volume is attached to another node.
 pub(super) fn held(
     way: &mut Way<'_>,
     at: &Ref,
@@ -47,7 +47,7 @@ pub(super) fn held(
             "The {at} may be on one node at a time ({}), and {user_at} uses it on {holder}.",
             listed(&volume.spec.access_modes)
         );
-        // Whether that node answers decides between this and C36.
+        // Proved only if that node could be read: whether it responds decides between C35 and C36.
         let finding = Finding::proved_if(node.found().is_some(), "C35", at, text)
             .you(format!("end {user_at}; a Deployment that replaces its pod needs strategy Recreate; for pods on several nodes at once the claim needs ReadWriteMany, if the driver can do that"));
         return way.tell(finding);
@@ -58,7 +58,7 @@ pub(super) fn held(
     unused(way, at, volume, other, node)
 }
 
-/// The pods of a node that use a volume.
+/// The pods on a node that use a volume.
 fn users<'a>(
     way: &mut Way<'a>,
     volume: &Volume,
@@ -74,7 +74,7 @@ fn users<'a>(
     Ok(pods)
 }
 
-/// C46: nobody uses the volume where it is attached.
+/// C46: the volume is attached to a node where no pod uses it.
 fn unused(
     way: &mut Way<'_>,
     at: &Ref,
@@ -111,8 +111,8 @@ fn unused(
     way.tell(finding)
 }
 
-/// C36: the node that has the volume does not answer. Kubernetes detaches by force, from a node that is not ready, six
-/// minutes after the last pod there that used the volume was gone from the API server.
+/// C36: the node that has the volume attached does not respond. Kubernetes force-detaches from a node that is not
+/// ready six minutes after the last pod there with this volume was removed from the API server.
 fn unanswered(
     way: &mut Way<'_>,
     depth: usize,

@@ -9,21 +9,21 @@ use crate::model::{
     Attachment, Capacity, Claim, CsiNode, Event, Lease, Pod, PodSpec, Snapshot, Volume, Workload,
 };
 
-/// No index: there are few of them, or they are asked for by name.
+/// No index: the kind has few objects, or the walk reads them by name.
 pub(super) fn nothing<T>(_: &T, _: &mut Index) {}
 
 fn bytes(text: &str, unknown: i64) -> i64 {
     text.parse::<Quantity>().map_or(unknown, Quantity::value)
 }
 
-/// What an event is about: `Pod shop/db-0`.
+/// Key of the object that an event refers to: `Pod shop/db-0`.
 pub(super) fn about(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind} {}", within(namespace, name))
 }
 
 pub(super) fn event(event: &Event, index: &mut Index) {
     let of = &event.involved_object;
-    // Events are in the namespace of what they are about; those of objects without one are in `default`.
+    // Events are in the namespace of their object; those of cluster-scoped objects are in `default`.
     index.add(
         By::Of,
         &about(&of.kind, &event.metadata.namespace, &of.name),
@@ -52,7 +52,7 @@ pub(super) fn workload(workload: &Workload, index: &mut Index) {
     programs(&workload.spec.template.spec, index);
 }
 
-/// A label of an object.
+/// Key of a label.
 pub(super) fn label(namespace: &str, name: &str, value: &str) -> String {
     format!("{}={value}", within(namespace, name))
 }
@@ -91,7 +91,7 @@ pub(super) fn volume(volume: &Volume, index: &mut Index) {
     }
 }
 
-/// A driver on a node.
+/// Key of a driver on a node.
 pub(super) fn driver_on_node(driver: &str, node: &str) -> String {
     within(driver, node)
 }

@@ -1,4 +1,5 @@
-//! csi-provisioner's journal: what it asked a driver and has no final answer to. Only this project's program has one.
+//! csi-provisioner's journal: requests to a driver without a final response. Only this project's csi-provisioner has
+//! one.
 
 use serde_json::Value;
 use sidecar::names;
@@ -9,28 +10,28 @@ use super::verdict::Finding;
 use super::way::{Step, Way, Which, many};
 use crate::model::{Claim, Driver, Kind, Lease, Ref};
 
-/// What the names of entries begin with; the claim's UID follows.
+/// Prefix of an entry's annotation; the claim's UID follows.
 const INTENT: &str = "intent.csi-sidecars.io/";
-/// The same of entries that came with a Lease from a backup, or from another cluster.
+/// Prefix of an entry in a Lease that was restored from a backup, or from another cluster.
 const RESTORED: &str = "restored.csi-sidecars.io/";
 
-/// An entry.
+/// An entry of the journal.
 struct Intent<'a> {
     lease: Ref,
     uid: &'a str,
     text: &'a str,
 }
 
-/// The journals of more drivers are not looked through.
+/// Number of drivers whose journals are searched at most.
 const MOST: usize = 8;
 
-/// The first entry that fits, in the journals of these drivers, and whether all of them could be seen.
+/// The first matching entry in the journals of these drivers, and whether all of them could be read.
 fn find<'a>(
     way: &mut Way<'a>,
     drivers: &[String],
     fits: impl Fn(&Intent<'_>) -> bool,
 ) -> Step<(Option<Intent<'a>>, bool)> {
-    // The first object of each; more are written only while hundreds of calls are under way.
+    // Reads only the first Lease of each; a journal has more only while hundreds of calls are under way.
     let first = |driver: &String| {
         let lease = names::lease(names::LeaseOwner::Provisioner, driver).to_ascii_lowercase();
         Which::all().with("metadata.name", &format!("{lease}-journal-0"))
@@ -62,18 +63,19 @@ fn find<'a>(
     Ok((None, whole))
 }
 
-/// A call that has no final answer.
+/// A call without a final response.
 pub(super) struct Call {
-    /// The claim's.
+    /// UID of the claim.
     pub(super) uid: String,
     pub(super) lease: Ref,
-    /// Whether it came with a Lease from a backup, or from another cluster.
+    /// Whether its Lease was restored from a backup, or from another cluster.
     pub(super) is_restored: bool,
-    /// Whether its request names a snapshot, or nobody can tell.
+    /// Whether its request names a snapshot; also true if its text does not parse.
     pub(super) names_snapshot: bool,
 }
 
-/// The open calls in any Lease of a driver's journal. What cannot be told from another driver's counts, and so does an entry in a Lease that has lost its header.
+/// The unfinished calls in all Leases of a driver's journal. An entry that may belong to another driver counts, and so
+/// does one in a Lease without its header.
 pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>> {
     let mut calls = Vec::new();
     for lease in way.all::<Lease>()?.items {
@@ -100,7 +102,7 @@ pub(super) fn open_calls(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Vec<Call>
     Ok(calls)
 }
 
-/// The same in the journals of all drivers.
+/// The first matching entry in the journals of all drivers, and whether all of them could be read.
 fn find_any<'a>(
     way: &mut Way<'a>,
     fits: impl Fn(&Intent<'_>) -> bool,
@@ -118,7 +120,7 @@ fn find_any<'a>(
     ))
 }
 
-/// The journal that has an open call for a volume made of this object, and whether all journals could be seen.
+/// The journal with an unfinished call that has this object as data source, and whether all journals could be read.
 pub(super) fn of_source(way: &mut Way<'_>, at: &Ref) -> Step<(Option<Ref>, bool)> {
     let kind = format!("\"kind\":\"{}\"", at.kind.name());
     let name = format!("\"name\":\"{}\"", at.name);
@@ -127,7 +129,7 @@ pub(super) fn of_source(way: &mut Way<'_>, at: &Ref) -> Step<(Option<Ref>, bool)
     Ok((found.map(|intent| intent.lease), whole))
 }
 
-/// C26: a call for this claim has no answer yet.
+/// C26: a call for this claim has no response yet.
 pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, driver: &str) -> Step {
     if !way.is_older(claim.metadata.creation_timestamp.0, 60) {
         return Ok(());
@@ -141,9 +143,9 @@ pub(super) fn open(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, dri
     way.tell(Finding::proved("C26", at, text).you("wait").driver(format!("if it goes on for long: look in the storage for pvc-{uid}, and in the driver's log for that name")))
 }
 
-/// C94: the claim is gone, and a call for it was never settled.
+/// C94: the claim is gone, and the outcome of a call for it is unknown.
 pub(super) fn of_missing(way: &mut Way<'_>, at: &Ref) -> Step {
-    // An entry has name and namespace of its claim in what csi-provisioner remembers of it.
+    // An entry contains name and namespace of its claim.
     let (name, namespace) = (
         format!("\"name\":\"{}\"", at.name),
         format!("\"namespace\":\"{}\"", at.namespace),

@@ -1,4 +1,4 @@
-//! Kubelet's words about a pod, compared with what is known of them.
+//! Kubelet's events about a pod, checked against the objects.
 
 use super::pod::Consumer;
 use super::verdict::{Finding, Who};
@@ -6,7 +6,7 @@ use super::way::{Step, Way};
 use super::words::has;
 use crate::model::{Event, Kind, Ref, Secret, SecretRef, Volume};
 
-/// The newest event with one of these reasons, or any Warning, whose text fits.
+/// The newest event with one of these reasons, or any Warning if there are none, whose text matches.
 pub(super) fn newest<'a>(
     events: &[&'a Event],
     reasons: &[&str],
@@ -22,7 +22,7 @@ pub(super) fn newest<'a>(
         .find(|event| reason(event) && fits(&event.message))
 }
 
-/// A text that is known: the cause, what one of is in it, what it says, and what to do, by whom.
+/// A known text: the cause, its search words, the explanation, and the remedies with who applies them.
 type Known = (
     &'static str,
     &'static [&'static str],
@@ -30,7 +30,7 @@ type Known = (
     &'static [(Who, &'static str)],
 );
 
-/// Texts of kubelet, mount(8) and drivers, as they were in Kubernetes 1.25 to 1.37; the first that fits counts.
+/// Texts of kubelet, mount(8) and drivers, from Kubernetes 1.25 to 1.37; the first match counts.
 #[rustfmt::skip]
 static KNOWN: &[Known] = &[
     ("C53", &["executable file not found", "bad option; for several filesystems", "you might need a /sbin/mount", "unknown filesystem type", "command not found", "rpc.statd is not running", "can not connect to iscsi daemon"],
@@ -56,12 +56,12 @@ static KNOWN: &[Known] = &[
         &[(Who::Driver, "the text says what is in the way")]),
 ];
 
-/// fsck on a damaged file system.
+/// Risk of fsck on a damaged file system.
 const RISK: &str = "fsck may throw away what it cannot repair";
 
 const MOUNTING: &[&str] = &["FailedMount", "FailedMapVolume", "FailedAttachVolume"];
 
-/// Kubelet's newest words about one volume of a pod.
+/// Explains kubelet's newest event about one volume of a pod.
 pub(super) fn events(
     way: &mut Way<'_>,
     consumer: Consumer<'_>,
@@ -71,7 +71,7 @@ pub(super) fn events(
     let events = way.events(consumer.at)?;
     let named = volume_names(consumer, at);
     let about = |text: &str| named.iter().any(|name| text.contains(&**name));
-    // What is attached by now, and mounts that failed before the newest success, are over.
+    // A FailedAttachVolume event older than the newest SuccessfulAttachVolume is outdated.
     let attached = events
         .iter()
         .find(|event| event.reason == "SuccessfulAttachVolume" && about(&event.message));
@@ -127,7 +127,7 @@ pub(super) fn events(
     way.tell(finding)
 }
 
-/// What kubelet calls a volume: the PersistentVolume, and its name in the pod.
+/// Names of a volume in kubelet's texts: the PersistentVolume, and the volume's name in the pod.
 fn volume_names(consumer: Consumer<'_>, at: &Ref) -> Vec<String> {
     let mut names = vec![format!("\"{}\"", at.name)];
     for volume in &consumer.pod.spec.volumes {
@@ -138,7 +138,7 @@ fn volume_names(consumer: Consumer<'_>, at: &Ref) -> Vec<String> {
     names
 }
 
-/// C55: a Secret that the volume names for its node.
+/// C55: a Secret that the volume references for the node.
 fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
     let volume = way.get::<Volume>("", &at.name)?.found();
     let csi = volume.and_then(|volume| volume.spec.csi.as_ref());
@@ -168,7 +168,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, text: &str) -> Step {
     )
 }
 
-/// A pod whose volumes have nothing against them: kubelet may be changing the owners of files (C56).
+/// C56: kubelet reports nothing against the volumes: it may be changing the ownership of files.
 pub(super) fn silent(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let pod = consumer.pod;
     let events = way.events(consumer.at)?;

@@ -1,7 +1,7 @@
-//! Which volumes and snapshots the objects of a cluster name, and which they may mean without naming them.
+//! Finds the volumes and snapshots that a cluster's objects name, and those that they may mean without naming them.
 //!
-//! Somebody may delete a volume because an audit did not find it here. So every object counts that has a handle in it, whatever its
-//! kind, its phase and its driver; and an object whose handle nobody knows yet may be about any volume.
+//! A user may delete a volume because an audit did not find it here. So every object with a handle counts, whatever its
+//! kind, its phase and its driver; and an object whose handle is still unknown may mean any volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use super::used::used;
 use super::way::{Step, Way, Which, many};
 use crate::model::{Claim, Class, CsiNode, Kind, Ref, Snapshot, Volume};
 
-/// The driver that is audited, and the names of others by which the cluster knows what it lists: all of them serve that storage.
+/// The audited driver, and the other names under which the cluster knows its volumes: all of them serve the same
+/// storage.
 #[derive(Clone, Debug)]
 pub(super) struct Whose<'a> {
     pub(super) driver: &'a str,
@@ -29,12 +30,13 @@ impl Whose<'_> {
     }
 }
 
-/// An object that says nothing of its handle: it may be about any of them.
+/// An object without a handle: it may mean any of them.
 #[derive(Clone, Debug)]
 pub(super) struct Nameless {
-    /// Who it is, in words.
+    /// The object and its state, in words.
     pub(super) why: String,
-    /// The UIDs of what it was made for, if a new volume or snapshot is being made for just these. Without any, it may be about an old one.
+    /// UIDs of the objects that a new volume or snapshot is being created for. Without any, the object may mean an old
+    /// one.
     pub(super) new_for: Vec<String>,
 }
 
@@ -47,30 +49,30 @@ impl Nameless {
         Self { why, new_for }
     }
 
-    /// Whether it may be about what the driver listed before these objects were seen.
+    /// Whether it may mean one that the driver listed before these objects were read.
     pub(super) fn may_be_older(&self, seen: &BTreeSet<String>) -> bool {
         let is_seen = |uid: &String| uid.is_empty() || seen.contains(uid);
         self.new_for.is_empty() || self.new_for.iter().any(is_seen)
     }
 }
 
-/// Volumes, or snapshots.
+/// The volumes, or the snapshots, that objects name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
-    /// By handle: the object, and its driver if that is another one.
+    /// Object by handle, with its driver if that is not the audited one.
     pub(super) by: BTreeMap<String, (Ref, Option<String>)>,
-    /// Handles that a person wrote, which need not be the driver's own.
+    /// Handles that a user wrote, which may differ from the driver's own.
     pub(super) by_hand: BTreeSet<String>,
-    /// By what tells it from others.
+    /// By the object's reference and UID, or another unique key.
     pub(super) nameless: BTreeMap<String, Nameless>,
-    /// Handles that objects of other drivers have, with these drivers.
+    /// Handles in objects of other drivers, with those drivers.
     others: BTreeSet<(String, String)>,
-    /// What could not be looked at, or not be understood.
+    /// Lists that could not be read, and objects that could not be interpreted.
     pub(super) doubts: BTreeSet<String>,
 }
 
 impl Named {
-    /// An object has this driver and handle in it; `driver` is the one that is audited.
+    /// Adds the driver and handle that an object names; `driver` is the audited one.
     pub(super) fn add(&mut self, of: (&str, &str), driver: &str, object: &Ref) {
         let (own, handle) = of;
         if handle.is_empty() {
@@ -87,43 +89,43 @@ impl Named {
     }
 }
 
-/// What a cluster names.
+/// All volumes and snapshots that the cluster's objects name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub(super) volumes: Named,
     pub(super) snapshots: Named,
-    /// Volumes that something else than a volume's object names: what a snapshot is taken of.
+    /// Volumes that contents name as the source of a snapshot.
     pub(super) sources: BTreeMap<String, Ref>,
-    /// Volumes of in-tree plugins in the driver's words, which do not say all that its own handles say.
+    /// In-tree volumes, translated to the driver's handles; a translated handle may lack parts of the driver's own.
     pub(super) in_tree: Vec<(String, Ref)>,
-    /// Names and UIDs that a handle may be made of.
+    /// Names and UIDs that a driver may build a handle from.
     pub(super) names: Vec<(String, Ref)>,
-    /// Volumes that a node has, by handle.
+    /// Volumes that are attached or in use, by handle.
     pub(super) in_use: BTreeMap<String, Ref>,
-    /// The UIDs of objects for which volumes and snapshots are made.
+    /// UIDs of the objects that volumes and snapshots are created for.
     pub(super) uids: BTreeSet<String>,
-    /// What the driver calls the nodes, by any of its names.
+    /// The driver's names for the nodes, from all of its entries.
     pub(super) nodes: BTreeSet<String>,
     /// Other names of the driver, which serve the same storage.
     pub(super) twins: BTreeSet<String>,
-    /// Whether an object says that the driver is this cluster's.
+    /// Whether an object shows that the driver belongs to this cluster.
     pub(super) has_driver: bool,
-    /// The calls of csi-provisioner that have no final answer, by claim.
+    /// UID of the claim and the journal's Lease, for each of csi-provisioner's calls without a final response.
     pub(super) calls: Vec<(String, Ref)>,
 }
 
-/// Which object it is.
+/// Reference to the object.
 pub(super) fn at<T: Record>(object: &T) -> Ref {
     let meta = object.meta();
     Ref::new(T::KIND, &meta.namespace, &meta.name)
 }
 
-/// What tells an object from one of the same name that was made after it.
+/// Key that differs between objects of the same name that were created one after the other.
 pub(super) fn key<T: Record>(object: &T) -> String {
     format!("{} {}", at(object), object.meta().uid)
 }
 
-/// Why not all objects of a kind were seen.
+/// Why the list of a kind is incomplete.
 fn missing(way: &Way<'_>, kind: Kind) -> Option<String> {
     let custom = matches!(
         kind,
@@ -138,8 +140,8 @@ fn missing(way: &Way<'_>, kind: Kind) -> Option<String> {
     }
 }
 
-/// What the cluster names of this driver's; none if PersistentVolumes may not be listed. What others are made of is read before it, so that nothing is missed that becomes a
-/// PersistentVolume meanwhile.
+/// Everything that the cluster names of this driver; `None` if PersistentVolumes cannot be listed. Reads the objects
+/// that volumes are made for first, so that nothing is missed that becomes a PersistentVolume in between.
 pub(super) fn look(way: &mut Way<'_>, storage: &Storage) -> Step<Option<Cluster>> {
     let all = |kinds: &[Kind]| -> Vec<_> {
         let wants = kinds.iter().map(|kind| many(*kind, &Which::all()));
@@ -229,7 +231,7 @@ fn gather(way: &mut Way<'_>, whose: &Whose<'_>) -> Step<Cluster> {
             format!("csi-provisioner's journal has an open call for the claim with UID {uid}");
         let volumes = &mut cluster.volumes.nameless;
         let why = format!("{text}: this may be its volume");
-        // A call for a claim that is gone, or from a backup, may have made its volume long ago.
+        // A call for a claim that is gone, or from a restored Lease, may have created its volume long ago.
         let (key, is_new) = (format!("call {uid}"), claims.contains(&*uid));
         if is_new && !call.is_restored {
             let new = Nameless::new(why, vec![uid.clone()]);
@@ -300,7 +302,7 @@ fn volumes(way: &mut Way<'_>, driver: &str, cluster: &mut Cluster) -> Step {
     Ok(())
 }
 
-/// Claims whose volume may exist without a PersistentVolume.
+/// Adds the claims whose volume may exist without a PersistentVolume.
 fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
     let is_of = |provisioner: &str| {
         let translated = TRANSLATOR.driver_of_plugin(provisioner);
@@ -314,7 +316,7 @@ fn claims(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
         cluster.names.push((object.path(), object.clone()));
         let volume = &*claim.spec.volume_name;
         if !volume.is_empty() {
-            // Whose that volume was, its class does not say.
+            // The class does not tell which driver that volume belonged to.
             if way.get::<Volume>("", volume)?.is_missing() {
                 let why = format!(
                     "{object} names the PersistentVolume {volume}, which does not exist: this may be its volume"

@@ -1,4 +1,4 @@
-//! A node, and the driver's part on it.
+//! A node, and the driver on it.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::model::{
     Attachment, CsiNode, DaemonSet, Kind, Many, Node, Pod, PodSpec, Ref, Taint, Toleration,
 };
 
-/// Where kubelets look for drivers, unless they were told otherwise.
+/// Default root directory of kubelets.
 const KUBELET: &str = "/var/lib/kubelet";
 
-/// Taints that a registrar removes once its driver is there.
+/// Words in the startup taints that a registrar removes once its driver is registered.
 const STARTUP: &[&str] = &["agent-not-ready", "driver-not-ready", "startup-taint"];
 
 fn at(name: &str) -> Ref {
     Ref::new(Kind::Node, "", name)
 }
 
-/// How the node stands.
+/// Adds the node and its readiness to the path.
 pub(super) fn station(way: &mut Way<'_>, depth: usize, name: &str) -> Step {
     let node = way.get::<Node>("", name)?;
     let says = match node {
@@ -42,12 +42,12 @@ pub(super) fn station(way: &mut Way<'_>, depth: usize, name: &str) -> Step {
     Ok(())
 }
 
-/// The taint of a node that a pod with these tolerations does not bear.
+/// The taint of a node that a pod with these tolerations does not tolerate.
 pub(super) fn refuses<'a>(node: &'a Node, tolerations: &Many<Toleration>) -> Option<&'a Taint> {
     unborne(node, tolerations, &[])
 }
 
-/// The same of a pod that bears these taints, too.
+/// The same for a pod that also tolerates the taints `borne`.
 fn unborne<'a>(
     node: &'a Node,
     tolerations: &Many<Toleration>,
@@ -66,7 +66,7 @@ fn unborne<'a>(
     taints.find(|taint| !borne.contains(&&*taint.key) && !bears(taint))
 }
 
-/// What the DaemonSet controller lets its pods bear, whatever their template says.
+/// Taints that the DaemonSet controller's pods tolerate, whatever their template says.
 const BORNE: &[&str] = &[
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -77,7 +77,7 @@ const BORNE: &[&str] = &[
     "node.kubernetes.io/network-unavailable",
 ];
 
-/// C89: the driver says that its storage is not to be reached from this node.
+/// C89: the driver reports that this node cannot reach its storage.
 pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
     let Got::Found(node) = way.get::<CsiNode>("", name)? else {
         return Ok(());
@@ -116,7 +116,7 @@ pub(super) fn health(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
     Ok(())
 }
 
-/// Whether a pod is the driver's part of a node: it registers with kubelet.
+/// Whether a pod is this driver's node plugin: it registers the driver with kubelet.
 fn is_plugin(spec: &PodSpec, driver: &str) -> bool {
     registers(spec) && names_driver(spec, driver)
 }
@@ -130,13 +130,13 @@ pub(super) fn registers(spec: &PodSpec) -> bool {
         .any(|one| registers(&one.path))
 }
 
-/// Whether the driver is on the node, and if not, why: C49 to C52, C89, C91.
+/// Checks whether the driver runs on the node, and reports why not: C49 to C52, C89, C91.
 pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) -> Step {
     way.expect([one(&at(name)), one(&Ref::new(Kind::CsiNode, "", name))])?;
     health(way, depth, name, driver)?;
     let node = way.get::<Node>("", name)?;
     if node.is_missing() {
-        // Its pods are ended with it.
+        // The driver's pods end with the node.
         return station(way, depth, name);
     }
     let csi_node = way.get::<CsiNode>("", name)?;
@@ -174,7 +174,7 @@ pub(super) fn plugin(way: &mut Way<'_>, depth: usize, name: &str, driver: &str) 
     way.tell(finding)
 }
 
-/// Why no pod of the driver is on a node: what comes nearest of its DaemonSets.
+/// Why a node has no pod of the driver: the reason of the DaemonSet that comes nearest.
 fn no_pod(way: &mut Way<'_>, driver: &str, node: &Node) -> Step<String> {
     let sets = way.all::<DaemonSet>()?;
     let own = sets.items.iter().map(|one| &one.0);
@@ -220,7 +220,7 @@ fn no_pod(way: &mut Way<'_>, driver: &str, node: &Node) -> Step<String> {
     })
 }
 
-/// The driver's pods on the node, and whether there is one: C50, C51.
+/// C50, C51: checks the driver's pods on the node; returns whether there is one.
 fn plugin_pods(
     way: &mut Way<'_>,
     depth: usize,
@@ -231,7 +231,7 @@ fn plugin_pods(
     let which = Which::all().with("spec.nodeName", name);
     let pods = way.by::<Pod>(&which, By::Plugin, name)?;
     let own = pods.items.into_iter();
-    // What was evicted, or is being replaced, says nothing of today.
+    // Evicted pods, and pods that are being replaced, show nothing about now.
     let own = own.filter(|pod| pod.is_live() && is_plugin(&pod.spec, driver));
     let own: Vec<&Pod> = own.collect();
     for pod in &own {
@@ -258,7 +258,7 @@ fn plugin_pods(
     Ok(!own.is_empty())
 }
 
-/// C50: the driver's pod runs, and kubelet does not know the driver.
+/// C50: the driver's pod runs, but kubelet has not registered the driver.
 fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step {
     let at = of(pod);
     let paths = pod
@@ -285,7 +285,8 @@ fn unregistered(way: &mut Way<'_>, depth: usize, name: &str, pod: &Pod) -> Step 
     )
 }
 
-/// The taint by which this driver keeps pods off a node until it is there. Those of others (a network's agent) end the same.
+/// The taint that keeps pods off a node until this driver is registered. Those of others, such as a network agent's,
+/// have keys with similar names.
 pub(super) fn startup_taint<'a>(node: &'a Node, driver: &str) -> Option<&'a Taint> {
     node.spec.taints.iter().find(|taint| {
         let own = taint.key.split_once('/');
@@ -293,7 +294,7 @@ pub(super) fn startup_taint<'a>(node: &'a Node, driver: &str) -> Option<&'a Tain
     })
 }
 
-/// C91: a taint that says the driver is not there, though it is.
+/// C91: a startup taint is still there although the driver is registered.
 pub(super) fn left_taint(
     way: &mut Way<'_>,
     depth: usize,
@@ -319,7 +320,7 @@ pub(super) fn left_taint(
     way.tell(finding)
 }
 
-/// The subject.
+/// Explains a node that the user asked about.
 pub(super) fn subject(way: &mut Way<'_>, object: &Ref) -> Step {
     let name = &*object.name;
     way.expect([
@@ -349,7 +350,7 @@ pub(super) fn subject(way: &mut Way<'_>, object: &Ref) -> Step {
     drivers(way, object, csi_node)
 }
 
-/// The drivers that volumes on a node need, be they registered or not.
+/// Checks each driver that volumes on the node need, registered or not.
 fn drivers(way: &mut Way<'_>, object: &Ref, csi_node: Option<&CsiNode>) -> Step {
     let name = &*object.name;
     let all = way.all::<Attachment>()?;

@@ -10,36 +10,36 @@ use super::way::{FRESH, Which, many};
 use super::{Question, decide, delete_is_late};
 use crate::model::{Attachment, Claim, Content, GroupSnapshot, Kind, Pod, Ref, Snapshot, Volume};
 
-/// Where to look.
+/// The scope of the overview.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// None: everywhere.
+    /// `None`: all namespaces.
     pub namespace: Option<String>,
 }
 
-/// What holds up some objects.
+/// Stuck objects that share a cause.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// None: nobody knows.
+    /// `None`: no cause was found.
     pub id: Option<&'static str>,
-    /// It is as it should be.
+    /// They only wait, as they should.
     pub waits: bool,
-    /// What is stuck.
+    /// The stuck objects.
     pub subjects: Vec<Ref>,
-    /// What it is about; often the same.
+    /// The objects at fault; often the subjects themselves.
     pub objects: BTreeSet<Ref>,
 }
 
-/// Everything that is stuck.
+/// Everything that is stuck in a scope.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
-    /// The largest first.
+    /// Largest group first.
     pub found: Vec<Found>,
     pub unseen: BTreeSet<(String, String)>,
 }
 
 impl Overview {
-    /// How it all stands. That nothing was found proves nothing where something could not be looked at.
+    /// The overall state. Finding nothing proves nothing if some requests failed.
     pub fn state(&self) -> State {
         match () {
             () if self.found.iter().any(|found| !found.waits) => State::Stuck,
@@ -62,10 +62,10 @@ impl Overview {
     }
 }
 
-/// An overview.
+/// Explains every candidate in the scope.
 ///
 /// # Errors
-/// What has to be looked at first.
+/// The objects that have to be read first.
 pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Vec<Want>> {
     let first = wanted(scope);
     let missing: Vec<_> = first
@@ -108,7 +108,7 @@ pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Ve
             State::Stuck | State::Unknown => false,
         };
         let first = verdict.causes.first();
-        // What has only just begun is no news.
+        // Objects that have only just begun to wait are not reported.
         if first.is_none() && waits {
             continue;
         }
@@ -134,7 +134,7 @@ pub fn survey(seen: &Seen, scope: &Scope, now: Timestamp) -> Result<Overview, Ve
     Ok(overview)
 }
 
-/// Whole lists, so that no object is asked for by itself.
+/// Whole lists, so that the walk needs no requests for single objects.
 fn wanted(scope: &Scope) -> Vec<Want> {
     let which = scope
         .namespace
@@ -162,7 +162,7 @@ fn wanted(scope: &Scope) -> Vec<Want> {
         .collect()
 }
 
-/// What may be stuck.
+/// The objects that may be stuck.
 fn candidates(seen: &Seen, scope: &Scope, now: Timestamp) -> Vec<Ref> {
     let own = scope.namespace.as_deref();
     let old = |time: Option<Timestamp>| {
@@ -205,7 +205,7 @@ fn candidates(seen: &Seen, scope: &Scope, now: Timestamp) -> Vec<Ref> {
     found.all
 }
 
-/// Candidates, as they are found.
+/// The candidates found so far.
 struct Candidates<'a> {
     seen: &'a Seen,
     namespace: Option<&'a str>,
@@ -214,7 +214,7 @@ struct Candidates<'a> {
 }
 
 impl Candidates<'_> {
-    /// Objects of a kind that are late to go, or for which `is_stuck` says so.
+    /// Adds the objects of a kind whose deletion is late, or for which `is_stuck` holds.
     fn add<T: Record>(&mut self, is_stuck: impl Fn(&T) -> bool) {
         for object in T::store(self.seen).list(None) {
             let meta = object.meta();

@@ -17,13 +17,13 @@ pub(super) struct Consumer<'a> {
 }
 
 impl<'a> Consumer<'a> {
-    /// The node it is to run on; empty before it is scheduled.
+    /// The pod's node; empty before it is scheduled.
     pub(super) fn node(&self) -> &'a str {
         &self.pod.spec.node_name
     }
 }
 
-/// Objects of this pod.
+/// Reference to a pod.
 pub(super) fn of(pod: &Pod) -> Ref {
     Ref::new(Kind::Pod, &pod.metadata.namespace, &pod.metadata.name)
 }
@@ -76,7 +76,7 @@ pub(super) fn pod(way: &mut Way<'_>, at: &Ref) -> Step {
     mount::silent(way, consumer)
 }
 
-/// What runs of it, if its volumes are mounted.
+/// The state of a pod whose volumes are mounted; `None` for others.
 pub(super) fn started(pod: &Pod) -> Option<String> {
     if pod.is_ready() {
         return Some("runs".to_owned());
@@ -96,7 +96,8 @@ pub(super) fn started(pod: &Pod) -> Option<String> {
     })
 }
 
-/// A pod that has its volumes: what drivers say of them, and what their claims wait for.
+/// Explains a pod whose volumes are mounted: the drivers' health reports, and what its claims wait
+/// for.
 fn running(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
     for health in &pod.status.volume_health {
@@ -109,7 +110,7 @@ fn running(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     Ok(())
 }
 
-/// The driver calls a volume bad: the worst of its words (C88).
+/// C88: the driver reports a bad condition; explains the worst one.
 pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
     let worst = ["DataLoss", "Inaccessible", "Degraded"];
     let rank = |status: &str| worst.iter().position(|one| *one == status);
@@ -137,7 +138,7 @@ pub(super) fn sick(way: &mut Way<'_>, at: &Ref, health: &Healths) -> Step {
     way.tell(finding)
 }
 
-/// One of the volumes of a pod that does not start.
+/// Explains one volume of a pod that does not start.
 fn source(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
     let pod = consumer.pod;
     if let Some(name) = pod.claim_of(source) {
@@ -150,11 +151,11 @@ fn source(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step
     elsewhere(way, consumer, source)
 }
 
-/// ConfigMaps and Secrets: kubelet's words say that one is missing, the object proves it (C59).
+/// C59: a missing ConfigMap or Secret: kubelet's event reports it, the lookup proves it.
 fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> Step {
     let at = consumer.at;
     for (kind, name) in source.named() {
-        // Asked for only where kubelet complains: most people may not read Secrets.
+        // Read only if kubelet reports it: most users may not read Secrets.
         let events = way.events(at)?;
         let words = format!("\"{name}\" not found");
         let Some(event) = mount::newest(&events, &["FailedMount"], |text| text.contains(&words))
@@ -186,12 +187,12 @@ fn elsewhere(way: &mut Way<'_>, consumer: Consumer<'_>, source: &PodVolume) -> S
     Ok(())
 }
 
-/// Whether an object is there, and whether it is known not to be.
+/// Whether an object exists, and whether it is known not to.
 fn known<T>(got: Got<'_, T>) -> (bool, bool) {
     (got.found().is_some(), got.is_missing())
 }
 
-/// A pod that is being deleted.
+/// Explains a pod that is being deleted.
 fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     let (pod, at) = (consumer.pod, consumer.at);
     way.since = pod.metadata.deletion_timestamp.0;
@@ -211,7 +212,7 @@ fn leaving(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     Ok(())
 }
 
-/// There is no such pod: perhaps since the one who would make it is not allowed to.
+/// Explains a pod that does not exist: its owner may be unable to create it.
 fn missing(way: &mut Way<'_>, at: &Ref) -> Step {
     let owner = at.name.rsplit_once('-');
     match owner.filter(|(_, ordinal)| ordinal.parse::<u32>().is_ok()) {
@@ -220,14 +221,14 @@ fn missing(way: &mut Way<'_>, at: &Ref) -> Step {
     }
 }
 
-/// A StatefulSet that cannot make its claims (C24).
+/// C24: a StatefulSet that cannot create its claims.
 pub(super) fn not_made(way: &mut Way<'_>, namespace: &str, owner: &str) -> Step {
     let at = Ref::new(Kind::StatefulSet, namespace, owner);
     if way.get::<StatefulSet>(namespace, owner)?.is_missing() {
         return Ok(());
     }
     let events = way.events(&at)?;
-    // One that is full of pods is none of storage.
+    // A quota of pods has nothing to do with storage.
     let quota =
         |text: &str| text.contains("exceeded quota") && text.contains("persistentvolumeclaims");
     let Some(event) = mount::newest(&events, &["FailedCreate"], quota) else {

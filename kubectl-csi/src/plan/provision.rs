@@ -1,4 +1,4 @@
-//! A claim that waits for its volume.
+//! A claim that waits for provisioning.
 
 use super::controller::{Presence, Role};
 use super::pod::Consumer;
@@ -8,7 +8,7 @@ use super::words::{has, nearest};
 use super::{class, controller, journal, mount, refusal, schedule, source, volume, workload};
 use crate::model::{Capacity, Claim, Class, Driver, Kind, Node, Pod, Ref};
 
-/// Volumes of such classes are made by hand.
+/// Provisioner of classes whose volumes are created by hand.
 pub(super) const BY_HAND: &str = "kubernetes.io/no-provisioner";
 
 pub(super) fn pending(
@@ -37,7 +37,7 @@ pub(super) fn pending(
     by_driver(way, at, depth + 1, claim, class)
 }
 
-/// Whether the scheduler has to choose a node before anything else happens.
+/// Whether the scheduler has to select a node before anything else happens.
 pub(super) fn waits_for_scheduler(way: &mut Way<'_>, claim: &Claim) -> Step<bool> {
     if !claim.spec.volume_name.is_empty() || claim.source().is_some() {
         return Ok(false);
@@ -49,7 +49,7 @@ pub(super) fn waits_for_scheduler(way: &mut Way<'_>, claim: &Claim) -> Step<bool
     Ok(class.is_some_and(|class| class.waits_for_consumer() && class.provisioner != BY_HAND))
 }
 
-/// C1 to C3: nobody has chosen where the volume is to be.
+/// C1 to C3: no node is selected for the volume.
 fn no_consumer(
     way: &mut Way<'_>,
     at: &Ref,
@@ -66,7 +66,7 @@ fn no_consumer(
         return unused(way, at, claim, whole);
     };
     if first.spec.node_name.is_empty() {
-        // The pod's own walk says what the scheduler lacks.
+        // The walk of the pod itself explains what the scheduler reports.
         let pod = super::pod::of(first);
         return match consumer {
             Some(_) => Ok(()),
@@ -124,7 +124,8 @@ fn unused(way: &mut Way<'_>, at: &Ref, claim: &Claim, whole: bool) -> Step {
     way.tell(Finding::proved("C1", at, text).waits().you(start))
 }
 
-/// C4: the chosen node is gone, or no longer the pod's; C17: the driver is not on it.
+/// C4: the selected node is gone, or the pod is no longer on it; C17: the driver is not registered
+/// there.
 fn selected(
     way: &mut Way<'_>,
     at: &Ref,
@@ -160,7 +161,7 @@ fn selected(
     way.tell(finding)
 }
 
-/// C19 of a pod that is not scheduled: no room that anybody knows of.
+/// C19: an unscheduled pod, and no known capacity for its claim.
 pub(super) fn placed(
     way: &mut Way<'_>,
     _: Consumer<'_>,
@@ -206,13 +207,14 @@ pub(super) fn placed(
     way.tell(finding)
 }
 
-/// The driver has to make the volume: is there one, does somebody ask it, what does it say?
+/// The driver has to create the volume: checks whether the driver exists, whether csi-provisioner
+/// works for it, and what it reports.
 fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &Class) -> Step {
     let driver = &*class.provisioner;
     let events = way.events(at)?;
     let object = Ref::new(Kind::Driver, "", driver);
     let known = way.get::<Driver>("", driver)?;
-    // Whoever says so does it, wherever it runs.
+    // Whoever wrote such an event provisions, wherever it runs.
     let asked = events
         .iter()
         .any(|event| event.reason.starts_with("Provisioning"));
@@ -226,7 +228,7 @@ fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &C
     if let Got::Found(_) = known {
         way.at(depth, &object, "is asked for the volume");
     }
-    // Of several the newest counts.
+    // The newest event counts.
     let mut failed = events
         .iter()
         .filter(|event| event.reason == "ProvisioningFailed");
@@ -240,7 +242,7 @@ fn by_driver(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, class: &C
     words(way, at)
 }
 
-/// C8: nobody makes volumes of this class.
+/// C8: no process provisions volumes of this class.
 fn nobody(
     way: &mut Way<'_>,
     at: &Ref,
@@ -284,7 +286,7 @@ fn nobody(
     way.tell(finding.you("or create the claim again with another class"))
 }
 
-/// The newest words about it, for who finds no cause.
+/// Keeps the newest event's text for an answer without a cause.
 pub(super) fn words(way: &mut Way<'_>, at: &Ref) -> Step {
     let events = way.events(at)?;
     let newest = mount::newest(&events, &[], |_| true);

@@ -1,4 +1,4 @@
-//! Where a driver has its volumes attached, beside where they are to be.
+//! Compares the nodes that a driver reports for its volumes with the VolumeAttachments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::store::{By, within};
 use super::way::{Got, Step, Way, Which};
 use crate::model::{Attachment, CsiNode, Driver, Kind, Node, Pod, Ref, Volume};
 
-/// The attachments of listed volumes by handle, whichever object and driver names it, and the nodes of all others of the storage, which may be of any volume.
+/// The attachments of listed volumes by handle, whichever object and driver names it; and the nodes of all other
+/// attachments to this storage, which may be of any volume.
 type Attachments<'a> = (BTreeMap<String, Vec<&'a Attachment>>, BTreeSet<&'a str>);
 
 fn attachments<'a>(
@@ -44,7 +45,7 @@ fn attachments<'a>(
     Ok((by, headless))
 }
 
-/// Why a volume may rightly be attached to a node without a VolumeAttachment.
+/// Why a volume may rightly be published to a node without a VolumeAttachment.
 fn may_be_right(
     way: &mut Way<'_>,
     is_ours: impl Fn(&str) -> bool,
@@ -72,7 +73,7 @@ fn may_be_right(
     Ok(why)
 }
 
-/// Notes what is attached on one side alone.
+/// Notes the volumes that are attached on one side only.
 pub(super) fn attached(
     way: &mut Way<'_>,
     cluster: &Cluster,
@@ -84,7 +85,7 @@ pub(super) fn attached(
         return Ok(());
     }
     let driver = audit.driver.clone();
-    // Without attachments, nodes attach volumes themselves.
+    // Without attachments, the nodes attach volumes themselves.
     let is_unseen = matches!(way.get::<Driver>("", &driver)?, Got::Unseen);
     if is_unseen || !is_attached_at_all(way, &driver)? {
         return Ok(());
@@ -94,7 +95,7 @@ pub(super) fn attached(
         return Ok(());
     }
     let is_ours = |name: &str| name == driver || cluster.twins.contains(name);
-    // The driver's own name of a node first.
+    // The audited driver's own node ID first.
     let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in nodes.items {
         let names = std::iter::once(&driver).chain(&cluster.twins);
@@ -109,7 +110,7 @@ pub(super) fn attached(
             .for_each(|id| names.entry(id).or_default().push(name));
     }
     let (all, headless) = attachments(way, is_ours, stored)?;
-    // Two PersistentVolumes may name one volume.
+    // Two PersistentVolumes may name the same volume.
     let own: BTreeMap<&str, &Volume> = own.iter().rev().copied().collect();
     for (handle, volume) in own {
         let Some(published) = stored.get(handle).and_then(|one| one.nodes.as_deref()) else {
@@ -121,7 +122,7 @@ pub(super) fn attached(
         let nodes = || nodes.clone().chain(headless.iter().copied());
         let wanted = nodes().filter_map(|name| ids.get(name));
         let wanted: BTreeSet<&str> = wanted.flatten().copied().collect();
-        // Where the driver's name of a node is not known, nothing can be compared.
+        // Without the driver's node ID of every node there is nothing to compare with.
         let all_known = nodes().all(|name| ids.contains_key(name));
         let without = published
             .iter()

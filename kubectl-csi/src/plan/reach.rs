@@ -1,4 +1,4 @@
-//! Volumes that cannot be reached from where there is room.
+//! Volumes that the nodes which could take the pod do not reach.
 
 use sidecar::node_selector::Requirement;
 
@@ -10,14 +10,14 @@ use crate::model::{Claim, Class, Node, Pod, Ref, Volume};
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A volume that some nodes reach and others do not.
+/// A volume that only some nodes reach.
 struct Reached<'a> {
     claim: &'a Ref,
     at: &'a Ref,
     from: Vec<&'a Node>,
 }
 
-/// The nodes that reach all of them.
+/// The nodes that reach all of these volumes.
 fn common<'a>(reached: &[&Reached<'a>]) -> Vec<&'a Node> {
     let Some((first, others)) = reached.split_first() else {
         return Vec::new();
@@ -30,14 +30,14 @@ fn common<'a>(reached: &[&Reached<'a>]) -> Vec<&'a Node> {
     nodes
 }
 
-/// C28 to C30: volumes that cannot be reached from where there is room.
+/// C28 to C30: a conflict with the volumes' node affinity.
 pub(super) fn affinity(
     way: &mut Way<'_>,
     consumer: Consumer<'_>,
     words: &str,
     volumes: &[(Ref, Ref)],
 ) -> Step {
-    // The second is how schedulers since 1.34 say it.
+    // Schedulers since 1.34 use the second text.
     let conflict = [
         "volume node affinity conflict",
         "didn't match persistentvolume's node affinity",
@@ -67,7 +67,7 @@ pub(super) fn affinity(
         if from.is_empty() {
             return nowhere(way, claim, at, volume, &nodes.items);
         }
-        // One that every node reaches is in nobody's way.
+        // A volume that every node reaches causes no conflict.
         if from.len() < nodes.items.len() {
             reached.push(Reached { claim, at, from });
         }
@@ -80,7 +80,7 @@ pub(super) fn affinity(
     crowded(way, consumer, words, &reached, &nodes)
 }
 
-/// C30: each volume is reached from somewhere, all of them from nowhere.
+/// C30: each volume is reached from some node, but no node reaches all of them.
 fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
     let pair = reached.iter().enumerate().find_map(|(index, first)| {
         let mut others = reached.iter().skip(index + 1);
@@ -128,7 +128,7 @@ fn apart(way: &mut Way<'_>, reached: &[&Reached<'_>]) -> Step {
     way.tell(finding)
 }
 
-/// C28: nodes reach the volumes, and none of them takes the pod.
+/// C28: some nodes reach the volumes, and none of them takes the pod.
 fn crowded(
     way: &mut Way<'_>,
     consumer: Consumer<'_>,
@@ -146,7 +146,7 @@ fn crowded(
             None => others.push(&*node.metadata.name),
         }
     }
-    // What labels and taints do not tell is in the scheduler's words, which are quoted.
+    // The finding quotes the scheduler's text for reasons that labels and taints do not show.
     let why = match (why.is_empty(), others.is_empty()) {
         (true, _) => String::new(),
         (false, true) => format!(": {}", listed(&why)),
@@ -174,7 +174,7 @@ fn crowded(
     way.tell(finding)
 }
 
-/// Why a node that reaches the volume is not taken, where the node says so.
+/// Why the scheduler skips a node that reaches the volume, as far as the node shows it.
 fn passed_over(node: &Node, pod: &Pod) -> Option<String> {
     if node.spec.unschedulable {
         return Some("is cordoned".to_owned());
@@ -192,9 +192,9 @@ fn passed_over(node: &Node, pod: &Pod) -> Option<String> {
     Some(format!("is excluded by the pod's {excluded}"))
 }
 
-/// No node reaches the volume at all.
+/// C28, C29: no node reaches the volume.
 fn nowhere(way: &mut Way<'_>, claim: &Ref, at: &Ref, volume: &Volume, nodes: &[&Node]) -> Step {
-    // Each term names a host that is not there: a label of another kind may come back with any node.
+    // Every term requires a host that is gone: other labels may come back with any node.
     let there = |host: &str| {
         let mut labels = nodes.iter().map(|node| &node.metadata.labels);
         labels.any(|labels| labels.get(HOST) == Some(host))

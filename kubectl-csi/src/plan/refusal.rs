@@ -1,4 +1,4 @@
-//! What a driver answers to csi-provisioner, as its events tell it.
+//! The driver's errors, from csi-provisioner's events.
 
 use super::journal;
 use super::store::By;
@@ -7,7 +7,7 @@ use super::way::{Step, Way};
 use super::words::{code, has};
 use crate::model::{Claim, Class, CsiNode, Event, Kind, Ref, Secret};
 
-/// The newest refusal, by what it says: C12 to C18, C26, C87.
+/// C12 to C18, C26, C87: the newest error, by its text.
 pub(super) fn refused(
     way: &mut Way<'_>,
     at: &Ref,
@@ -84,7 +84,7 @@ pub(super) fn refused(
     way.tell(finding)
 }
 
-/// C16: a Secret that the class names.
+/// C16: a Secret that the class references.
 fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     let name = class
         .parameters
@@ -92,7 +92,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     let namespace = class
         .parameters
         .get("csi.storage.k8s.io/provisioner-secret-namespace");
-    // Templates are filled in by the provisioner, from names that its words have.
+    // csi-provisioner fills templates in; the resolved names are in its message.
     let plain = |text: &&str| !text.contains("${");
     let named = name.filter(plain).zip(namespace.filter(plain));
     let words = match named {
@@ -122,7 +122,7 @@ fn secret(way: &mut Way<'_>, at: &Ref, class: &Class, text: &str) -> Step {
     way.tell(Finding::said("C16", at, text, words).admin("create the Secret, or let csi-provisioner get it: a Role with get of secrets in that namespace"))
 }
 
-/// C17: the driver is registered nowhere, or not where the volume is to be.
+/// C17: the driver is registered on no node, or not on the selected one.
 pub(super) fn topology_keys(
     way: &mut Way<'_>,
     at: &Ref,

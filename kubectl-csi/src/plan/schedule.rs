@@ -1,4 +1,4 @@
-//! A pod that has no node yet: what of it is a matter of volumes.
+//! A pod that is not scheduled: the causes that have to do with volumes.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
             ));
             continue;
         }
-        // What the scheduler has to decide first is told by its words.
+        // The scheduler's own message explains what it has to decide first.
         if !provision::waits_for_scheduler(way, claim)? {
             claim::claim(way, at, 1, Some(consumer))?;
         }
@@ -62,7 +62,7 @@ pub(super) fn unscheduled(way: &mut Way<'_>, consumer: Consumer<'_>) -> Step {
     Ok(())
 }
 
-/// C32: the pod waits for a claim that is not there, or not for long.
+/// C32: the pod's claim does not exist, or is being deleted.
 fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<&Claim>) -> Step {
     let missing = leaving.is_none();
     let pod = consumer.pod;
@@ -116,7 +116,7 @@ fn gone(way: &mut Way<'_>, consumer: Consumer<'_>, claim: &Ref, leaving: Option<
     way.tell(finding)
 }
 
-/// C33: a claim for one pod, which another one has.
+/// C33: another pod uses a ReadWriteOncePod claim.
 fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     if !has(words, &["readwriteoncepod"]) {
         return Ok(());
@@ -160,10 +160,11 @@ fn alone(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str) -> Step {
     Ok(())
 }
 
-/// C31, C34, C91, C92: what the drivers of the pod's volumes lack on the nodes, as far as the scheduler says so.
+/// C31, C34, C91, C92: the nodes lack the drivers of the pod's volumes, or attach slots, according to the
+/// scheduler's message.
 fn rooms(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref, Ref)]) -> Step {
     let full = has(words, &["exceed max volume count"]);
-    // Schedulers since 1.34 do not name the taint.
+    // Since 1.34 the scheduler's message does not name the taint.
     let tainted = has(words, &["untolerated taint"]);
     let absent = has(words, &["driver is not installed"]);
     if !(full || tainted || absent) {
@@ -179,16 +180,16 @@ fn rooms(way: &mut Way<'_>, consumer: Consumer<'_>, words: &str, volumes: &[(Ref
     Ok(())
 }
 
-/// What of a driver a pod needs.
+/// The volumes of one driver that a pod needs.
 #[derive(Default)]
 struct Need {
-    /// Volumes that exist.
+    /// Existing volumes.
     volumes: Vec<String>,
-    /// How many are yet to be made.
+    /// Number of volumes that still have to be created.
     unmade: usize,
 }
 
-/// The drivers of a pod's volumes.
+/// The needed volumes by driver.
 fn needs<'a>(
     way: &mut Way<'a>,
     consumer: Consumer<'_>,
@@ -218,7 +219,7 @@ fn needs<'a>(
     Ok(needs)
 }
 
-/// C31: a node takes so many volumes and no more.
+/// C31: a node's limit of attached volumes is reached.
 fn count(
     way: &mut Way<'_>,
     consumer: Consumer<'_>,
@@ -272,7 +273,8 @@ fn count(
     way.tell(finding)
 }
 
-/// C34, C91, C92: the driver is not on the node yet, or nobody says that it is.
+/// C34, C91, C92: the driver is not registered on a new node yet, a startup taint is left, or no node has the
+/// driver.
 fn young(
     way: &mut Way<'_>,
     consumer: Consumer<'_>,
@@ -339,7 +341,7 @@ fn young(
     way.tell(finding)
 }
 
-/// Pods of a namespace that name a claim, those that have ended apart.
+/// All pods of a namespace that name a claim, and whether all pods could be read.
 pub(super) fn users<'a>(way: &mut Way<'a>, claim: &Ref) -> Step<(Vec<&'a Pod>, bool)> {
     let key = within(&claim.namespace, &claim.name);
     let pods = way.by::<Pod>(&Which::of(&claim.namespace), By::Claim, &key)?;

@@ -1,4 +1,4 @@
-//! What was seen so far, and what was refused.
+//! The objects read so far, and the requests that failed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,62 +16,62 @@ use super::index::{self, nothing};
 use super::store::Index;
 pub use super::store::Store;
 
-/// Something to look at: one object, or a list.
+/// A request: one object, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Want {
     pub kind: Kind,
-    /// None: of all namespaces, or of a kind without.
+    /// `None`: all namespaces, or a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// None: a list.
+    /// `None`: a list.
     pub name: Option<String>,
     /// Field selectors of a list.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// What came of looking.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// All there is was seen, be it nothing.
+    /// Everything that matches was read, even if that is nothing.
     Whole,
     /// The API server does not serve this kind.
     NotServed,
-    /// It could not be looked at; why.
+    /// The request failed, for this reason.
     Refused(String),
 }
 
-/// A kind that can be read.
+/// A kind that the program reads.
 pub trait Record: serde::de::DeserializeOwned + Sized {
     /// Metadata.
     fn meta(&self) -> &Meta;
-    /// What a field selector compares.
+    /// The value that a field selector compares.
     fn field(&self, name: &str) -> &str {
         match name {
             "metadata.name" => &self.meta().name,
             _ => "",
         }
     }
-    /// The newest time that it names.
+    /// The newest time in the object.
     fn latest(&self) -> Option<Timestamp>;
     /// The kind of these objects.
     const KIND: Kind;
-    /// Adds the keys of an object to the indexes.
+    /// Adds an object's keys to the indexes.
     const KEYS: fn(&Self, &mut Index);
-    /// Where it is kept.
+    /// The store of this kind.
     fn store(seen: &Seen) -> &Store<Self>;
-    /// Where it is put.
+    /// The store of this kind, for changes.
     fn store_mut(seen: &mut Seen) -> &mut Store<Self>;
 }
 
 macro_rules! shelves {
     ($($field:ident: $record:ty, $kind:ident, $meta:expr, $fields:expr, $keys:expr, $latest:expr;)*) => {
-        /// What was seen.
+        /// All objects read so far, and the results of the requests.
         #[derive(Clone, Debug, Default)]
         pub struct Seen {
             $($field: Store<$record>,)*
             answers: BTreeMap<Want, Answer>,
-            /// Whether a workload says the name of a driver.
+            /// Whether a workload names a driver, by driver.
             mentioned: RefCell<BTreeMap<String, bool>>,
-            /// The objects are all there are: nothing else can be asked.
+            /// The objects come from a file: nothing else can be requested.
             offline: bool,
         }
 
@@ -102,14 +102,14 @@ macro_rules! shelves {
             fn latest(&self) -> Option<Timestamp> {
                 let said: fn(&Self) -> Option<Timestamp> = $latest;
                 let meta = self.meta();
-                // A pod's deletion lies ahead: its time to end is in it.
+                // A pod's deletion timestamp includes its grace period and so lies in the future.
                 let gone = meta.deletion_timestamp.0.filter(|_| Kind::$kind != Kind::Pod);
                 [said(self), meta.creation_timestamp.0, gone].into_iter().flatten().max()
             }
         })*
 
         impl Seen {
-            /// Puts one object there that `read` decodes as what it is.
+            /// Stores one object that `read` decodes as its kind.
             ///
             /// # Errors
             /// Those of `read`.
@@ -123,7 +123,7 @@ macro_rules! shelves {
                 Ok(())
             }
 
-            /// Puts objects there that `read` decodes as a list, and returns what else is in it.
+            /// Stores the objects that `read` decodes as a list, and returns the continue token.
             ///
             /// # Errors
             /// Those of `read`.
@@ -136,7 +136,7 @@ macro_rules! shelves {
                 }
             }
 
-            /// The uid of an object, if it was seen and has one.
+            /// The UID of an object, if it was read and has one.
             pub fn uid(&self, of: &Ref) -> Option<&str> {
                 let uid = match of.kind {
                     $(Kind::$kind => self.$field.get(&of.namespace, &of.name).map(|one| &*one.meta().uid),)*
@@ -151,12 +151,13 @@ macro_rules! shelves {
                 }
             }
 
-            /// How many objects decisions went over.
+            /// Number of objects that decisions have iterated over.
             pub fn visited(&self) -> usize {
                 [$(self.$field.visited(),)*].into_iter().sum()
             }
 
-            /// The newest time in the objects: what "now" was when they were written down.
+            /// The newest time in all objects: stands in for the current time when they come from a
+            /// file.
             pub fn newest(&self) -> Option<Timestamp> {
                 let times = [$(self.$field.list(None).filter_map(Record::latest).max(),)*];
                 times.into_iter().flatten().max()
@@ -231,9 +232,9 @@ shelves! {
 
 /// Decodes one value as what the caller needs.
 pub trait Read {
-    /// What may go wrong.
+    /// The decoding error.
     type Error;
-    /// The value.
+    /// Decodes the value.
     ///
     /// # Errors
     /// It is not a `T`.
@@ -257,7 +258,7 @@ struct PageMeta {
 }
 
 impl Seen {
-    /// For objects of a file, to which nothing can be added.
+    /// Holds the objects of a file, to which nothing can be added.
     pub fn offline() -> Self {
         Self {
             offline: true,
@@ -272,12 +273,13 @@ impl Seen {
         page.metadata.next.to_string()
     }
 
-    /// Puts one object there.
+    /// Stores one object.
     pub fn insert<T: Record>(&mut self, object: T) {
         let meta = object.meta();
-        // Names go into commands that people paste; no API server has others than these.
+        // Object names go into commands that users paste; no API server accepts names with other
+        // characters.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-        // ... and one that began with a dash would be taken for an option.
+        // A name that began with a dash would be taken for an option.
         let whole = |name: &str| {
             let end = |c: char| c.is_ascii_alphanumeric();
             name.chars().all(plain) && name.starts_with(end) && name.ends_with(end)
@@ -290,7 +292,7 @@ impl Seen {
         T::store_mut(self).insert(&namespace, &name, object);
     }
 
-    /// Whether a workload says the name of a driver, which is found out once.
+    /// Whether a workload names a driver; `look` runs only once per driver.
     pub(super) fn is_mentioned(&self, driver: &str, look: impl FnOnce() -> bool) -> bool {
         let known = self.mentioned.borrow().get(driver).copied();
         known.unwrap_or_else(|| {
@@ -300,12 +302,12 @@ impl Seen {
         })
     }
 
-    /// Notes what came of a request.
+    /// Stores the result of a request.
     pub fn answer(&mut self, want: Want, answer: Answer) {
         self.answers.insert(want, answer);
     }
 
-    /// What could not be looked at, and why.
+    /// The requests that failed, and why.
     pub fn refused(&self) -> impl Iterator<Item = (&Want, &str)> {
         self.answers
             .iter()
@@ -315,12 +317,12 @@ impl Seen {
             })
     }
 
-    /// How many requests it took.
+    /// Number of requests so far.
     pub fn requests(&self) -> usize {
         self.answers.len()
     }
 
-    /// What is known of `want`, which may be part of a list that was asked for as a whole.
+    /// The result that covers `want`; it may be that of a larger list.
     pub fn standing(&self, want: &Want) -> Option<Answer> {
         if self.offline {
             return Some(self.in_file(want));
@@ -334,7 +336,7 @@ impl Seen {
                 fields: Vec::new(),
             };
             let answer = self.answers.get(&list)?;
-            // Who may not list may still get.
+            // A user who may not list may still be allowed to get.
             (!matches!(answer, Answer::Refused(_)) || want.name.is_none()).then_some(answer)
         };
         let of_namespace = || list(want.namespace.clone());
@@ -342,8 +344,8 @@ impl Seen {
         Some(found.clone())
     }
 
-    /// A file is taken to have all objects of a kind if it has one of them, for kinds with namespaces
-    /// in that namespace. Events and what is made by few are taken to be whole.
+    /// A file counts as complete for a kind if it has one object of it, for namespaced kinds one in
+    /// that namespace. For events and for rarely used kinds it always counts as complete.
     fn in_file(&self, want: &Want) -> Answer {
         let namespace = want.namespace.as_deref();
         let namespace = namespace.filter(|_| want.kind.is_namespaced());

@@ -1,4 +1,4 @@
-//! A list of a driver beside what a cluster names: volumes, or snapshots.
+//! Compares one list of a driver, of volumes or of snapshots, with what the cluster names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::stock::{Stock, Storage, Stored};
 use super::used::is_ephemeral;
 use crate::model::Ref;
 
-/// So many objects are named that say nothing of their handles.
+/// Number of objects without a handle that an answer names; the rest it counts.
 const FEW: usize = 3;
 
-/// Why something may be this cluster's although nothing names it, or may be there although it is not listed.
+/// Reasons why an unnamed volume may still be this cluster's, or why an unlisted one may still exist.
 pub(super) type Why = BTreeSet<Arc<str>>;
 
-/// Another cluster works with the storage, if a volume is attached to a node that is none of this cluster's.
+/// Why the storage is shared: a volume is attached to a node that is not this cluster's.
 fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
     let volumes = storage.volumes.listed.as_ref().ok()?;
     let mut nodes = volumes.values().flat_map(|one| &one.attached);
@@ -27,7 +27,7 @@ fn is_shared(storage: &Storage, cluster: &Cluster) -> Option<Arc<str>> {
     Some(format!("another cluster uses the same storage: it has a volume attached to {node}, which is no node of this one").into())
 }
 
-/// Why what a list lacks may be there: the list is not whole, or not of this cluster's storage.
+/// Why volumes that a list lacks may exist: the list is incomplete, or of another cluster's storage.
 fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
     let mut why = Why::new();
     if unnamed > 0 {
@@ -39,30 +39,31 @@ fn lacking(all: usize, found: usize, unnamed: usize, what: &str) -> Why {
     why
 }
 
-/// What has to be in the storage.
+/// A volume or snapshot that has to be in the storage.
 pub(super) struct Staying<'a> {
     pub(super) handle: &'a str,
     pub(super) object: Ref,
-    /// Why it may be there although the driver does not list it.
+    /// Why it may exist although the driver does not list it.
     pub(super) why: Why,
 }
 
-/// What is compared.
+/// One of the two comparisons: of volumes, or of snapshots.
 pub(super) struct Side<'a> {
-    /// What one is that the storage has alone.
+    /// Kind of the difference if only the storage has it.
     pub(super) unknown: What,
-    /// The same for the cluster.
+    /// Kind of the difference if only the cluster has it.
     pub(super) lost: What,
-    /// What objects of the cluster are called.
+    /// Plural noun of the cluster's objects.
     pub(super) objects: &'static str,
-    /// What the driver has of them.
+    /// The driver's list.
     pub(super) stock: &'a Stock,
     pub(super) named: &'a Named,
     pub(super) cluster: &'a Cluster,
 }
 
 impl Side<'_> {
-    /// Notes what is on one side alone; `staying` is what has to be in the storage. How many are known of those that it has.
+    /// Notes what only one side has; `staying` has to be in the storage. Returns how many entries of the driver's list
+    /// are known.
     pub(super) fn compare(
         &self,
         compare: Compare<'_>,
@@ -106,7 +107,7 @@ impl Side<'_> {
         self.stock.listed.iter().flatten()
     }
 
-    /// Why what is not listed may be in the storage, which may have it under another handle.
+    /// Why an unlisted volume or snapshot may be in the storage, perhaps under another handle.
     fn may_be_there(&self, handle: &str, has_strange: bool) -> Option<Arc<str>> {
         let why = match &self.stock.missing {
             _ if self.named.by_hand.contains(handle) => {
@@ -124,14 +125,15 @@ impl Side<'_> {
         Some(why.into())
     }
 
-    /// What speaks against every unknown one: objects whose handle nobody knows, and those whose handle the driver does not list.
+    /// Reasons that hold for every unknown one: objects without a known handle, and objects whose handle the driver
+    /// does not list.
     fn doubts(&self, first: Option<&Audit>, audit: &Audit) -> Why {
         let named = self.named;
         let mut why: Why = { named.doubts.iter() }
             .map(|text| Arc::from(&**text))
             .collect();
-        // What is made for an object that was not there at the first look came after the driver's first list. The first look keeps
-        // what may be about an old one: its object may be gone at the second.
+        // A volume of an object that did not exist at the first look was created after the driver's first list. The
+        // first look itself keeps all objects that may mean an old volume: they may be gone at the second.
         let none = BTreeSet::new();
         let before = first.map_or(&none, |first| &first.seen);
         let counts = |one: &Nameless| one.may_be_older(before);
@@ -162,7 +164,7 @@ impl Side<'_> {
         why
     }
 
-    /// The handles that nothing names.
+    /// The listed handles that no object names.
     fn strange(&self, audit: &mut Audit) -> Vec<&str> {
         let mut strange = Vec::new();
         for (handle, _) in self.listed() {
@@ -178,7 +180,8 @@ impl Side<'_> {
         strange
     }
 
-    /// Notes those of them that are unknown. How many of them objects of in-tree plugins may mean.
+    /// Notes those of the strange handles that are unknown. Returns how many of them objects of in-tree plugins may
+    /// mean.
     fn unknown(
         &self,
         compare: Compare<'_>,
@@ -216,7 +219,7 @@ impl Side<'_> {
         known
     }
 
-    /// Who uses it in the storage.
+    /// The users of a volume that the storage itself shows.
     fn uses(&self, handle: &str, one: &Stored, storage: &Storage) -> Why {
         let attached = one.attached.first();
         let attached =
@@ -235,7 +238,7 @@ impl Side<'_> {
     }
 }
 
-/// What handles are much like that nothing names, in words.
+/// For each strange handle that resembles a name in the cluster: which object, in words.
 fn likeness<'a>(cluster: &Cluster, strange: &[&'a str]) -> HashMap<&'a str, String> {
     let mut handles: Vec<(&str, &Ref)> = Vec::new();
     for named in [&cluster.volumes, &cluster.snapshots] {

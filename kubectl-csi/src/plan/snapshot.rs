@@ -13,7 +13,7 @@ use super::words::{has, listed, nearest, span};
 use super::{content, controller, journal, mount};
 use crate::model::{Claim, Content, Kind, Ref, Snapshot, SnapshotClass, SnapshotError, Volume};
 
-/// C75: the cluster does not know snapshots.
+/// C75: the API server does not serve the snapshot kinds.
 pub(super) fn not_served(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     way.unfinished = true;
     way.at(depth, at, "the cluster knows no snapshots");
@@ -21,7 +21,7 @@ pub(super) fn not_served(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     way.tell(Finding::proved("C75", at, text).admin("install the definitions and one snapshot-controller for the cluster, and csi-snapshotter beside each driver that can take snapshots"))
 }
 
-/// A snapshot, a group or a content, where the API server knows such objects.
+/// A snapshot, group or content; reports a kind that the API server does not serve.
 pub(super) fn served<'a, T: Record>(
     way: &mut Way<'a>,
     at: &Ref,
@@ -88,7 +88,7 @@ pub(super) fn snapshot(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     Ok(())
 }
 
-/// C80: the claim that the snapshot is taken of, and the driver of its volume.
+/// C80: checks the source claim, and returns the driver of its volume.
 fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step<Option<String>> {
     let name = &*snapshot.spec.source.persistent_volume_claim_name;
     if name.is_empty() {
@@ -130,7 +130,7 @@ fn source(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Ste
     Ok(Some(driver.to_owned()))
 }
 
-/// C76, C79: the class.
+/// C76, C79: checks the class.
 fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>) -> Step {
     let classes = way.all::<SnapshotClass>()?;
     let name = snapshot.spec.volume_snapshot_class_name.as_deref();
@@ -168,7 +168,7 @@ fn class(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, driver: Option<&str>)
     )
 }
 
-/// C79: not exactly one class is the default.
+/// C79: there is no default class, or more than one.
 fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&SnapshotClass]) -> Step {
     let own = classes.iter().filter(|class| class.driver == driver);
     let name = |class: &&&SnapshotClass| class.metadata.name.to_string();
@@ -199,7 +199,7 @@ fn default_class(way: &mut Way<'_>, at: &Ref, driver: &str, classes: &[&Snapshot
     )
 }
 
-/// C81: the driver's words, or a Secret that is missing.
+/// C81: the driver's error, or a missing Secret.
 pub(super) fn failed(
     way: &mut Way<'_>,
     at: &Ref,
@@ -224,7 +224,7 @@ pub(super) fn failed(
     way.tell(Finding::said("C81", at, text, words).driver("the text says what is in the way"))
 }
 
-/// C69, C83: a snapshot that does not go.
+/// C69, C83: a snapshot whose deletion does not finish.
 fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> Step {
     way.since = snapshot.metadata.deletion_timestamp.0;
     way.unfinished = true;
@@ -277,21 +277,23 @@ fn leaving(way: &mut Way<'_>, at: &Ref, depth: usize, snapshot: &Snapshot) -> St
     no_controller(way, at, depth, "takes snapshots away")
 }
 
-/// Claims that are made from a snapshot. Those of other namespaces count once a provisioner holds it for one.
+/// The unbound claims that have this snapshot as data source; those in other namespaces only if a provisioner's
+/// finalizer protects it.
 fn restored<'a>(way: &mut Way<'a>, at: &Ref, in_use: bool) -> Step<Listed<'a, Claim>> {
     let key = about(at.kind.name(), &at.namespace, &at.name);
     let own = Which::of(&at.namespace);
     let which = if in_use { Which::all() } else { own.clone() };
     let mut claims = way.by::<Claim>(&which, By::Of, &key)?;
     if !claims.whole && in_use {
-        // Who may not list them all may still list those of the namespace.
+        // A user who may not list them all may still list those of the namespace.
         claims.items = way.by::<Claim>(&own, By::Of, &key)?.items;
     }
     claims.items.retain(|claim| claim.status.phase != "Bound");
     Ok(claims)
 }
 
-/// C69: a provisioner holds the snapshot, and no claim is made from it. `whole`: the claims of all namespaces were seen.
+/// C69: a provisioner's finalizer protects the snapshot, and no claim needs it. `whole`: the claims of all namespaces
+/// were read.
 fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) -> Step {
     let (journal, all) = journal::of_source(way, at)?;
     let sure = whole && all && journal.is_none();
@@ -325,7 +327,7 @@ fn left_behind(way: &mut Way<'_>, at: &Ref, snapshot: &Snapshot, whole: bool) ->
     })
 }
 
-/// C77: no snapshot-controller.
+/// C77: no snapshot-controller runs.
 pub(super) fn no_controller(way: &mut Way<'_>, at: &Ref, depth: usize, does: &str) -> Step {
     let role = (Role::SnapshotController, "");
     if controller::check(way, depth + 1, role.0, role.1)? != Presence::Nobody {

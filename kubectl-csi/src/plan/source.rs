@@ -1,4 +1,4 @@
-//! A claim that is to be filled: from a snapshot, from another claim, from something else.
+//! A claim with a data source: a snapshot, another claim, or something else.
 
 use sidecar::quantity::Quantity;
 use sidecar::snapshot::ALLOW_MODE_CHANGE;
@@ -53,7 +53,7 @@ pub(super) fn claim(
     }
 }
 
-/// Whether `size` is less than `least`; what is no size is not.
+/// Whether `size` is less than `least`; false if one is no quantity.
 pub(super) fn is_less(size: &str, least: &str) -> bool {
     match (size.parse::<Quantity>(), least.parse::<Quantity>()) {
         (Ok(size), Ok(least)) => size.value() < least.value(),
@@ -61,7 +61,7 @@ pub(super) fn is_less(size: &str, least: &str) -> bool {
     }
 }
 
-/// C20: the snapshot cannot be used; C85: it can, but not for this claim.
+/// C20: the snapshot cannot be used; C85: it does not fit the claim.
 fn of_snapshot(
     way: &mut Way<'_>,
     at: &Ref,
@@ -94,7 +94,7 @@ fn of_snapshot(
         );
     }
     if !snapshot.is_ready() {
-        // What keeps the snapshot is the cause behind.
+        // The cause is whatever keeps the snapshot from being ready.
         let before = way.causes.len();
         snapshot::snapshot(way, object, depth)?;
         if way.causes.len() == before {
@@ -111,7 +111,7 @@ fn of_snapshot(
     fits(way, at, claim, class, object, snapshot)
 }
 
-/// C85: a snapshot that is ready does not fit the claim.
+/// C85: the snapshot is ready, but does not fit the claim.
 fn fits(
     way: &mut Way<'_>,
     at: &Ref,
@@ -177,7 +177,7 @@ fn fits(
     Ok(())
 }
 
-/// C20 of a clone.
+/// C20: the source claim cannot be cloned.
 fn of_claim(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim, object: &Ref) -> Step {
     let source = match way.get::<Claim>(&object.namespace, &object.name)? {
         Got::Found(source) => source,

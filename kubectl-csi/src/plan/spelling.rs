@@ -1,27 +1,27 @@
-//! Handles that may be one volume's in two spellings: another case, other separators, with a pool or a path in front or without it.
+//! Finds handles that may be two spellings of one: they differ in case, in separators, or in a pool or path in front.
 //!
-//! Nobody but the driver knows how its handles are made. So this errs on one side: two that are alike may be two volumes, two
-//! that are not alike have no long part in common.
+//! Only the driver knows how it builds handles. So this errs on the safe side: two similar handles may be two volumes,
+//! two dissimilar ones share no long part.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// A handle of more words is not looked for.
+/// Handles with more words are not compared.
 const MOST: usize = 40;
-/// The same for longer ones: of a longer one in an object only the front is read.
+/// Longer handles are not compared either; of a longer one in an object only the front was read.
 const LONGEST: usize = 4 << 10;
 /// Digits of a UUID.
 const UUID: usize = 32;
-/// A UUID that so many known handles and so many strange ones have names a pool, a cluster or an account.
+/// A UUID that at least so many known and so many strange handles share names a pool, a cluster or an account.
 const SHARED: usize = 3;
 
-/// What a handle is made of: letters and digits, in lower case.
+/// The words of a handle: its letters and digits, in lower case.
 fn words(handle: &str) -> Vec<String> {
     let words = handle.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
 }
 
-/// Each sequence of at most so many words, written as one: `a-b-c` has `a`, `ab`, `abc`, `b`, `bc` and `c`.
+/// The concatenations of up to `most` consecutive words: `a-b-c` yields `a`, `ab`, `abc`, `b`, `bc` and `c`.
 fn runs(words: &[String], most: usize) -> impl Iterator<Item = String> {
     let all = words.len();
     let ends = move |from: usize| from + 1..=all.min(from.saturating_add(most));
@@ -30,7 +30,7 @@ fn runs(words: &[String], most: usize) -> impl Iterator<Item = String> {
     })
 }
 
-/// Everything in a handle that is as long as a UUID and may be one: it begins or ends with a word, or is within one.
+/// Every part of a handle with the length and the digits of a UUID: it begins or ends with a word, or lies within one.
 fn uuids(words: &[String]) -> BTreeSet<u128> {
     let whole = words.concat();
     let mut end = 0;
@@ -50,16 +50,16 @@ fn uuids(words: &[String]) -> BTreeSet<u128> {
     windows.collect()
 }
 
-/// What a handle is alike to.
+/// The known handle or name that a strange handle resembles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alike {
-    /// The known one of this number.
+    /// Its index among the handles, followed by the names.
     To(usize),
-    /// It cannot be compared.
+    /// The handle cannot be compared.
     Unknown,
 }
 
-/// The strange handles that are alike to one of those known; a name stands for what somebody may have made a handle of.
+/// The strange handles that resemble a known one; `names` are names that a driver may build a handle from.
 pub(super) fn alike<'a>(
     strange: &[&'a str],
     handles: &[&str],
@@ -67,7 +67,8 @@ pub(super) fn alike<'a>(
 ) -> HashMap<&'a str, Alike> {
     let mut found = HashMap::new();
     let mut wanted: HashMap<String, Vec<&'a str>> = HashMap::new();
-    // How many known handles have a UUID of a strange one, which has it last, and how many strange ones have it.
+    // For each UUID in a strange handle: the number of known handles that have it, the last of these, and the number of
+    // strange ones.
     let mut ids: HashMap<u128, (usize, usize, usize)> = HashMap::new();
     let mut most = 0;
     for one in strange {
@@ -95,7 +96,7 @@ pub(super) fn alike<'a>(
             found.entry(*one).or_insert(Alike::To(number));
         }
         let text = words.concat();
-        // Of two spellings of one handle, the UUIDs count once.
+        // Two spellings of one handle count their UUIDs once.
         if number < handles.len() && !whole.contains_key(&text) {
             for id in uuids(&words) {
                 if let Some(count) = ids.get_mut(&id) {
@@ -193,7 +194,7 @@ mod tests {
         ];
         let strange: Vec<&str> = strange.iter().map(String::as_str).collect();
         let found = alike(&strange, &known, &[A]);
-        // The first has the name of something, the last may be what all of them are in.
+        // The first contains a name, the last may be the pool that contains all of them.
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found.get(strange[0]), Some(&Alike::To(3)));
         assert!(found.contains_key(POOL));

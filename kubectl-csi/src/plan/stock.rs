@@ -1,20 +1,20 @@
-//! What a driver says that it has.
+//! The volumes and snapshots that a driver reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::seen::{Record, Seen};
 use crate::model::{Content, Volume};
 
-/// A volume or snapshot, as its driver lists it.
+/// A volume or snapshot in the driver's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// 0: the driver does not say.
+    /// 0 if the driver does not report it.
     pub bytes: i64,
-    /// The nodes it is published to, in the driver's words; none if the driver does not say.
+    /// IDs of the nodes that it is published to; `None` without the capability to report them.
     pub nodes: Option<Vec<Box<str>>>,
-    /// The same, also of a driver that names them without the capability to.
+    /// The same IDs, also from a driver that reports them without the capability.
     pub attached: Vec<Box<str>>,
-    /// The group that a snapshot is a member of.
+    /// The group of a snapshot.
     pub group: Option<Box<str>>,
 }
 
@@ -24,18 +24,19 @@ pub type Handles = BTreeSet<Box<str>>;
 /// A driver's volumes, or its snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
-    /// All that the driver lists, by handle; or why it lists none.
+    /// The driver's whole list by handle, or why there is none.
     pub listed: Result<BTreeMap<Box<str>, Stored>, String>,
-    /// Entries of the list that have no id.
+    /// Number of listed entries without an ID.
     pub unnamed: usize,
-    /// Those of the cluster that the driver does not list and answers NOT_FOUND for; none if it cannot be asked for each.
+    /// Handles in the cluster that the driver does not list and answers NOT_FOUND for; `None` if it has no call for a
+    /// single one.
     pub missing: Option<Handles>,
-    /// How many the driver was not asked for, since it failed too often before.
+    /// Number of handles that the driver was not asked about, after too many failures.
     pub unasked: usize,
 }
 
 impl Stock {
-    /// What the driver lists, or why it lists none.
+    /// The driver's list, or why there is none; nothing was looked up by handle.
     #[must_use]
     pub const fn new(listed: Result<BTreeMap<Box<str>, Stored>, String>) -> Self {
         Self {
@@ -46,13 +47,13 @@ impl Stock {
         }
     }
 
-    /// Whether the driver says anything.
+    /// Whether the driver reports anything.
     #[must_use]
     pub const fn is_known(&self) -> bool {
         self.listed.is_ok() || self.missing.is_some()
     }
 
-    /// Whether the driver says that it has this one.
+    /// Whether the driver reports that it has this handle.
     #[must_use]
     pub fn has(&self, handle: &str) -> bool {
         match &self.listed {
@@ -62,18 +63,18 @@ impl Stock {
     }
 }
 
-/// What a driver has.
+/// Everything that a driver reports about its storage.
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// Its name.
+    /// The driver's name.
     pub driver: String,
     pub volumes: Stock,
     pub snapshots: Stock,
-    /// Volumes and snapshots that one in its lists is made of, with that one.
+    /// Source volumes and snapshots, each with a listed one that was created from it.
     pub sources: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// What the cluster calls a driver's volumes and snapshots.
+/// The handles of a driver's volumes and snapshots in the cluster.
 pub fn handles(seen: &Seen, driver: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let volumes = Volume::store(seen).list(None);
     let volumes = volumes.filter_map(|one| one.spec.csi.as_ref());

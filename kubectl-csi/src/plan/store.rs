@@ -1,7 +1,7 @@
 //! The objects of a kind, by namespace and name and by indexes.
 //!
-//! `why` explains each stuck object by itself. With 50,000 objects of a kind, going over all of them for each would take
-//! hours: an index is built once and gives the few that matter.
+//! `why` explains each stuck object by itself. With 50,000 objects of a kind, iterating over all of them for each would
+//! take hours: an index is built once and returns the few that match.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, HashMap};
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, HashMap};
 /// Namespace and name.
 type Key = (Box<str>, Box<str>);
 
-/// The index. Names of namespaced objects have their namespace in front: [`within`].
+/// An index. Keys of namespaced objects have their namespace in front: [`within`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum By {
-    /// Events: kind and name of what they are about. Snapshots: the claim they are taken of. Claims: what they are filled from.
+    /// Events: kind and name of their object. Snapshots: the source claim. Claims: the data source.
     Of,
-    /// Its own name, whatever the namespace.
+    /// The object's name, in any namespace.
     Name,
-    /// Pods: the claims they name.
+    /// Pods: the claims that they name.
     Claim,
     /// Claims: their labels.
     Label,
@@ -26,23 +26,23 @@ pub(super) enum By {
     Volume,
     /// Attachments: driver and node.
     DriverOnNode,
-    /// Attachments that are not as they are to be: the driver.
+    /// Attachments that are not attached yet or not gone yet: the driver.
     Busy,
     /// CSINodes: the drivers on it.
     Driver,
-    /// Pods that register a driver with kubelet: the node.
+    /// Pods that register a driver with kubelet: their node.
     Plugin,
     /// Pods and workloads: the programs of their containers.
     Program,
     /// Volumes: the class.
     Class,
-    /// Volumes that no provisioner made: the class.
+    /// Volumes without a provisioner: the class.
     HandMade,
-    /// Volumes that no claim has: the class. Of those with the same modes the largest counts.
+    /// Available volumes: the class. For each set of modes, the largest is known.
     Free,
 }
 
-/// A name within a namespace.
+/// A name with its namespace in front.
 pub(super) fn within(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
@@ -54,9 +54,9 @@ type Largest = (i64, u32);
 #[derive(Debug, Default)]
 pub struct Index {
     by: HashMap<By, HashMap<Box<str>, Vec<u32>>>,
-    /// By group, and in it by what makes them alike.
+    /// Largest object by group and by what makes objects alike.
     largest: HashMap<Box<str>, BTreeMap<Box<str>, Largest>>,
-    /// The object whose keys are added.
+    /// The slot of the object whose keys are being added.
     slot: u32,
 }
 
@@ -68,13 +68,13 @@ impl Index {
             Some(slots) => slots,
             None => keys.entry(key.into()).or_default(),
         };
-        // An object that has a key twice is one.
+        // An object with the same key twice counts once.
         if slots.last() != Some(&self.slot) {
             slots.push(self.slot);
         }
     }
 
-    /// The object is among those of a group that are alike; of these the largest can be found.
+    /// Adds the object to those of a group that are alike, of which the largest is kept.
     pub(super) fn rank(&mut self, group: &str, alike: &str, size: i64) {
         let own = self.largest.entry(group.into()).or_default();
         let best = own.entry(alike.into()).or_insert((size, self.slot));
@@ -90,7 +90,7 @@ pub struct Store<T> {
     slots: BTreeMap<Key, u32>,
     objects: Vec<T>,
     index: OnceCell<Index>,
-    /// How many objects decisions went over, those of the index included.
+    /// Number of objects that decisions and the building of the index iterated over.
     visited: Cell<usize>,
 }
 
@@ -116,7 +116,7 @@ impl<T: Clone> Clone for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// Puts an object there, in the place of the one of the same name.
+    /// Stores an object, in place of the one with the same name.
     pub(super) fn insert(&mut self, namespace: &str, name: &str, object: T) {
         self.index.take();
         let next = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
@@ -147,17 +147,17 @@ impl<T> Store<T> {
         own.filter_map(|(_, slot)| self.at(*slot))
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// How many objects decisions went over.
+    /// Number of objects that decisions iterated over.
     pub(super) fn visited(&self) -> usize {
         self.visited.get()
     }
@@ -175,7 +175,7 @@ impl<T> Store<T> {
         })
     }
 
-    /// The objects with this key, in the order of their names, and how many these are.
+    /// The objects with this key, in the order of their names, and their number.
     pub(super) fn by(
         &self,
         keys: fn(&T, &mut Index),
@@ -188,7 +188,7 @@ impl<T> Store<T> {
         (slots.iter().filter_map(|slot| self.at(*slot)), all)
     }
 
-    /// The largest of a group, one for each that is alike.
+    /// The largest objects of a group, one for each set of alike ones.
     pub(super) fn largest(
         &self,
         keys: fn(&T, &mut Index),

@@ -1,4 +1,4 @@
-//! Which snapshots contents and groups name, and which they may mean without naming them.
+//! Finds the snapshots that contents and groups name, and those that they may mean without naming them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::seen::Record;
 use super::way::{Step, Way};
 use crate::model::{Content, GroupContent, GroupSnapshot, Meta, ObjectRef, Snapshot};
 
-/// Of a snapshot whose content was deleted, nobody knows the handle.
+/// A snapshot whose content was deleted: its handle is unknown.
 fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
     let why = format!(
         "{} names the content {content}, which does not exist: this may be its snapshot",
@@ -17,7 +17,8 @@ fn gone<T: Record>(cluster: &mut Cluster, snapshot: &T, content: &str) {
     nameless.insert(key(snapshot), Nameless::old(why));
 }
 
-/// What tells that a snapshot is new: its content, and what that is for. None if a person names the snapshot, or if that is gone.
+/// The UIDs that show that a snapshot is new: those of its content and of the object that the content is for. Empty for
+/// a pre-provisioned snapshot, or if that object is gone.
 fn new_for(meta: &Meta, of: &ObjectRef, is_taken: bool, there: &BTreeSet<&str>) -> Vec<String> {
     let is_taken = is_taken && there.contains(&*of.uid);
     let uids = [&meta.uid, &of.uid].into_iter().filter(|_| is_taken);
@@ -63,7 +64,7 @@ pub(super) fn snapshots(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Clus
     }
     groups(way, whose, cluster)?;
     without_content(way, cluster)?;
-    // What a content names empty is nothing.
+    // Contents without a source volume have an empty handle there.
     cluster.sources.remove("");
     Ok(())
 }
@@ -93,7 +94,7 @@ fn groups(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
     Ok(())
 }
 
-/// Snapshots whose contents are gone.
+/// Adds the snapshots whose contents are gone.
 fn without_content(way: &mut Way<'_>, cluster: &mut Cluster) -> Step {
     let snapshots = way.all::<Snapshot>()?.items;
     let groups = way.all::<GroupSnapshot>()?.items;

@@ -6,16 +6,16 @@ use super::named::{Cluster, Nameless, Whose, at, key};
 use super::way::{Step, Way};
 use crate::model::{Attachment, Claim, Node, Pod, Volume};
 
-/// The handle that kubelet gives a volume which lives as long as its pod.
+/// The handle that kubelet makes for an inline ephemeral volume.
 fn ephemeral(pod: &str, volume: &str) -> String {
     let digest = Sha256::digest(format!("{pod}{volume}").as_bytes());
     let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("csi-{digits}")
 }
 
-/// Whether a handle has one of those in it.
+/// Whether a handle contains one of kubelet's ephemeral handles.
 pub(super) fn is_ephemeral(handle: &str) -> bool {
-    // Drivers put it behind a pool, a server or a share, and something else behind it.
+    // Drivers put a pool, a server or a share in front, and append parts of their own.
     let digits = |rest: &str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     { handle.split("csi-").skip(1) }.any(|rest| digits(rest) == 64)
 }
@@ -57,7 +57,7 @@ pub(super) fn used(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) 
     pods(way, whose, cluster)
 }
 
-/// Volumes that pods have of their own, and those of pods that run without their claim.
+/// Adds the inline volumes of pods, and the volumes of pods that run without their claim.
 fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
     let driver = whose.driver;
     let are_claims_whole = way.all::<Claim>()?.whole;
@@ -72,7 +72,7 @@ fn pods(way: &mut Way<'_>, whose: &Whose<'_>, cluster: &mut Cluster) -> Step {
                         "{object} has a volume of its own of {}, which may be this one under another handle",
                         csi.driver
                     );
-                    // Found by its handle, it leaves this list.
+                    // If the driver lists this very handle, the entry is ignored.
                     let nameless = &mut cluster.volumes.nameless;
                     nameless.insert(handle, Nameless::old(why));
                 }

@@ -1,20 +1,20 @@
-//! What is said in the end.
+//! The answer.
 
 use jiff::Timestamp;
 
 use super::seen::Want;
 use crate::model::Ref;
 
-/// What to do next.
+/// The next step of a decision.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Look at these, then ask again.
+    /// Read these objects, then decide again.
     Look(Vec<Want>),
-    /// That is all.
+    /// The answer is complete.
     Say(Box<Verdict>),
 }
 
-/// How it stands.
+/// The state of the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Nothing is stuck.
@@ -23,12 +23,12 @@ pub enum State {
     Waits,
     /// It is stuck.
     Stuck,
-    /// It could not be told.
+    /// It could not be determined.
     Unknown,
 }
 
 impl State {
-    /// As JSON has it.
+    /// Its name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -39,19 +39,19 @@ impl State {
     }
 }
 
-/// How sure a cause is.
+/// The certainty of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// The objects say so.
+    /// The objects prove it.
     Proved,
-    /// A text says so, which is quoted.
+    /// A quoted text reports it.
     Said,
     /// Nothing contradicts it.
     Guessed,
 }
 
 impl Certainty {
-    /// As JSON has it.
+    /// Its name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Proved => "proved",
@@ -61,7 +61,7 @@ impl Certainty {
     }
 }
 
-/// Who can do something.
+/// Who can apply a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The user of the namespace.
@@ -73,7 +73,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// As people and JSON have it.
+    /// Its name in the output and in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::You => "you",
@@ -83,30 +83,30 @@ impl Who {
     }
 }
 
-/// Something that can be done.
+/// A remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
     pub who: Who,
     pub text: String,
     pub command: Option<String>,
-    /// What may be lost by it.
+    /// The possible loss.
     pub risk: Option<String>,
 }
 
-/// A cause, with what to do.
+/// A cause, with its remedies.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// `C1`, …: a contract.
+    /// `C1`, …: users rely on these numbers.
     pub id: &'static str,
     pub certainty: Certainty,
-    /// What it is about.
+    /// The object at fault.
     pub object: Ref,
-    /// What is wrong, and why.
+    /// The fault and its reason.
     pub text: String,
-    /// Somebody else's words.
+    /// A text of another program.
     pub quoted: Option<String>,
     pub remedies: Vec<Remedy>,
-    /// It is as it should be.
+    /// It only waits, as it should.
     pub waits: bool,
 }
 
@@ -123,12 +123,12 @@ impl Finding {
         }
     }
 
-    /// The objects say so.
+    /// A cause that the objects prove.
     pub fn proved(id: &'static str, object: &Ref, text: impl Into<String>) -> Self {
         Self::new(id, Certainty::Proved, object, text.into())
     }
 
-    /// Somebody's words say so.
+    /// A cause that a text of another program reports.
     pub fn said(id: &'static str, object: &Ref, words: &str, text: impl Into<String>) -> Self {
         Self {
             quoted: Some(words.to_owned()),
@@ -136,12 +136,12 @@ impl Finding {
         }
     }
 
-    /// Nothing contradicts it.
+    /// A cause that nothing contradicts.
     pub fn guessed(id: &'static str, object: &Ref, text: impl Into<String>) -> Self {
         Self::new(id, Certainty::Guessed, object, text.into())
     }
 
-    /// The objects say so, or, where not all could be seen, nothing contradicts it.
+    /// A cause that the objects prove if `proved`; otherwise nothing contradicts it.
     pub fn proved_if(
         proved: bool,
         id: &'static str,
@@ -156,20 +156,20 @@ impl Finding {
         Self::new(id, certainty, object, text.into())
     }
 
-    /// With somebody else's words, if there are any.
+    /// Quotes a text of another program, unless it is empty.
     pub fn quoting<'a>(mut self, words: impl Into<Option<&'a str>>) -> Self {
         let words = words.into().filter(|words| !words.is_empty());
         self.quoted = words.map(str::to_owned).or(self.quoted);
         self
     }
 
-    /// It is as it should be.
+    /// Marks that it only waits, as it should.
     pub fn waits(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// What somebody can do.
+    /// Adds a remedy.
     pub fn remedy(mut self, who: Who, text: String) -> Self {
         self.remedies.push(Remedy {
             who,
@@ -180,22 +180,22 @@ impl Finding {
         self
     }
 
-    /// What the user of the namespace can do.
+    /// Adds a remedy for the user of the namespace.
     pub fn you(self, text: impl Into<String>) -> Self {
         self.remedy(Who::You, text.into())
     }
 
-    /// What the administrator can do.
+    /// Adds a remedy for the administrator.
     pub fn admin(self, text: impl Into<String>) -> Self {
         self.remedy(Who::Administrator, text.into())
     }
 
-    /// What whoever runs the driver can do.
+    /// Adds a remedy for whoever runs the driver.
     pub fn driver(self, text: impl Into<String>) -> Self {
         self.remedy(Who::Driver, text.into())
     }
 
-    /// The command of the last remedy. A guess has none that changes something, so it has none.
+    /// Adds a command to the last remedy. A guess gets no command, since it might change something.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         let command = command.into();
         if self.certainty != Certainty::Guessed
@@ -207,7 +207,7 @@ impl Finding {
         self
     }
 
-    /// What may be lost by the last remedy.
+    /// Adds the possible loss to the last remedy.
     pub fn risk(mut self, risk: impl Into<String>) -> Self {
         if let Some(last) = self.remedies.last_mut() {
             last.risk = Some(risk.into());
@@ -216,10 +216,10 @@ impl Finding {
     }
 }
 
-/// Whether a shell takes a command for what it looks like, whatever is in the names that it has: outside of what is quoted there are plain
-/// characters alone. A quote in a name would leave a part of what is quoted outside.
+/// Whether a shell takes a command literally, whatever names it contains: outside quotes it has plain characters only.
+/// A quote in a name would end the quoting early.
 ///
-/// No name may begin with a dash, either: `--all` as the name of a volume is an option.
+/// Nor may a word begin with a dash, except for the known options: `--all` as the name of a volume would be an option.
 fn is_plain(command: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " ./:=_-".contains(c);
     let known = |word: &str| !word.starts_with('-') || OPTIONS.contains(&word);
@@ -227,7 +227,7 @@ fn is_plain(command: &str) -> bool {
     outside.all(|part| part.chars().all(plain) && part.split(' ').all(known))
 }
 
-/// What commands have of options.
+/// The options that commands may have.
 const OPTIONS: &[&str] = &[
     "-n",
     "-c",
@@ -239,14 +239,14 @@ const OPTIONS: &[&str] = &[
     "--ignore-daemonsets",
 ];
 
-/// A station of the way.
+/// A step of the path from the subject to the cause.
 #[derive(Clone, Debug)]
 pub struct Station {
-    /// How far it is indented.
+    /// Depth of the indentation.
     pub depth: usize,
     pub object: Ref,
     pub says: String,
-    /// The cause that was found here.
+    /// The cause that was found at this step.
     pub cause: Option<&'static str>,
 }
 
@@ -255,17 +255,17 @@ pub struct Station {
 pub struct Verdict {
     pub subject: Ref,
     pub state: State,
-    /// Since when it has waited.
+    /// Time since which it has waited.
     pub since: Option<Timestamp>,
     pub causes: Vec<Finding>,
     pub path: Vec<Station>,
-    /// Where no cause was found: the newest words of somebody about it.
+    /// Without a cause: the newest text of another program about it.
     pub last_words: Option<String>,
-    /// What could not be looked at, and why.
+    /// The requests that failed, and why.
     pub unseen: Vec<(String, String)>,
-    /// The subject is not there.
+    /// The subject does not exist.
     pub absent: bool,
-    /// What "now" was.
+    /// The time at which the answer was computed.
     pub now: Timestamp,
 }
 

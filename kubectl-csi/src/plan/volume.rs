@@ -1,4 +1,4 @@
-//! A volume: gone, another's, released, or the way to a node.
+//! A volume: gone, bound to another claim, released, or being attached to a node.
 
 use super::attach;
 use super::claim::of_claim as claim_of;
@@ -11,7 +11,7 @@ use super::way::{Got, Step, Way};
 use super::words::{LISTED, listed_of};
 use crate::model::{Claim, Driver, Kind, Ref, Volume};
 
-/// The subject, or a station behind its claim.
+/// Explains a volume: as the subject, or behind its claim.
 pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     let Some(volume) = way.subject::<Volume>(depth, at)? else {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn volume(way: &mut Way<'_>, at: &Ref, depth: usize) -> Step {
     }
 }
 
-/// The volume of a bound claim.
+/// Explains the volume of a bound claim.
 pub(super) fn of_claim(
     way: &mut Way<'_>,
     at: &Ref,
@@ -98,7 +98,7 @@ pub(super) fn of_claim(
     attach::for_pod(way, at, depth + 1, volume, consumer)
 }
 
-/// A claim that names its volume itself, and is not bound (C22).
+/// C22: an unbound claim that names its volume itself.
 pub(super) fn named(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
     let object = Ref::new(Kind::Volume, "", &claim.spec.volume_name);
     let volume = match way.get::<Volume>("", &object.name)? {
@@ -148,7 +148,8 @@ pub(super) fn named(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) ->
     way.tell(finding)
 }
 
-/// What a volume lacks that a claim asks for.
+/// The first requirement of the claim that the volume does not meet; `None` if it meets all that
+/// are checked.
 fn lack(claim: &Claim, volume: &Volume) -> Option<String> {
     let wanted = &*claim.spec.resources.requests.storage;
     let has = &*volume.spec.capacity.storage;
@@ -190,11 +191,11 @@ pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim
     let class = claim.class().unwrap_or_default();
     let own = way.count::<Volume>(By::Class, class)?;
     let free = way.count::<Volume>(By::Free, class)?.all;
-    // What is larger lacks nothing that one of the same modes has.
+    // If the largest volume of the same modes does not satisfy the claim, no other does.
     let largest = way.largest::<Volume>(class)?;
     let fitting = { largest.items.iter() }.find(|volume| lack(claim, volume).is_none());
     if let Some(volume) = fitting.filter(|_| claim.spec.selector.is_none()) {
-        // It is bound within seconds.
+        // It will be bound within seconds.
         let volume = Ref::new(Kind::Volume, "", &volume.metadata.name);
         way.at(depth, &volume, "fits");
         return Ok(());
@@ -226,9 +227,9 @@ pub(super) fn none_fits(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim
     way.tell(finding.admin("create a PersistentVolume that fits, or change one that is free").you("or create the claim again so that it fits; without storageClassName it gets the default class"))
 }
 
-/// The same for a class that is no object, if volumes have its name.
+/// C7: the same for a class that does not exist, if manually created volumes name it.
 pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim: &Claim) -> Step {
-    // Those that a provisioner made had a class that was an object once.
+    // Provisioned volumes had a class that existed once.
     let class = claim.class().unwrap_or_default();
     if way.count::<Volume>(By::HandMade, class)?.all > 0 {
         return none_fits(way, at, depth, claim);
@@ -236,7 +237,7 @@ pub(super) fn none_fits_unless(way: &mut Way<'_>, at: &Ref, depth: usize, claim:
     Ok(())
 }
 
-/// A volume that a pod names by its driver alone (C58).
+/// C58: an inline volume, which names only its driver.
 pub(super) fn inline(way: &mut Way<'_>, consumer: Consumer<'_>, name: &str, driver: &str) -> Step {
     let object = Ref::new(Kind::Driver, "", driver);
     let known = way.get::<Driver>("", driver)?;

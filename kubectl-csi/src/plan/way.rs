@@ -1,7 +1,7 @@
-//! Looking at objects on the way from a subject to what holds it up.
+//! The walk from a subject through the objects behind it to the causes.
 //!
-//! A decision reads what it needs from what was seen. What was not looked at yet stops it, is asked for, and the decision is
-//! taken again from the start: each step can be written as if everything were there.
+//! A decision reads the objects from [`Seen`]. A missing object stops it, becomes a request, and the decision starts
+//! over once the object is there: each step can be written as if everything had been read.
 
 use std::collections::BTreeSet;
 
@@ -17,35 +17,35 @@ use crate::model::{Event, Kind, Ref};
 /// Why a decision stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Something has to be looked at first.
+    /// An object has to be read first.
     Look,
-    /// The cause was found.
+    /// The cause was found, and the walk is to end with the first one.
     Told,
 }
 
 /// A decision, or why it stopped.
 pub(super) type Step<T = ()> = Result<T, Stop>;
 
-/// A walk, with what was said on it.
+/// One walk, with everything that it has found.
 #[derive(Debug)]
 pub(super) struct Way<'a> {
     pub(super) seen: &'a Seen,
     pub(super) now: Timestamp,
-    /// Go on behind the first cause.
+    /// Continues after the first cause.
     all: bool,
     pub(super) wants: BTreeSet<Want>,
     pub(super) causes: Vec<Finding>,
     pub(super) path: Vec<Station>,
     pub(super) since: Option<Timestamp>,
     pub(super) last_words: Option<String>,
-    /// Something on the way is not as it will be.
+    /// An object on the path has not reached its desired state.
     pub(super) unfinished: bool,
     pub(super) absent: bool,
     unseen: BTreeSet<(String, String)>,
 }
 
 impl<'a> Way<'a> {
-    /// At its start.
+    /// A walk at its start.
     pub(super) fn new(seen: &'a Seen, now: Timestamp, all: bool) -> Self {
         Self {
             seen,
@@ -74,10 +74,10 @@ impl<'a> Way<'a> {
         self.unseen.insert((what, why.to_owned()));
     }
 
-    /// Asks for what is going to be needed, so that one round fetches it all.
+    /// Requests all objects that the next steps need, so that one round reads them all.
     ///
     /// # Errors
-    /// Something was not looked at yet.
+    /// One of them has not been read yet.
     pub(super) fn expect(&mut self, wants: impl IntoIterator<Item = Want>) -> Step {
         let missing = wants.into_iter();
         let missing = missing.filter(|want| self.seen.standing(want).is_none());
@@ -91,10 +91,10 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// One object.
+    /// Looks up one object.
     ///
     /// # Errors
-    /// It was not looked at yet.
+    /// It has not been read yet.
     pub(super) fn get<T: Record>(&mut self, namespace: &str, name: &str) -> Step<Got<'a, T>> {
         if let Some(object) = T::store(self.seen).get(namespace, name) {
             return Ok(Got::Found(object));
@@ -113,11 +113,11 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// The object that is asked about. Where it is not there, the way says so and ends; a kind that the API server does
-    /// not serve is the caller's.
+    /// The subject itself. If it does not exist, the path says so and the walk ends; the caller handles a kind that the
+    /// API server does not serve.
     ///
     /// # Errors
-    /// It was not looked at yet.
+    /// It has not been read yet.
     pub(super) fn subject<T: Record>(&mut self, depth: usize, at: &Ref) -> Step<Option<&'a T>> {
         match self.get::<T>(&at.namespace, &at.name)? {
             Got::Found(object) => return Ok(Some(object)),
@@ -133,18 +133,18 @@ impl<'a> Way<'a> {
         Ok(None)
     }
 
-    /// All of a kind in the cluster.
+    /// All objects of a kind in the cluster.
     ///
     /// # Errors
-    /// They were not looked at yet.
+    /// They have not been read yet.
     pub(super) fn all<T: Record>(&mut self) -> Step<Listed<'a, T>> {
         self.list::<T>(&Which::all())
     }
 
-    /// A list.
+    /// The objects that a selector matches.
     ///
     /// # Errors
-    /// It was not looked at yet.
+    /// The list has not been read yet.
     pub(super) fn list<T: Record>(&mut self, which: &Which) -> Step<Listed<'a, T>> {
         let whole = self.is_whole::<T>(which)?;
         let all = T::store(self.seen).list(which.namespace.as_deref());
@@ -152,10 +152,10 @@ impl<'a> Way<'a> {
         Ok(Listed { items, whole })
     }
 
-    /// Those of a list that have this key, without going over the others.
+    /// Those of a list with this key, without iterating over the others.
     ///
     /// # Errors
-    /// The list was not looked at yet.
+    /// The list has not been read yet.
     pub(super) fn by<T: Record>(
         &mut self,
         which: &Which,
@@ -168,37 +168,37 @@ impl<'a> Way<'a> {
         Ok(Listed { items, whole })
     }
 
-    /// How many objects of the cluster have this key.
+    /// Number of objects in the cluster with this key.
     ///
     /// # Errors
-    /// They were not looked at yet.
+    /// The list has not been read yet.
     pub(super) fn count<T: Record>(&mut self, by: By, key: &str) -> Step<Counted> {
         let whole = self.is_whole::<T>(&Which::all())?;
         let (_, all) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(Counted { all, whole })
     }
 
-    /// The largest objects of a group: one for each that are alike.
+    /// The largest objects of a group, one for each set of alike ones.
     ///
     /// # Errors
-    /// They were not looked at yet.
+    /// The list has not been read yet.
     pub(super) fn largest<T: Record>(&mut self, group: &str) -> Step<Listed<'a, T>> {
         let whole = self.is_whole::<T>(&Which::all())?;
         let items = T::store(self.seen).largest(T::KEYS, group).collect();
         Ok(Listed { items, whole })
     }
 
-    /// The first of the objects with this key.
+    /// The first `most` objects with this key.
     ///
     /// # Errors
-    /// They were not looked at yet.
+    /// The list has not been read yet.
     pub(super) fn first<T: Record>(&mut self, by: By, key: &str, most: usize) -> Step<Vec<&'a T>> {
         self.is_whole::<T>(&Which::all())?;
         let (all, _) = T::store(self.seen).by(T::KEYS, by, key);
         Ok(all.take(most).collect())
     }
 
-    /// Whether a list was seen as a whole.
+    /// Whether a whole list was read; notes why not.
     fn is_whole<T: Record>(&mut self, which: &Which) -> Step<bool> {
         let want = many(T::KIND, which);
         match self.seen.standing(&want) {
@@ -217,7 +217,7 @@ impl<'a> Way<'a> {
     /// Whether the API server serves a kind.
     ///
     /// # Errors
-    /// It was not asked yet.
+    /// It was not requested yet.
     pub(super) fn is_served(&mut self, kind: Kind, namespace: &str) -> Step<bool> {
         let namespace = kind.is_namespaced().then(|| namespace.to_owned());
         let which = Which {
@@ -237,14 +237,14 @@ impl<'a> Way<'a> {
     /// Events about an object, the newest first.
     ///
     /// # Errors
-    /// They were not looked at yet.
+    /// They have not been read yet.
     pub(super) fn events(&mut self, about: &Ref) -> Step<Vec<&'a Event>> {
         let which = events_of(about);
         let namespace = which.namespace.as_deref().unwrap_or_default();
         let key = index::about(about.kind.name(), namespace, &about.name);
         let events = self.by::<Event>(&which, By::Of, &key)?;
         let mut events = events.items;
-        // An earlier object of the same name has nothing to do with it. Kubelet gives nodes another uid.
+        // Events of an earlier object with the same name do not count. Kubelet writes another UID for nodes.
         let uid = { self.seen.uid(about) }.filter(|_| about.kind != Kind::Node);
         events.retain(|event| {
             let of = &*event.involved_object.uid;
@@ -254,7 +254,7 @@ impl<'a> Way<'a> {
         Ok(events)
     }
 
-    /// A station on the way.
+    /// Adds a step to the path.
     pub(super) fn at(&mut self, depth: usize, object: &Ref, says: impl Into<String>) {
         self.path.push(Station {
             depth,
@@ -264,10 +264,10 @@ impl<'a> Way<'a> {
         });
     }
 
-    /// A cause, found at the last station.
+    /// Adds a cause, at the last step of the path.
     ///
     /// # Errors
-    /// One cause is enough.
+    /// Ends the walk, unless all causes are wanted.
     pub(super) fn tell(&mut self, finding: Finding) -> Step {
         if { self.causes.iter() }.any(|one| one.id == finding.id && one.object == finding.object) {
             return Ok(());
@@ -279,22 +279,22 @@ impl<'a> Way<'a> {
         if self.all { Ok(()) } else { Err(Stop::Told) }
     }
 
-    /// How long ago that was.
+    /// Time since then.
     pub(super) fn ago(&self, time: Timestamp) -> SignedDuration {
         self.now.duration_since(time)
     }
 
-    /// Whether that was so long ago; what nobody knows was long ago.
+    /// Whether it is at least so many seconds ago; also true for an unknown time.
     pub(super) fn is_older(&self, time: Option<Timestamp>, seconds: i64) -> bool {
         time.is_none_or(|time| self.ago(time).as_secs() >= seconds)
     }
 
-    /// What could not be looked at, and why.
+    /// The requests that failed, and why.
     pub(super) fn unseen(self) -> BTreeSet<(String, String)> {
         self.unseen
     }
 
-    /// The verdict about `subject`, once nothing has to be looked at.
+    /// The answer for `subject`, once every request is answered.
     pub(super) fn verdict(self, subject: &Ref) -> Verdict {
         use super::verdict::State;
         let fresh = self
@@ -324,5 +324,6 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Nobody calls what has waited for so many seconds stuck: caches, queues and calls take their time.
+/// Seconds within which an unfinished object counts as waiting and not as stuck: caches, queues and calls take their
+/// time.
 pub(super) const FRESH: i64 = 30;

@@ -1,14 +1,14 @@
-//! Which objects are looked at, and what came of it.
+//! Selectors of objects, and the result of a lookup.
 
 use super::seen::{Record, Want};
 use crate::model::{Kind, Ref};
 
-/// One object.
+/// The result of looking up one object.
 #[derive(Debug)]
 pub(super) enum Got<'a, T> {
     Found(&'a T),
     Missing,
-    /// Nobody knows.
+    /// It could not be read.
     Unseen,
 }
 
@@ -29,17 +29,17 @@ impl<'a, T> Got<'a, T> {
         }
     }
 
-    /// Whether it is known not to be there.
+    /// Whether it is proved not to exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, Self::Missing)
     }
 }
 
-/// Objects of a kind.
+/// Objects of a kind that a selector matches.
 #[derive(Clone, Debug)]
 pub(super) struct Listed<'a, T> {
     pub(super) items: Vec<&'a T>,
-    /// These are all.
+    /// The list is complete.
     pub(super) whole: bool,
 }
 
@@ -50,15 +50,15 @@ impl<'a, T: Record> Listed<'a, T> {
     }
 }
 
-/// How many objects.
+/// A number of objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) all: usize,
-    /// These are all.
+    /// The count is complete.
     pub(super) whole: bool,
 }
 
-/// Which objects of a kind.
+/// A selector of objects of a kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Which {
     pub(super) namespace: Option<String>,
@@ -66,12 +66,12 @@ pub(super) struct Which {
 }
 
 impl Which {
-    /// All in the cluster.
+    /// All objects in the cluster.
     pub(super) fn all() -> Self {
         Self::default()
     }
 
-    /// All of a namespace.
+    /// All objects in a namespace.
     pub(super) fn of(namespace: &str) -> Self {
         Self {
             namespace: Some(namespace.to_owned()),
@@ -79,13 +79,13 @@ impl Which {
         }
     }
 
-    /// Those alone whose field has this value.
+    /// Only the objects whose field has this value.
     pub(super) fn with(mut self, field: &'static str, value: &str) -> Self {
         self.fields.push((field, value.to_owned()));
         self
     }
 
-    /// Whether an object is one of these.
+    /// Whether an object matches.
     pub(super) fn fits<T: Record>(&self, object: &T) -> bool {
         let mut fields = self.fields.iter();
         let namespace = self.namespace.as_deref();
@@ -94,7 +94,7 @@ impl Which {
     }
 }
 
-/// One object.
+/// The request for one object.
 pub(super) fn one(object: &Ref) -> Want {
     let namespaced = object.kind.is_namespaced();
     Want {
@@ -105,7 +105,7 @@ pub(super) fn one(object: &Ref) -> Want {
     }
 }
 
-/// A list.
+/// The request for a list.
 pub(super) fn many(kind: Kind, which: &Which) -> Want {
     Want {
         kind,
@@ -115,7 +115,7 @@ pub(super) fn many(kind: Kind, which: &Which) -> Want {
     }
 }
 
-/// The events about an object. Those of objects without namespace are in `default`.
+/// Selects the events about an object. Those about cluster-scoped objects are in `default`.
 pub(super) fn events_of(about: &Ref) -> Which {
     let namespace = match &*about.namespace {
         "" => "default",

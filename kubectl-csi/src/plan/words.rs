@@ -1,4 +1,4 @@
-//! Words: how times and lists are written, and which texts of others are known.
+//! Formats times and lists, and searches other programs' texts.
 
 use jiff::{SignedDuration, Timestamp};
 use sidecar::alike::distance;
@@ -28,10 +28,10 @@ pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     listed_of(names, names.len())
 }
 
-/// So many names of a list are shown at most.
+/// Number of names that a list shows at most.
 pub(super) const LISTED: usize = 3;
 
-/// The same of `all` names, of which these are the first.
+/// The same for `all` names, of which `names` are the first.
 pub(super) fn listed_of<T: AsRef<str>>(names: &[T], all: usize) -> String {
     let text = |index: usize| names.get(index).map(AsRef::as_ref).unwrap_or_default();
     match all {
@@ -43,20 +43,20 @@ pub(super) fn listed_of<T: AsRef<str>>(names: &[T], all: usize) -> String {
     }
 }
 
-/// Whether a text has one of these, whatever the case.
+/// Whether a text contains one of these words, ignoring case.
 pub(super) fn has(text: &str, words: &[&str]) -> bool {
     let text = text.to_ascii_lowercase();
     words.iter().any(|word| text.contains(word))
 }
 
-/// The gRPC code that a text of a sidecar or of a kubelet names.
+/// The gRPC code in a text of a sidecar or of kubelet.
 pub(super) fn code(text: &str) -> Option<&str> {
     let (_, behind) = text.split_once("rpc error: code = ")?;
     let end = behind.find(|c: char| !c.is_ascii_alphabetic());
     Some(end.map_or(behind, |end| behind.get(..end).unwrap_or(behind)))
 }
 
-/// The names that are least different from `name`, if any is near.
+/// The most similar of `names`, if any is similar enough.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let measured = names.into_iter().filter(|other| *other != name);
     let measured = measured.map(|other| (distance(name, other), other));

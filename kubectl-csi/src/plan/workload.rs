@@ -1,4 +1,4 @@
-//! What runs a program, and why it does not.
+//! The workloads that run a program, and why their pods do not.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -16,7 +16,7 @@ use crate::model::{
     Workload,
 };
 
-/// Whether a container runs a program, by its command, image or name.
+/// Whether a container runs a program, judging by its command, image or name.
 pub(super) fn runs(container: &Container, program: &str) -> bool {
     let last = |text: &str| text.rsplit('/').next().is_some_and(|last| last == program);
     let image = container.image.split(['@', ':']).next().unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn runs(container: &Container, program: &str) -> bool {
         || container.name == program
 }
 
-/// Whether a pod says that it is of this driver: in an argument, a value, a path, an image.
+/// Whether a pod names this driver: in an argument, a variable's value, a path or an image.
 pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
     let container = |one: &Container| {
         let texts = one.args.iter().chain(&one.command);
@@ -50,7 +50,7 @@ pub(super) fn names_driver(spec: &PodSpec, driver: &str) -> bool {
         || paths.any(|path| names::names_driver(&path.path, driver))
 }
 
-/// Whether any workload says a driver's name: provisioners that are none of CSI's have neither objects nor known programs.
+/// Whether any workload names a driver: provisioners outside CSI have neither CSIDriver objects nor known programs.
 pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     let whole = are_whole(way)?;
     let seen = way.seen;
@@ -63,7 +63,7 @@ pub(super) fn is_mentioned(way: &mut Way<'_>, driver: &str) -> Step<bool> {
     Ok(!whole || seen.is_mentioned(driver, is_mentioned))
 }
 
-/// Looks at what makes pods; whether that is all there is.
+/// Reads all Deployments, StatefulSets and DaemonSets; returns whether these lists are complete.
 fn are_whole(way: &mut Way<'_>) -> Step<bool> {
     let kinds = [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet];
     way.expect(kinds.map(|kind| many(kind, &Which::all())))?;
@@ -73,7 +73,7 @@ fn are_whole(way: &mut Way<'_>) -> Step<bool> {
     Ok(deployments.whole && stateful.whole && daemons.whole)
 }
 
-/// What runs a program.
+/// The workloads that run a program.
 fn workloads<'a>(way: &mut Way<'a>, program: &str) -> Step<Vec<(Kind, &'a Workload)>> {
     let all = Which::all();
     let deployments = way.by::<Deployment>(&all, By::Program, program)?.items;
@@ -91,7 +91,7 @@ fn programs(role: Role) -> impl Iterator<Item = &'static str> {
     iter::once(role.program()).chain(together)
 }
 
-/// Nobody has a lease: one replica may run without.
+/// No lease exists: a single replica may run without leader election.
 pub(super) fn unelected(
     way: &mut Way<'_>,
     depth: usize,
@@ -145,7 +145,7 @@ pub(super) fn unelected(
     Ok(Presence::Unknown)
 }
 
-/// C9: scaled to nothing.
+/// C9: the workload is scaled to zero.
 fn stopped(
     way: &mut Way<'_>,
     depth: usize,
@@ -167,7 +167,7 @@ fn stopped(
     way.tell(finding)
 }
 
-/// The texts of a program that ends because of its command line.
+/// Messages of a program that rejects its command line.
 const REFUSED_FLAGS: &[&str] = &[
     "unknown flag",
     "unknown shorthand flag",
@@ -179,17 +179,17 @@ const REFUSED_FLAGS: &[&str] = &[
 /// A container that keeps its pod from running.
 pub(super) struct Broken<'a> {
     pub(super) container: &'a ContainerStatus,
-    /// For the station: `container driver: CrashLoopBackOff, 9 restarts`.
+    /// For the path: `container driver: CrashLoopBackOff, 9 restarts`.
     pub(super) says: String,
     /// `container driver is in CrashLoopBackOff after 9 restarts; it last ended with code 1 (Error)`.
     pub(super) text: String,
-    /// Its last words, or kubelet's about it.
+    /// The container's last message, or kubelet's reason.
     pub(super) words: &'a str,
     /// The command that shows its log.
     pub(super) log: String,
 }
 
-/// The container that keeps a pod from running, as it is told.
+/// The container that keeps a pod from running, described for the answer.
 pub(super) fn broken_container(pod: &Pod) -> Option<Broken<'_>> {
     let container = pod.broken()?;
     let (name, restarts) = (&container.name, container.restart_count);
@@ -225,7 +225,7 @@ pub(super) fn broken_container(pod: &Pod) -> Option<Broken<'_>> {
     })
 }
 
-/// C9 and C93: the pod does not run, and what its containers say of that.
+/// C9, C93: the pod does not run; quotes what its containers report.
 pub(super) fn broken(way: &mut Way<'_>, depth: usize, role: Role, pod: &Pod) -> Step {
     let at = super::pod::of(pod);
     let program = role.program();

@@ -1,6 +1,6 @@
-//! What an audit found.
+//! The result of an audit.
 //!
-//! Here alone handles of volumes are shown: whoever looks into the storage has nothing else to go by.
+//! Only this output shows handles of volumes: administrators need them to find a volume in the storage.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::json::{VERSION, object, printed};
 use crate::plan::{Audit, Difference, Note, What, Worth, listed};
 use sidecar::redact::{plain, words};
 
-/// Longer lists of people are cut; `-o json` and `-o name` have all.
+/// Rows after which lists for people are cut; `-o json` and `-o name` have all.
 const ROWS: usize = 50;
 
-/// `10Gi`, if it is so many; else bytes.
+/// `10Gi` if the size is a whole number of a unit; else bytes.
 fn size(bytes: i64) -> String {
     for (unit, shift) in [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)] {
         if bytes >= 1 << shift && bytes % (1 << shift) == 0 {
@@ -44,7 +44,7 @@ fn row(one: &Difference) -> String {
     parts.join("  ")
 }
 
-/// A heading, what to think of it, and rows.
+/// A section: heading, rows, advice.
 fn part(heading: &str, advice: &str, rows: &[String], style: Style, text: &mut String) {
     text.push_str(&format!("\n{}\n", style.ink(Ink::Bold, heading)));
     for row in rows.iter().take(ROWS) {
@@ -118,7 +118,7 @@ pub(super) fn human(audit: &Audit, style: Style) -> String {
     text
 }
 
-/// What nobody can tell, and why: a part for each reason, since one reason mostly stands against all.
+/// The undecided differences, one section for each set of reasons: one reason mostly applies to all of them.
 fn undecided(audit: &Audit, style: Style, text: &mut String) {
     let mut parts: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for one in &audit.undecided {
@@ -193,7 +193,8 @@ pub(super) fn json(audit: &Audit) -> String {
     }))
 }
 
-/// One difference a line: what it is, and the handle; where a volume is attached, the node, too. What is not certain is not here: scripts read this.
+/// One difference a line: its kind and the handle, for a published volume also the node. Undecided ones are left out:
+/// scripts read this.
 pub(super) fn handles(audit: &Audit) -> String {
     let lines = audit.differences.iter();
     let lines = lines.map(|one| {

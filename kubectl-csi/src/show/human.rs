@@ -1,17 +1,17 @@
-//! For people, at night.
+//! The format for people, who may read it at night during an outage.
 
 use crate::model::{Kind, Ref};
 use crate::plan::{Certainty, Finding, Overview, State, Verdict, listed, span, title};
 use sidecar::redact::{plain, told, words};
 
-/// How wide lines are where nobody says.
+/// Default line width.
 const WIDE: usize = 100;
-/// Narrower is not possible.
+/// Least line width.
 const NARROW: usize = 40;
-/// Longer names of objects are cut in the path; commands have them in full.
+/// Length at which the path cuts names of objects; commands have them in full.
 const NAME: usize = 40;
 
-/// Where it is printed.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub width: usize,
@@ -37,7 +37,7 @@ pub(super) enum Ink {
 }
 
 impl Style {
-    /// Of a terminal so wide.
+    /// A terminal of this width.
     #[must_use]
     pub fn terminal(width: usize, colour: bool) -> Self {
         Self {
@@ -135,7 +135,7 @@ fn path(verdict: &Verdict, style: Style, text: &mut String) {
         .map(|label| label.chars().count())
         .max()
         .unwrap_or(0);
-    // Where lines are short, what is said goes below.
+    // With short lines, the text goes below the label.
     let column = if widest + 30 > style.width {
         0
     } else {
@@ -216,7 +216,7 @@ fn cause(finding: &Finding, style: Style, text: &mut String) {
             wrapped(&plain(&remedy.text), style.width, column)
         ));
         if let Some(command) = &remedy.command {
-            // In one line, so that it can be copied.
+            // On one line, so that users can copy it.
             text.push_str(&format!(
                 "{indent}{}\n",
                 style.ink(Ink::Bold, &plain(command))

@@ -1,4 +1,5 @@
-//! For programs. Names of fields and numbers of causes are a contract, texts are not.
+//! The format for programs. Scripts rely on the names of fields and the numbers of causes, not on
+//! texts.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use crate::model::Ref;
 use crate::plan::{Finding, Overview, Verdict, title};
 use sidecar::redact::{plain, told, words};
 
-/// Of the form.
+/// Version of the format.
 pub(super) const VERSION: u32 = 1;
 
 pub(super) fn object(of: &Ref) -> Value {

@@ -1,4 +1,4 @@
-//! Requests to the API server: only reads, each once.
+//! Requests to the API server: only reads, each one once.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -17,30 +17,30 @@ use sidecar::error::Chain;
 use crate::model::Kind;
 use crate::plan::{Answer, Read, Seen, Want};
 
-/// Objects of a page.
+/// Objects per page.
 const PAGE: usize = 500;
-/// Requests at once.
+/// Concurrent requests.
 const AT_ONCE: usize = 8;
-/// No page of so many objects is larger.
+/// Bytes that no page of `PAGE` objects exceeds.
 const LARGEST: usize = 256 << 20;
-/// How often a request is repeated that the server is too busy for.
+/// Attempts at a request while the server is too busy.
 const TRIES: u32 = 3;
-/// Objects of which nothing but their metadata may be asked for.
+/// Accept header that requests only the metadata of an object.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// What names of objects do not have, and continue tokens may.
+/// Characters to escape in a URL: object names have none of them, continue tokens may.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// Nothing can be looked at.
+/// Failures that make an answer impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    /// There was no answer.
+    /// The API server did not respond.
     #[error("the API server does not answer: {0}")]
     Silent(String),
-    /// This is a fault of the program.
+    /// The decision does not end: a bug of this program.
     #[error("{0} leads from object to object without an end; please report it with the objects")]
     Endless(String),
-    /// It does not know us.
+    /// The API server rejects the credentials.
     #[error(
         "the API server does not accept the credentials (401); see the user of the kubeconfig's context"
     )]
@@ -50,7 +50,8 @@ pub enum LookError {
 /// An API server.
 pub struct Cluster {
     client: Client,
-    /// What its clock said last: times in objects are of machines, and this one's clock may be wrong.
+    /// The API server's clock at its last response: timestamps in objects come from servers, and the
+    /// local clock may be wrong.
     now: Cell<Option<Timestamp>>,
 }
 
@@ -60,7 +61,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// Bytes of an answer.
+/// The body of a response.
 struct Bytes<'a>(&'a [u8]);
 
 impl Read for Bytes<'_> {
@@ -84,20 +85,20 @@ struct Details {
     name: String,
 }
 
-/// What came of one request.
+/// The result of one request.
 enum Reply {
     Bytes(Vec<u8>),
-    /// No such object.
+    /// The object does not exist.
     Absent,
-    /// No such kind, in this version.
+    /// The API server does not serve the kind in this version.
     NotServed,
-    /// The list has gone on too far to be continued.
+    /// The continue token has expired.
     Expired,
     Refused(String),
 }
 
 impl Cluster {
-    /// Asks through `client`.
+    /// Sends requests through `client`.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -115,10 +116,10 @@ impl Cluster {
         self.now.get().unwrap_or_else(Timestamp::now)
     }
 
-    /// Looks at all of these.
+    /// Carries out all of these requests.
     ///
     /// # Errors
-    /// Nothing can be looked at.
+    /// The cluster cannot be read.
     pub async fn look(&self, seen: &mut Seen, wants: Vec<Want>) -> Result<(), LookError> {
         let seen = RefCell::new(seen);
         let looks = wants.into_iter().map(|want| self.one(&seen, want));
@@ -184,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// One request, repeated while the server is too busy.
+    /// Sends one request, and repeats it while the server is too busy.
     async fn ask(&self, want: &Want, version: &str, next: &str) -> Result<Reply, LookError> {
         let mut tried = 1;
         loop {

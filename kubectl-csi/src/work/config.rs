@@ -1,4 +1,4 @@
-//! Which API server, and as whom: kubectl's flags and files.
+//! Selects the API server and the credentials: kubectl's flags and files.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use sidecar::kube::connect::{
 };
 use sidecar::kube::rate::Rate;
 
-/// What the command line says of it; empty is not given.
+/// kubectl's access flags; an empty one was not given.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub kubeconfig: String,
@@ -34,13 +34,13 @@ fn given(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The kubeconfig files, by who names them; none: this may be a pod.
+/// The kubeconfig files, and what names them; without any, this may be a pod.
 fn files(access: &Access) -> (Vec<PathBuf>, NamedBy) {
     if !access.kubeconfig.is_empty() {
         return (vec![PathBuf::from(&access.kubeconfig)], NamedBy::Flag);
     }
     if let Some(list) = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
-        // As kubectl does, what is not there is passed over.
+        // Like kubectl, it skips files that do not exist.
         let paths = std::env::split_paths(&list).filter(|path| path.exists());
         return (paths.collect(), NamedBy::Variable);
     }
@@ -54,7 +54,7 @@ fn files(access: &Access) -> (Vec<PathBuf>, NamedBy) {
 /// A client, and the namespace that the context names.
 ///
 /// # Errors
-/// One line that names the flag or file at fault and the way out.
+/// One line that names the flag or file at fault and the remedy.
 pub async fn connect(access: &Access) -> Result<kube::Client, ConnectError> {
     let (paths, named_by) = files(access);
     let read = |name: &str| std::env::var(name).ok();
@@ -87,7 +87,7 @@ pub async fn connect(access: &Access) -> Result<kube::Client, ConnectError> {
     sidecar::kube::connect::connect(&options, None).await
 }
 
-/// Puts what the command line says into the file: a context of its own, so that nothing else of the file changes.
+/// Applies the command line to the kubeconfig: in a context of its own, so that nothing else in the file changes.
 #[expect(clippy::too_many_lines, reason = "one flag after the other")]
 fn choose(file: &mut Kubeconfig, access: &Access) -> Result<(), String> {
     const OWN: &str = "kubectl-csi";

@@ -1,4 +1,4 @@
-//! What a driver has in its storage: calls that read, each with a deadline, page by page.
+//! Reads what a driver has in its storage: every call has a deadline, lists come page by page.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,58 +22,58 @@ use crate::plan::{Stock, Storage, Stored};
 
 use csi_proto::csi::controller_service_capability::rpc::Type as Rpc;
 
-/// Entries of a page.
+/// Entries per page.
 const PAGE: i32 = 100;
-/// Calls for one volume or snapshot that may fail in turn.
+/// Consecutive failures after which single volumes or snapshots are not looked up any more.
 const FAILURES: usize = 5;
 /// The driver cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// `--csi-address` is none.
+    /// `--csi-address` is not an address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// There is no connection.
+    /// The connection failed.
     #[error("--csi-address: {0}")]
     Connect(#[from] ConnectError),
-    /// It does not say who it is.
+    /// GetPluginInfo failed.
     #[error("--csi-address: {0}")]
     Identity(#[from] IdentityError),
     /// A call failed.
     #[error("{method} failed, so that nothing can be compared: {}", rpc_code::text(.status))]
     Call {
-        /// The call.
+        /// The CSI method.
         method: &'static str,
-        /// The driver's answer.
+        /// The driver's error.
         status: Status,
     },
-    /// It is another driver than before, or than it is to be.
+    /// The driver restarted under another name, or is not the one that `--driver` names.
     #[error("the driver at --csi-address is {is}, not {wanted}")]
     Other {
-        /// Its name.
+        /// The driver's name.
         is: String,
-        /// What it should be.
+        /// The expected name.
         wanted: String,
     },
-    /// Its pages have no end.
+    /// The pages of a list do not end.
     #[error(
         "{method}: the driver's list has no end: {why}. Nothing is compared with a part of a list"
     )]
     Endless {
-        /// The call.
+        /// The CSI method.
         method: &'static str,
-        /// What shows it.
+        /// The sign of it.
         why: String,
     },
 }
 
-/// A driver.
+/// A connection to a driver.
 #[derive(Debug)]
 pub struct Driver {
     channel: Channel,
     timeout: Duration,
 }
 
-/// What something is made of, with that.
+/// Source volumes and snapshots, each with a listed one that was created from it.
 type Sources = BTreeMap<Box<str>, Box<str>>;
 
 fn is_made_of(sources: &RefCell<Sources>, made: &str, source: String) {
@@ -83,10 +83,10 @@ fn is_made_of(sources: &RefCell<Sources>, made: &str, source: String) {
 }
 
 impl Driver {
-    /// Connects; `timeout` is that of each call.
+    /// Connects; `timeout` is the deadline of each call.
     ///
     /// # Errors
-    /// There is nobody at the address.
+    /// Nobody listens at the address.
     pub async fn connect(address: &str, timeout: Duration) -> Result<Self, DriverError> {
         let address = Address::parse(address, OnLoss::Reconnect)?;
         let options = Options {
@@ -97,10 +97,10 @@ impl Driver {
         Ok(Self { channel, timeout })
     }
 
-    /// What it has.
+    /// Everything that the driver lists.
     ///
     /// # Errors
-    /// It does not say; no list is half a list.
+    /// A call failed, or the driver is not `wanted`; a partial list is an error too.
     pub async fn storage(&self, wanted: Option<&str>) -> Result<Storage, DriverError> {
         let driver = driver_name(self.channel.clone(), self.timeout).await?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != driver) {
@@ -139,7 +139,8 @@ impl Driver {
         })
     }
 
-    /// Asks for each volume and snapshot of the cluster by its handle, where the driver can be asked so and has no list, or does not list it.
+    /// Looks up each of the cluster's volumes and snapshots by its handle, if the driver has a call for that and does
+    /// not list it.
     ///
     /// # Errors
     /// A call failed.
@@ -154,7 +155,7 @@ impl Driver {
             let is_missing = async |handle: &str| self.lacks_volume(handle).await;
             looked_up(&mut storage.volumes, volumes, is_missing).await?;
         }
-        // A driver that lists snapshots finds one by its handle, too.
+        // A driver that lists snapshots also finds one by its handle.
         let by_get = can.has(Rpc::GetSnapshot);
         if by_get || can.has(Rpc::ListSnapshots) {
             let is_missing = async |handle: &str| self.lacks_snapshot(handle, by_get).await;
@@ -265,8 +266,8 @@ impl Driver {
     }
 }
 
-/// Asks for each handle that is not in the list, if there is one. Of a driver that has a list, any answer but NOT_FOUND means that the list is not whole;
-/// after some failures in turn it is asked no more, and how many are left is counted.
+/// Looks up each handle that the list lacks. If there is a list, any response but NOT_FOUND shows that it is
+/// incomplete; after `FAILURES` consecutive failures the rest is only counted.
 async fn looked_up(
     stock: &mut Stock,
     handles: &BTreeSet<String>,
@@ -295,7 +296,7 @@ async fn looked_up(
     Ok(())
 }
 
-/// Whether the driver does not have what it was asked for.
+/// Whether the response says that the driver does not have it.
 fn is_missing<T>(method: &'static str, answer: Result<T, Status>) -> Result<bool, DriverError> {
     match answer {
         Ok(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! Objects out of files: what `kubectl get -o json` wrote, or the folders of a must-gather.
+//! Reads objects from files: the output of `kubectl get -o json`, or the folders of a must-gather.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,37 +9,37 @@ use serde_json::value::RawValue;
 use crate::model::Kind;
 use crate::plan::{Read, Seen};
 
-/// More is not a dump that somebody reads.
+/// Largest dump that is read.
 const LARGEST: u64 = 2 << 30;
-/// Folders in folders.
+/// Deepest nesting of folders.
 const DEEPEST: usize = 16;
 
-/// A file cannot be read.
+/// A file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// The system says no.
+    /// Reading it failed.
     #[error("--offline {}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// It is something else.
+    /// It has another format.
     #[error("--offline {}: neither JSON nor YAML of Kubernetes objects: {problem}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's error.
         problem: String,
     },
-    /// It is too large.
+    /// It exceeds `LARGEST`.
     #[error("--offline {}: larger than 2 GiB", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// There is nothing in it.
+    /// It has no object of a kind that the program reads.
     #[error("--offline {}: no object of a kind that matters; kubectl csi why --help has the commands that write them into it", path.display())]
     Empty {
         /// The file.
@@ -69,10 +69,10 @@ struct Head<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a file, a folder, or standard input (`-`). Objects that are no such objects are left out, and counted.
+/// Reads a file, a folder, or standard input (`-`). Skips and counts objects that do not parse.
 ///
 /// # Errors
-/// It cannot be read, or there is nothing in it.
+/// The file cannot be read, or has no object.
 pub fn read(path: &Path) -> Result<(Seen, usize), OfflineError> {
     let mut files = Files {
         seen: Seen::offline(),
@@ -104,7 +104,7 @@ impl Files {
         };
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // Links may lead anywhere, also back.
+            // Symbolic links may lead anywhere, even back here.
             let kind = entry.file_type().map_err(failed)?;
             let path = entry.path();
             if kind.is_dir() && depth < DEEPEST {
@@ -113,7 +113,7 @@ impl Files {
             let named = path
                 .extension()
                 .is_some_and(|one| one == "json" || one == "yaml" || one == "yml");
-            // A must-gather has much that is no object.
+            // A must-gather has many files that are no objects.
             if kind.is_file()
                 && named
                 && let Err(error) = self.file(&path)
@@ -185,7 +185,7 @@ impl Files {
             self.object(&head.api_version, &head.kind, text);
             return;
         };
-        // What the API server calls PodList has items that do not say what they are.
+        // Items of a list of the API server, such as PodList, do not name their own kind.
         let of_list = head.kind.strip_suffix("List").unwrap_or_default();
         for item in items {
             let Ok(own) = serde_json::from_str::<Head<'_>>(item.get()) else {

@@ -1,4 +1,4 @@
-//! The lists of a driver, page by page: the whole list, or none.
+//! A driver's lists, page by page: the whole list or none.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,18 +10,18 @@ use tonic::{Code, Status};
 use super::driver::DriverError;
 use crate::plan::{Stock, Stored};
 
-/// Pages of a list, and entries of one: more than any storage has.
+/// More pages of a list, and more entries, than any storage has.
 const MOST_PAGES: usize = 100_000;
 const MOST_ENTRIES: usize = 2_000_000;
-/// How often a list is begun.
+/// Attempts at a list.
 const TRIES: u32 = 3;
-/// Before a list is begun anew with a driver that is starting.
+/// Pause before a list starts over, for a driver that is restarting.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A page: its entries, how many more have no id, and the token of the next.
+/// A page: its entries, the number of entries without an ID, and the token of the next page.
 pub(super) type Page = (Vec<(String, Stored)>, usize, String);
 
-/// A driver may list what it has once for each of its nodes.
+/// Merges two entries of one volume: a driver may list it once for each of its nodes.
 fn merge(one: &mut Stored, other: Stored) {
     one.attached.extend(other.attached);
     match &mut one.nodes {
@@ -31,7 +31,8 @@ fn merge(one: &mut Stored, other: Stored) {
     one.group = one.group.take().or(other.group);
 }
 
-/// All pages. A token that has expired, and a driver that starts anew in between, let the list begin anew: its first half may be of another time.
+/// Reads all pages. If a token expires or the driver restarts in between, the list starts over: its first half may be
+/// outdated.
 pub(super) async fn listed(
     method: &'static str,
     page: impl AsyncFn(String) -> Result<Page, Status>,
@@ -39,7 +40,7 @@ pub(super) async fn listed(
     let endless = |why: String| DriverError::Endless { method, why };
     let mut tried = 1;
     let (mut all, mut unnamed, mut token) = (BTreeMap::new(), 0, String::new());
-    // Hashes of tokens: a driver that gives one twice goes round in a circle.
+    // Hashes of the tokens so far: a driver that returns one twice goes round in a circle.
     let mut tokens = BTreeSet::new();
     loop {
         let (entries, more, next) = match page(token.clone()).await {
@@ -85,7 +86,7 @@ pub(super) async fn listed(
     }
 }
 
-/// Whether the list is worth another beginning.
+/// Whether starting the list over may help.
 fn is_passing(code: Code) -> bool {
     matches!(code, Code::Aborted | Code::Unavailable)
 }

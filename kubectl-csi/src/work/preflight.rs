@@ -1,4 +1,4 @@
-//! `kubectl csi preflight`: csi-sidecars has every program's tables of flags and permissions, so it is the one that answers.
+//! `kubectl csi preflight`: csi-sidecars has the tables of flags and permissions of all programs, so it answers.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +10,7 @@ use sidecar::rt::Exit;
 /// The program that has the subcommand.
 const PROGRAM: &str = "csi-sidecars";
 
-/// Beside this program, then as the shell finds it.
+/// Where the program may be: beside this one, then in PATH.
 fn places() -> impl Iterator<Item = PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.and_then(|own| Some(own.parent()?.join(PROGRAM)));
@@ -21,7 +21,7 @@ fn places() -> impl Iterator<Item = PathBuf> {
     beside.into_iter().chain(path)
 }
 
-/// Becomes `csi-sidecars preflight` with these arguments, or says how to run it.
+/// Replaces this process with `csi-sidecars preflight`, or tells the user how to run it.
 #[must_use]
 pub fn preflight(arguments: &[OsString]) -> Exit {
     let Some(program) = places().find(|path| path.is_file()) else {

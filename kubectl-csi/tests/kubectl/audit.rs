@@ -25,7 +25,7 @@ fn volume(number: usize) -> Value {
     })
 }
 
-/// A driver and a cluster that have the same volumes and snapshots.
+/// A driver and a cluster with the same volumes and snapshots.
 fn same(volumes: usize, snapshots: usize) -> (FakeApi, FakeDriver) {
     let (api, driver) = (FakeApi::new(), FakeDriver::new(DRIVER));
     (0..volumes).for_each(|number| {
@@ -97,7 +97,7 @@ async fn audited(
     (status.code(), text(stdout), text(stderr))
 }
 
-/// The differences of `-o json`.
+/// The differences in `-o json` output.
 fn differences(stdout: &str) -> Vec<String> {
     let answer: Value = serde_json::from_str(stdout).unwrap_or_else(|_| panic!("{stdout}"));
     let all = answer["differences"].as_array().unwrap().iter();
@@ -111,7 +111,7 @@ async fn w_50_w_54_w_58_w_60_a_thousand_volumes_page_by_page_and_nothing_is_writ
     let (code, out, error) = audited(&api, &driver, &[]).await;
     assert_eq!(code, Some(0), "{out} {error}");
     assert!(out.starts_with("Nothing differs between the cluster and csi.example.com, which lists 1000 volumes and 250 snapshots\n"), "{out}");
-    // What is the same at the first look is not looked at again.
+    // Without differences at the first look there is no second.
     assert_eq!(driver.calls_to("ListVolumes").len(), 10);
     driver.clear_calls();
     driver.configure(|model| {
@@ -159,7 +159,7 @@ async fn w_50_w_54_w_58_w_60_a_thousand_volumes_page_by_page_and_nothing_is_writ
     assert!(out.starts_with("unknownVolume made-0\n"), "{out}");
 }
 
-/// Between the two looks, while the driver's second list waits.
+/// Volumes and objects change between the two looks, while the driver's second list is held.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_51_what_comes_and_goes_during_an_audit_is_no_finding() {
     let (api, driver) = same(300, 0);
@@ -171,7 +171,7 @@ async fn w_51_what_comes_and_goes_during_an_audit_is_no_finding() {
         model.add("stray");
     });
     let gate = Gate::new();
-    // Pages of the first look: 401 volumes.
+    // The first look reads 401 volumes, in five pages.
     driver.fault(CallFault::on("ListVolumes").skip(5).hold(&gate));
     let flags = ["-o", "json"];
     let run = audited(&api, &driver, &flags);
@@ -276,7 +276,7 @@ async fn w_53_a_driver_without_a_list_is_asked_for_each_volume_or_named() {
     });
     let (code, out, error) = audited(&api, &driver, &["-o", "json"]).await;
     assert_eq!(code, Some(3), "{out} {error}");
-    // It may see another part of the storage than that of the snapshot.
+    // The driver may see another part of the storage than the snapshot's.
     assert_eq!(differences(&out), ["lostVolume vol-1"]);
     assert!(out.contains("\"lostSnapshot\""), "{out}");
     driver.configure(|model| model.controller = Vec::new());
@@ -286,7 +286,7 @@ async fn w_53_a_driver_without_a_list_is_asked_for_each_volume_or_named() {
     assert!(text.contains("csi.example.com cannot be audited: the driver does not list its volumes: it has neither LIST_VOLUMES nor GET_VOLUME"), "{out}");
 }
 
-/// A driver may list a volume once for each node: it is one volume, at all of them.
+/// A driver may list a volume once for each node: it is one volume, published to all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_55_a_volume_that_is_listed_twice_is_at_the_nodes_of_both() {
     use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
@@ -327,7 +327,8 @@ async fn w_55_a_volume_that_is_listed_twice_is_at_the_nodes_of_both() {
     );
 }
 
-/// A driver that fails for each is not asked a hundred times, and nothing is called lost for it.
+/// A driver that fails for each volume is not asked a hundred times, and no volume is called lost because of
+/// its failures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_50_a_driver_that_fails_when_it_is_asked_is_left_in_peace() {
     let (api, driver) = same(20, 0);
@@ -361,7 +362,7 @@ async fn w_50_a_driver_that_fails_when_it_is_asked_is_left_in_peace() {
     assert!(!error.contains("--grace is shorter"), "{error}");
 }
 
-/// Programs get the handle, people what a terminal can show of it.
+/// JSON has the raw handle; the output for people has only its printable characters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_50_json_has_handles_as_they_are() {
     let (api, driver) = same(3, 0);
@@ -375,7 +376,7 @@ async fn w_50_json_has_handles_as_they_are() {
     assert!(!out.contains('\u{7}') && !out.contains('\u{202e}'), "{out}");
 }
 
-/// A driver that repeats a token has no last page, be it the next one or one long before.
+/// A driver that repeats a token, the last one or one from long before, has no last page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_54_a_list_that_goes_round_in_a_circle_is_none() {
     use csi_proto::csi::{ListSnapshotsResponse, ListVolumesResponse};
@@ -413,7 +414,7 @@ async fn w_54_a_list_that_goes_round_in_a_circle_is_none() {
     }
 }
 
-/// A driver without pages answers with all it has: more than the 4 MiB that gRPC takes unless told otherwise.
+/// A driver without pages returns everything at once: more than gRPC's default limit of 4 MiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_56_lists_of_eight_mebibytes_are_read_and_larger_ones_than_32_named() {
     use csi_proto::csi::{ListSnapshotsResponse, ListVolumesResponse, Snapshot, Volume};
@@ -468,7 +469,7 @@ async fn w_56_lists_of_eight_mebibytes_are_read_and_larger_ones_than_32_named() 
     }
 }
 
-/// Who may not list pods learns which permission is missing, and is told of no unknown volume.
+/// A user who may not list pods learns which permission is missing, and is shown no unknown volume.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_25_w_50_a_permission_that_is_missing_is_named() {
     let (api, driver) = same(3, 0);
@@ -490,7 +491,7 @@ async fn w_25_w_50_a_permission_that_is_missing_is_named() {
     }
 }
 
-/// The kubeconfig of one cluster and the socket of another.
+/// The kubeconfig of one cluster with the socket of another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w_50_another_clusters_driver_is_refused() {
     let (_, driver) = same(5, 5);

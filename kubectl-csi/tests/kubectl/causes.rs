@@ -1,4 +1,4 @@
-//! Each cause as a world of objects: the tables in `worlds`.
+//! Each cause, shown by a world of objects: the tables are in `worlds`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::world::{World, never, rows};
 use kubectl_csi::model::Kind;
 use kubectl_csi::plan::{CAUSES, Certainty, State};
 
-/// What only the endpoint of this project's controllers can tell, and one that is two others.
+/// Causes that only the endpoint of this project's controllers shows, and one that is two others combined.
 const ELSEWHERE: &[&str] = &["C11", "C27", "C90"];
 
 #[test]
@@ -94,7 +94,7 @@ fn w_30_a_file_of_the_same_objects_tells_the_same() {
             |verdict: &kubectl_csi::plan::Verdict| verdict.causes.first().map(|first| first.id);
         all += 1;
         same += usize::from(id(&offline) == id(&verdict));
-        // A file that has no object of a kind proves nothing of that kind: it says so.
+        // A file without objects of a kind proves nothing about that kind, and the answer says so.
         let honest = !offline.unseen.is_empty() || offline.absent;
         assert!(
             id(&offline) == id(&verdict) || honest,
@@ -200,7 +200,7 @@ fn w_42_what_may_lose_something_says_so() {
     }
 }
 
-/// The remedies of a cause of a world, as text.
+/// The remedies of a world's cause, as text.
 fn remedies(subject: &str, edits: &[&str]) -> Vec<(Option<String>, Option<String>)> {
     let mut world = World::healthy();
     edits.iter().for_each(|edit| world.edit(edit));
@@ -234,7 +234,7 @@ fn w_42_one_finalizer_is_removed_and_no_other() {
     let world = ["@gone", "- pod shop/db-0", &strange];
     let mut commands = remedies("pvc/shop/data-db-0", &world).into_iter();
     assert!(commands.all(|(command, _)| command.is_none()));
-    // Whether a pod uses the claim is not known.
+    // Whether a pod uses the claim is unknown.
     let mut world = World::healthy();
     world.edit("@gone");
     world.edit(&own);
@@ -252,7 +252,7 @@ fn w_42_one_finalizer_is_removed_and_no_other() {
     }
 }
 
-/// Other namespaces may hold a claim that is made from the snapshot just now.
+/// A claim in another namespace may be in provisioning from the snapshot.
 #[test]
 fn w_42_no_command_takes_a_snapshot_from_a_claim_that_may_not_be_seen() {
     let mut world = World::healthy();
@@ -335,8 +335,8 @@ fn w_29_many_that_are_stuck_for_one_cause_are_one_line() {
     );
 }
 
-/// Twice as many objects are twice as much work, whatever holds them up. What is counted is the objects that decisions go over: with
-/// `b` for each object and `a` whatever their number, the second doubling adds twice what the first one added.
+/// Twice as many objects take twice the work, whatever the cause. The test counts the objects that decisions iterate
+/// over: with a constant `a` and `b` per object, the second doubling adds twice as much as the first.
 #[test]
 fn w_29_the_work_grows_with_the_objects_and_no_faster() {
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! `kubectl csi audit`: what differs, as a table of worlds and storages.
+//! The differences that `kubectl csi audit` finds, as a table of worlds and storages.
 
 use crate::world::{Case, World, check, stored, told};
 use kubectl_csi::model::Kind;
@@ -6,7 +6,7 @@ use kubectl_csi::model::Kind;
 const JOURNAL: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"csi-example-com-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{}","intent.csi-sidecars.io/u-1":"{}"}},"spec":{}}"#;
 const MEMBER: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"member"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"},"volumeSnapshotRef":{"namespace":"shop","name":"member"}},"status":{"snapshotHandle":"s-2","volumeGroupSnapshotHandle":"g-1"}}"#;
 const FOREIGN: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"foreign"},"spec":{"csi":{"driver":"gone.example.com","volumeHandle":"x"}},"status":{"phase":"Bound"}}"#;
-/// A volume that the same nodes reach as that of the healthy world: the driver sees that part of the storage.
+/// Gives a volume the node affinity of the healthy world's volume: the driver sees that part of the storage.
 const ZONE_A: &str = r#"pv pvc-k spec.nodeAffinity = {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["a"]}]}]}}"#;
 const SAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"same"},"spec":{"csi":{"driver":"csi.example.com","volumeHandle":"vol-1"}},"status":{"phase":"Bound"}}"#;
 const SAME_ATTACHED: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"VolumeAttachment","metadata":{"name":"same"},"spec":{"attacher":"twin.example.com","nodeName":"worker-1","source":{"persistentVolumeName":"same"}},"status":{"attached":true}}"#;
@@ -488,7 +488,7 @@ fn w_50_w_51_w_53_w_55_w_58_w_79_what_differs_is_told_and_nothing_else() {
     check(CASES);
 }
 
-/// Nothing is unknown, lost or published on its own because somebody may not look.
+/// A missing permission never makes a volume unknown, lost or published without an attachment.
 #[test]
 fn w_25_w_50_without_a_permission_nothing_differs() {
     let storage = stored(&[
@@ -499,10 +499,10 @@ fn w_25_w_50_without_a_permission_nothing_differs() {
     ]);
     let published = "publishedWithoutAttachment vol-1";
     let (volume, snapshot) = ("unknownVolume vol-9", "unknownSnapshot s-9");
-    // With all permissions all three differ.
+    // With all permissions, all three differ.
     let all = World::two().audit(&storage, "");
     assert_eq!(all.differences.len(), 3, "{volume}: {all:?}");
-    // What differs whatever the objects of a kind are.
+    // The differences that remain when objects of that kind cannot be read.
     let rows: [(Kind, &[&str], u8); 9] = [
         (Kind::Driver, &[volume, snapshot], 3),
         (Kind::Pod, &[snapshot], 3),
@@ -558,7 +558,7 @@ fn handles_of_others_are_counted_and_not_listed() {
     assert_eq!(audit.others, 2);
 }
 
-/// What a comparison goes over, each kind once or twice and not once for each volume.
+/// The number of objects that a comparison iterates over: each kind once or twice, not once per volume.
 #[test]
 fn w_56_the_work_grows_with_the_volumes_and_no_faster() {
     let visited = [50, 100, 200].map(|copies| {
@@ -574,7 +574,7 @@ fn w_56_the_work_grows_with_the_volumes_and_no_faster() {
         }
         let edits: Vec<&str> = edits.iter().map(String::as_str).collect();
         let (audit, visited) = world.audited(&stored(&edits), "", None);
-        // Each of the strays, and vol-1, whose PersistentVolume is another one's now.
+        // Every stray, and vol-1, whose PersistentVolume now names another volume.
         let unknown = audit.differences.len() + audit.undecided.len();
         assert_eq!(unknown, copies + 1, "{audit:?}");
         visited

@@ -234,7 +234,7 @@ fn w_50_w_51_w_58_w_79_what_may_be_meant_is_not_called_unknown() {
 const UNKNOWN_VOLUME: &str = "unknownVolume vol-9";
 const UNKNOWN_SNAPSHOT: &str = "unknownSnapshot s-9";
 
-/// Objects at the first look, at the second, and what may be unknown still.
+/// Objects at the first look, objects at the second, and which volumes and snapshots may still be called unknown.
 type Looks<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str]);
 
 const LOOKS: &[Looks<'_>] = &[
@@ -254,16 +254,16 @@ const LOOKS: &[Looks<'_>] = &[
         &[],
         &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
     ),
-    // Gone at the second look, and maybe about something old.
+    // Gone at the second look, and possibly about an old volume or snapshot.
     (&[TAKING], &[], &[UNKNOWN_VOLUME]),
     (&[HEADLESS], &[], &[UNKNOWN_SNAPSHOT]),
     (&[EPHEMERAL], &[], &[UNKNOWN_SNAPSHOT]),
     (&[CALLS], &[], &[UNKNOWN_SNAPSHOT]),
-    // New, and what they are for is not there.
+    // New, but the object that they are for does not exist.
     (&[], &[CALLS], &[UNKNOWN_SNAPSHOT]),
     (&[], &[TAKING_NEW], &[UNKNOWN_VOLUME]),
     (&[], &[GROUP_NEW], &[UNKNOWN_VOLUME]),
-    // An entry of a backup, and the same with an entry of its own.
+    // An entry restored from a backup, alone and together with a current entry.
     (
         &[],
         &[WAITS, r#"pvc shop/waits metadata.uid = "u-8""#, RESTORED],
@@ -279,13 +279,13 @@ const LOOKS: &[Looks<'_>] = &[
         ],
         &[UNKNOWN_SNAPSHOT],
     ),
-    // Deleted, and made again.
+    // Deleted and created again.
     (
         &[WANTED],
         &[WANTED, r#"pvc shop/new metadata.uid = "n2""#],
         &[UNKNOWN_VOLUME, UNKNOWN_SNAPSHOT],
     ),
-    // New objects, which may be about something old.
+    // New objects, which may refer to something old.
     (&[], &[LOST], &[UNKNOWN_SNAPSHOT]),
     (&[], &[HEADLESS], &[UNKNOWN_SNAPSHOT]),
     (&[], &[EPHEMERAL], &[UNKNOWN_SNAPSHOT]),
@@ -303,14 +303,14 @@ const LOOKS: &[Looks<'_>] = &[
         &[TAKING, "volumesnapshotcontent taking spec.source = {}"],
         &[UNKNOWN_VOLUME],
     ),
-    // One object speaks at the first look, another one at the second.
+    // One object counts at the first look, another at the second.
     (&[LOST], &[ORPHAN], &[UNKNOWN_SNAPSHOT]),
-    // Old objects, of which only the second look says that something is made for them.
+    // Old objects; only the second look shows that something is being created for them.
     (&[WAITS], &[WAITS, SELECTED], &[UNKNOWN_SNAPSHOT]),
     (&[SNAP], &[SNAP, TAKING_NEW], &[UNKNOWN_VOLUME]),
     (&[VGS], &[VGS, GROUP_NEW], &[UNKNOWN_VOLUME]),
     (&[WAITS], &[WAITS, CALLS_FOR_IT], &[UNKNOWN_SNAPSHOT]),
-    // Without a UID nobody knows.
+    // Without a UID the object may be new or old.
     (
         &[],
         &[WANTED, "pvc shop/new metadata.uid"],
@@ -319,7 +319,8 @@ const LOOKS: &[Looks<'_>] = &[
     (&[], &[TAKING], &[UNKNOWN_VOLUME]),
 ];
 
-/// What is made for a new object is not what was there before it. But a new object may be about an old volume, and an old one about any.
+/// A volume that is being created for a new object cannot be one that existed before. But a new object may refer to an
+/// old volume, and an old object to any.
 #[test]
 fn w_51_what_says_nothing_of_its_handle_counts_unless_it_is_made_for_a_new_object() {
     let world = |edits: &[&str]| {
@@ -338,12 +339,12 @@ fn w_51_what_says_nothing_of_its_handle_counts_unless_it_is_made_for_a_new_objec
         assert_eq!(told, *expected, "{first:?} {second:?}");
         assert_eq!(audit.undecided.len(), 2 - expected.len(), "{second:?}");
     }
-    // What speaks against it at one look is not forgotten at the other.
+    // A reason against it at one look still holds at the other.
     let first = world(&["!pods"]).audited(&storage, "", None).0;
     let audit = world(&[]).again(&storage, "", &first);
     assert_eq!(audit.code(), 3, "the snapshot");
     assert_eq!(audit.undecided.len(), 1, "{:?}", told(&audit));
-    // The second look says that it is another cluster's driver.
+    // The second look shows that the driver belongs to another cluster.
     let first = world(&[]).audited(&storage, "", None).0;
     let audit = world(NOBODY).again(&storage, "", &first);
     assert!(

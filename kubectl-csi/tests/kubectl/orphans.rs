@@ -1,4 +1,4 @@
-//! `kubectl csi audit` calls no volume unknown that somebody of this cluster may use: somebody may delete it on its word.
+//! `kubectl csi audit` calls no volume unknown that this cluster may use: a user may delete it for that.
 
 use crate::objects::{
     ATTACHED, BY_NAME, CALLS, EPHEMERAL, EPHEMERAL_HANDLE, GROUP, GROUP_OF_STRAY, HEADLESS, IN_USE,
@@ -490,7 +490,7 @@ fn w_50_w_51_w_53_w_58_w_79_what_may_be_used_is_not_called_unknown() {
     check(CASES);
 }
 
-/// What could not be looked at may name any of them; and it is said which permission that takes.
+/// Objects that could not be read may name any volume; the answer says which permission is missing.
 #[test]
 fn w_25_w_50_without_a_permission_nothing_is_called_unknown() {
     for (kind, volumes, snapshots) in [
@@ -551,7 +551,7 @@ fn w_50_a_lost_volume_may_be_in_use_where_that_cannot_be_seen() {
     }
 }
 
-/// More of the same is a number.
+/// An answer counts repeated reasons instead of listing them.
 #[test]
 fn w_51_many_claims_are_named_in_part() {
     let mut world = World::two();
@@ -564,7 +564,7 @@ fn w_51_many_claims_are_named_in_part() {
     assert!(why.contains("so it is for 7 more objects"), "{why:?}");
 }
 
-/// A driver's storage: volumes that are attached nowhere, no snapshots.
+/// A driver's storage: unattached volumes, no snapshots.
 fn listing(driver: &str, handles: &[&str]) -> Storage {
     let all = handles
         .iter()
@@ -580,7 +580,8 @@ fn listing(driver: &str, handles: &[&str]) -> Storage {
     }
 }
 
-/// Driver, source of a PersistentVolume, handle of another one, a handle in the storage, what is told of it.
+/// Driver, source of a PersistentVolume, handle of another PersistentVolume, a handle in the storage, the expected
+/// answer.
 type InTree<'a> = (&'a str, serde_json::Value, &'a str, &'a str, &'a str);
 
 fn in_tree() -> Vec<InTree<'static>> {
@@ -628,7 +629,7 @@ fn in_tree() -> Vec<InTree<'static>> {
             "rg#a#c",
             "? unknownVolume rg#a#c | volume old is of an in-tree plugin",
         ),
-        // The share alone tells.
+        // Only the share identifies it.
         (
             "file.csi.azure.com",
             json!({"azureFile": {"secretName": "s", "shareName": "share"}, "claimRef": {"namespace": "shop"}}),

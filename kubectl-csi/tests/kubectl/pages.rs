@@ -1,10 +1,11 @@
-//! `docs/why.md` has real outputs: between its marks is what this test makes. `WHY_PAGE=write` in front writes it.
+//! `docs/why.md` shows real output: this test generates the text between its marks. `WHY_PAGE=write` in front
+//! writes it.
 
 use crate::world::{Row, rows, shown};
 use kubectl_csi::plan::CAUSES;
 use kubectl_csi::show::{Format, Style, audit, verdict};
 
-/// Causes that are shown, one world each.
+/// The causes on the page, one world each.
 const SHOWN: &[&str] = &[
     "C1", "C5", "C9", "C12", "C28", "C36", "C46", "C49", "C51", "C61", "C67", "C70", "C78",
 ];

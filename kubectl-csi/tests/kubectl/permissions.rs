@@ -1,4 +1,4 @@
-//! The chart's role has what the program looks at, and nothing else.
+//! The chart's role grants exactly what the program reads.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use kubectl_csi::model::Kind;
 
 const ROLE: &str = include_str!("../../../charts/csi-sidecars/templates/why.yaml");
 
-/// Groups and resources of the rules, which are one line each.
+/// Groups and resources of the role's rules, one line each.
 fn rules() -> BTreeSet<(String, String)> {
     let mut rules = BTreeSet::new();
     let mut group = String::new();
@@ -35,7 +35,8 @@ fn rules() -> BTreeSet<(String, String)> {
 
 #[test]
 fn w_67_the_role_of_the_chart_is_what_is_looked_at() {
-    // Who may get a Secret may read it: whoever wants that answer binds that right by himself.
+    // A right to get a Secret is a right to read it: users who want that answer bind that right
+    // themselves.
     let apart = [Kind::Secret, Kind::ConfigMap];
     let asked = Kind::all().filter(|kind| !apart.contains(kind));
     let asked: BTreeSet<_> = asked

@@ -185,7 +185,7 @@ fn w_36_names_are_what_kubectl_takes() {
     }
 }
 
-/// Also where there is neither a lease nor an event.
+/// Also without a lease and without an event.
 #[test]
 fn w_30_now_is_when_the_file_was_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ fn w_17_nothing_planted_is_shown() {
 
 #[test]
 fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
-    // Beside the program itself there may be one that was built.
+    // A built csi-sidecars may lie beside the program.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = folder.path().join("kubectl-csi");
     // A file that a test has just written cannot be run while a process that another test has started meanwhile holds
@@ -273,7 +273,7 @@ fn preflight_is_csi_sidecars_or_says_how_to_run_it() {
 
 fn served(world: &World) -> FakeApi {
     let api = FakeApi::new();
-    // What the model does not know by itself.
+    // Kinds that the model does not serve by default.
     for (group, version, resource, kind) in [
         (
             "populator.storage.k8s.io",
@@ -324,7 +324,7 @@ async fn asked(api: &FakeApi, arguments: &'static [&'static str]) -> Output {
 async fn w_24_w_41_a_server_is_read_from_in_few_requests_and_never_written_to() {
     let row = rows().into_iter().find(|row| row.id == "C36").unwrap();
     let api = served(&row.world());
-    // The worlds' now is not today's: the node has been away for longer, and that is the same cause.
+    // The world is older than today: the node has not responded for longer, which is the same cause.
     let output = asked(&api, &["why", "pod/db-0", "-n", "shop"]).await;
     let text = out(&output);
     assert_eq!(
@@ -382,7 +382,7 @@ async fn w_25_what_may_not_be_read_is_named() {
     );
 }
 
-/// What ends a watch of a pod that C36 holds up, and with which code.
+/// The exit code of a watch of a pod with cause C36, after the event `end`.
 async fn watched(end: &str) -> (Option<i32>, String) {
     let row = rows().into_iter().find(|row| row.id == "C36").unwrap();
     let api = served(&row.world());

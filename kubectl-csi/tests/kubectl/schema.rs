@@ -1,4 +1,4 @@
-//! `docs/why.schema.json` says what `-o json` prints, and nothing else.
+//! `docs/why.schema.json` describes exactly what `-o json` prints.
 
 use crate::world::{World, rows, shown, stored};
 use kubectl_csi::show::{Format, Style, audit, overview, verdict};
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 const SCHEMA: &str = include_str!("../../../docs/why.schema.json");
 
-/// What of JSON Schema the file uses; every field that is printed has to be in it.
+/// Checks a value against the part of JSON Schema that the file uses; every printed field has to be
+/// in it.
 fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     if let Some(name) = schema["$ref"].as_str() {
         let target = root.pointer(name.trim_start_matches('#')).unwrap();

@@ -1,8 +1,8 @@
-//! Objects that name a volume or snapshot, or may mean one.
+//! Objects that name a volume or snapshot, or that may mean one without naming it.
 
-/// A volume in the storage that nothing names.
+/// A volume in the storage that no object names.
 pub(crate) const STRAY: &str = "+ volume vol-9 1";
-/// The same for a snapshot.
+/// A snapshot in the storage that no object names.
 pub(crate) const SNAPSHOT: &str = "+ snapshot s-9";
 
 pub(crate) const NOBODY: &[&str] = &[
@@ -20,7 +20,7 @@ pub(crate) const IN_USE: &str =
     r#"node worker-1 status.volumesInUse = ["kubernetes.io/csi/csi.example.com^vol-9"]"#;
 pub(crate) const ATTACHED: &str = r#"node worker-1 status.volumesAttached = [{"name":"kubernetes.io/csi/csi.example.com^vol-9","devicePath":""}]"#;
 pub(crate) const EPHEMERAL: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"e","namespace":"shop","uid":"u"},"spec":{"volumes":[{"name":"v","csi":{"driver":"csi.example.com"}}]}}"#;
-/// Of the pod with UID `u` and its volume `v`, as kubelet calls it.
+/// Kubelet's handle for the inline volume `v` of the pod with UID `u`.
 pub(crate) const EPHEMERAL_HANDLE: &str =
     "csi-e6184ce10e266134fdcfa401e8f1a95005bcd4f18d16b62b757323e2833fe9a9";
 pub(crate) const WANTED: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"new","namespace":"shop","uid":"n","annotations":{"volume.kubernetes.io/storage-provisioner":"csi.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
@@ -30,10 +30,10 @@ pub(crate) const ORPHAN: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":
 pub(crate) const NFS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"nfs"},"spec":{"mountOptions":["hard"],"nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}},"status":{"phase":"Bound"}}"#;
 pub(crate) const POD_NFS: &str = r#"+ {"apiVersion":"v1","kind":"Pod","metadata":{"name":"nfs","namespace":"shop","uid":"o"},"spec":{"volumes":[{"name":"w","emptyDir":{}},{"name":"v","nfs":{"server":"10.0.0.1","path":"/exports/vol-9"}}]}}"#;
 pub(crate) const LOST: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"lost","namespace":"shop","uid":"l"},"spec":{"storageClassName":"","volumeName":"gone"},"status":{"phase":"Lost"}}"#;
-/// A volume that the same nodes reach as that of the healthy world: the driver sees that part of the storage.
+/// Gives a volume the node affinity of the healthy world's volume: the driver sees that part of the storage.
 pub(crate) const ZONE_A: &str = r#"pv pvc-k spec.nodeAffinity = {"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"topology.example.com/zone","operator":"In","values":["a"]}]}]}}"#;
 pub(crate) const MANUAL: &str = r#"+ {"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"manual"},"provisioner":"kubernetes.io/no-provisioner"}"#;
-/// Another driver's name for a volume that is listed.
+/// A PersistentVolume of another driver with a listed handle.
 pub(crate) const TWIN_KNOWS: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"twin"},"spec":{"csi":{"driver":"twin.example.com","volumeHandle":"kept-1"}},"status":{"phase":"Bound"}}"#;
 pub(crate) const TWIN_WANTED: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"new","namespace":"shop","uid":"n","annotations":{"volume.kubernetes.io/storage-provisioner":"twin.example.com"}},"spec":{"storageClassName":"standard"},"status":{"phase":"Pending"}}"#;
 pub(crate) const TWIN_CALLS: &str = r#"+ {"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"twin-journal-0","namespace":"storage","annotations":{"csi-sidecars.io/journal":"{\"version\":1,\"driver\":\"twin.example.com\"}","intent.csi-sidecars.io/u-7":"{}"}},"spec":{}}"#;
@@ -45,7 +45,7 @@ pub(crate) const EPHEMERAL_STRAY: &str =
 pub(crate) const BY_NAME: &str = r#"+ {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"c","namespace":"shop","uid":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"},"spec":{"storageClassName":"fast"},"status":{"phase":"Pending"}}"#;
 pub(crate) const TAKING: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"taking","uid":"t"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"}}}"#;
 pub(crate) const GROUP: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g","uid":"g"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-1"]}}}"#;
-/// Of a snapshot, both of which are new.
+/// A new content of a new snapshot.
 pub(crate) const TAKING_NEW: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshotContent","metadata":{"name":"taking","uid":"t"},"spec":{"driver":"csi.example.com","source":{"volumeHandle":"vol-1"},"volumeSnapshotRef":{"uid":"taken"}}}"#;
 pub(crate) const SNAP: &str = r#"+ {"apiVersion":"snapshot.storage.k8s.io/v1","kind":"VolumeSnapshot","metadata":{"name":"taken","namespace":"shop","uid":"taken"},"spec":{"source":{"persistentVolumeClaimName":"data-db-0"}}}"#;
 pub(crate) const GROUP_NEW: &str = r#"+ {"apiVersion":"groupsnapshot.storage.k8s.io/v1","kind":"VolumeGroupSnapshotContent","metadata":{"name":"g","uid":"g"},"spec":{"driver":"csi.example.com","source":{"volumeHandles":["vol-1"]},"volumeGroupSnapshotRef":{"uid":"vgs"}}}"#;

@@ -1,4 +1,4 @@
-//! Worlds of objects: one in which all is well, and edits of it.
+//! Worlds of objects: a healthy one, and edits of it.
 //!
 //! An edit is a line: `KIND NAME PATH = JSON` sets, `KIND NAME PATH` takes away, `- KIND NAME` deletes, `+ JSON` adds an object,
 //! `!KIND` makes a kind unknown to the API server, `@NAME` is one of the edits in `MACROS`.
@@ -14,19 +14,19 @@ use serde_json::Value;
 
 pub(crate) const NOW: &str = "2026-11-27T14:32:00Z";
 
-/// What the edits of many worlds begin with.
+/// Names for edits that many worlds share.
 const MACROS: &[(&str, &str)] = &[
-    // The pod is on its node and does not start.
+    // The pod is scheduled and does not start.
     (
         "creating",
         r#"pod shop/db-0 status = {"phase":"Pending","startTime":"2026-11-27T14:25:00Z","conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-11-27T14:25:00Z"}],"containerStatuses":[{"name":"db","ready":false,"state":{"waiting":{"reason":"ContainerCreating"}}}]}"#,
     ),
-    // The claim has no volume.
+    // The claim is pending.
     (
         "pending",
         "pvc shop/data-db-0 status = {\"phase\":\"Pending\"}\npvc shop/data-db-0 spec.volumeName\n- pv pvc-1\n- va csi-c4",
     ),
-    // ... and a pod that the scheduler has put somewhere.
+    // The claim is pending, and the scheduler has selected a node.
     (
         "selected",
         "@pending\npvc shop/data-db-0 metadata.annotations = {\"volume.kubernetes.io/selected-node\":\"worker-2\"}\n@unscheduled\npod shop/db-0 status.conditions.0.message = \"\"",
@@ -49,7 +49,7 @@ pod shop/db-0 status = {"phase":"Pending","conditions":[{"type":"PodScheduled","
 va csi-c4 status = {"attached":false}
 va csi-c4 metadata.creationTimestamp = "2026-11-27T14:25:00Z""#,
     ),
-    // Another node has the volume.
+    // The volume is attached to another node.
     (
         "elsewhere",
         r#"@creating
@@ -79,7 +79,7 @@ va csi-c4 metadata.creationTimestamp = "2026-11-27T14:25:00Z""#,
 pub(crate) struct World {
     pub(crate) objects: BTreeMap<Ref, Value>,
     pub(crate) unserved: BTreeSet<Kind>,
-    /// Kinds that may not be read.
+    /// Kinds whose requests are refused.
     pub(crate) forbidden: BTreeSet<Kind>,
 }
 
@@ -132,7 +132,7 @@ impl World {
         if self.objects.contains_key(&exact) {
             return exact;
         }
-        // Names of attachments are long.
+        // A prefix suffices: names of attachments are long.
         let mut long = self
             .objects
             .keys()
@@ -242,7 +242,7 @@ impl World {
         seen.answer(want, answer);
     }
 
-    /// The answer, and how many requests it took.
+    /// The answer, and the number of requests for it.
     pub(crate) fn ask(&self, subject: &str, all: bool) -> (Verdict, usize) {
         let (word, name) = subject.split_once('/').unwrap();
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -272,7 +272,7 @@ impl World {
         panic!("no end: {question:?}");
     }
 
-    /// The same with so many of everything that people make: each copy has names of its own, also in texts.
+    /// A world with `copies` of every object that users create; each copy has names of its own, in texts too.
     pub(crate) fn times(&self, copies: usize) -> Self {
         let copied = |of: &Ref| {
             let cluster = [Kind::Volume, Kind::Attachment, Kind::Content];
@@ -310,7 +310,7 @@ impl World {
         world
     }
 
-    /// With a second volume and a second snapshot, so that one of them may be lost.
+    /// The healthy world with a second volume and a second snapshot, so that one of them may be lost.
     pub(crate) fn two() -> Self {
         let mut world = Self::healthy();
         for edit in [
@@ -322,7 +322,7 @@ impl World {
         world
     }
 
-    /// What differs at two looks between these objects and a driver's storage.
+    /// The differences between these objects and a driver's storage, after two looks.
     pub(crate) fn audit(&self, storage: &Storage, owned: &str) -> Audit {
         let first = self.audited(storage, owned, None).0;
         self.again(storage, owned, &first)
@@ -333,7 +333,7 @@ impl World {
         self.audited(storage, owned, Some(first)).0.confirms(first)
     }
 
-    /// One look, and how many objects were gone over for it.
+    /// One look, and the number of objects that it iterated over.
     pub(crate) fn audited(
         &self,
         storage: &Storage,
@@ -356,13 +356,13 @@ impl World {
         }
     }
 
-    /// Everything that is stuck, and how many requests it took.
+    /// The overview, and the number of requests for it.
     pub(crate) fn survey(&self, namespace: Option<&str>) -> (Overview, usize) {
         let (overview, seen) = self.surveyed(namespace);
         (overview, seen.requests())
     }
 
-    /// Everything that is stuck, and what was seen for it.
+    /// The overview, and the objects read for it.
     pub(crate) fn surveyed(&self, namespace: Option<&str>) -> (Overview, Seen) {
         let scope = Scope {
             namespace: namespace.map(str::to_owned),
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// The same from a file.
+    /// The answer with the objects from a file.
     pub(crate) fn ask_file(&self, subject: &Ref) -> Verdict {
         let mut seen = Seen::offline();
         for (object, value) in &self.objects {
@@ -400,7 +400,7 @@ impl World {
     }
 }
 
-/// The storage behind the healthy world.
+/// The storage of the healthy world.
 pub(crate) fn storage() -> Storage {
     let two = |handles: [&str; 2], nodes: Option<Vec<Box<str>>>| {
         let one = |bytes, nodes: Option<Vec<Box<str>>>| Stored {
@@ -425,7 +425,7 @@ pub(crate) fn storage() -> Storage {
     }
 }
 
-/// What an audit finds in a world and a storage in which all sorts of things differ.
+/// The result of an audit with every kind of difference.
 pub(crate) fn shown() -> Audit {
     let mut world = World::two();
     for edit in [
@@ -453,9 +453,10 @@ pub(crate) fn shown() -> Audit {
     world.audit(&storage, "")
 }
 
-/// The same, with another volume or snapshot (`+ volume HANDLE GIBIBYTES NODE`, `+ snapshot HANDLE`), without one (`- volume HANDLE`), or without the list
-/// (`!volumes` and `!snapshots`; `?volumes HANDLE` for one that lacks this). `# volumes` is an entry without an id, `~ volume` a driver that can be
-/// asked for each and has all, `x volume HANDLE` one that lacks this, `< SOURCE HANDLE` what something is made of.
+/// The storage with another volume or snapshot (`+ volume HANDLE GIBIBYTES NODE`, `+ snapshot HANDLE`), without one
+/// (`- volume HANDLE`), or without the list (`!volumes` and `!snapshots`; `?volumes HANDLE` for a driver without a list
+/// that lacks this one). `# volumes` adds an entry without an ID, `~ volume` makes a driver that can be asked for each
+/// and has all, `x volume HANDLE` one that lacks this, `< SOURCE HANDLE` names the source of a volume or snapshot.
 pub(crate) fn stored(edits: &[&str]) -> Storage {
     let mut storage = storage();
     for edit in edits {
@@ -498,15 +499,15 @@ pub(crate) fn stored(edits: &[&str]) -> Storage {
     storage
 }
 
-/// A world of a table: what is asked, what is the cause.
+/// A world of a table, its subject, and the expected cause.
 pub(crate) struct Row {
     pub(crate) id: String,
     pub(crate) certainty: String,
     pub(crate) subject: String,
     pub(crate) edits: Vec<String>,
-    /// What the first cause says, remedies included.
+    /// Texts that the first cause has to contain, remedies included.
     pub(crate) says: Vec<String>,
-    /// What it does not say.
+    /// Texts that it must not contain.
     pub(crate) hides: Vec<String>,
 }
 
@@ -518,7 +519,8 @@ impl Row {
     }
 }
 
-/// The tables: `ID CERTAINTY SUBJECT`, then edits that are indented, `? TEXT` for what the cause says and `?! TEXT` for what it must not say.
+/// Reads the tables: `ID CERTAINTY SUBJECT`, then indented edits, `? TEXT` for a text that the cause contains and
+/// `?! TEXT` for one that it must not.
 pub(crate) fn rows() -> Vec<Row> {
     read(&[
         include_str!("claim.txt"),
@@ -531,7 +533,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ])
 }
 
-/// Worlds of which a cause must not be told: `ID CERTAINTY SUBJECT`, `any` for whatever certainty.
+/// Worlds that must not lead to a cause: `ID CERTAINTY SUBJECT`, with `any` for every certainty.
 pub(crate) fn never() -> Vec<Row> {
     read(&[include_str!("never.txt")])
 }
@@ -568,7 +570,7 @@ fn read(tables: &[&str]) -> Vec<Row> {
     rows
 }
 
-/// What an audit says, in a word and a name each.
+/// The result of an audit, as one word and one name per finding.
 pub(crate) fn told(audit: &Audit) -> Vec<String> {
     let differences = audit.differences.iter().map(|one| {
         let node = one.node.as_ref().map(|node| format!(" {node}"));
@@ -606,7 +608,8 @@ pub(crate) fn told(audit: &Audit) -> Vec<String> {
         .collect()
 }
 
-/// Whether it is what was expected: all of it, or `FRONT | WORDS` for one that begins so and has these words in it.
+/// Whether a finding is the expected one: the whole text, or with `FRONT | WORDS` one that begins with FRONT and
+/// contains WORDS.
 pub(crate) fn is(told: &str, expected: &str) -> bool {
     match expected.split_once(" | ") {
         Some((front, words)) => told.starts_with(front) && told.contains(words),
@@ -614,10 +617,10 @@ pub(crate) fn is(told: &str, expected: &str) -> bool {
     }
 }
 
-/// Row, edits of the world, edits of the storage, what is told, the exit code.
+/// Row, edits of the world, edits of the storage, expected findings, exit code.
 pub(crate) type Case<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str], u8);
 
-/// Compares each world of a table twice with its storage.
+/// Audits each world of a table twice against its storage.
 pub(crate) fn check(cases: &[Case<'_>]) {
     let mut wrong = Vec::new();
     for (row, edits, storage, expected, code) in cases {
