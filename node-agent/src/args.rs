@@ -1,7 +1,7 @@
-//! The command line of csi-node-agent and what it asks for.
+//! The command line of csi-node-agent.
 //!
-//! The program has no counterpart upstream; flags that kubelet or csi-plugin-manager have as well
-//! are named as there.
+//! The program has no counterpart upstream; flags that kubelet or csi-plugin-manager also have use
+//! the same names.
 
 use registrar::kubelet::args as manager;
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
@@ -27,7 +27,7 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// All flags, with the rules of Go's `flag` package as in the registrar.
+/// All flags; they follow the rules of Go's `flag` package, as in the registrar.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[
@@ -42,13 +42,13 @@ pub static SPEC: Spec = Spec {
     retired: &retired::NONE,
 };
 
-/// What the program shall do.
+/// The command to run.
 pub type Command = manager::Command<Config>;
 
-/// Decides what the command line asks for; `node_name` is the environment variable `NODE_NAME`.
+/// Turns the parsed flags into a command; `node_name` is the environment variable `NODE_NAME`.
 ///
 /// # Errors
-/// Exit code 1 and a line that names the flag and the way out.
+/// Exit code 1 and a line that names the flag and the remedy.
 pub fn decide(values: &Values, node_name: Option<&str>) -> Result<Command, Exit> {
     let (registration, http) = match manager::decide(values, node_name)? {
         manager::Command::Version => return Ok(Command::Version),

@@ -15,11 +15,11 @@
 //!                  └──────────────────── outcome ────┘
 //! ```
 //!
-//! * [`model`]: API objects, as far as they matter here.
+//! * [`model`]: API objects, reduced to the fields that the agent reads.
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O. An operation is a function of the
-//!   answers so far that says what comes next, so a crash is no case of its own.
+//!   replies so far that returns the next step, so a crash needs no handling of its own.
 //! * [`work`] executes the decisions.
-//! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-node-agent of it.
+//! * [`run`] assembles them, [`args`] and [`program`] turn them into the binary csi-node-agent.
 
 pub mod args;
 pub mod model;

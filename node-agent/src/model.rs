@@ -1,5 +1,5 @@
-//! API objects, as far as the agent looks at them. Everything is read leniently: what an API server
-//! may omit or set to `null` is its default.
+//! API objects, reduced to the fields that the agent reads. Parsing is lenient: a field that an API
+//! server may omit or set to `null` reads as its default.
 
 pub mod claim;
 pub mod driver;

@@ -1,8 +1,8 @@
 //! The decisions of the node agent.
 //!
-//! Everything here is a function of values. [`state`] says which operations a volume needs,
+//! Everything here is a function of values. [`state`] decides which operations a volume needs,
 //! [`operation`] which of them may start, and [`mount`], [`block`] and [`unmount`] are the scripts
-//! of the operations: each is called with the answers so far and says what comes next.
+//! of the operations: each is called with the replies so far and returns the next step.
 
 pub mod block;
 pub mod expand;

@@ -1,4 +1,4 @@
-//! The program csi-node-agent: flags, client, HTTP server, registration and volumes.
+//! The program csi-node-agent: flags, API client, HTTP server, registration and volumes.
 
 use std::ffi::OsString;
 
@@ -16,7 +16,7 @@ use crate::run::{Agent, Config};
 /// Runs csi-node-agent.
 ///
 /// # Errors
-/// How the process ends unless SIGTERM or SIGINT ends it in good order.
+/// The process's exit, unless SIGTERM or SIGINT ends it in an orderly way.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let values = flags::parse(&args::SPEC, argv)?;
     let log = log::Config::from_flags(&values)?;
@@ -44,7 +44,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     .await
 }
 
-/// What the agent does on the API server. `node-agent/deploy/rbac.yaml` grants it.
+/// The agent's permissions on the API server; `node-agent/deploy/rbac.yaml` grants them.
 pub fn needs(config: &Config) -> Vec<Rule> {
     const STORAGE: &str = "storage.k8s.io";
     let mut all = rules(&config.registration);

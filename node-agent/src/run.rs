@@ -1,4 +1,4 @@
-//! Puts the agent together.
+//! Assembles the agent.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -28,31 +28,31 @@ use crate::work::metrics::StorageOperations;
 use crate::work::reconciler::{Context, Reconciler};
 use crate::work::watch::{Watched, Watches};
 
-/// What the agent has to know.
+/// The agent's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The registration loop.
+    /// Configuration of the registration loop.
     pub registration: kubelet::run::Config,
     /// `--kubelet-root-dir`
     pub root: PathBuf,
-    /// Says that pods run and removes them.
+    /// Reports pods as running, and removes deleted ones.
     pub run_pods: bool,
-    /// SELinux is on.
+    /// SELinux is enabled.
     pub se_linux: bool,
 }
 
-/// Why the agent cannot begin or go on.
+/// Why the agent cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Kubelet's directory.
+    /// Kubelet's directory is unusable.
     #[error("--kubelet-root-dir={}", path.display())]
     Root {
-        /// The directory, or one in it.
+        /// The directory, or one inside.
         path: PathBuf,
-        /// What is wrong.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Two programs would mount and unmount the same.
+    /// A kubelet runs on the Node: both programs would mount and unmount the same volumes.
     #[error(
         "Node {node} is run by a kubelet ({version}); this program would take its place. \
          Use a Node without a kubelet: another --node-name, with --register-node a new one"
@@ -63,13 +63,13 @@ pub enum AgentError {
         /// `status.nodeInfo.kubeletVersion`
         version: String,
     },
-    /// Two metrics of the same name.
+    /// Two metrics have the same name.
     #[error(transparent)]
     Metrics(#[from] RegisterError),
-    /// The registration loop.
+    /// The registration loop failed.
     #[error(transparent)]
     Registration(#[from] kubelet::run::RunError),
-    /// The name of the Node.
+    /// The Node's name is not the name of an object.
     #[error("--node-name={0}: not the name of an object")]
     Name(String),
 }
@@ -86,8 +86,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that talks to the API server through `client` and is measured by `registry`.
-    /// `random` returns numbers from 0 up to 1.
+    /// Creates an agent that uses `client` for the API server and reports metrics to `registry`.
+    /// `random` returns numbers from 0 up to, but not including, 1.
     ///
     /// # Errors
     /// [`AgentError`]
@@ -156,8 +156,8 @@ impl Agent {
         self.kubelet.initialized()
     }
 
-    /// Runs until something fails that cannot be tried again. Dropping it leaves everything mounted
-    /// and registered, as a kubelet that ends does.
+    /// Runs until a failure that cannot be retried. Dropping the future leaves everything mounted and
+    /// registered, as a kubelet does when it ends.
     ///
     /// # Errors
     /// [`AgentError`], always.
@@ -166,7 +166,7 @@ impl Agent {
         let mut initialized = self.kubelet.initialized();
         let reconciler = self.reconciler;
         let volumes = async move {
-            // The Node exists from then on.
+            // The Node exists from now on.
             let is_ready = initialized.wait_for(|it| *it).await.is_ok();
             if is_ready {
                 reconciler.run().await;
@@ -182,8 +182,8 @@ impl Agent {
     }
 }
 
-/// A Node whose status was written by a kubelet is not ours, and nothing of it is touched. Asks until
-/// the API server answers.
+/// Refuses a Node whose status a kubelet has written, and leaves it untouched. Retries until the API
+/// server answers.
 async fn refuse_kubelet(api: &api::Api, node: &str) -> Result<(), AgentError> {
     let object = loop {
         match api.node(node).await {
@@ -203,8 +203,8 @@ async fn refuse_kubelet(api: &api::Api, node: &str) -> Result<(), AgentError> {
     }
 }
 
-/// Makes kubelet's directories. The root without symbolic links, as the kernel's table of mounts
-/// knows it.
+/// Creates kubelet's directories. Returns the root without symbolic links, as the kernel's mount
+/// table has it.
 fn prepare(root: &Path) -> Result<PathBuf, AgentError> {
     let failed = |path: &Path| {
         let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! Executes the decisions of [`super::plan`]: calls, files, API requests, the loop.
+//! Executes the decisions of [`super::plan`]: driver calls, files, API requests, the loop.
 
 pub mod act;
 mod calls;

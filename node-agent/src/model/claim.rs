@@ -1,4 +1,4 @@
-//! A PersistentVolumeClaim on the way from a pod to its volume.
+//! PersistentVolumeClaims: the link from a pod to its volume.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use super::volume::{ClaimUse, bytes};
 
-/// What is read of a claim.
+/// A PersistentVolumeClaim, as far as the agent reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Uid.
     pub uid: String,
-    /// Name, to be held against what was asked for.
+    /// Name, compared with the requested one.
     pub name: String,
-    /// It is being deleted and nothing protects it.
+    /// It is being deleted, and no finalizer protects it.
     pub deleted: bool,
     /// `status.phase`
     pub bound: bool,
@@ -21,27 +21,27 @@ pub struct Claim {
     pub volume: String,
     /// `status.capacity.storage` in bytes.
     pub size: i64,
-    /// Uid of the controlling owner.
+    /// UID of the controlling owner.
     pub owner: String,
-    /// Whose turn it is to grow it.
+    /// Whether the nodes or the controller expand it now.
     pub turn: Turn,
-    /// Somebody writes down how far growing it is; resizers of before 1.34 may not.
+    /// The resizer tracks the expansion in the status; resizers before 1.34 may not.
     pub tracked: bool,
     /// `metadata.resourceVersion`
     pub version: String,
 }
 
-/// Who is to grow a claim's volume, by `status.allocatedResourceStatuses.storage`.
+/// Who expands a claim's volume next, from `status.allocatedResourceStatuses.storage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
-    /// Not said.
+    /// The status does not say.
     #[default]
     Anybody,
-    /// The nodes' (`NodeResizePending`).
+    /// The nodes (`NodeResizePending`).
     Node,
-    /// The nodes', and one of them has begun (`NodeResizeInProgress`).
+    /// The nodes, and one of them has started (`NodeResizeInProgress`).
     NodeBegun,
-    /// Not the nodes': the controller has not done its part, or it cannot be done.
+    /// Not the nodes: the controller has not finished, or the expansion is infeasible.
     NotNode,
 }
 
@@ -104,7 +104,7 @@ impl Claim {
     /// Reads a claim.
     ///
     /// # Errors
-    /// If it is none.
+    /// The JSON is not a claim.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         let Wire {
             metadata: meta,
@@ -137,7 +137,7 @@ impl Claim {
         })
     }
 
-    /// What growing its volume needs of it.
+    /// The part of the claim that an expansion needs.
     #[must_use]
     pub fn usage(&self, namespace: &str) -> ClaimUse {
         ClaimUse {

@@ -26,7 +26,7 @@ pub struct TokenRequest {
     pub expiration_seconds: Option<i64>,
 }
 
-/// What a CSIDriver object says.
+/// A CSIDriver object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiDriver {
     /// `attachRequired`
@@ -41,7 +41,7 @@ pub struct CsiDriver {
     pub tokens_in_secrets: bool,
     /// `tokenRequests`
     pub tokens: Vec<TokenRequest>,
-    /// `volumeLifecycleModes`; none means persistent alone.
+    /// `volumeLifecycleModes`; empty means persistent only.
     pub lifecycles: Vec<String>,
     /// `fsGroupPolicy`
     pub group_policy: GroupPolicy,
@@ -71,7 +71,7 @@ impl CsiDriver {
     /// Reads a CSIDriver.
     ///
     /// # Errors
-    /// If it is none.
+    /// The JSON is not a CSIDriver.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
         let spec = serde_json::from_str::<Wire>(json)?.spec;
         Ok(Self {
@@ -90,7 +90,8 @@ impl CsiDriver {
         })
     }
 
-    /// Whether the driver's volumes may have this lifecycle; without an object only persistent ones.
+    /// Whether the driver supports volumes with this lifecycle; without a CSIDriver object, only
+    /// persistent ones.
     #[must_use]
     pub fn allows(driver: Option<&Self>, lifecycle: Lifecycle) -> bool {
         match driver.map(|driver| driver.lifecycles.as_slice()) {

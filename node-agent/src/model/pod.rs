@@ -1,4 +1,4 @@
-//! A pod: which volumes its containers use, and how.
+//! A pod: the volumes of its containers, and how they use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use serde::Deserialize;
 
 use super::volume::{PodRef, SecretRef};
 
-/// What a volume in a pod's spec refers to.
+/// The source of a volume in a pod's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// A claim of the pod's namespace.
+    /// A claim in the pod's namespace.
     Claim {
-        /// Its name.
+        /// Name of the claim.
         name: String,
         /// `readOnly` of the reference.
         read_only: bool,
-        /// It was made for this pod, by a template in it.
+        /// A generic ephemeral volume: the claim was created for this pod.
         generic: bool,
     },
-    /// A CSI volume written into the pod.
+    /// An inline CSI volume.
     Inline {
         /// The driver.
         driver: String,
@@ -33,28 +33,28 @@ pub enum Reference {
     },
 }
 
-/// A volume of a pod that some container uses.
+/// A volume that at least one of the pod's containers uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodVolume {
     /// Its name in the pod.
     pub name: String,
-    /// What it refers to.
+    /// Its source.
     pub reference: Reference,
-    /// Some container mounts it.
+    /// A container mounts it as a file system.
     pub mounted: bool,
-    /// Some container has it as a device.
+    /// A container has it as a block device.
     pub device: bool,
-    /// SELinux labels of what the containers that mount it may touch, as far as they have options; `None`
-    /// for options without a level.
+    /// SELinux labels of files that the containers with this mount may access, for those with options;
+    /// `None` for options without a level.
     pub se_linux: BTreeSet<Option<String>>,
 }
 
-/// What is kept of a pod.
+/// A pod, as far as the agent keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its names.
+    /// Its namespace, name, UID and service account.
     pub names: PodRef,
-    /// Nothing of it runs or will run: it has ended, or it is being deleted.
+    /// None of its containers runs or will run: it has ended, or it is being deleted.
     pub ended: bool,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -66,11 +66,11 @@ pub struct Pod {
     pub on_root_mismatch: bool,
     /// `securityContext.seLinuxChangePolicy: Recursive`
     pub relabels: bool,
-    /// CSI volumes and claims that containers use, in the order of the spec.
+    /// CSI volumes and claims that its containers use, in the order of the spec.
     pub volumes: Vec<PodVolume>,
 }
 
-/// The JSON of a pod, as far as it is read.
+/// `spec` of a pod, as far as the agent reads it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
@@ -150,9 +150,9 @@ struct SeLinux {
 }
 
 impl SeLinux {
-    /// The label of files that such a container may touch. Role and type are those of files in the
+    /// The label of files that such a container may access. Role and type are those of files in the
     /// targeted policy: the options name those of processes. Without a level the container runtime
-    /// draws one that nobody else knows.
+    /// chooses one that nobody else knows.
     fn label(&self) -> Option<String> {
         let set = |part: &'_ Option<String>| part.clone().filter(|part| !part.is_empty());
         let user = set(&self.user).unwrap_or_else(|| "system_u".to_owned());
@@ -161,7 +161,7 @@ impl SeLinux {
     }
 }
 
-/// Whether the text can be a label. It becomes part of a mount option, in quotes.
+/// Whether the text is safe as a label: it becomes part of a quoted mount option.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_:.,-".contains(c);
@@ -169,7 +169,7 @@ pub fn is_label(text: &str) -> bool {
 }
 
 impl Pod {
-    /// A pod from the parts of its JSON. `deleting` is whether it has a deletion timestamp.
+    /// Builds a pod from the parts of its JSON. `deleting`: it has a deletion timestamp.
     #[must_use]
     pub fn new(mut names: PodRef, deleting: bool, mut spec: Spec, status: Status) -> Self {
         names.service_account = spec.service_account_name.take().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A volume, whatever it comes from, and how a pod uses it.
+//! A volume, whatever its source, and how a pod uses it.
 
 use std::collections::BTreeMap;
 
@@ -20,17 +20,17 @@ pub struct SecretRef {
     pub name: String,
 }
 
-/// Where a volume comes from.
+/// The lifecycle of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// A PersistentVolume.
+    /// It belongs to a PersistentVolume.
     Persistent,
-    /// Written into the pod; it lives as long as the pod.
+    /// An inline volume, which lives as long as its pod.
     Ephemeral,
 }
 
 impl Lifecycle {
-    /// As `CSIDriver.spec.volumeLifecycleModes` and `vol_data.json` spell it.
+    /// The name in `CSIDriver.spec.volumeLifecycleModes` and in `vol_data.json`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,15 +43,15 @@ impl Lifecycle {
 /// A volume of a CSI driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Where it comes from.
+    /// Its lifecycle.
     pub lifecycle: Lifecycle,
-    /// Name of the PersistentVolume, or of the volume in the pod.
+    /// Name of the PersistentVolume, or of the inline volume in its pod.
     pub spec_name: String,
     /// The driver.
     pub driver: String,
-    /// The driver's name of it.
+    /// The volume handle.
     pub handle: String,
-    /// A block device, not a file system.
+    /// A block device instead of a file system.
     pub block: bool,
     /// `fsType`, empty if unset.
     pub fs_type: String,
@@ -67,9 +67,9 @@ pub struct Volume {
     pub publish_secret: Option<SecretRef>,
     /// `nodeExpandSecretRef`
     pub expand_secret: Option<SecretRef>,
-    /// Capacity in bytes; 0 for an ephemeral one.
+    /// Capacity in bytes; 0 for an inline volume.
     pub capacity: i64,
-    /// `nodeAffinity.required`, as it is.
+    /// `nodeAffinity.required`, unparsed.
     pub affinity: Option<Value>,
     /// `claimRef.uid`
     pub claim_uid: String,
@@ -86,15 +86,15 @@ pub struct ClaimUse {
     pub uid: String,
     /// `status.capacity.storage` in bytes; 0 if unset.
     pub size: i64,
-    /// Whose turn it is to grow it.
+    /// Whether the nodes or the controller expand it now.
     pub turn: Turn,
-    /// Somebody writes down how far growing it is.
+    /// The resizer tracks the expansion in the status.
     pub tracked: bool,
-    /// `metadata.resourceVersion` of what this was read from.
+    /// `metadata.resourceVersion` of the object that this was read from.
     pub version: String,
 }
 
-/// A pod by its names.
+/// Reference to a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodRef {
     /// Namespace.
@@ -107,7 +107,7 @@ pub struct PodRef {
     pub service_account: String,
 }
 
-/// What one pod wants of a volume.
+/// How one pod uses a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The pod.
@@ -116,26 +116,26 @@ pub struct Use {
     pub fs_group: Option<i64>,
     /// `securityContext.fsGroupChangePolicy: OnRootMismatch`
     pub on_root_mismatch: bool,
-    /// The volume source says read-only.
+    /// The volume source requests read-only access.
     pub read_only: bool,
-    /// The SELinux label that the volume is mounted with for the pod, if any.
+    /// The SELinux label of the mount for this pod.
     pub se_linux: Option<String>,
-    /// The claim, if there is one.
+    /// The claim; `None` for an inline volume.
     pub claim: Option<ClaimUse>,
 }
 
-/// A PersistentVolume that cannot be mounted here.
+/// The agent cannot mount this PersistentVolume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeError {
-    /// Not JSON of a PersistentVolume.
+    /// The JSON is not a usable PersistentVolume.
     #[error("PersistentVolume {name} cannot be read: {reason}")]
     Unreadable {
-        /// Its name.
+        /// Name of the PersistentVolume.
         name: String,
-        /// Why.
+        /// The parse error, or the field at fault.
         reason: String,
     },
-    /// Of another kind of storage.
+    /// A PersistentVolume without a CSI source.
     #[error("PersistentVolume {0} is not a CSI volume")]
     NotCsi(String),
 }
@@ -192,7 +192,7 @@ struct Csi {
 }
 
 impl Volume {
-    /// Reads a PersistentVolume; `name` is what was asked for.
+    /// Reads a PersistentVolume; `name` is the requested one.
     ///
     /// # Errors
     /// [`VolumeError`]
@@ -228,20 +228,20 @@ impl Volume {
         })
     }
 
-    /// Whether only one pod of the cluster may use it.
+    /// Whether only one pod in the cluster may use it.
     #[must_use]
     pub fn is_for_one_pod(&self) -> bool {
         self.access_modes == ["ReadWriteOncePod"]
     }
 
-    /// Whether it comes from a PersistentVolume.
+    /// Whether it belongs to a PersistentVolume.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         self.lifecycle == Lifecycle::Persistent
     }
 }
 
-/// `storage` of a list of resources, in bytes.
+/// `storage` in a resource list, in bytes; 0 without it.
 pub(super) fn bytes(resources: &BTreeMap<String, String>) -> i64 {
     let quantity = resources.get("storage");
     let quantity = quantity.and_then(|text| text.parse::<Quantity>().ok());

@@ -1,8 +1,8 @@
-//! Block devices: staged and published like file systems, to other places.
+//! Block devices: staged and published like file systems, at other paths.
 //!
-//! The pod's link is made before the driver is called, because it is what says after a crash that
-//! the pod may have the device. (Kubelet makes it afterwards, and a loop device besides, which only
-//! a container runtime would look at.)
+//! The script creates the pod's link before it calls the driver: after a crash the link shows that
+//! the pod may have the device. (Kubelet creates it afterwards, and a loop device too, which only a
+//! container runtime would use.)
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::MountVolume;
@@ -13,7 +13,7 @@ use super::mount::{Facts, Mount, secrets};
 use super::script::{Call, Flow, Log, Mount as State, Step};
 use super::{expand, request};
 
-/// `NodeStageVolume` for a device.
+/// `NodeStageVolume` for a block device.
 pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
     if it.device == State::Mounted {
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn stage(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
     }
 }
 
-/// `NodePublishVolume` for a device. The driver makes the file.
+/// `NodePublishVolume` for a block device. The driver creates the file.
 pub(super) fn publish(it: &Mount, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
     let begin = it.failed("MapVolume.MapPodDevice", "");
     let places = &it.places;

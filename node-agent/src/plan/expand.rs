@@ -1,4 +1,4 @@
-//! Growing the file system of a volume that has grown.
+//! Expanding the file system of a volume whose storage has grown.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::script::{
 use crate::model::claim::Turn;
 use crate::model::volume::ClaimUse;
 
-/// After publishing: what the claim says it has is less than the volume has.
+/// After publishing: expands if the volume is larger than the claim's capacity.
 pub(super) fn after_mount(it: &Mount, log: &mut Log<'_>, can: Capabilities) -> Flow<()> {
     let Some(claim) = &it.usage.claim else {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn after_mount(it: &Mount, log: &mut Log<'_>, can: Capabilities) -> F
     expand(it, log, can, claim)
 }
 
-/// While the volume is in use: the same without publishing.
+/// Expands a volume that is in use: the same without publishing.
 #[must_use]
 pub fn in_use(it: &Mount, replies: &[Reply]) -> Next {
     run(replies, |log| {
@@ -52,7 +52,7 @@ pub fn in_use(it: &Mount, replies: &[Reply]) -> Next {
 fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) -> Flow<()> {
     let begin = it.failed("MountVolume.NodeExpandVolume", "");
     let size = it.volume.capacity;
-    // What was looked up may be minutes old.
+    // The looked-up claim may be minutes old.
     let claim = log.claim(
         &begin,
         Step::Claim(claim.namespace.clone(), claim.name.clone()),
@@ -64,7 +64,7 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
     if claim.turn == Turn::NotNode {
         return Ok(());
     }
-    // Another node has grown the claim; what is left is the file system of this one.
+    // Another node has already reported the claim's new size; only this node's file system is left.
     let told = claim.turn == Turn::Anybody && claim.size >= size;
     let secrets = secrets(log, it.volume.expand_secret.as_ref())?;
     let claim = if claim.tracked && !told && claim.turn != Turn::NodeBegun {
@@ -81,8 +81,8 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
             Ok(())
         }
         Err(failure) => {
-            // The driver cannot do it while the volume is in use: the pod starts all the same, and
-            // nobody asks again before the volume has left this node.
+            // The driver cannot expand a volume that is in use: the pod starts all the same, and
+            // nobody retries before the volume has left this node.
             let never = failure.code == Some(Code::FailedPrecondition);
             log.changes.never_expands |= never;
             if claim.tracked && !told && failure.class() == Class::Final {
@@ -92,7 +92,8 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
                 } else {
                     Growth::Failed(text)
                 };
-                // What matters is why it failed. Not told now, it is with the next attempt.
+                // The expansion's own error matters more: a failed write is repeated with the next
+                // attempt.
                 if let Ok(Answer::Claim(claim)) = log.ask(tell(claim, growth))? {
                     log.changes.claim = Some(claim.clone());
                 }
@@ -105,7 +106,7 @@ fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) ->
     }
 }
 
-/// Whether to ask again would be in vain, with this size.
+/// Whether a retry with this size cannot succeed.
 fn is_infeasible(failure: &Failure) -> bool {
     matches!(
         failure.code,

@@ -1,9 +1,9 @@
-//! What a step does to the disk, one call after the other.
+//! The file system calls of each step, in order.
 //!
-//! Between two calls the process may be killed, and any of them may fail: for want of space, say.
-//! What is left then must mean the same as before or after the whole step, so a file or a link
-//! appears by a rename only, and what an attempt leaves beside its place means nothing and is
-//! removed with it.
+//! The process may be killed between two calls, and any call may fail, for lack of space for
+//! example. The directory must then mean the same as before or after the whole step: so files and
+//! links appear only by a rename, and unfinished ones beside them mean nothing and are removed with
+//! the rest.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,43 +11,43 @@ use std::path::{Path, PathBuf};
 use super::layout::parent;
 use super::metadata::Metadata;
 
-/// One call.
+/// One file system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileCall {
-    /// A directory and those above it. One that is there is not looked at: what is mounted on it
-    /// may belong to a storage system that is gone, and a look would last for ever.
+    /// Creates a directory and its parents. It never looks at an existing one: a dead storage
+    /// system may be mounted on it, and a look would hang for ever.
     MakeDirectory(PathBuf),
-    /// A file with this text. Of a call that fails any part may be there.
+    /// Creates a file with this text. If it fails, any part of the text may be there.
     Fill(PathBuf, String),
-    /// A symbolic link where nothing is.
+    /// Creates a symbolic link; nothing may exist at its path.
     Link {
-        /// Where.
+        /// Path of the link.
         link: PathBuf,
-        /// To what.
+        /// Its target.
         target: PathBuf,
     },
-    /// Another name, in place of what has that name.
+    /// Renames the first path to the second, which it replaces.
     Rename(PathBuf, PathBuf),
-    /// A file, a link or an empty directory; nothing there is fine.
+    /// Removes a file, a link or an empty directory; succeeds if nothing is there.
     Remove(PathBuf),
 }
 
-/// The calls of a step.
+/// The calls of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// In this order, up to the first that fails.
+    /// Run in this order, up to the first failure.
     pub calls: Vec<FileCall>,
-    /// Done after a failure, whatever becomes of it.
+    /// Run after a failure; its own result does not matter.
     pub undo: Option<FileCall>,
 }
 
-/// Where a metadata file is written before it takes its place.
+/// Temporary path of a metadata file before its rename.
 #[must_use]
 pub fn unfinished(metadata: &Path) -> PathBuf {
     metadata.with_file_name(UNFINISHED_METADATA)
 }
 
-/// Where a pod's link is made before it takes its place: a name that no volume has.
+/// Temporary path of a pod's link before its rename: a name that no volume has.
 #[must_use]
 pub fn unfinished_link(link: &Path) -> PathBuf {
     let mut name = OsString::from(UNFINISHED_LINK);
@@ -55,7 +55,7 @@ pub fn unfinished_link(link: &Path) -> PathBuf {
     link.with_file_name(name)
 }
 
-/// Whether this is such a place.
+/// Whether this is one of the temporary paths.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -63,10 +63,10 @@ pub fn is_unfinished(path: &Path) -> bool {
 }
 
 const UNFINISHED_METADATA: &str = "vol_data.json.new";
-/// How the names of unfinished links begin.
+/// Prefix of the names of temporary links.
 pub const UNFINISHED_LINK: &str = ".";
 
-/// Makes a directory and those above it.
+/// Creates a directory and its parents.
 #[must_use]
 pub fn make_directory(path: PathBuf) -> Sequence {
     Sequence {
@@ -89,7 +89,7 @@ pub fn write(file: &Path, metadata: &Metadata) -> Sequence {
     }
 }
 
-/// Makes a symbolic link, in place of an older one.
+/// Creates a symbolic link, or replaces an older one.
 #[must_use]
 pub fn link(link: PathBuf, target: PathBuf) -> Sequence {
     let unfinished = unfinished_link(&link);

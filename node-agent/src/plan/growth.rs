@@ -1,23 +1,23 @@
-//! What a claim's status says of growing its volume on nodes.
+//! Progress of a volume's expansion on the nodes, in its claim's status.
 
 use serde_json::{Value, json};
 
 use crate::model::volume::ClaimUse;
 
-/// How far a node is.
+/// Progress of a node's expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// It asks the driver now.
+    /// The node is about to call the driver.
     Begun,
-    /// The file system has so many bytes.
+    /// The file system has this size in bytes.
     Done(i64),
-    /// The driver refused; it is asked again. The text is for people.
+    /// The driver failed; the node will retry. The text is for people.
     Failed(String),
-    /// The driver refused for good. The text is for people.
+    /// The expansion is infeasible with this driver. The text is for people.
     Infeasible(String),
 }
 
-/// Conditions of a claim that end with its growing.
+/// Conditions of a claim that are removed when its expansion ends.
 const CONDITIONS: [&str; 4] = [
     "FileSystemResizePending",
     "Resizing",
@@ -26,8 +26,8 @@ const CONDITIONS: [&str; 4] = [
 ];
 
 impl Growth {
-    /// The strategic merge patch of the claim's status, which the API server refuses if the claim is
-    /// not any more as it was read. `now` is the time as the API writes it.
+    /// The strategic merge patch for the claim's status; the API server refuses it if the claim has
+    /// changed since it was read. `now` is the time as the API formats it.
     #[must_use]
     pub fn patch(&self, claim: &ClaimUse, now: &str) -> Value {
         let failed = |message: &str| {

@@ -1,7 +1,7 @@
-//! Where things are in kubelet's directory, and what volumes are called.
+//! Paths in kubelet's directory, and the names of volumes.
 //!
-//! Names come from API objects, from the driver and from the disk. Every one of them that becomes a
-//! part of a path is checked here, so that no path leads out of kubelet's directory.
+//! Names come from API objects, from the driver and from the disk. This module checks each one that
+//! becomes part of a path, so that no path leads out of kubelet's directory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use crate::model::volume::{Lifecycle, PodRef, Volume};
 
 /// Name of CSI among kubelet's volume plugins, part of paths and of unique volume names.
 pub const PLUGIN: &str = "kubernetes.io/csi";
-/// The same in the directory of a pod.
+/// The plugin's name in the directory of a pod.
 pub const ESCAPED_PLUGIN: &str = "kubernetes.io~csi";
-/// What is remembered of a volume on disk.
+/// Name of a volume's metadata file.
 pub const METADATA: &str = "vol_data.json";
 
 /// A name that cannot be part of a path.
@@ -28,16 +28,16 @@ pub struct Unsafe {
     name: String,
 }
 
-/// A file system's limit for one name.
+/// Longest name in a file system, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// `name` if it is one part of a path and no more, with `/` replaced as kubelet does.
+/// `name` with `/` replaced as kubelet does; an error if it is not exactly one component of a path.
 ///
 /// # Errors
 /// [`Unsafe`]
 pub fn part(what: &'static str, name: &str) -> Result<String, Unsafe> {
     let escaped = name.replace('/', "~");
-    // No name in the API begins with a dot; what does so here is not finished.
+    // No name in the API begins with a dot; such files are unfinished ones of this agent.
     let bad = escaped.is_empty()
         || escaped.starts_with(UNFINISHED_LINK)
         || escaped.len() > LONGEST_NAME
@@ -51,7 +51,7 @@ pub fn part(what: &'static str, name: &str) -> Result<String, Unsafe> {
     Ok(escaped)
 }
 
-/// `uid` if it is one part of a path.
+/// `uid` if it is one component of a path.
 ///
 /// # Errors
 /// [`Unsafe`]
@@ -66,7 +66,7 @@ pub fn pod_uid(uid: &str) -> Result<String, Unsafe> {
     })
 }
 
-/// `name` if it is a driver's name.
+/// `name` if it is a valid driver name.
 ///
 /// # Errors
 /// [`Unsafe`]
@@ -95,20 +95,19 @@ pub fn sha(parts: &[&str]) -> String {
     hex
 }
 
-/// The handle of a volume that is written into a pod.
+/// The volume handle of an inline volume.
 #[must_use]
 pub fn ephemeral_handle(pod_uid: &str, volume: &str) -> String {
     format!("csi-{}", sha(&[pod_uid, volume]))
 }
 
-/// How `node.status.volumesInUse` and `volumesAttached` call a persistent volume.
+/// Name of a persistent volume in `node.status.volumesInUse` and `volumesAttached`.
 #[must_use]
 pub fn unique_name(driver: &str, handle: &str) -> String {
     format!("{PLUGIN}/{driver}^{handle}")
 }
 
-/// What a volume is known by on this node: the unique name, in which an ephemeral volume carries
-/// its pod.
+/// Key of a volume on this node: the unique name; that of an inline volume contains its pod.
 #[must_use]
 pub fn key(volume: &Volume, pod_uid: &str) -> String {
     match volume.lifecycle {
@@ -117,13 +116,13 @@ pub fn key(volume: &Volume, pod_uid: &str) -> String {
     }
 }
 
-/// As [`key`], of an ephemeral volume.
+/// Key of an inline volume.
 #[must_use]
 pub fn ephemeral_key(pod_uid: &str, volume: &str) -> String {
     format!("{PLUGIN}/{pod_uid}-{volume}")
 }
 
-/// Kubelet's directory and the node.
+/// Kubelet's directory and the node's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// `--kubelet-root-dir`
@@ -133,13 +132,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Directory with one folder for each pod.
+    /// Directory with one folder per pod.
     #[must_use]
     pub fn pods(&self) -> PathBuf {
         self.root.join("pods")
     }
 
-    /// Directory of everything that drivers stage.
+    /// Directory of all staged volumes.
     #[must_use]
     pub fn plugins(&self) -> PathBuf {
         self.root.join("plugins").join(PLUGIN)
@@ -151,17 +150,17 @@ impl Layout {
         self.plugins().join("volumeDevices")
     }
 
-    /// The directory whose child is the staging path, with its metadata beside it.
+    /// The parent of the staging path; it also contains the metadata file.
     ///
     /// # Errors
-    /// [`Unsafe`] driver
+    /// [`Unsafe`] if the driver's name is invalid.
     pub fn stage_directory(&self, driver: &str, handle: &str) -> Result<PathBuf, Unsafe> {
         let driver = driver_name(driver)?;
         Ok(self.plugins().join(driver).join(sha(&[handle])))
     }
 
-    /// Everything that may be left in the directory of a pod that has no volume any more, given the
-    /// names in its directories of file systems and of links to devices.
+    /// All paths that may be left in the directory of a pod without volumes, given the names in its
+    /// directories of file systems and of device links.
     #[must_use]
     pub fn pod_leftovers(&self, uid: &str, volumes: &[String], links: &[String]) -> Vec<PathBuf> {
         let Ok(uid) = pod_uid(uid) else {
@@ -183,16 +182,16 @@ impl Layout {
         all
     }
 
-    /// The VolumeAttachment of a volume on this node.
+    /// Name of the VolumeAttachment of a volume on this node.
     #[must_use]
     pub fn attachment(&self, driver: &str, handle: &str) -> String {
         attachment_name(handle, driver, &self.node)
     }
 
-    /// Where one volume is staged and published for one pod.
+    /// The paths of one volume for one pod.
     ///
     /// # Errors
-    /// [`Unsafe`] names
+    /// [`Unsafe`] if a name cannot be part of a path.
     pub fn places(&self, volume: &VolumeName<'_>, pod_uid: &str) -> Result<Places, Unsafe> {
         let spec = part("volume", volume.spec_name)?;
         let uid = self::pod_uid(pod_uid)?;
@@ -219,14 +218,14 @@ impl Layout {
     }
 }
 
-/// What the places of a volume depend on.
+/// The names that a volume's paths depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeName<'a> {
     /// The driver.
     pub driver: &'a str,
-    /// The driver's name of the volume.
+    /// The volume handle.
     pub handle: &'a str,
-    /// Kubernetes' name of it.
+    /// Name of the PersistentVolume, or of the inline volume in its pod.
     pub spec_name: &'a str,
     /// A block device.
     pub block: bool,
@@ -243,24 +242,25 @@ impl<'a> From<&'a Volume> for VolumeName<'a> {
     }
 }
 
-/// Paths of one volume and one pod.
+/// Paths of one volume for one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// `staging_target_path`
     pub staging: PathBuf,
-    /// What is remembered of the staged volume.
+    /// Metadata file of the staged volume.
     pub stage_metadata: PathBuf,
     /// `target_path`
     pub target: PathBuf,
-    /// What is remembered of the published volume.
+    /// Metadata file of the published volume.
     pub target_metadata: PathBuf,
-    /// Block devices: the pod's link to the device. Its presence says that the pod has one.
+    /// For block devices: the pod's link to the device. If it exists, the pod has or may have the
+    /// device.
     pub link: PathBuf,
 }
 
 impl Places {
-    /// What lies on disk because the volume is, or may be, published. What stands for the whole goes
-    /// last: the link, or the metadata and its folder.
+    /// The paths to remove for a volume that is or may be published. The one that marks it as
+    /// published comes last: the link, or the metadata and its folder.
     #[must_use]
     pub fn published(&self, block: bool) -> Vec<PathBuf> {
         let target = self.target.clone();
@@ -272,7 +272,7 @@ impl Places {
         vec![target, unfinished(&metadata), metadata, folder]
     }
 
-    /// What lies on disk because the volume is, or may be, staged. The metadata goes last but for
+    /// The paths to remove for a volume that is or may be staged. The metadata comes last, before
     /// its folder.
     #[must_use]
     pub fn staged(&self) -> Vec<PathBuf> {
@@ -281,15 +281,15 @@ impl Places {
         vec![staging, unfinished(&metadata), metadata, folder]
     }
 
-    /// What attempts that did not come as far as the driver have left of a volume that is not
-    /// staged. The last is used by others as well.
+    /// The paths that attempts without a driver call may have left for a volume that is not staged.
+    /// Other volumes use the last one too.
     #[must_use]
     pub fn not_staged(&self) -> Vec<PathBuf> {
         let above = parent(parent(&self.stage_metadata)).to_path_buf();
         self.staged().into_iter().chain([above]).collect()
     }
 
-    /// The same of one without metadata.
+    /// The same for a volume without metadata.
     #[must_use]
     pub fn stage_leftovers(&self) -> Vec<PathBuf> {
         let folder = parent(&self.stage_metadata);
@@ -303,8 +303,8 @@ impl Places {
     }
 }
 
-/// What an attempt that did not come as far as the driver may have left in the folder of a
-/// published file system.
+/// The paths that an attempt without a driver call may have left in the folder of a published file
+/// system.
 #[must_use]
 pub fn published_leftovers(folder: &Path) -> [PathBuf; 3] {
     [
@@ -314,13 +314,13 @@ pub fn published_leftovers(folder: &Path) -> [PathBuf; 3] {
     ]
 }
 
-/// The folder that a path is in; the path itself at the root of the file system.
+/// The parent folder of a path; the path itself for the root.
 #[must_use]
 pub fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// What log lines and events call a pod.
+/// Name of a pod in log lines and events.
 #[must_use]
 pub fn pod_name(pod: &PodRef) -> String {
     format!("{}/{}", pod.namespace, pod.name)

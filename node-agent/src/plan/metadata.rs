@@ -1,6 +1,6 @@
-//! `vol_data.json`, what is remembered on disk of a volume that may be staged or published.
+//! `vol_data.json`: the metadata on disk of a volume that may be staged or published.
 //!
-//! Kubelet reads the file too: a node can change from one to the other at any time.
+//! Kubelet reads and writes the same file: a node can switch between the two at any time.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use super::layout::{Layout, Unsafe, driver_name};
 use crate::model::volume::Volume;
 
-/// The file; one line of JSON with text values.
+/// The content of the file: one line of JSON with text values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// Name of the PersistentVolume or of the volume in the pod; not beside a staging path.
+    /// Name of the PersistentVolume or of the inline volume; absent beside a staging path.
     #[serde(rename = "specVolID", skip_serializing_if = "Option::is_none")]
     pub spec_name: Option<String>,
-    /// The driver's name of the volume.
+    /// The volume handle.
     #[serde(rename = "volumeHandle")]
     pub handle: String,
     /// The driver.
     #[serde(rename = "driverName")]
     pub driver: String,
-    /// The Node.
+    /// Name of the Node.
     #[serde(rename = "nodeName", skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// `Persistent` or `Ephemeral`, beside a published file system.
+    /// `Persistent` or `Ephemeral`; only beside a published file system.
     #[serde(
         rename = "volumeLifecycleMode",
         skip_serializing_if = "Option::is_none"
@@ -34,7 +34,7 @@ pub struct Metadata {
     /// Name of the VolumeAttachment.
     #[serde(rename = "attachmentID", skip_serializing_if = "Option::is_none")]
     pub attachment: Option<String>,
-    /// The SELinux label that it is mounted with.
+    /// The SELinux label of the mount.
     #[serde(
         rename = "seLinuxMountContext",
         skip_serializing_if = "Option::is_none"
@@ -42,22 +42,22 @@ pub struct Metadata {
     pub se_linux: Option<String>,
 }
 
-/// The file says nothing that could be used.
+/// The file is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// No JSON object of texts.
+    /// It is no JSON object with text values.
     #[error("not the metadata of a volume")]
     Json(#[source] serde_json::Error),
-    /// A driver or volume is missing or impossible.
+    /// The driver's name is missing or invalid.
     #[error(transparent)]
     Driver(#[from] Unsafe),
-    /// There is no handle.
+    /// The volume handle is missing.
     #[error("it names no volume")]
     NoHandle,
 }
 
 impl Metadata {
-    /// What goes beside a staging path.
+    /// Metadata for the folder of a staging path.
     #[must_use]
     pub fn staged(volume: &Volume, se_linux: Option<&str>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Metadata {
         }
     }
 
-    /// What goes beside a published file system, or into the folder of a block device.
+    /// Metadata for the folder of a published file system or of a block device.
     #[must_use]
     pub fn published(layout: &Layout, volume: &Volume, se_linux: Option<&str>) -> Self {
         let lifecycle = volume.lifecycle.name().to_owned();
@@ -81,16 +81,16 @@ impl Metadata {
         }
     }
 
-    /// The text of the file.
+    /// The content of the file.
     #[must_use]
     pub fn text(&self) -> String {
-        // Texts always have a JSON form.
+        // Text values always serialize.
         let mut text = serde_json::to_string(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// Reads the file. Keys that nobody knows are passed over, as kubelet does.
+    /// Parses the file. Unknown keys are ignored, as in kubelet.
     ///
     /// # Errors
     /// [`MetadataError`]

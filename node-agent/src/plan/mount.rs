@@ -1,8 +1,8 @@
-//! Mounting a volume for a pod: staged once for the node, then published for the pod.
+//! Mounting a volume for a pod: stages it once per node, then publishes it for the pod.
 //!
-//! Everything that could be lost in a crash is on disk before the driver is called: a metadata file
-//! beside a path says that the path may be in use. What the driver was never asked for leaves at
-//! most directories behind.
+//! Before each driver call the script writes to disk what a crash would lose: a metadata file beside
+//! a path means that the path may be in use. An attempt that ends before the driver call leaves at
+//! most directories.
 
 use std::collections::BTreeMap;
 
@@ -18,39 +18,39 @@ use super::{block, expand, ownership, request};
 use crate::model::driver::CsiDriver;
 use crate::model::volume::{SecretRef, Use, Volume};
 
-/// The operation.
+/// The mount operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mount {
-    /// Where kubelet's directory is.
+    /// Kubelet's directory.
     pub layout: Layout,
-    /// Where the volume goes.
+    /// The paths of the volume.
     pub places: Places,
     /// The volume.
     pub volume: Volume,
-    /// What the pod wants of it.
+    /// How the pod uses it.
     pub usage: Use,
-    /// How far staging is.
+    /// State of the staging.
     pub device: State,
-    /// How far publishing is.
+    /// State of the publishing.
     pub pod: State,
-    /// What is known of staging comes from the disk, not from calls of this process.
+    /// The staging state comes from the disk, not from calls of this process.
     pub device_from_disk: bool,
-    /// The same of publishing.
+    /// The same for the publishing state.
     pub pod_from_disk: bool,
-    /// The driver said before that it never expands this volume.
+    /// The driver has refused to expand this volume while it is in use.
     pub never_expands: bool,
-    /// Why this pod must not have the volume, if so.
+    /// Why this pod must not get the volume; `None` if it may.
     pub refused: Option<String>,
 }
 
-/// What does not change while the volume is mounted.
+/// Facts that stay the same during the mount.
 pub(super) struct Facts {
     pub(super) driver: Option<CsiDriver>,
     pub(super) context: BTreeMap<String, String>,
 }
 
 impl Mount {
-    /// What comes next after these answers.
+    /// The next step after these replies.
     #[must_use]
     pub fn next(&self, replies: &[Reply]) -> Next {
         run(replies, |log| self.script(log))
@@ -103,7 +103,7 @@ impl Mount {
         self.usage.se_linux.as_deref()
     }
 
-    /// `NodeStageVolume` and what it needs.
+    /// `NodeStageVolume` and its preconditions.
     fn stage(&self, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
         let begin = self.failed("MountVolume.MountDevice", "");
         let name = &self.volume.driver;
@@ -146,7 +146,8 @@ impl Mount {
         }
     }
 
-    /// The driver did not even say what it can. That tells nothing of an earlier attempt to stage.
+    /// The driver failed to report its capabilities, which shows nothing about an earlier attempt to
+    /// stage.
     pub(super) fn not_asked_to_stage(&self, log: &mut Log<'_>, failure: &Failure) -> Flow<()> {
         if self.device == State::None {
             return self.not_staged(log, failure);
@@ -156,7 +157,7 @@ impl Mount {
         ))
     }
 
-    /// After a call that was to stage the volume.
+    /// Handles a failed attempt to stage.
     pub(super) fn not_staged(&self, log: &mut Log<'_>, failure: &Failure) -> Flow<()> {
         let what = if self.volume.block {
             "MapVolume.SetUpDevice"
@@ -178,7 +179,8 @@ impl Mount {
         Err(Leave::Failed(message))
     }
 
-    /// Whether the driver gives the files to the pod's group. Without an answer nothing is begun.
+    /// The group that the driver is asked to apply. Without the driver's capabilities the mount does
+    /// not start.
     fn mount_group(&self, log: &mut Log<'_>, begin: &str) -> Flow<Option<i64>> {
         match log.capabilities(&self.volume.driver)? {
             Ok(capabilities) => Ok(request::mount_group(&self.usage, capabilities)),
@@ -186,7 +188,7 @@ impl Mount {
         }
     }
 
-    /// `NodePublishVolume` and what it needs.
+    /// `NodePublishVolume` and its preconditions.
     fn publish(&self, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
         let begin = self.failed("MountVolume.SetUp", "");
         let lifecycle = self.volume.lifecycle;
@@ -237,7 +239,7 @@ impl Mount {
         expand::after_mount(self, log, can)
     }
 
-    /// Pod and tokens, where the driver asks for them.
+    /// Adds pod information and tokens if the driver requests them.
     pub(super) fn pod_info(
         &self,
         log: &mut Log<'_>,
@@ -274,7 +276,7 @@ impl Mount {
         Ok(())
     }
 
-    /// As [`Self::not_asked_to_stage`].
+    /// The same as [`Self::not_asked_to_stage`], for publishing.
     pub(super) fn not_asked_to_publish(
         &self,
         log: &mut Log<'_>,
@@ -287,7 +289,7 @@ impl Mount {
         Err(Leave::Failed(format!("{begin}{failure}")))
     }
 
-    /// After a call that was to publish the volume.
+    /// Handles a failed attempt to publish.
     pub(super) fn not_published(
         &self,
         log: &mut Log<'_>,
@@ -297,14 +299,14 @@ impl Mount {
         if failure.class() == Class::Final {
             return self.refused(log, begin, failure);
         }
-        // A volume that was published stays so whatever became of publishing it again.
+        // A published volume stays published, whatever the result of publishing it again.
         if self.pod != State::Mounted {
             log.changes.pod = Some(State::Uncertain);
         }
         Err(Leave::Failed(format!("{begin}{failure}")))
     }
 
-    /// The driver did nothing, and nothing stays, unless it was published before.
+    /// The driver did nothing: cleans up, unless the volume was published before.
     fn refused(&self, log: &mut Log<'_>, begin: &str, failure: &Failure) -> Flow<()> {
         let again = self.pod == State::Mounted;
         if !again && !self.pod_from_disk {
@@ -332,7 +334,8 @@ pub(super) fn secrets(
     secret.map_or_else(|| Ok(BTreeMap::new()), |secret| log.secret(secret))
 }
 
-/// Removes what a failed attempt made. What could not be removed is taken down as if it were in use.
+/// Removes the paths of a failed attempt. If that fails, the volume counts as uncertain and is
+/// unmounted like one in use.
 fn removed(log: &mut Log<'_>, paths: Vec<std::path::PathBuf>) -> Flow<bool> {
     Ok(log.ask(Step::Remove(paths))?.is_ok())
 }

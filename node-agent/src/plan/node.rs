@@ -1,14 +1,14 @@
-//! The Node: what the agent reports in its status, and whether a volume may be used on it.
+//! The Node: the agent's part of its status, and whether it matches a volume's node affinity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// Says that the attach/detach controller, not kubelet, attaches volumes to this Node. Without it
-/// the controller leaves the Node alone.
+/// Annotation that makes the attach/detach controller attach volumes to this Node instead of
+/// kubelet. Without it the controller ignores the Node.
 pub const CONTROLLER_ATTACHES: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/// What is kept of the Node.
+/// The Node, as far as the agent reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
     /// `status.volumesInUse`
@@ -21,27 +21,28 @@ pub struct NodeView {
     pub controller_attaches: bool,
 }
 
-/// What the agent wants to see on the Node.
+/// The desired Node status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// `status.volumesInUse`
     pub in_use: BTreeSet<String>,
-    /// `status.volumesAttached`, if nobody else writes it.
+    /// `status.volumesAttached`; `None` if the attach/detach controller writes it.
     pub attached: Option<BTreeSet<String>>,
 }
 
-/// The reports that were not answered, or not with a yes. Each may have been taken by the API server
-/// nevertheless, at any time since.
+/// The status patches without an answer, or with a failure. The API server may have applied any of
+/// them, at any time since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
     sent: Option<BTreeSet<String>>,
-    /// What all those have in common that have failed since the last success.
+    /// The volumes that all failed patches since the last success have in common.
     doubtful: Option<BTreeSet<String>>,
 }
 
 impl Reports {
-    /// Whether the Node's status lists the volume, whatever becomes of these reports. A volume that
-    /// the last report has left out, and that a pod wants meanwhile, is not: it may be detached.
+    /// Whether the Node's status lists the volume, whatever becomes of these patches. A volume that
+    /// the latest patch left out, and that a pod needs meanwhile, does not count as listed: the
+    /// controller may detach it.
     #[must_use]
     pub fn lists(&self, node: &NodeView, volume: &str) -> bool {
         let has = |report: &Option<BTreeSet<String>>| {
@@ -50,8 +51,8 @@ impl Reports {
         node.in_use.contains(volume) && has(&self.sent) && has(&self.doubtful)
     }
 
-    /// The next report as a patch of the Node's status; `None` while one is under way, and if there
-    /// is nothing to say. What is in doubt is said again although the Node seems to have it.
+    /// The next patch of the Node's status; `None` while one is under way, or if nothing has to
+    /// change. Uncertain values are sent again although the Node seems to have them.
     #[must_use]
     pub fn next(&self, node: &NodeView, report: &Report) -> Option<Value> {
         if self.sent.is_some() {
@@ -60,19 +61,19 @@ impl Reports {
         let mut node = node.clone();
         let mut patch = patch(&node, report);
         if self.doubtful.is_some() && patch.is_none() {
-            // Other than what is said.
+            // Differs from the desired value, to force a patch.
             node.in_use.insert(String::new());
             patch = self::patch(&node, report);
         }
         patch
     }
 
-    /// A report is on its way.
+    /// A patch was sent.
     pub fn begin(&mut self, report: Report) {
         self.sent = Some(report.in_use);
     }
 
-    /// It has ended; `taken` if the API server said so.
+    /// The patch was answered; `taken`: the API server accepted it.
     pub fn end(&mut self, taken: bool) {
         let Some(sent) = self.sent.take() else { return };
         self.doubtful = match self.doubtful.take() {
@@ -83,7 +84,7 @@ impl Reports {
     }
 }
 
-/// Strategic merge patch for the Node's `status` subresource, `None` if nothing is to be changed.
+/// Strategic merge patch for the Node's `status` subresource; `None` if nothing has to change.
 #[must_use]
 pub fn patch(node: &NodeView, report: &Report) -> Option<Value> {
     let mut status = serde_json::Map::new();
@@ -107,7 +108,7 @@ pub fn patch(node: &NodeView, report: &Report) -> Option<Value> {
 }
 
 /// Whether a volume with this `nodeAffinity.required` may be used on the node. Terms are
-/// alternatives; a term without expressions fits nowhere, as the API has it.
+/// alternatives; a term without expressions matches no node, as the API defines it.
 #[must_use]
 pub fn matches(affinity: &Value, node: &str, labels: &BTreeMap<String, String>) -> bool {
     let list = |value: &Value, name: &str| {

@@ -1,15 +1,15 @@
-//! Which operations may start: never two that touch the same, and after a failure not at once.
+//! Which operations may start: never two that conflict, and after a failure not before a back-off.
 //!
-//! An operation is on a whole volume, or on a volume for one pod. The first kind excludes every
-//! other one of the volume; those of different pods may overlap. Failures are counted by pod and
-//! kind, so that what fails for one pod neither holds up another nor makes it forget its own.
+//! An operation concerns a whole volume, or a volume for one pod. The first kind excludes all
+//! others of the volume; those for different pods may overlap. Failures count per pod and kind, so
+//! that a failure for one pod neither delays another nor is forgotten when another succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use registrar::kubelet::plan::schedule::OPERATION_BACK_OFF;
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Stage and publish.
@@ -18,12 +18,12 @@ pub enum Kind {
     Unpublish,
     /// Unstage.
     Unstage,
-    /// Grow the file system.
+    /// Expand the file system.
     Expand,
 }
 
 impl Kind {
-    /// Kubelet's label `operation_name`.
+    /// The value of kubelet's label `operation_name`.
     #[must_use]
     pub const fn name(self, block: bool) -> &'static str {
         match (self, block) {
@@ -38,20 +38,20 @@ impl Kind {
     }
 }
 
-/// One operation on one volume; what its failures are counted by.
+/// One operation on one volume; failures count per value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attempt {
-    /// The volume's key.
+    /// Key of the volume.
     pub volume: String,
-    /// What is done.
+    /// Its kind.
     pub kind: Kind,
-    /// Uid of the pod that it is for.
+    /// UID of the pod; `None` for the whole volume.
     pub pod: Option<String>,
 }
 
 impl Attempt {
-    /// The pod whose part of the volume it is on; `None` is the whole volume. All mounts of a
-    /// persistent volume exclude each other.
+    /// UID of the pod whose part of the volume it changes; `None` for the whole volume. All mounts
+    /// of a persistent volume exclude each other.
     fn part(&self) -> Option<&str> {
         match self.kind {
             Kind::Unpublish => self.pod.as_deref(),
@@ -65,12 +65,12 @@ impl Attempt {
     }
 }
 
-/// Why it may not start now.
+/// Why an operation may not start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Another operation is under way.
+    /// A conflicting operation is under way.
     Busy,
-    /// The last one failed; not before then.
+    /// The last attempt failed; the time is the end of the back-off.
     BackOff(Instant),
 }
 
@@ -80,7 +80,7 @@ struct Failures {
     not_before: Instant,
 }
 
-/// The operations under way, and those that failed.
+/// The operations under way, and the failed ones.
 #[derive(Debug, Default)]
 pub struct Operations {
     running: BTreeSet<Attempt>,
@@ -104,8 +104,9 @@ impl Operations {
         Ok(())
     }
 
-    /// Records the end of an operation; after a failure, when the next one may start. What succeeds
-    /// ends the pauses of its own kind, and that of unstaging; unpublishing all of its pod.
+    /// Records the end of an operation; returns the end of the back-off after a failure. A success
+    /// ends the back-offs of its own kind for the pod, and that of unstaging; a successful
+    /// unpublish ends all of its pod.
     pub fn finish(&mut self, attempt: &Attempt, succeeded: bool, now: Instant) -> Option<Instant> {
         self.running.remove(attempt);
         if succeeded {
@@ -124,12 +125,12 @@ impl Operations {
         Some(not_before)
     }
 
-    /// Forgets the failures of a volume that is no more.
+    /// Drops the failures of a volume that is gone.
     pub fn forget(&mut self, volume: &str) {
         self.failed.retain(|attempt, _| attempt.volume != volume);
     }
 
-    /// Forgets the failures for a pod that is no more.
+    /// Drops the failures of a pod that is gone.
     pub fn forget_pod(&mut self, pod: &str) {
         self.failed
             .retain(|attempt, _| attempt.pod.as_deref() != Some(pod));

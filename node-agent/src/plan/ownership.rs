@@ -1,11 +1,11 @@
-//! Giving a volume's files to the pod's group where the driver cannot.
+//! Applies the pod's fsGroup to a volume if the driver does not.
 
 use super::mount::{Facts, Mount};
 use super::script::{Flow, Leave, Log, Mount as State, Step};
 use crate::model::driver::GroupPolicy;
 use crate::model::volume::{Use, Volume};
 
-/// Gives the files to the pod's group if the driver cannot.
+/// Changes the group of the files, unless the driver did.
 pub(super) fn own(
     it: &Mount,
     log: &mut Log<'_>,
@@ -38,7 +38,7 @@ pub(super) fn own(
     }
 }
 
-/// Whether the files are given to the pod's group here.
+/// Whether the agent has to apply the pod's fsGroup.
 #[must_use]
 pub fn is_owned(policy: GroupPolicy, volume: &Volume, usage: &Use) -> bool {
     let by_mode = || {

@@ -1,8 +1,8 @@
-//! What is known after a start: the directories that an earlier process, or a kubelet, left.
+//! Rebuilds the state after a start from the directories that an earlier process or a kubelet left.
 //!
-//! Whatever is found counts as uncertain: it is mounted again if a pod wants it and taken down if
-//! none does. Unlike kubelet this also finds volumes that are staged but not published, which a
-//! crash between the two would otherwise leave staged for ever.
+//! Every volume that is found counts as uncertain: it is mounted again if a pod wants it, and
+//! unmounted if none does. Unlike kubelet this also finds volumes that are staged but not published;
+//! after a crash between the two they would stay staged for ever.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::state::Published;
 use super::world::World;
 use crate::model::pod::is_label;
 
-/// A directory, or a link to a block device, in the directory of a pod.
+/// A directory, or a link to a block device, in a pod's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFound {
     /// Name of the pod's directory.
@@ -23,23 +23,23 @@ pub struct PodFound {
     pub name: String,
     /// A block device.
     pub block: bool,
-    /// The file beside it, if it is there and can be used.
+    /// Its metadata file; `None` if it is missing or unusable.
     pub metadata: Option<Metadata>,
 }
 
-/// A directory with a staged volume.
+/// The directory of a staged volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageFound {
-    /// Path of the metadata, whether it is there or not.
+    /// Path of the metadata file, which need not exist.
     pub file: PathBuf,
     /// A block device.
     pub block: bool,
-    /// The file, if it is there and can be used.
+    /// The metadata file; `None` if it is missing or unusable.
     pub metadata: Option<Metadata>,
 }
 
-/// Enters what was found. Returns what nobody knows the use of: directories, to be removed as far as
-/// they are empty, and files that were never finished.
+/// Adds the findings to `world`. Returns the paths of unknown use: directories, to be removed if
+/// they are empty, and unfinished files.
 pub fn enter(
     world: &mut World,
     layout: &Layout,
@@ -74,7 +74,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
     let name = VolumeName {
         driver: &metadata.driver,
         handle: &metadata.handle,
-        // The directory's own name: what the file says might lead elsewhere.
+        // The directory's own name: the one in the file might lead elsewhere.
         spec_name: &found.name,
         block: found.block,
     };
@@ -94,7 +94,7 @@ fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()>
     state.staged.get_or_insert(places.clone());
     state.se_linux = label(metadata);
     if !ephemeral {
-        // Without metadata beside it, taking it down is nothing.
+        // Without metadata, unstaging has nothing to do.
         state.device = Mount::Uncertain;
     }
     state.have.insert(
@@ -119,10 +119,10 @@ fn enter_stage(world: &mut World, layout: &Layout, found: &StageFound) -> Option
         spec_name: spec.unwrap_or("unknown"),
         block: found.block,
     };
-    // Of a device, and with any uid: the places of staging do not depend on it.
+    // A staging path does not depend on the pod, so any UID will do.
     let places = layout.places(&name, "unknown").ok()?;
     if places.stage_metadata != found.file {
-        // It was copied here, or somebody wants something else to be unmounted.
+        // The file was copied here, or crafted to unmount another volume.
         return None;
     }
     let state = world.enter(unique_name(&metadata.driver, &metadata.handle));

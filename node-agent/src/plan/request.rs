@@ -1,4 +1,4 @@
-//! Requests to the driver, from the volume and what the pod wants of it.
+//! Builds requests to the driver from the volume and its use by the pod.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ use sidecar::csi::access_mode::AccessMode;
 use super::script::Capabilities;
 use crate::model::volume::{PodRef, Use, Volume};
 
-/// `volume_capability`. Only the first access mode counts; without any, and for modes that nobody
-/// knows, it is ReadWriteOnce.
+/// `volume_capability`. Only the first access mode counts; without one, and for unknown modes, it
+/// is ReadWriteOnce.
 #[must_use]
 pub fn capability(
     volume: &Volume,
@@ -23,7 +23,7 @@ pub fn capability(
     let mode = volume.access_modes.first();
     let mode = mode.and_then(|mode| AccessMode::parse(mode));
     let mode = mode.unwrap_or(AccessMode::ReadWriteOnce);
-    // A volume that is written into a pod has no modes and no second writer.
+    // An inline volume has no access modes and no second writer.
     let modern = capabilities.multi_writer && volume.is_persistent();
     let access_type = if volume.block {
         AccessType::Block(BlockVolume {})
@@ -38,7 +38,7 @@ pub fn capability(
     }
 }
 
-/// How a file system is mounted. `group` is what the driver shall give it to.
+/// The mount part of a capability. `group`: the group that the driver is to apply.
 #[must_use]
 pub fn mount(volume: &Volume, se_linux: Option<&str>, group: Option<i64>) -> MountVolume {
     let mut mount_flags = volume.mount_options.clone();
@@ -50,13 +50,13 @@ pub fn mount(volume: &Volume, se_linux: Option<&str>, group: Option<i64>) -> Mou
     }
 }
 
-/// The group that the driver itself gives the files to, if it can.
+/// The group that the driver applies itself, if it can.
 #[must_use]
 pub fn mount_group(usage: &Use, capabilities: Capabilities) -> Option<i64> {
     usage.fs_group.filter(|_| capabilities.mount_group)
 }
 
-/// `csi.storage.k8s.io/…`, which drivers with `podInfoOnMount` get in `volume_context`.
+/// The `csi.storage.k8s.io/…` keys that drivers with `podInfoOnMount` get in `volume_context`.
 #[must_use]
 pub fn pod_info(pod: &PodRef, ephemeral: bool) -> [(String, String); 5] {
     let key = |key: &str| format!("csi.storage.k8s.io/{key}");
@@ -69,10 +69,10 @@ pub fn pod_info(pod: &PodRef, ephemeral: bool) -> [(String, String); 5] {
     ]
 }
 
-/// Where the tokens go, in `volume_context` or in `secrets`.
+/// Key of the tokens, in `volume_context` or in `secrets`.
 pub const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// The tokens by audience, as drivers expect them.
+/// The tokens by audience, in the format that drivers expect.
 #[must_use]
 pub fn tokens(tokens: &BTreeMap<String, (String, String)>) -> String {
     let entry = |(audience, (token, expires)): (&String, &(String, String))| {
@@ -82,7 +82,7 @@ pub fn tokens(tokens: &BTreeMap<String, (String, String)>) -> String {
     serde_json::Value::Object(tokens.iter().map(entry).collect()).to_string()
 }
 
-/// A path as messages carry it. All paths are made of texts.
+/// A path as text; all paths are built from texts.
 #[must_use]
 pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()

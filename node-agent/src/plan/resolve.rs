@@ -1,4 +1,4 @@
-//! From a pod's volume to the volume behind it: whether claim and PersistentVolume can be used.
+//! Checks whether the claim and the PersistentVolume behind a pod's volume are usable.
 
 use registrar::kubelet::plan::keys::clip;
 
@@ -9,7 +9,7 @@ use crate::model::driver::CsiDriver;
 use crate::model::pod::{Pod, PodVolume, Reference};
 use crate::model::volume::{Lifecycle, Use, Volume};
 
-/// Why a pod's volume cannot be had (yet). The text goes into an event of the pod.
+/// Why a pod's volume is not usable (yet). The text goes into an event of the pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error processing PVC {namespace}/{claim}: {reason}")]
 pub struct Unusable {
@@ -17,12 +17,12 @@ pub struct Unusable {
     pub namespace: String,
     /// Name of the claim.
     pub claim: String,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
 }
 
 impl Unusable {
-    /// Of the claim `name` of this pod.
+    /// A problem with the pod's claim `name`.
     #[must_use]
     pub fn new(pod: &Pod, name: &str, reason: impl Into<String>) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Unusable {
     }
 }
 
-/// The name of the PersistentVolume that the claim is bound to.
+/// Name of the PersistentVolume that the claim is bound to.
 ///
 /// # Errors
 /// [`Unusable`]
@@ -57,7 +57,7 @@ pub fn bound<'a>(
     Err(Unusable::new(pod, name, reason))
 }
 
-/// What the pod wants of its persistent volume. `se_linux` is whether SELinux is on.
+/// How the pod uses its persistent volume. `se_linux`: SELinux is enabled.
 ///
 /// # Errors
 /// [`Unusable`]
@@ -103,7 +103,7 @@ pub fn persistent(
     })
 }
 
-/// What the pod wants of a volume that is written into it; `None` for a claim.
+/// How the pod uses its inline volume; `None` for a claim.
 #[must_use]
 pub fn inline(pod: &Pod, wanted: &PodVolume, object: Option<&CsiDriver>) -> Option<Wanted> {
     let Reference::Inline {
@@ -141,7 +141,7 @@ pub fn inline(pod: &Pod, wanted: &PodVolume, object: Option<&CsiDriver>) -> Opti
     })
 }
 
-/// The label that all containers need.
+/// The SELinux label that all containers of the pod agree on.
 fn label(wanted: &PodVolume) -> Result<Option<String>, String> {
     let named = |label: &Option<String>| {
         { label.as_ref() }.map_or_else(

@@ -1,10 +1,10 @@
-//! What a script is made of.
+//! The building blocks of scripts.
 //!
-//! A script is an ordinary function that asks for things one after the other. It is called from its
-//! beginning again after each answer, with all answers so far: `Log::ask` gives the next of them,
+//! A script is an ordinary function that asks for one thing after the other. After each reply it is
+//! called again from its beginning, with all replies so far: `Log::ask` returns the next of them,
 //! or leaves the function with the step that is still to be done. So the scripts read like the
 //! specification's lists, have no state of their own, and every prefix of a run is a value that a
-//! test can make.
+//! test can build.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,58 +23,58 @@ use crate::model::volume::{ClaimUse, PodRef, SecretRef};
 pub enum Step {
     /// Look up the CSIDriver object.
     Driver(String),
-    /// See whether the driver is registered on this node.
+    /// Check whether the driver is registered on this node.
     Registered(String),
-    /// GET of the VolumeAttachment; its metadata if it is attached.
+    /// GET the VolumeAttachment; replies with its metadata if it is attached.
     Attachment(String),
     /// GET of a Secret.
     Secret(SecretRef),
-    /// A token of the pod's service account.
+    /// Request a token of the pod's service account.
     Token(PodRef, TokenRequest),
-    /// A call to the driver.
+    /// Call the driver.
     Call {
         /// The driver.
         driver: String,
         /// The request.
         call: Box<Call>,
     },
-    /// Make a directory and those above it, mode 0750.
+    /// Create a directory and its parents, with mode 0750.
     MakeDirectory(PathBuf),
-    /// Write a metadata file; the directory is made as well.
+    /// Write a metadata file; also creates its directory.
     Write(PathBuf, Metadata),
     /// Read a metadata file.
     Read(PathBuf),
-    /// Make a symbolic link, in place of an older one; the directory is made as well.
+    /// Create a symbolic link, or replace an older one; also creates its directory.
     Link {
-        /// Where.
+        /// Path of the link.
         link: PathBuf,
-        /// To what.
+        /// Its target.
         target: PathBuf,
     },
-    /// Whether something is mounted there.
+    /// Check whether something is mounted at this path.
     IsMounted(PathBuf),
-    /// Other places below the pods' directory where the same is mounted.
+    /// Find other mounts of the same file system below the pods' directory.
     References(PathBuf),
-    /// Remove files and empty directories, in this order; what is not there is fine.
+    /// Remove files and empty directories, in this order; missing ones are fine.
     Remove(Vec<PathBuf>),
-    /// Remove empty directories, in this order, as far as they are empty, and what is unfinished.
+    /// Remove those directories that are empty, in this order, and unfinished files.
     Tidy(Vec<PathBuf>),
-    /// Give a tree to a group.
+    /// Change the group of a directory tree.
     Own {
         /// Its root.
         path: PathBuf,
         /// The group.
         group: u32,
-        /// Not if the root is as it should be.
+        /// Skip the tree if its root already has group and mode.
         on_root_mismatch: bool,
     },
-    /// GET of the claim with this namespace and name.
+    /// GET the claim with this namespace and name.
     Claim(String, String),
-    /// Write into the claim's status how far growing it is, if it still is as it was read.
+    /// Write the progress of the expansion into the claim's status, unless the claim has changed.
     Tell {
         /// The claim.
         claim: ClaimUse,
-        /// What is written.
+        /// The progress.
         growth: Growth,
     },
 }
@@ -96,7 +96,7 @@ pub enum Call {
     Expand(csi::NodeExpandVolumeRequest),
 }
 
-/// Capabilities of a node service that matter here.
+/// The driver's node capabilities that the agent uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// `STAGE_UNSTAGE_VOLUME`
@@ -109,10 +109,10 @@ pub struct Capabilities {
     pub expand: bool,
 }
 
-/// What came of a step that succeeded.
+/// The result of a successful step.
 #[derive(Clone, PartialEq)]
 pub enum Answer {
-    /// Nothing but that.
+    /// No further result.
     Done,
     /// [`Step::IsMounted`]
     Is(bool),
@@ -122,15 +122,15 @@ pub enum Answer {
     Context(BTreeMap<String, String>),
     /// [`Step::Secret`]
     Secret(BTreeMap<String, String>),
-    /// [`Step::Token`]: the token and when it expires.
+    /// [`Step::Token`]: the token and its expiration.
     Token(String, String),
     /// [`Call::Capabilities`]
     Capabilities(Capabilities),
-    /// [`Step::Read`]; `None` without the file.
+    /// [`Step::Read`]; `None` if the file does not exist.
     Metadata(Option<Metadata>),
     /// [`Step::References`]
     Paths(Vec<PathBuf>),
-    /// [`Step::Claim`], [`Step::Tell`]: the claim as it is now.
+    /// [`Step::Claim`], [`Step::Tell`]: the claim's current state.
     Claim(ClaimUse),
 }
 
@@ -138,14 +138,14 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The driver's code; `None` for anything that is no answer of a driver.
+    /// The driver's gRPC code; `None` if no driver answered.
     pub code: Option<Code>,
     /// For people.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure that no driver is behind.
+    /// A failure that no driver reported.
     pub fn local(message: impl Into<String>) -> Self {
         Self {
             code: None,
@@ -154,17 +154,17 @@ impl Failure {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 pub type Reply = Result<Answer, Failure>;
 
-/// What a failed operation says about the volume.
+/// Effect of a failed call on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Nothing happened.
+    /// The call had no effect.
     Transient,
-    /// Nobody knows what happened.
+    /// The call may have had any effect.
     Uncertain,
-    /// The driver did nothing.
+    /// The driver did nothing, and said so for certain.
     Final,
 }
 
@@ -199,67 +199,67 @@ impl Failure {
     }
 }
 
-/// How far a volume is with a pod, or a device with the node.
+/// State of a published volume, or of a staged one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mount {
-    /// Not.
+    /// Not mounted.
     #[default]
     None,
-    /// Perhaps; it is taken down as if it were.
+    /// Perhaps mounted; it is unmounted like a mounted one.
     Uncertain,
-    /// It is.
+    /// Mounted.
     Mounted,
 }
 
-/// What an operation has changed, as far as it got.
+/// Changes that an operation has made so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The staged volume.
+    /// New state of the staged volume.
     pub device: Option<Mount>,
-    /// The volume of the operation's pod.
+    /// New state of the volume for the operation's pod.
     pub pod: Option<Mount>,
-    /// The size that the file system has now.
+    /// New size of the file system in bytes.
     pub size: Option<i64>,
-    /// The driver will never expand the volume on this node.
+    /// The driver refuses to expand the volume while it is in use.
     pub never_expands: bool,
-    /// The claim as it was read or written last.
+    /// The claim as last read or written.
     pub claim: Option<ClaimUse>,
 }
 
-/// What comes next.
+/// The next action of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Do this, add the answer, ask again.
+    /// Do this step, add the reply, call the script again.
     Do(Step),
-    /// It is over.
+    /// The operation has ended.
     End {
-        /// What is different now.
+        /// Its changes.
         changes: Changes,
-        /// How it went; the text is for people.
+        /// Its result; the text is for people.
         result: Result<(), String>,
     },
 }
 
-/// Leaves a script.
+/// Why a script is left.
 #[derive(Debug)]
 pub(super) enum Leave {
-    /// This is to be done.
+    /// This step has to be done first.
     Do(Box<Step>),
-    /// It went wrong.
+    /// The operation failed.
     Failed(String),
 }
 
 pub(super) type Flow<T> = Result<T, Leave>;
 
-/// The answers so far and what follows from them.
+/// The replies so far and the changes that follow from them.
 #[derive(Debug)]
 pub(super) struct Log<'a> {
     replies: std::slice::Iter<'a, Reply>,
     pub(super) changes: Changes,
 }
 
-/// Secrets are left out by the messages themselves. Tokens in a volume context, which the protocol
-/// does not mark as secret, are left out here.
+/// The messages redact their own secrets. Tokens in a volume context, which the protocol does not
+/// mark as secret, are redacted here.
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -286,7 +286,7 @@ impl std::fmt::Debug for Answer {
             Self::Is(is) => write!(f, "Is({is})"),
             Self::Driver(driver) => write!(f, "Driver({driver:?})"),
             Self::Context(context) => write!(f, "Context({context:?})"),
-            // Values never get into a log.
+            // Secret values never get into a log.
             Self::Secret(_) => f.write_str("Secret(***stripped***)"),
             Self::Token(_, expires) => write!(f, "Token(***stripped***, {expires})"),
             Self::Capabilities(capabilities) => write!(f, "{capabilities:?}"),
@@ -305,7 +305,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// The answer to `step`.
+    /// The reply to `step`.
     pub(super) fn ask(&mut self, step: Step) -> Flow<Result<&'a Answer, &'a Failure>> {
         match self.replies.next() {
             Some(reply) => Ok(reply.as_ref()),
@@ -313,18 +313,19 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// A step whose failure ends the operation and changes nothing. `what` begins the message.
+    /// Does a step whose failure ends the operation without further changes. `what` begins the
+    /// error.
     pub(super) fn must(&mut self, what: &str, step: Step) -> Flow<&'a Answer> {
         let reply = self.ask(step)?;
         reply.map_err(|failure| Leave::Failed(format!("{what}{failure}")))
     }
 
-    /// As [`Self::must`], for steps that only succeed or fail.
+    /// Like [`Self::must`], for steps without a result.
     pub(super) fn done(&mut self, what: &str, step: Step) -> Flow<()> {
         self.must(what, step).map(drop)
     }
 
-    /// What the driver can do.
+    /// The driver's node capabilities.
     pub(super) fn capabilities(&mut self, driver: &str) -> Flow<Result<Capabilities, &'a Failure>> {
         let reply = self.ask(Step::Call {
             driver: driver.to_owned(),
@@ -358,7 +359,7 @@ impl<'a> Log<'a> {
         Ok(metadata.as_ref())
     }
 
-    /// A claim, which is remembered.
+    /// Reads or writes a claim, and records it among the changes.
     pub(super) fn claim(&mut self, what: &str, step: Step) -> Flow<ClaimUse> {
         let answer = self.must(what, step)?;
         let Answer::Claim(claim) = answer else {
@@ -377,12 +378,12 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The shell answered another question: a programming error.
+/// The reply belongs to another step: a programming error.
 pub(super) fn mismatch(answer: &Answer) -> Leave {
     Leave::Failed(format!("an answer of the wrong kind: {answer:?}"))
 }
 
-/// Runs a script as far as the replies go.
+/// Runs a script as far as the replies reach.
 pub(super) fn run(replies: &[Reply], script: impl FnOnce(&mut Log<'_>) -> Flow<()>) -> Next {
     let mut log = Log::new(replies);
     let result = match script(&mut log) {

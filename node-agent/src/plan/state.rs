@@ -1,4 +1,4 @@
-//! One volume of the node: what pods want of it, what is there, and what to do about the difference.
+//! One volume on the node: which pods want it, which have it, and the operations in between.
 
 use std::collections::BTreeMap;
 
@@ -10,99 +10,100 @@ use super::world::Host;
 use crate::model::claim::Turn;
 use crate::model::volume::{Use, Volume};
 
-/// A volume that a pod wants, looked up.
+/// A volume that a pod wants, after the look-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The volume.
     pub volume: Volume,
-    /// What the pod wants of it.
+    /// How the pod uses it.
     pub usage: Use,
     /// It has to be attached to the node first.
     pub attach: bool,
-    /// The driver wants to publish it again now and then.
+    /// The driver requests periodic publishing.
     pub republish: bool,
 }
 
 /// A volume as one pod has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// How far it is.
+    /// State of the publishing.
     pub mount: Mount,
-    /// Found on disk; no call of this process is behind it.
+    /// Found on disk; this process has made no call for it.
     pub from_disk: bool,
-    /// Nobody has looked yet whether the pod still wants it.
+    /// Whether the pod still wants it has not been checked yet.
     pub held: bool,
     /// To be published again although it is published.
     pub again: bool,
-    /// Where.
+    /// Its paths.
     pub places: Places,
 }
 
 /// One volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Kubernetes' name of it, for people.
+    /// Name of the PersistentVolume or of the inline volume, for people.
     pub name: String,
     /// The driver, for metrics.
     pub driver: String,
     /// A block device.
     pub block: bool,
-    /// Whether it has to be attached; `None` for one found on disk, of which only the Node's status
-    /// tells.
+    /// Whether it has to be attached; `None` for one found on disk, where only the Node's status
+    /// shows it.
     pub attach: Option<bool>,
-    /// How far staging is.
+    /// State of the staging.
     pub device: Mount,
-    /// It was found on disk; no call of this process is behind it.
+    /// Found on disk; this process has made no call for it.
     pub from_disk: bool,
-    /// Where it is staged.
+    /// Its staging paths.
     pub staged: Option<Places>,
-    /// The SELinux label that it is mounted with, or will be: that of the pod that came first.
+    /// The SELinux label that it is or will be mounted with: that of the first pod.
     pub se_linux: Option<String>,
-    /// An earlier process or a kubelet mounted it without a label, for pods that would have one now.
+    /// An earlier process or a kubelet mounted it without a label, for pods that would get one now.
     pub unlabelled: bool,
-    /// By uid of the pod.
+    /// Wanted by these pods, by UID.
     pub wanted: BTreeMap<String, Wanted>,
-    /// By uid of the pod.
+    /// Published for these pods, by UID.
     pub have: BTreeMap<String, Published>,
-    /// Uids of the pods that something was begun for, the latest last.
+    /// UIDs of the pods that an operation was started for, the latest last.
     pub turns: Vec<String>,
-    /// Uid of the pod that a mount is under way for.
+    /// UID of the pod that a mount is under way for.
     pub mounting: Option<String>,
-    /// The size that the file system has on this node, as far as that is known: what the claim had
-    /// when it was mounted, or what it was grown to.
+    /// The known size of its file system on this node: the claim's capacity at the mount, or the size
+    /// it was expanded to.
     pub size: i64,
-    /// The driver will never expand it on this node.
+    /// The driver refuses to expand it while it is in use.
     pub never_expands: bool,
 }
 
-/// What one look at a volume depends on besides the volume.
+/// Facts outside the volume that its operations depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// What other pods of the node want of it is known, as far as it is waited for.
+    /// The volumes that all other pods on the node want are known, or no longer waited for.
     pub complete: bool,
-    /// The Node's status says that the volume is attached, after it said that it is in use, which it
+    /// The Node's status lists the volume as attached, and has listed it as in use before that and
     /// still does.
     pub attached: bool,
 }
 
-/// One operation that a volume needs. For pods by uid.
+/// One operation that a volume needs. Pods are given by UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Take it from a pod.
+    /// Unpublish it for a pod.
     Unpublish(String),
-    /// Stage it unless that is done, and publish it for a pod.
+    /// Stage it unless it is staged, and publish it for a pod.
     Mount(String),
-    /// Grow the file system.
+    /// Expand the file system.
     Expand(String),
-    /// Take it from the node.
+    /// Unstage it.
     Unstage,
-    /// Nothing is left of it.
+    /// Nothing is left of it: drop its state.
     Forget,
 }
 
 impl State {
-    /// What the volume needs, in the order in which it is to be tried. What conflicts with something
-    /// under way is refused by [`super::operation::Operations`] and comes again.
+    /// The operations that the volume needs, in the order in which to try them.
+    /// [`super::operation::Operations`] refuses those that conflict with one under way; they come up
+    /// again.
     #[must_use]
     pub fn decide(&self, view: View) -> Vec<Operation> {
         let mut operations = Vec::new();
@@ -131,8 +132,8 @@ impl State {
         operations
     }
 
-    /// What pods want, those first that have waited longest for their turn: all mounts of a volume
-    /// exclude each other, and one that always fails must not keep the others from their own.
+    /// The pods that want the volume, longest waiting first: all mounts of a volume exclude each
+    /// other, and one that always fails must not starve the others.
     fn in_turns(&self) -> Vec<(&String, &Wanted)> {
         let mut pods: Vec<_> = self.wanted.iter().collect();
         pods.sort_by_key(|(pod, _)| self.turns.iter().position(|it| it == *pod));
@@ -152,13 +153,13 @@ impl State {
             && !self.never_expands
     }
 
-    /// Whether it counts as in use in the Node's status; `reported` is whether it does so now.
+    /// Whether it counts as in use in the Node's status; `reported`: the status lists it now.
     #[must_use]
     pub fn is_in_use(&self, reported: bool) -> bool {
         self.attach.unwrap_or(reported)
     }
 
-    /// Takes over what an operation came to. `places` are those of its task.
+    /// Applies the changes of an operation. `places` are the paths of its task.
     pub fn apply(&mut self, operation: &Operation, places: &Places, changes: &Changes) {
         if operation.kind() == Kind::Mount {
             self.mounting = None;
@@ -194,7 +195,7 @@ impl State {
 }
 
 impl Operation {
-    /// The pod that it is for.
+    /// UID of the pod that it is for.
     #[must_use]
     pub fn pod(&self) -> Option<&str> {
         match self {
@@ -203,7 +204,7 @@ impl Operation {
         }
     }
 
-    /// The operation on this volume, for the exclusion of others and the pause after a failure.
+    /// This operation on `volume`, as the key of conflicts and back-offs.
     #[must_use]
     pub fn attempt(&self, volume: &str) -> Attempt {
         Attempt {
@@ -213,7 +214,7 @@ impl Operation {
         }
     }
 
-    /// What is done.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -227,7 +228,7 @@ impl Operation {
 
 impl State {
     pub(super) fn want(&mut self, pod: &str, places: Places, mut wanted: Wanted) {
-        // What a pod has of an earlier process or a kubelet keeps the label that it was mounted with.
+        // A pod keeps the label that an earlier process or a kubelet mounted the volume with.
         if self.is_there() || self.is_wanted_by_others(pod) {
             let is_found = self.have.get(pod).is_some_and(|it| it.from_disk);
             self.unlabelled |=
@@ -252,8 +253,8 @@ impl State {
         self.wanted.insert(pod.to_owned(), wanted);
     }
 
-    /// Whether the pod is new to the volume, and others have it, or will, with another label. Then
-    /// it waits until the volume has left the node, as in kubelet.
+    /// Whether the pod is new to the volume, and other pods have it or will have it with another
+    /// label. Then it waits until the volume has left the node, as in kubelet.
     pub(super) fn is_labelled_otherwise(&self, pod: &str, wanted: &Wanted) -> bool {
         let is_new = !self.have.contains_key(pod) && !self.wanted.contains_key(pod);
         let is_fixed = self.is_there() || self.is_wanted_by_others(pod);
@@ -264,12 +265,12 @@ impl State {
         self.wanted.keys().any(|other| other != pod)
     }
 
-    /// Whether something of it is on the node, or may be.
+    /// Whether anything of it is or may be on the node.
     fn is_there(&self) -> bool {
         self.device != Mount::None || self.mounting.is_some() || !self.have.is_empty()
     }
 
-    /// Whether a place of the pod, or one of the whole volume, is in use or may be.
+    /// Whether it uses or may use a path of the pod, or a staging path.
     pub(super) fn occupies(&self, pod: &str, places: &Places) -> bool {
         let staged = |is: fn(&Places, &Places) -> bool| {
             self.staged.as_ref().is_some_and(|it| is(it, places))
@@ -299,7 +300,7 @@ impl State {
             usage: wanted.usage.clone(),
             device: self.device,
             pod: published.map_or(Mount::None, |it| it.mount),
-            // What is published was staged, whatever a driver says now.
+            // A published volume was staged, whatever the driver reports now.
             device_from_disk: self.from_disk || !self.have.is_empty(),
             pod_from_disk: published.is_some_and(|it| it.from_disk),
             never_expands: self.never_expands,

@@ -1,7 +1,7 @@
-//! Taking a volume from a pod, and from the node once no pod has it.
+//! Unpublishing a volume for a pod, and unstaging it once no pod has it.
 //!
-//! What is done comes from the metadata on disk, so that it is the same after a restart. A step that
-//! was done before is done again; drivers take that.
+//! The scripts act on the metadata on disk, so they do the same after a restart. A step may run
+//! twice; driver calls are idempotent.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::script::{
     Answer, Call, Flow, Leave, Log, Mount as State, Next, Reply, Step, mismatch, run,
 };
 
-/// Takes the volume from one pod.
+/// Unpublishes the volume for one pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpublish {
-    /// Where it is.
+    /// Its paths.
     pub places: Places,
     /// A block device.
     pub block: bool,
@@ -25,10 +25,10 @@ pub struct Unpublish {
     pub name: String,
 }
 
-/// Takes the volume from the node.
+/// Unstages the volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unstage {
-    /// Where it is.
+    /// Its paths.
     pub places: Places,
     /// A block device.
     pub block: bool,
@@ -37,11 +37,11 @@ pub struct Unstage {
 }
 
 impl Unpublish {
-    /// What comes next after these answers.
+    /// The next step after these replies.
     #[must_use]
     pub fn next(&self, replies: &[Reply]) -> Next {
         run(replies, |log| {
-            // Whatever goes wrong, the mount is in doubt from the driver's call on.
+            // From the driver's call on, any failure leaves the mount uncertain.
             log.changes.pod = Some(State::Uncertain);
             self.script(log)?;
             log.changes.pod = Some(State::None);
@@ -70,8 +70,8 @@ impl Unpublish {
         log.done(&begin, Step::Remove(self.places.published(self.block)))
     }
 
-    /// The metadata goes last but for the folder: without it and without the mount there is nothing
-    /// to undo. With a mount nobody knows how.
+    /// The metadata is removed last but for the folder: without it and without a mount nothing is
+    /// left to undo. With a mount but no metadata nobody knows how to unmount it.
     fn without_metadata(&self, log: &mut Log<'_>, begin: &str) -> Flow<()> {
         let Places {
             target,
@@ -90,7 +90,7 @@ impl Unpublish {
 }
 
 impl Unstage {
-    /// What comes next after these answers.
+    /// The next step after these replies.
     #[must_use]
     pub fn next(&self, replies: &[Reply]) -> Next {
         run(replies, |log| {
@@ -119,7 +119,7 @@ impl Unstage {
             )));
         }
         let Some(metadata) = log.metadata(Step::Read(stage_metadata.clone()))? else {
-            // Never staged. What a driver without that capability got is empty.
+            // The volume was never staged. A driver without the capability got an empty directory.
             return log.done(&begin, Step::Tidy(self.places.stage_leftovers()));
         };
         registered(log, &begin, metadata)?;
@@ -136,7 +136,7 @@ impl Unstage {
             must_be_free(log, &begin, staging)?;
         }
         if self.block {
-            // .../publish/NAME, without pods by now.
+            // .../publish/NAME, which has no pods any more.
             let published = parent(&self.places.target).to_path_buf();
             log.done(&begin, Step::Tidy(vec![published]))?;
         }
@@ -161,7 +161,7 @@ fn call(metadata: &Metadata, call: Call) -> Step {
     }
 }
 
-/// A driver that says it has unmounted something must have done so: what is removed next would be
+/// The driver reported success, so nothing may be mounted any more: the next removal would delete
 /// the volume's data.
 fn must_be_free(log: &mut Log<'_>, begin: &str, path: &Path) -> Flow<()> {
     if log.is_mounted(path.to_path_buf())? {

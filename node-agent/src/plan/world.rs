@@ -1,4 +1,4 @@
-//! All volumes of the node, and how their operations begin.
+//! All volumes of the node, and the start of their operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use super::script::{Mount, Next, Reply};
 use super::state::{Operation, State, View, Wanted};
 use super::unmount::{Unpublish, Unstage};
 
-/// What operations need to know of the machine.
+/// Facts about the machine that operations need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Where kubelet's directory is.
+    /// Kubelet's directory.
     pub layout: Layout,
-    /// Labels of the Node, for the affinity of volumes.
+    /// Labels of the Node, for volumes' node affinity.
     pub labels: BTreeMap<String, String>,
 }
 
-/// An operation with everything that it needs.
+/// An operation with all its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     /// [`Operation::Mount`]
@@ -36,7 +36,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Where the volume is.
+    /// The paths of its volume.
     #[must_use]
     pub fn places(&self) -> &Places {
         match self {
@@ -46,7 +46,7 @@ impl Task {
         }
     }
 
-    /// What comes next after these answers.
+    /// The next step after these replies.
     #[must_use]
     pub fn next(&self, replies: &[Reply]) -> Next {
         match self {
@@ -58,21 +58,21 @@ impl Task {
     }
 }
 
-/// Why a pod cannot have a volume.
+/// Why a pod cannot get a volume.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotWanted {
-    /// Its names cannot be a part of a path.
+    /// A name cannot be part of a path.
     #[error(transparent)]
     Unsafe(#[from] Unsafe),
-    /// The PersistentVolume was made again, and what it was before is still there.
+    /// The PersistentVolume was recreated under its name, and the old volume is still mounted.
     #[error("the place of volume {volume:?} is taken by another of the same name, {other}")]
     Taken {
         /// Name of the volume.
         volume: String,
-        /// Unique name of the one that has its place.
+        /// Unique name of the volume at its paths.
         other: String,
     },
-    /// Other pods have it, or will, with another SELinux label, and a mount has one for all.
+    /// Other pods have it, or will have it, with another SELinux label, and a mount has only one.
     #[error(
         "conflicting SELinux labels of volume {volume:?}: {}, {} of this one, which gets the volume \
          when it has left the node",
@@ -82,11 +82,12 @@ pub enum NotWanted {
     Label {
         /// Name of the volume.
         volume: String,
-        /// That of the other pods, if any.
+        /// The label of the other pods.
         theirs: Option<String>,
-        /// They would have one, if an earlier process had not mounted it without.
+        /// The other pods would have a label, but an earlier process mounted the volume without
+        /// one.
         unlabelled: bool,
-        /// That of the pod, if any.
+        /// The label of this pod.
         own: Option<String>,
     },
 }
@@ -130,20 +131,20 @@ impl World {
         self.volumes.get(key)
     }
 
-    /// One volume, to change it.
+    /// One volume, mutable.
     pub fn volume_mut(&mut self, key: &str) -> Option<&mut State> {
         self.volumes.get_mut(key)
     }
 
-    /// The volume with this key, made if need be.
+    /// The volume with this key; adds it if it is missing.
     pub fn enter(&mut self, key: String) -> &mut State {
         self.volumes.entry(key).or_default()
     }
 
-    /// Nothing is left of the volume but the returned paths, which nothing stands for any more.
+    /// Drops a volume of which nothing is left but the returned paths.
     pub fn forget(&mut self, key: &str) -> Vec<PathBuf> {
         let staged = self.volumes.remove(key).and_then(|state| state.staged);
-        // A volume of the same name has them now, and removes them with its own.
+        // Another volume of the same name uses these paths now, and removes them at its own end.
         let shared = |places: &Places| {
             let mut others = self.volumes.values().filter_map(|it| it.staged.as_ref());
             others.any(|other| other.stage_metadata == places.stage_metadata)
@@ -153,20 +154,20 @@ impl World {
             .map_or_else(Vec::new, |places| places.not_staged())
     }
 
-    /// The other volume, by key, that is where this one would go for the pod: a PersistentVolume
-    /// that was made again under its name has another key and the same places.
+    /// Key of another volume at this one's paths for the pod: a PersistentVolume that was recreated
+    /// under its name has another key but the same paths.
     fn in_the_way(&self, key: &str, pod: &str, places: &Places) -> Option<&str> {
         let mut others = self.volumes.iter().filter(|(other, _)| *other != key);
         let other = others.find(|(_, state)| state.occupies(pod, places));
         other.map(|(other, _)| other.as_str())
     }
 
-    /// Takes over what the pod wants. `all` is whether this is everything: then what else it wanted
-    /// is not wanted any more. Volumes whose drivers like
-    /// that are published again.
+    /// Records the pod's wanted volumes. `all`: the list is complete, so the pod no longer wants
+    /// any other. Volumes whose drivers request it are published again.
     ///
     /// # Errors
-    /// [`NotWanted`], for one of them. The others are taken over, and what the pod has it keeps.
+    /// [`NotWanted`] for one of them. The others are recorded, and the pod keeps the volumes that
+    /// it has.
     pub fn want(
         &mut self,
         layout: &Layout,
@@ -208,7 +209,7 @@ impl World {
         result
     }
 
-    /// The pod wants nothing any more.
+    /// The pod wants no volume any more.
     pub fn unwant(&mut self, pod: &str) {
         self.unwant_but(pod, &BTreeSet::new());
     }
@@ -225,7 +226,7 @@ impl World {
         }
     }
 
-    /// Uids of all pods that want or have something.
+    /// UIDs of all pods that want or have a volume.
     #[must_use]
     pub fn pods(&self) -> BTreeSet<&str> {
         let states = self.volumes.values();
@@ -233,14 +234,14 @@ impl World {
         pods.map(String::as_str).collect()
     }
 
-    /// Whether something is mounted, or may be, for the pod.
+    /// Whether any volume is or may be mounted for the pod.
     #[must_use]
     pub fn has_any(&self, pod: &str) -> bool {
         let mut states = self.volumes.values();
         states.any(|state| state.have.contains_key(pod) || state.mounting.as_deref() == Some(pod))
     }
 
-    /// Whether everything that the pod wants is mounted.
+    /// Whether all wanted volumes of the pod are mounted.
     #[must_use]
     pub fn has_all(&self, pod: &str) -> bool {
         let mut states = self.volumes.values();
@@ -250,8 +251,8 @@ impl World {
         })
     }
 
-    /// What the Node's status is to say: the persistent volumes that must not be detached. As long
-    /// as it is not known what all pods want, nothing `reported` is taken back.
+    /// The Node's desired `volumesInUse`: the persistent volumes that must not be detached. As long
+    /// as the wanted volumes of some pods are unknown, it keeps all `reported` ones.
     #[must_use]
     pub fn in_use(&self, reported: &BTreeSet<String>, complete: bool) -> BTreeSet<String> {
         let used = |(key, state): &(&String, &State)| state.is_in_use(reported.contains(*key));
@@ -260,7 +261,7 @@ impl World {
         volumes.chain(kept).cloned().collect()
     }
 
-    /// What all volumes need, in the order in which it is to be tried.
+    /// The operations that all volumes need, in the order in which to try them.
     #[must_use]
     pub fn decide(
         &self,
@@ -279,7 +280,7 @@ impl World {
         volumes.collect()
     }
 
-    /// The operation with everything it needs. `None` if there is nothing to do after all.
+    /// The operation with all its inputs; `None` if nothing is left to do.
     #[must_use]
     pub fn begin(&mut self, key: &str, operation: &Operation, on: &Host) -> Option<Task> {
         let refused = operation
@@ -314,7 +315,7 @@ impl World {
         }
     }
 
-    /// Why the pod cannot have the volume now, although it could when that was looked up.
+    /// Why the pod cannot get the volume any more, since the look-up.
     fn refused(&self, key: &str, pod: &str, on: &Host) -> Option<NotWanted> {
         let volume = &self.volumes.get(key)?.wanted.get(pod)?.volume;
         let places = on.layout.places(&VolumeName::from(volume), pod).ok()?;

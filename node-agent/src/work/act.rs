@@ -28,19 +28,19 @@ use crate::plan::layout::Layout;
 use crate::plan::script::{Answer, Changes, Failure, Next, Reply, Step};
 use crate::plan::world::Task;
 
-/// PersistentVolumes.
+/// The PersistentVolume resource.
 pub const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
-/// Claims.
+/// The PersistentVolumeClaim resource.
 pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims");
 const DRIVERS: Resource = Resource::new("storage.k8s.io", "v1", "csidrivers");
 const ATTACHMENTS: Resource = Resource::new("storage.k8s.io", "v1", "volumeattachments");
 
-/// What steps need.
+/// Clients and settings that steps need.
 #[derive(Clone)]
 pub struct Actor {
-    /// The API server, for single objects.
+    /// API requests for single objects.
     pub objects: Api,
-    /// The same, for what kubelet alone does.
+    /// API requests that otherwise only kubelet makes.
     pub kubelet: api::Api,
     /// The drivers of this node.
     pub plugin: Arc<CsiPlugin>,
@@ -51,7 +51,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Runs a script to its end. All its calls together have two minutes, as in kubelet.
+    /// Runs a script to its end. All its driver calls together have two minutes, as in kubelet.
     pub async fn run(&self, task: &Task) -> (Changes, Result<(), String>) {
         let deadline = Deadline::after(CSI_TIMEOUT);
         let mut replies = Vec::new();
@@ -148,7 +148,7 @@ impl Actor {
         let values = answer.map_err(|error| Failure::local(clip(&error.message)))?;
         let text = |(key, value): (String, Vec<u8>)| match String::from_utf8(value) {
             Ok(value) => Ok((key, value)),
-            // The error would quote the value.
+            // The UTF-8 error would quote the value.
             Err(_) => Err(Failure::local(format!(
                 "the value of {key} is not text, which is all that CSI can carry"
             ))),
@@ -210,7 +210,7 @@ fn claim(namespace: &str, name: &str, json: &str) -> Reply {
     }
 }
 
-/// A key of what somebody else named.
+/// Key of an object whose name comes from outside.
 pub(super) fn key(namespace: Option<&str>, name: &str) -> Result<Key, Failure> {
     Key::new(namespace, name)
         .ok_or_else(|| Failure::local(format!("{:?} is not the name of an object", clip(name))))
@@ -223,7 +223,7 @@ pub(super) fn refused(kind: &str, name: &str, error: &ApiError) -> Failure {
 fn change(sequence: &files::Sequence) -> Reply {
     match disk::execute(sequence) {
         Ok(()) => Ok(Answer::Done),
-        // It names the path.
+        // The error names the path.
         Err(error) => Err(Failure::local(error.to_string())),
     }
 }
@@ -232,7 +232,7 @@ fn at<T>(path: &std::path::Path, result: io::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::local(format!("{}: {}", path.display(), Chain(&error))))
 }
 
-/// Beside the loop: a large volume takes its time.
+/// Runs in a blocking thread: a large volume takes long.
 async fn own(path: PathBuf, group: u32, on_root_mismatch: bool) -> Reply {
     let name = path.display().to_string();
     let work = move || disk::own(&path, group, on_root_mismatch);

@@ -1,4 +1,4 @@
-//! Calls to drivers. Each has a connection of its own, as in kubelet, and a part of the operation's
+//! Calls to drivers. Each one has its own connection, as in kubelet, and part of the operation's
 //! deadline.
 
 use std::path::Path;
@@ -18,10 +18,10 @@ use tonic::{Code, Status};
 
 use crate::plan::script::{Answer, Call, Capabilities, Failure, Reply};
 
-/// What kubelet names in `:authority` towards drivers.
+/// Kubelet's `:authority` towards drivers.
 const AUTHORITY: &str = "localhost";
 
-/// Makes a call; the answer comes within `limit`.
+/// Calls the driver; the reply comes within `limit`.
 pub(super) async fn call(
     driver: &str,
     endpoint: &str,
@@ -100,7 +100,7 @@ fn done<T>(answer: Result<T, Status>) -> Result<Answer, Status> {
     answer.map(|_| Answer::Done)
 }
 
-/// Capabilities that nobody knows are passed over.
+/// Unknown capabilities are ignored.
 fn capabilities(answer: &csi::NodeGetCapabilitiesResponse) -> Capabilities {
     let mut all = Capabilities::default();
     for capability in &answer.capabilities {

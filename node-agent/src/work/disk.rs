@@ -1,4 +1,4 @@
-//! Kubelet's directory.
+//! File system calls in kubelet's directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -15,17 +15,17 @@ use crate::plan::layout::{ESCAPED_PLUGIN, Layout, METADATA, parent, pod_uid};
 use crate::plan::metadata::Metadata;
 use crate::plan::reconstruct::{PodFound, StageFound};
 
-/// Kubelet's directories are its own.
+/// Mode of directories: only kubelet's user and group may enter them.
 const MODE: u32 = 0o750;
 
-/// No handle is that long; a file that is was written by nobody who belongs here.
+/// Bytes that no valid metadata file exceeds; a larger one comes from elsewhere.
 const LONGEST_METADATA: u64 = 1 << 20;
 
-/// Makes the calls of a step, up to the first that fails.
+/// Makes the calls of a step, up to the first failure.
 pub(super) fn execute(sequence: &Sequence) -> io::Result<()> {
     let result = sequence.calls.iter().try_for_each(execute_one);
     if let (Err(_), Some(undo)) = (&result, &sequence.undo) {
-        // What it does not remove is removed with the rest.
+        // A remaining temporary file is removed together with its folder.
         let _ = execute_one(undo);
     }
     result
@@ -42,7 +42,7 @@ fn execute_one(call: &FileCall) -> io::Result<()> {
     result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Makes a directory and those above it, without a look at one that is there.
+/// Creates a directory and its parents, without a look at an existing one.
 fn make_directory(path: &Path) -> io::Result<()> {
     let make = || match DirBuilder::new().mode(MODE).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -57,7 +57,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a metadata file; `None` if it is not there.
+/// Reads a metadata file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<Metadata>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -82,10 +82,10 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes empty directories and what is unfinished.
+/// Removes empty directories and unfinished files.
 pub(super) fn tidy(paths: &[PathBuf]) {
     for path in paths {
-        // Used by others, or not there.
+        // Others still use it, or it does not exist.
         let _ = if is_unfinished(path) {
             fs::remove_file(path)
         } else {
@@ -101,7 +101,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// What earlier processes left.
+/// The volumes on disk, as earlier processes left them.
 pub fn scan(layout: &Layout) -> (Vec<PodFound>, Vec<StageFound>) {
     let mut pods = Vec::new();
     for pod in names(&layout.pods()) {
@@ -162,7 +162,7 @@ fn found(file: &Path) -> Option<Metadata> {
     })
 }
 
-/// Names in a directory, sorted; those that are no text are nobody's.
+/// Names in a directory, sorted. Names that are not UTF-8 are not the agent's.
 fn names(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
@@ -175,7 +175,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Removes the directories of a pod as far as they are empty.
+/// Removes the empty directories of a pod.
 pub(super) fn tidy_pod(layout: &Layout, uid: &str) {
     let Ok(part) = pod_uid(uid) else {
         return;
@@ -186,7 +186,7 @@ pub(super) fn tidy_pod(layout: &Layout, uid: &str) {
     tidy(&layout.pod_leftovers(uid, &volumes, &links));
 }
 
-/// Uids of pods that have a directory.
+/// UIDs of pods with a directory.
 pub(super) fn pods(layout: &Layout) -> Vec<String> {
     names(&layout.pods())
 }

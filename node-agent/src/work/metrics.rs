@@ -1,4 +1,4 @@
-//! Metrics of volume operations, named as kubelet's.
+//! Metrics of volume operations, under kubelet's names.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ pub struct StorageOperations {
 }
 
 impl StorageOperations {
-    /// A histogram without observations, shown by `registry`.
+    /// Creates the histogram and registers it.
     ///
     /// # Errors
-    /// If the registry has one already.
+    /// The registry has one already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let help = "[BETA] Storage operation duration";
         let options = HistogramOpts::new("storage_operation_duration_seconds", help)

@@ -1,5 +1,5 @@
-//! What is mounted where, from the kernel's table: looking at a path itself could hang for ever on a
-//! storage system that is gone.
+//! Reads mounts from the kernel's table: a look at the path itself could hang for ever on a dead
+//! storage system.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ const TABLE: &str = "/proc/self/mountinfo";
 
 /// One line of the table.
 struct Mount {
-    /// Device and the directory of it that is mounted.
+    /// Device, and the mounted directory on it.
     source: (String, String),
     point: PathBuf,
 }
@@ -29,7 +29,7 @@ fn line(line: &[u8]) -> Option<Mount> {
     Some(Mount { source, point })
 }
 
-/// Spaces and the like are three octal digits after a backslash.
+/// Decodes spaces and the like, which the table writes as a backslash and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -55,7 +55,7 @@ pub(super) fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(table()?.iter().any(|mount| mount.point == path))
 }
 
-/// Other mounts below `within` of what is mounted at `path`.
+/// Other mounts below `within` of the file system that is mounted at `path`.
 pub(super) fn references(path: &Path, within: &Path) -> io::Result<Vec<PathBuf>> {
     let table = table()?;
     let Some(here) = table.iter().rfind(|mount| mount.point == path) else {

@@ -1,9 +1,9 @@
-//! Gives a tree of files to a group.
+//! Changes the group of a directory tree.
 //!
-//! The files belong to a pod, which may change them meanwhile: nothing is followed that is a link,
-//! every file is opened relative to its directory, and what is changed is what was opened. A file that
-//! cannot be changed is logged and passed over, as kubelet does: a file system that refuses one of
-//! them for ever would else keep the pod from its volume for ever.
+//! The files belong to a pod, which may change them meanwhile: the walk follows no links, opens every
+//! file relative to its directory, and changes only what it has opened. A file that cannot be changed
+//! is logged and skipped, as in kubelet: otherwise a file system that refuses one of them for ever
+//! would keep the pod from its volume for ever.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,16 +17,16 @@ use rustix::fs::{
 };
 use tracing::warn;
 
-/// Files get these bits, directories these and set-group-id.
+/// Mode bits added to files; directories get these and set-group-id.
 const FILE: u32 = 0o660;
 const DIRECTORY: u32 = 0o2770;
 
-/// Directories in directories; far beyond what file systems are used for, and each costs a file
-/// descriptor while it is gone through.
+/// Deepest nesting of directories: far beyond any real use, and each level holds a file descriptor
+/// during the walk.
 const DEEPEST: usize = 200;
 
-/// Changes group and mode of the tree at `path`; not at all if `on_root_mismatch` and the root is as
-/// it should be.
+/// Changes group and mode of the tree at `path`; skips it if `on_root_mismatch` and the root already
+/// has both.
 pub(super) fn own(path: &Path, group: u32, on_root_mismatch: bool) -> io::Result<()> {
     let gid = Gid::from_raw(group);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -38,7 +38,7 @@ pub(super) fn own(path: &Path, group: u32, on_root_mismatch: bool) -> io::Result
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         let mut directory = Dir::new(root)?;
         tree(&mut directory, gid, 0)?;
-        // Last: a tree that was not finished is seen by its root.
+        // The root comes last: it shows whether the whole tree was finished.
         change(directory.fd()?, &stat, gid, path);
     } else {
         change(root.as_fd(), &stat, gid, path);
@@ -65,7 +65,8 @@ fn tree(directory: &mut Dir, gid: Gid, depth: usize) -> io::Result<()> {
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if !matches!(kind, FileType::Directory | FileType::RegularFile) {
-            // Links, sockets and the like: opening could do something, and their mode is no matter.
+            // Links, sockets and the like: opening one could have effects, and its mode does not
+            // matter.
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             let changed = chownat(within, name, None, Some(gid), flags);
             passed_over("owner", changed, shown);
@@ -93,7 +94,7 @@ fn change(file: BorrowedFd<'_>, stat: &Stat, gid: Gid, name: &Path) {
     let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     let bits = if is_directory { DIRECTORY } else { FILE };
     passed_over("owner", fchown(file, None, Some(gid)), name);
-    // After the group: changing that may clear bits.
+    // The mode comes after the group, whose change may clear bits.
     let mode = Mode::from_raw_mode((stat.st_mode & 0o7777) | bits);
     passed_over("mode", fchmod(file, mode), name);
 }
@@ -120,7 +121,7 @@ mod tests {
             std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
         }
         symlink(&outside, root.join("link")).unwrap();
-        // The own group: everybody may run this test.
+        // The test's own group: changing to it needs no privileges.
         let group = std::fs::metadata(&root).unwrap().gid();
         own(&root, group, false).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
@@ -132,10 +133,10 @@ mod tests {
         assert_eq!(mode(&root.join("a/f")), 0o600, "the root was right");
     }
 
-    /// Where this test program finds the tree that it is to give away as a process of its own.
+    /// Variable that passes the tree to the test when it runs as a process of its own.
     const TREE: &str = "OWNERSHIP_TEST_TREE";
 
-    /// Runs the test `name` once more by itself, after `script`; false if that failed before it.
+    /// Runs the test `name` in a new process after `script`; false if the script failed.
     fn again(name: &str, script: &str, tree: &Path) -> bool {
         let own = std::env::current_exe().unwrap();
         let script = format!("{script} && echo begun && exec \"$0\" --exact \"$1\" --nocapture");
@@ -174,7 +175,7 @@ mod tests {
             std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
         }
         let name = "fr_10_what_cannot_be_given_away_is_passed_over";
-        // Each of the three may be the last that a walk comes to.
+        // Directory order is undefined: each of the three may come last.
         for refusing in ["a", "b", "c"] {
             let at = directory.path().join(refusing);
             let at = at.display();

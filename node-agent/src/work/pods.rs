@@ -1,5 +1,5 @@
-//! What the agent tells the API server of pods: they run once their volumes are mounted, and they
-//! are gone once nothing of them is left. Containers are not run.
+//! Writes pods' states to the API server: a pod runs once its volumes are mounted, and is removed
+//! once nothing of it is left. Containers are not run.
 
 use registrar::kubelet::work::api::Api;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use tracing::{info, warn};
 use crate::model::volume::PodRef;
 use crate::plan::layout::pod_name;
 
-/// The status of a pod that runs, for a strategic merge patch.
+/// The status of a running pod, as a strategic merge patch.
 fn running(now: &str) -> Value {
     let condition = |kind: &str| json!({ "type": kind, "status": "True" });
     let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
     json!({ "phase": "Running", "startTime": now, "conditions": conditions })
 }
 
-/// Says that the pod runs. Whether that was taken.
+/// Sets the pod to Running. Returns whether no retry is needed.
 pub(super) async fn run(api: &Api, pod: &PodRef, now: &str) -> bool {
     let PodRef {
         namespace,
@@ -30,7 +30,7 @@ pub(super) async fn run(api: &Api, pod: &PodRef, now: &str) -> bool {
             info!(pod = pod_name(pod), "Volumes are mounted, the pod runs");
             true
         }
-        // It has gone meanwhile, perhaps with a successor.
+        // The pod is gone, or another pod has its name.
         Err(error) if error.is_not_found() || error.is_conflict() => true,
         Err(error) => {
             let (pod, error) = (pod_name(pod), Chain(&error));
@@ -40,7 +40,7 @@ pub(super) async fn run(api: &Api, pod: &PodRef, now: &str) -> bool {
     }
 }
 
-/// Removes a pod of which nothing is left. Whether that was done.
+/// Removes a pod of which nothing is left. Returns whether no retry is needed.
 pub(super) async fn remove(api: &Api, pod: &PodRef) -> bool {
     let PodRef {
         namespace,
@@ -65,7 +65,7 @@ pub(super) async fn remove(api: &Api, pod: &PodRef) -> bool {
     }
 }
 
-/// Now, as the API writes it.
+/// The current time as the API formats it.
 pub(super) fn wall_clock() -> String {
     let now = jiff::Timestamp::now();
     let seconds = jiff::Timestamp::from_second(now.as_second());

@@ -1,7 +1,7 @@
-//! The loop: holds what pods want against what is there and starts what is missing.
+//! The loop: compares the wanted volumes with the mounted ones and starts the missing operations.
 //!
-//! It sleeps until something it looks at has changed: a pod, the Node, the end of an operation, of a
-//! pause after a failure, or the time to look at a pod again.
+//! It sleeps until something it depends on changes: a pod, the Node, the end of an operation or of a
+//! back-off, or until a pod has to be looked up again.
 
 mod outcome;
 mod pass;
@@ -41,35 +41,35 @@ use crate::plan::world::{Host, Task, World};
 
 use pod_state::PodStates;
 
-/// Kubelet looks at each pod once in so long, and up to half as long more.
+/// Interval at which kubelet syncs each pod; it adds up to half of it.
 const SYNC_PERIOD: Duration = Duration::from_secs(60);
-/// After a look that found something missing.
+/// Back-off after a look-up with missing volumes.
 const RESOLVE_BACK_OFF: RetryPolicy =
     RetryPolicy::new(Duration::from_millis(500), Duration::from_secs(10));
-/// After a write to the API server that failed.
+/// Pause after a failed write to the API server.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
-/// A pod that has waited so long for a volume may be waiting for one that never comes.
+/// Time after which a waiting pod may wait for a volume that never comes.
 const WAIT: Duration = Duration::from_secs(123);
 
-/// What the loop works with.
+/// Everything that the loop works with.
 pub struct Context {
     /// Executes steps.
     pub actor: Actor,
-    /// The Node and its pods.
+    /// The watched Node and its pods.
     pub watched: Watched,
-    /// Told of every change of those.
+    /// Notified of every change of these.
     pub changed: Arc<Notify>,
     /// Events of pods.
     pub events: Recorder,
     /// Durations of operations.
     pub metrics: StorageOperations,
-    /// For nodes that are full.
+    /// Checks whether a full node blocks a pod.
     pub attachments: Arc<Attachments>,
-    /// SELinux is on.
+    /// SELinux is enabled.
     pub se_linux: bool,
-    /// Says that pods run and removes them, which a kubelet would do.
+    /// Reports pods as running and removes deleted ones, which a kubelet would do.
     pub run_pods: bool,
-    /// A number from 0 up to 1.
+    /// Returns a number from 0 up to, but not including, 1.
     pub random: fn() -> f64,
 }
 
@@ -85,7 +85,7 @@ pub struct Reconciler {
     report_not_before: Instant,
 }
 
-/// Something that ran beside the loop.
+/// The end of a background task.
 enum Done {
     Resolved(String, Resolved),
     Operation(Box<Ended>),
@@ -107,7 +107,7 @@ struct Ended {
 }
 
 impl Reconciler {
-    /// A loop that has not begun, on the node with this name.
+    /// Creates a loop for the node with this name.
     #[must_use]
     pub fn new(context: Context, node: Key) -> Self {
         Self {
@@ -122,8 +122,8 @@ impl Reconciler {
         }
     }
 
-    /// Runs until dropped, which also drops the operations that are under way. Nothing is lost by
-    /// that: what they began is on disk.
+    /// Runs until dropped, which also drops the operations under way. Nothing is lost: their
+    /// progress is on disk.
     pub async fn run(mut self) {
         self.reconstruct();
         let watched = self.context.watched.clone();
@@ -195,7 +195,7 @@ impl Reconciler {
 
     fn resolved(&mut self, uid: &str, resolved: Resolved) {
         let Resolved { wanted, mut errors } = resolved;
-        // It may have ended while its volumes were looked up.
+        // The pod may have ended during the look-up.
         let Some(pod) = self.pods.pod(uid).filter(|pod| !pod.ended).cloned() else {
             self.world.unwant(uid);
             return;
@@ -252,7 +252,7 @@ impl Reconciler {
         let Some(task) = self.world.begin(&key, &operation, host) else {
             if operation == Operation::Forget {
                 let left = self.world.forget(&key);
-                // Also what could not be removed: nothing stands for it any more.
+                // Drops a path even if its removal failed: no volume refers to it any more.
                 let _ = disk::execute(&files::remove(left));
                 self.operations.forget(&key);
             }
@@ -306,7 +306,7 @@ impl Reconciler {
         });
     }
 
-    /// A pod has waited long: perhaps because the node cannot take more volumes of the driver.
+    /// A pod has waited long: checks whether the node cannot take more volumes of the driver.
     fn check(&mut self, pod: &PodRef, missing: BTreeSet<(String, String)>) {
         let attachments = Arc::clone(&self.context.attachments);
         let pod = PodKey {

@@ -1,4 +1,4 @@
-//! Looks up what a pod's volumes are: claims, PersistentVolumes, CSIDriver objects.
+//! Looks up a pod's volumes: claims, PersistentVolumes, CSIDriver objects.
 
 use registrar::kubelet::plan::keys::clip;
 
@@ -10,16 +10,16 @@ use crate::plan::resolve::{Unusable, bound, inline, persistent};
 use crate::plan::script::Failure;
 use crate::plan::state::Wanted;
 
-/// What came of looking.
+/// The result of a look-up.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// The volumes that can be had.
+    /// The usable volumes.
     pub wanted: Vec<Wanted>,
-    /// Why others cannot (yet).
+    /// Why the others are not usable (yet).
     pub errors: Vec<String>,
 }
 
-/// Looks up all volumes of a pod. `se_linux` is whether SELinux is on.
+/// Looks up all volumes of a pod. `se_linux`: SELinux is enabled.
 pub async fn resolve(actor: &Actor, pod: &Pod, se_linux: bool) -> Resolved {
     let mut resolved = Resolved::default();
     for volume in &pod.volumes {
@@ -32,7 +32,7 @@ pub async fn resolve(actor: &Actor, pod: &Pod, se_linux: bool) -> Resolved {
     resolved
 }
 
-/// Not CSI: `None`. Somebody else's business, as far as there is anybody.
+/// One volume; `None` if it is not CSI and so not the agent's.
 async fn one(
     actor: &Actor,
     pod: &Pod,

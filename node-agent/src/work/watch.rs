@@ -1,5 +1,5 @@
-//! The pods of the node, and the Node itself: two watches, each of no more than the server has to
-//! send.
+//! Watches the pods of the node and the Node itself; the watches' selectors keep the server from sending
+//! others.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,15 +26,15 @@ use crate::model::pod::{Pod, Spec, Status};
 use crate::model::volume::PodRef;
 use crate::plan::node::{CONTROLLER_ATTACHES, NodeView};
 
-/// Nodes.
+/// The Node resource.
 pub const NODES: Resource = Resource::new("", "v1", "nodes");
 
-/// A pod as the API server knows it.
+/// A pod from the API server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Wire")]
 pub struct PodObject {
     metadata: ObjectMeta,
-    /// What is kept of it.
+    /// The part that the agent keeps.
     pub pod: Pod,
 }
 
@@ -54,7 +54,7 @@ impl From<Wire> for PodObject {
             spec,
             status,
         } = wire;
-        // The rest of it is not read, and most of its size.
+        // Drops the other metadata, which the agent does not read and which is most of the pod's size.
         let metadata = ObjectMeta {
             name: metadata.name,
             namespace: metadata.namespace,
@@ -118,7 +118,7 @@ struct Attached {
     name: String,
 }
 
-/// Nothing of it is read.
+/// `spec` of a Node, of which the agent reads nothing.
 #[derive(Debug, Default, Deserialize)]
 pub struct NodeSpec {}
 
@@ -141,17 +141,17 @@ impl Record for NodeView {
     }
 }
 
-/// What is known of the node and its pods.
+/// The watched Node and its pods.
 #[derive(Clone)]
 pub struct Watched {
     /// The pods that are bound to the node.
     pub pods: Store<PodObject>,
-    /// One Node, by name. Not of kube-runtime: what this program writes into it counts from the answer on,
-    /// not from when the watch brings it.
+    /// The Node. Not a kube-runtime store: this program's own writes count from the response on, not only
+    /// once the watch delivers them.
     pub node: Cache<NodeView>,
 }
 
-/// The watches behind it.
+/// The watches that fill [`Watched`].
 pub struct Watches {
     pods: Informer<PodObject>,
     node: Cache<NodeView>,
@@ -159,7 +159,7 @@ pub struct Watches {
 }
 
 impl Watched {
-    /// Nothing is known yet; `changed` is told of every change.
+    /// Empty caches; `changed` is notified of every change.
     #[must_use]
     pub fn new(changed: &Arc<Notify>) -> (Self, Watches) {
         let tell = Arc::clone(changed);
@@ -178,7 +178,7 @@ impl Watched {
         (watched, watches)
     }
 
-    /// Waits until both are known.
+    /// Waits until both have their first list.
     pub async fn synced(&self) {
         self.node.synced().await;
         // Its writer lives as long as this program.
@@ -189,7 +189,7 @@ impl Watched {
 }
 
 impl Watches {
-    /// Watches, for ever.
+    /// Runs the watches for ever.
     pub async fn run(self, client: Client, node: &str) -> Infallible {
         let scope = Scope {
             fields: format!("metadata.name={node}"),

@@ -1,4 +1,4 @@
-//! Volumes that are written into the pod: V-26 and V-27.
+//! Inline volumes: V-26 and V-27.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use serde_json::{Value, json};

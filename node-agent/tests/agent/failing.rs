@@ -1,4 +1,4 @@
-//! What a failed call says about the volume: V-13 to V-17, V-39.
+//! The effect of failed calls on the volume: V-13 to V-17, V-39.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! FR-2: a storage system that is gone, as a mount whose every look lasts for ever.
+//! FR-2: a dead storage system, modelled by a mount on which every access hangs for ever.
 //!
-//! The program runs as a process: what would be held up is its only thread.
+//! The program runs as a process: its only thread would hang.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -19,10 +19,10 @@ use sidecar_testkit::process::{Process, must_not_skip, within};
 use crate::stage::{D, N, Stage};
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_csi-node-agent");
-/// For what takes a moment unless it lasts for ever, on a machine that is busy.
+/// Limit for operations that take a moment unless they hang, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A FUSE file system whose server answers nothing.
+/// A FUSE file system whose server never answers.
 struct Frozen {
     path: PathBuf,
     _server: File,
@@ -63,7 +63,7 @@ fn agent(stage: &Stage, kubeconfig: &Path) -> Process {
     Process::start(command)
 }
 
-/// Answers on a registration socket, as the driver's registrar, for as long as the test runs.
+/// Answers on a registration socket like the driver's registrar, for as long as the test runs.
 fn introduce(driver: &Path, registry: &Path) {
     let plugin = Arc::new(Plugin::new(D, driver.to_str().unwrap()));
     let path = registrar::socket::path(registry.to_str().unwrap(), D).unwrap();
@@ -102,7 +102,7 @@ async fn fr_2_a_mount_that_answers_no_look_holds_up_nothing_else() {
     };
     stage.driver.clear_calls();
     let mut second = agent(&stage, &served.kubeconfig());
-    // Staged once more after the restart, at the place that nobody can look at.
+    // After the restart the driver stages again, at the path that nobody can look at.
     within(LIMIT, "staging to be repeated", async || {
         !stage.driver.calls_to("NodeStageVolume").is_empty()
     })

@@ -1,4 +1,4 @@
-//! FR-11: whose turn it is to grow a volume, and what the claim says of it. Section 6.11 of the
+//! FR-11: who expands a volume next, and the progress in the claim's status. Section 6.11 of the
 //! specification.
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::stage::{Stage, pass};
 
 const EXPAND: &str = "NodeExpandVolume";
 
-/// A pod that runs with a volume of 1 GiB.
+/// A running pod with a volume of 1 GiB.
 async fn running() -> Stage {
     let stage = Stage::started().await;
     stage.driver.configure(|model| {
@@ -26,7 +26,7 @@ async fn running() -> Stage {
     stage
 }
 
-/// As the resizer writes it: the volume has grown, and the claim says whose turn it is.
+/// Does the resizer's part: the volume has grown, and the claim's status says who expands next.
 fn grow(stage: &Stage, turn: &str) {
     stage.api.edit("persistentvolumes", "pv-c", |volume| {
         volume["spec"]["capacity"]["storage"] = json!("2Gi");
@@ -102,7 +102,7 @@ async fn fr_11_what_was_written_meanwhile_is_not_overwritten() {
     let gate = stage.hold(EXPAND);
     grow(&stage, "NodeResizePending");
     stage.until_called(EXPAND, 1).await;
-    // The user asks for more, and the controller begins.
+    // The user requests a larger size, and the controller starts to expand.
     say(&stage, "ControllerResizeInProgress");
     gate.open();
     stage.until_told("p", "VolumeResizeFailed", "claim").await;
@@ -120,7 +120,7 @@ async fn fr_11_a_claim_that_could_not_be_written_is_written_later() {
     let stage = running().await;
     let path = "/api/v1/namespaces/default/persistentvolumeclaims/c/status";
     let fault = stage.api.fault(Fault::on("PATCH", path).answer(500));
-    // Of a resizer that does not track: nothing is written before the call.
+    // With a resizer that does not track, the agent writes nothing before the call.
     stage.api.edit("persistentvolumes", "pv-c", |volume| {
         volume["spec"]["capacity"]["storage"] = json!("2Gi");
     });
@@ -132,7 +132,7 @@ async fn fr_11_a_claim_that_could_not_be_written_is_written_later() {
         .await;
 }
 
-/// With ReadWriteMany, another node was quicker with the claim.
+/// With ReadWriteMany: another node has updated the claim first.
 #[tokio::test(start_paused = true)]
 async fn fr_11_every_node_grows_its_own_file_system() {
     let stage = running().await;

@@ -1,4 +1,4 @@
-//! Names, files and answers that were made to do harm.
+//! Malicious names, files and answers.
 
 use node_agent::model::volume::{Lifecycle, Volume};
 use node_agent::plan::layout::{Layout, VolumeName, driver_name, part};
@@ -148,7 +148,7 @@ async fn pods_with_impossible_names_are_told_and_do_no_harm() {
     stage.until_running("q").await;
 }
 
-/// Taken for gone, its volumes would be unmounted under it.
+/// If the agent took the pod for gone, it would unmount the volumes of a running pod.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_cannot_be_read_keeps_its_volumes() {
     let stage = Stage::started().await;
@@ -157,7 +157,7 @@ async fn a_pod_that_cannot_be_read_keeps_its_volumes() {
         pod["spec"]["volumes"] = json!("none");
     });
     pass(120.0).await;
-    // The next list has it as well.
+    // The next list contains it too.
     stage.api.compact();
     stage.api.break_watches();
     pass(120.0).await;
@@ -179,7 +179,7 @@ async fn what_strangers_left_on_disk_is_passed_over() {
         std::fs::write(pod.join(name).join("vol_data.json"), text).unwrap();
     }
     std::fs::create_dir_all(pod.join("empty/mount")).unwrap();
-    // Metadata of a volume that belongs elsewhere.
+    // Metadata of a volume whose path is another one.
     let stray = root.join("plugins/kubernetes.io/csi/d.example.com/0000");
     std::fs::create_dir_all(&stray).unwrap();
     let text = r#"{"driverName":"d.example.com","volumeHandle":"h"}"#;

@@ -1,4 +1,4 @@
-//! The program's HTTP port, which is the same server as in the other programs.
+//! The program's HTTP port: the same server as in the other programs.
 
 use std::path::Path;
 use std::process::Command;

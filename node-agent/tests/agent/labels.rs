@@ -30,7 +30,7 @@ fn context(label: Option<&str>) -> Vec<String> {
     flag.into_iter().collect()
 }
 
-/// The label beside a path of a volume.
+/// The label in the metadata file beside a path.
 fn on_disk(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path.parent().unwrap().join("vol_data.json")).ok()?;
     let data: Value = serde_json::from_str(&text).unwrap();
@@ -45,7 +45,7 @@ fn recursive(level: &str) -> Value {
     json!({ "seLinuxOptions": { "level": level }, "seLinuxChangePolicy": "Recursive" })
 }
 
-/// SELinux is on, and the driver mounts with labels.
+/// SELinux is enabled, and the driver supports mounts with labels.
 async fn labelling() -> Stage {
     let mut stage = Stage::set();
     stage.se_linux = true;
@@ -71,7 +71,7 @@ impl Stage {
         self.attach(name);
     }
 
-    /// What the last calls and the files beside the paths say, all of which must be the same.
+    /// Checks the label in the last calls and in the metadata files, which all have to be equal.
     fn must_have(&self, pod: &str, claim: &str, label: Option<&str>, row: &str) {
         let flags_of = context(label);
         let staged = flags(self.stage_request().volume_capability);
@@ -201,7 +201,7 @@ async fn n_53b_inline_volumes_and_block_devices_have_none() {
     no_label_on_disk(&stage.layout(), &volume, "q");
 }
 
-/// The file beside the volume's path has no label.
+/// Checks that the metadata file of the volume has no label.
 fn no_label_on_disk(layout: &Layout, volume: &VolumeName<'_>, pod: &str) {
     let file = layout.places(volume, &uid(pod)).unwrap().target_metadata;
     let text = std::fs::read_to_string(&file).unwrap();
@@ -210,10 +210,10 @@ fn no_label_on_disk(layout: &Layout, volume: &VolumeName<'_>, pod: &str) {
     assert_eq!(data.get("seLinuxMountContext"), None, "{file:?}: {data}");
 }
 
-/// The label of the mount, or what the pod is told.
+/// The expected label of the mount, or the expected event text.
 type Expected = Result<Option<&'static str>, &'static str>;
 
-/// Security contexts of the pod and of its containers, and what comes of them.
+/// Security contexts of the pod and its containers, with the expected result.
 fn contexts() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
     let user = json!({ "seLinuxOptions": {
         "user": "staff_u", "role": "sysadm_r", "type": "container_t", "level": "s0" } });
@@ -272,7 +272,7 @@ fn contexts() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
     ]
 }
 
-/// The same with options whose level the container runtime selects.
+/// The same, with options whose level the container runtime selects.
 fn contexts_without_level() -> Vec<(&'static str, Value, Vec<Value>, Expected)> {
     let without_level = json!({ "seLinuxOptions": { "type": "container_init_t" } });
     let no_level = Err("one whose level the container runtime selects");
@@ -328,7 +328,7 @@ async fn n_53c_the_label_is_that_of_the_containers_that_mount_the_volume() {
             if containers.is_empty() {
                 containers.push(container);
             }
-            // Does not mount it.
+            // A container without the mount.
             containers.push(json!({ "name": "other", "securityContext": level("s0:c9") }));
             pod["spec"]["containers"] = json!(containers);
         });
@@ -380,7 +380,7 @@ async fn n_53d_pods_with_one_label_share_the_volume() {
 
 const CONFLICT: &str = "conflicting SELinux labels of volume \"pv-c\"";
 
-/// The second pod waits until the volume has left the node, and then has its own label.
+/// The second pod waits until the volume has left the node, and then gets its own label.
 #[tokio::test(start_paused = true)]
 async fn n_53e_a_pod_with_another_label_waits_for_the_volume() {
     let rows = [
@@ -399,7 +399,7 @@ async fn n_53e_a_pod_with_another_label_waits_for_the_volume() {
         stage.until_running("p").await;
         pod(&stage, "q", &["c"], &second);
         stage.until_told("q", "FailedMount", CONFLICT).await;
-        // The first pod keeps it meanwhile.
+        // The first pod keeps the volume meanwhile.
         pass(100.0).await;
         assert_eq!(stage.calls().len(), 2, "{row}: {:?}", stage.calls());
         assert_eq!(stage.phase("q"), "Pending", "{row}");
@@ -420,7 +420,7 @@ async fn n_53e_a_pod_with_another_label_waits_for_the_volume() {
     }
 }
 
-/// The pod that came first need not have it yet.
+/// The first pod decides, even if it does not have the volume yet.
 #[tokio::test(start_paused = true)]
 async fn n_53e_the_first_pod_that_wants_it_sets_the_label() {
     let stage = labelling().await;
@@ -448,7 +448,7 @@ async fn n_53e_labels_of_different_volumes_do_not_meet() {
     }
 }
 
-/// What is staged and in no pod leaves the node before it is mounted with another label; the driver
+/// A staged volume without pods is unstaged before it is mounted with another label; the driver
 /// refuses at first.
 #[tokio::test(start_paused = true)]
 async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
@@ -490,7 +490,7 @@ async fn n_53f_a_staged_volume_is_unstaged_before_it_gets_another_label() {
     }
 }
 
-/// A kubelet or an agent without `--selinux` mounted it without a label.
+/// A kubelet, or an agent without `--selinux`, mounted the volume without a label.
 #[tokio::test(start_paused = true)]
 async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
     let unlabelled = "mounted without a label by an earlier process, \"system_u";
@@ -546,7 +546,7 @@ async fn n_53g_a_pod_keeps_what_it_has_when_the_agent_starts_again() {
     }
 }
 
-/// A label that the pods themselves do not want is none of an earlier process.
+/// If the pods themselves want no label, the event does not blame an earlier process.
 #[tokio::test(start_paused = true)]
 async fn n_53g_pods_that_want_no_label_are_the_reason() {
     let mut stage = labelling().await;

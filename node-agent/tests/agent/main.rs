@@ -1,8 +1,8 @@
 //! Kubelet's side of volumes, the 40 rows of the specification's section 8.4.
 //!
-//! A test that covers a row carries its number, as in `v_11_…`. What takes part in a conversation
-//! runs against a model driver and a model API server, on tokio's paused clock; the model driver
-//! mounts nothing, which the scenarios on a real control plane make up for.
+//! A test that covers a row carries its number, as in `v_11_…`. The agent runs against a model
+//! driver and a model API server, on tokio's paused clock; the model driver mounts nothing, but the
+//! scenarios on a real control plane do.
 
 #![allow(
     clippy::unwrap_used,

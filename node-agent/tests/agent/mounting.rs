@@ -1,4 +1,4 @@
-//! What a driver is asked when a volume is mounted: V-5 to V-8, V-28, V-35 to V-38, V-40.
+//! The driver's calls during a mount: V-5 to V-8, V-28, V-35 to V-38, V-40.
 
 use std::os::unix::fs::PermissionsExt as _;
 

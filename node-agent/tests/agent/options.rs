@@ -1,4 +1,4 @@
-//! What CSIDriver, PersistentVolume and pod ask for: V-18 to V-25, V-30, V-31.
+//! Options in CSIDriver, PersistentVolume and pod: V-18 to V-25, V-30, V-31.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
@@ -127,7 +127,7 @@ async fn v_20_each_call_gets_its_own_secret() {
         .until_told("p", "FailedMount", "secret vault/stage")
         .await;
     assert!(stage.calls().is_empty(), "no call without its secret");
-    // Base64 of the names.
+    // The names in Base64.
     stage
         .api
         .insert(secret("vault/stage").entry("is", "c3RhZ2U="));
@@ -256,7 +256,7 @@ async fn v_24_otherwise_the_files_are_given_to_the_group_here() {
     stage.claimed("c");
     stage.attach("c");
     let gate = stage.hold("NodePublishVolume");
-    // Who is not root may give files to the own group only.
+    // Without root privileges the test can change to its own group only.
     let own = std::fs::metadata(stage.root().parent().unwrap()).unwrap();
     let group = if own.uid() == 0 { 3000 } else { own.gid() };
     stage.pod_with("p", &["c"], |pod| {

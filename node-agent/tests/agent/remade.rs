@@ -1,4 +1,4 @@
-//! FR-9: a PersistentVolume that is deleted and made again under its name, for other storage.
+//! FR-9: a PersistentVolume is deleted and recreated under its name, for other storage.
 
 use node_agent::plan::layout::unique_name;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::stage::{D, N, Stage, pass};
 
 const OTHER: &str = "h-other";
 
-/// The PersistentVolume of the claim `c` stands for other storage from now on, which is attached.
+/// Recreates the PersistentVolume of the claim `c` for other storage, which is attached.
 fn make_again(stage: &Stage) {
     stage.driver.volume(OTHER);
     stage.api.edit("persistentvolumes", "pv-c", |volume| {
@@ -32,7 +32,7 @@ async fn fr_9_a_live_pod_keeps_what_it_has() {
     stage.until_told("p", "FailedMount", OTHER_TAKEN).await;
     pass(300.0).await;
     assert!(stage.calls().is_empty(), "{:?}", stage.calls());
-    // What is known of it after a restart is what is on disk.
+    // After a restart the agent knows only what is on disk.
     stage.stop();
     stage.start().await;
     pass(300.0).await;
@@ -50,7 +50,7 @@ async fn fr_9_a_live_pod_keeps_what_it_has() {
 
 const OTHER_TAKEN: &str = "is taken by another of the same name";
 
-/// The places of a block device do not tell the one storage from the other.
+/// The paths of a block device are the same for both storages.
 #[tokio::test(start_paused = true)]
 async fn fr_9_a_block_device_waits_until_the_other_is_gone() {
     let stage = Stage::started().await;

@@ -1,4 +1,4 @@
-//! After a restart, what is on disk is what is known: V-32 and V-33.
+//! After a restart the agent rebuilds its state from the disk: V-32 and V-33.
 
 use serde_json::json;
 use sidecar_testkit::{CallFault, Fault, Gate};
@@ -53,7 +53,7 @@ async fn v_33_a_volume_whose_pod_has_gone_is_taken_down() {
     stage.mounted("p", "c").await;
     stage.stop();
     stage.api.remove("pods", "default/p");
-    // Nothing but the disk is left to tell.
+    // Only the disk still knows the volume.
     stage.api.remove("persistentvolumeclaims", "default/c");
     stage.api.remove("persistentvolumes", "pv-c");
     stage.driver.clear_calls();
@@ -80,7 +80,7 @@ async fn v_33_a_crash_before_any_answer() {
         stage.stop();
         fault.remove();
         stage.api.remove("pods", "default/p");
-        // The driver notices that nobody waits for it any more.
+        // The driver notices that its caller is gone.
         pass(1.0).await;
         stage.driver.clear_calls();
         stage.start().await;

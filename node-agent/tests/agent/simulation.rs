@@ -1,12 +1,11 @@
-//! Crash safety as a property: a world of pods, a driver, a disk, the Node's status and the
-//! controller that attaches by it, in which the agent is stopped within any step, answers are lost,
-//! disks are full, calls fail and PersistentVolumes are made again for other storage, as chance has
-//! it.
+//! Crash safety as a property: a world of pods, a driver, a disk, the Node's status and the attach/detach controller.
+//! At random, the agent is killed within any step, replies are lost, disks fill up, calls fail, and PersistentVolumes
+//! are recreated for other storage.
 //!
-//! What holds at every moment: nothing is published that is not staged, nothing is unstaged that is
-//! published, no place has two volumes, no volume has two SELinux labels, a live pod keeps its volume, whatever the driver holds is in
-//! use in the Node's status and so is never detached. And once chance ends and all pods are gone, nothing is left, neither in the
-//! driver nor on disk nor in the Node's status.
+//! Invariants at every moment: a published volume is staged, no volume is unstaged while it is published, no path has
+//! two volumes, no volume has two SELinux labels, a live pod keeps its volume, and every volume that the driver holds
+//! is in use in the Node's status and so is never detached. Once the faults end and all pods are gone, nothing is left:
+//! not in the driver, not on disk, not in the Node's status.
 
 mod control;
 mod driver;
@@ -57,10 +56,10 @@ struct Running {
     replies: Vec<Reply>,
 }
 
-/// A pod as the API has it.
+/// A pod on the API server.
 #[derive(Clone)]
 struct Pod {
-    /// Persistent volumes by number.
+    /// Indexes of its persistent volumes.
     volumes: Vec<usize>,
     inline: bool,
     fs_group: Option<i64>,
@@ -68,8 +67,7 @@ struct Pod {
     label: Option<&'static str>,
 }
 
-/// Everything there is. What a crash takes is `world`, `operations`, `running`, `known` and
-/// `attempted`.
+/// The whole state. A crash loses `world`, `operations`, `running`, `known` and `attempted`.
 struct Sim {
     chance: Chance,
     faults: bool,
@@ -78,7 +76,7 @@ struct Sim {
     world: World,
     operations: Operations,
     running: Vec<Running>,
-    /// Pods that the agent's watch has shown, and those of them that it has looked up.
+    /// Pods that the agent's watch has delivered, and those of them that it has looked up.
     known: BTreeMap<String, Pod>,
     attempted: BTreeSet<String>,
     files: Files,
@@ -86,25 +84,25 @@ struct Sim {
     control: Control,
     pods: BTreeMap<String, Pod>,
     born: u64,
-    /// Which storage each PersistentVolume stands for: it may be made again for another.
+    /// The storage behind each PersistentVolume: it may be recreated for another one.
     generations: [u64; VOLUMES],
-    /// They are made again all the time, and look-ups fail more often than not.
+    /// PersistentVolumes are recreated all the time, and most look-ups fail.
     restless: bool,
-    /// For so many calls to come the disk refuses everything.
+    /// Number of further file system calls that fail.
     refuses: u64,
-    /// What it refused to remove when nothing stood for it any more: it stays until a start.
+    /// Paths whose removal failed after nothing referred to them any more: they stay until a restart.
     refused: Vec<PathBuf>,
     seed: u64,
-    /// What happened, if anybody wants to know.
+    /// Log of what happened, if it is wanted.
     trace: Option<Vec<String>>,
     crashes: usize,
-    /// Crashes within a step of several calls.
+    /// Number of crashes within a step of several calls.
     torn: usize,
 }
 
-/// Persistent volumes.
+/// Number of persistent volumes.
 const VOLUMES: usize = 2;
-/// Storage that a PersistentVolume may stand for.
+/// Number of storages that a PersistentVolume may be recreated for.
 const GENERATIONS: u64 = 3;
 const GIB: i64 = 1 << 30;
 
@@ -143,7 +141,7 @@ fn csidriver() -> CsiDriver {
     CsiDriver::read(&object.to_string()).unwrap()
 }
 
-/// What a step does to the disk.
+/// The file system calls of a step.
 fn sequence(step: &Step) -> Option<Sequence> {
     match step {
         Step::MakeDirectory(path) => Some(make_directory(path.clone())),
@@ -208,7 +206,7 @@ impl Sim {
             label: [None, Some("a"), Some("a"), Some("b")]
                 [usize::try_from(chance.below(4)).unwrap()],
         };
-        // Its place in the order says nothing of its age.
+        // The order of UIDs must not follow the pods' age.
         let uid = format!("{}{}", chance.below(10), self.born);
         self.born += 1;
         self.note(|| {
@@ -226,7 +224,7 @@ impl Sim {
     fn wanted(&mut self, uid: &str, pod: &Pod) -> Vec<Wanted> {
         let mut volumes = Vec::new();
         for index in &pod.volumes {
-            // It may have grown since the claim heard of it.
+            // The volume may have grown since the claim was updated.
             let gib = 1 + self.chance.below(2);
             volumes.push(volume(*index, self.generations[*index], self.block, gib));
         }
@@ -270,7 +268,7 @@ impl Sim {
         wanted.collect()
     }
 
-    /// The watch has come so far.
+    /// The agent's watch catches up.
     fn watch(&mut self) {
         let gone: Vec<String> = { self.known.keys() }
             .filter(|uid| !self.pods.contains_key(*uid))
@@ -289,7 +287,7 @@ impl Sim {
         }
     }
 
-    /// A look at the volumes of one pod; some cannot be looked up.
+    /// The agent looks up the volumes of one pod; some look-ups fail.
     fn look_up(&mut self) {
         let count = u64::try_from(self.known.len()).unwrap();
         if count == 0 {
@@ -311,7 +309,7 @@ impl Sim {
     }
 
     fn is_complete(&mut self) -> bool {
-        // Or nobody waits any longer.
+        // Or the agent has stopped waiting for look-ups.
         self.known.keys().all(|uid| self.attempted.contains(uid)) || self.chance.one_in(20)
     }
 
@@ -330,8 +328,7 @@ impl Sim {
         }
     }
 
-    /// The agent is killed, within a step perhaps, and starts again. Calls under way may still reach
-    /// the driver.
+    /// The agent is killed, perhaps within a step, and starts again. Calls under way may still reach the driver.
     fn crash(&mut self) {
         self.crashes += 1;
         self.note(|| "CRASH".to_owned());
@@ -390,7 +387,7 @@ impl Sim {
         }
         if self.faults && self.refuses > 0 {
             self.refuses -= 1;
-            // The disk is full, or worse. What was written so far is there.
+            // The disk is full or failing: half of the text is written.
             if let FileCall::Fill(path, text) = call {
                 self.files
                     .put(path, Entry::File(text[..text.len() / 2].to_owned()));
@@ -414,7 +411,7 @@ impl Sim {
         Ok(Answer::Done)
     }
 
-    /// One step on the model.
+    /// Runs one step on the model.
     #[expect(clippy::too_many_lines, reason = "an arm for each kind of step")]
     fn step(&mut self, step: &Step) -> Reply {
         if let Some(sequence) = sequence(step) {
@@ -505,7 +502,7 @@ impl Sim {
         }
     }
 
-    /// All storage there is for the PersistentVolumes.
+    /// All storages for the PersistentVolumes.
     fn handles() -> Vec<String> {
         let handles = (0..VOLUMES)
             .flat_map(|index| (0..GENERATIONS).map(move |generation| handle(index, generation)));
@@ -519,7 +516,7 @@ impl Sim {
         }
     }
 
-    /// Starts what may start.
+    /// Starts all operations that may start.
     fn start(&mut self, complete: bool) {
         let host = Host {
             layout: layout(),
@@ -551,7 +548,7 @@ impl Sim {
         }
     }
 
-    /// A pass of the agent, or one step of something that runs. False if there is nothing.
+    /// One pass of the agent, or one step of a running operation. Returns false if there is nothing to do.
     fn advance(&mut self) -> bool {
         self.now += Duration::from_secs(130);
         let complete = self.is_complete();
@@ -585,13 +582,13 @@ impl Sim {
         true
     }
 
-    /// The controller looks at a volume.
+    /// The attach/detach controller looks at a volume.
     fn control(&mut self) {
         let index = usize::from(self.chance.one_in(2));
         let generation = self.chance.below(GENERATIONS);
         let handle = handle(index, generation);
         let volume = unique_name(D, &handle);
-        // It knows the PersistentVolume of today only.
+        // It knows only the current PersistentVolume.
         let wanted = generation == self.generations[index]
             && self.pods.values().any(|pod| pod.volumes.contains(&index));
         if self.control.attach_or_detach(&volume, wanted) {
@@ -665,7 +662,7 @@ impl Sim {
         let mut quiet = 0;
         for _ in 0..4000 {
             quiet = if self.tick() { 0 } else { quiet + 1 };
-            // The controller has looked at everything.
+            // The controller has looked at every volume.
             if quiet == 300 {
                 break;
             }

@@ -1,5 +1,5 @@
-//! What the component tests play on: kubelet's directory, a model API server with one Node, a model
-//! driver that is registered, and the agent under test.
+//! The environment of the component tests: kubelet's directory, a model API server with one Node, a
+//! registered model driver, and the agent under test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub(crate) const D: &str = "d.example.com";
 /// The node's name.
 pub(crate) const N: &str = "n1";
 
-/// Longer than anything takes, in the tests' own time.
+/// Longer than any operation takes, on the tests' own clock.
 const PATIENCE: Duration = Duration::from_secs(1000);
-/// Paused time runs to the next timer whenever everything waits, be it for a socket that is readable
-/// a moment later; a timer that is always near keeps it from running past a deadline.
+/// Paused time jumps to the next timer whenever everything waits, even for a socket that becomes
+/// readable a moment later; a timer that is always near keeps it from jumping past a deadline.
 const STEP: Duration = Duration::from_millis(25);
 
 pub(crate) struct Stage {
@@ -53,7 +53,7 @@ impl Drop for Running {
 }
 
 impl Stage {
-    /// A Node, a CSIDriver object, a driver that stages and listens; the agent does not run.
+    /// A Node, a CSIDriver object and a listening driver that stages; the agent does not run.
     pub(crate) fn set() -> Self {
         let api = FakeApi::new();
         api.insert(node(N));
@@ -70,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// The same with the agent running and the driver registered.
+    /// The same, with the agent running and the driver registered.
     pub(crate) async fn started() -> Self {
         let mut stage = Self::set();
         stage.start().await;
@@ -89,7 +89,7 @@ impl Stage {
         initialized.wait_for(|it| *it).await.unwrap();
     }
 
-    /// Starts the agent, which may refuse; what it says of its CSINode.
+    /// Starts the agent, which may refuse; returns whether its CSINode is ready.
     pub(crate) fn begin(&mut self) -> watch::Receiver<bool> {
         let root = self.directory.path().join("kubelet");
         let config = Config {
@@ -114,7 +114,7 @@ impl Stage {
         initialized
     }
 
-    /// Holds the driver's calls of this kind until the gate is open.
+    /// Holds the driver's calls of this method until the gate opens.
     pub(crate) fn hold(&self, method: &'static str) -> Gate {
         let gate = Gate::new();
         self.driver.fault(CallFault::on(method).hold(&gate));
@@ -141,13 +141,13 @@ impl Stage {
         self.running = None;
     }
 
-    /// Waits until the agent ends by itself.
+    /// Waits until the agent ends on its own.
     pub(crate) async fn end(&mut self) -> AgentError {
         let task = &mut self.running.as_mut().unwrap().task;
         task.await.unwrap().unwrap_err()
     }
 
-    /// The text of a scrape.
+    /// The response to a scrape.
     pub(crate) fn metrics(&self) -> String {
         self.running.as_ref().unwrap().metrics.render()
     }
@@ -161,7 +161,7 @@ impl Stage {
             .join("kubelet")
     }
 
-    /// The same, made for a program that does not make it itself.
+    /// Creates that directory, for a program that does not.
     pub(crate) fn make_root(&self) -> PathBuf {
         let root = self.root();
         std::fs::create_dir(&root).unwrap();
@@ -198,7 +198,7 @@ impl Stage {
         self.api.insert(change(volume));
     }
 
-    /// What attacher and controller do: the volume is attached to the node.
+    /// Does the part of the attacher and the controller: the volume is attached to the node.
     pub(crate) fn attach(&self, name: &str) {
         self.attach_with(name, &json!({}));
     }
@@ -227,7 +227,7 @@ impl Stage {
         self.layout().attachment(D, &handle(name))
     }
 
-    /// A pod of the node, called `default/NAME` with uid `uid-NAME`, whose container mounts these
+    /// Creates a pod on the node, `default/NAME` with UID `uid-NAME`, whose container mounts these
     /// claims.
     pub(crate) fn pod(&self, name: &str, claims: &[&str]) {
         self.pod_with(name, claims, |_| {});
@@ -257,7 +257,7 @@ impl Stage {
         self.api.insert(pod);
     }
 
-    /// As `kubectl delete pod`: it is being deleted until the node says that it is gone.
+    /// Like `kubectl delete pod`: the pod is being deleted until the node removes it.
     pub(crate) fn delete_pod(&self, name: &str) {
         self.api.edit("pods", &format!("default/{name}"), |pod| {
             pod["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
@@ -288,7 +288,7 @@ impl Stage {
         .await;
     }
 
-    /// A pod that runs, with an attached volume.
+    /// A running pod with an attached volume.
     pub(crate) async fn mounted(&self, pod: &str, name: &str) {
         self.claimed(name);
         self.attach(name);
@@ -304,7 +304,7 @@ impl Stage {
         names.map(|it| it.as_str().unwrap().to_owned()).collect()
     }
 
-    /// Where a claim's volume is staged.
+    /// Staging path of a claim's volume.
     pub(crate) fn staging(&self, name: &str) -> PathBuf {
         let plugins = self.root().join("plugins/kubernetes.io/csi");
         plugins
@@ -313,21 +313,21 @@ impl Stage {
             .join("globalmount")
     }
 
-    /// Where a claim's volume is published for a pod.
+    /// Publish path of a claim's volume for a pod.
     pub(crate) fn target(&self, pod: &str, name: &str) -> PathBuf {
         let pod = self.root().join("pods").join(uid(pod));
         let volumes = pod.join("volumes/kubernetes.io~csi");
         volumes.join(format!("pv-{name}")).join("mount")
     }
 
-    /// Methods called so far, without capability queries.
+    /// Methods called so far, without NodeGetCapabilities and NodeGetInfo.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         let calls = self.driver.calls().into_iter().map(|call| call.method);
         let asks = ["NodeGetCapabilities", "NodeGetInfo"];
         calls.filter(|method| !asks.contains(method)).collect()
     }
 
-    /// All calls, with capability queries.
+    /// Methods called so far, with NodeGetCapabilities.
     pub(crate) fn all_calls(&self) -> Vec<&'static str> {
         let calls = self.driver.calls().into_iter().map(|call| call.method);
         calls.filter(|method| *method != "NodeGetInfo").collect()
@@ -341,7 +341,7 @@ impl Stage {
         last(&self.driver.calls_to("NodePublishVolume"))
     }
 
-    /// Reasons and messages of the events of a pod.
+    /// Reasons and messages of a pod's events.
     pub(crate) fn events(&self, pod: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let events = self.api.objects("events").into_iter();
@@ -351,7 +351,7 @@ impl Stage {
             .collect()
     }
 
-    /// Waits until an event of a pod has this text.
+    /// Waits for an event of the pod with this reason and text.
     pub(crate) async fn until_told(&self, pod: &str, reason: &str, text: &str) {
         self.until(&format!("{reason} … {text} is told"), |stage| {
             let mut events = stage.events(pod).into_iter();
@@ -370,12 +370,12 @@ impl Stage {
                 self.driver.calls(),
                 self.api.objects("events"),
             );
-            // Asked again after this time.
+            // Checked again after this time.
             sleep(STEP).await;
         }
     }
 
-    /// Waits until a method was called so often.
+    /// Waits until a method was called this many times.
     pub(crate) async fn until_called(&self, method: &str, times: usize) {
         self.until(&format!("{method} is called {times} times"), |stage| {
             stage.driver.calls_to(method).len() >= times
@@ -383,7 +383,7 @@ impl Stage {
         .await;
     }
 
-    /// Nothing of any volume is left on disk, in the driver and in the Node's status.
+    /// Waits until nothing of any volume is left: on disk, in the driver and in the Node's status.
     pub(crate) async fn until_clean(&self) {
         self.until("no volume is in use", |stage| stage.in_use().is_empty())
             .await;
@@ -409,7 +409,7 @@ pub(crate) fn handle(name: &str) -> String {
     format!("h-{name}")
 }
 
-/// Uid of a pod.
+/// UID of a pod.
 pub(crate) fn uid(pod: &str) -> String {
     format!("uid-{pod}")
 }

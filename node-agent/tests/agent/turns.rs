@@ -1,4 +1,4 @@
-//! What happens to one pod or volume does not hold up others: FR-3, FR-4, FR-5, FR-8.
+//! One pod or volume does not block others: FR-3, FR-4, FR-5, FR-8.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn fr_4_a_pod_that_always_fails_does_not_keep_another_from_its_volume() {
     stage.claimed("c");
     stage.attach("c");
     stage.pod_with("a", &["c"], |pod| {
-        // Published, and then never given to that group.
+        // It is published, but its files never get that group.
         pod["spec"]["securityContext"] = json!({ "fsGroup": 5_000_000_000_u64 });
     });
     stage
@@ -47,7 +47,7 @@ async fn fr_3_mounting_and_growing_that_both_fail_wait_longer_each_time() {
     pass(60.0).await;
     for method in ["NodeExpandVolume", "NodePublishVolume"] {
         let calls = stage.driver.calls_to(method).len();
-        // After 0, 0.5, 1.5, 3.5, 7.5, 15.5, 31.5 and 63.5 s.
+        // Attempts at 0, 0.5, 1.5, 3.5, 7.5, 15.5, 31.5 and 63.5 s.
         assert!((5..=8).contains(&calls), "{calls} of {method}");
     }
 }
@@ -71,7 +71,7 @@ async fn fr_8_a_look_up_that_takes_long_holds_up_no_other_pod() {
     stage
         .until("nothing is in use", |stage| stage.in_use().is_empty())
         .await;
-    // The claim's answer would come after 30 s or never.
+    // The claim's response takes 30 s or never comes.
     let took = begin.elapsed();
     assert!(gone < Duration::from_secs(2), "{gone:?}");
     assert!(took < Duration::from_secs(8), "{took:?}");

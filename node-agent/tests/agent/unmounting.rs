@@ -1,4 +1,4 @@
-//! Taking volumes down: V-9 to V-12, V-34, and the order in the Node's status.
+//! Unmounting volumes: V-9 to V-12, V-34, and the order of updates in the Node's status.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn a_driver_that_says_it_has_unmounted_is_not_believed() {
         block: false,
         name: "pv-c".to_owned(),
     };
-    // Read, registered, called, and still mounted.
+    // The metadata is read, the driver registered and called, and the path is still mounted.
     let mut replies = vec![
         Ok(Answer::Metadata(Some(metadata))),
         Ok(Answer::Done),

@@ -1,4 +1,4 @@
-//! What became of an operation: for the world, the metrics, the log and the pod's events.
+//! Applies the outcome of an operation to the world, the metrics, the log and the pod's events.
 
 use registrar::kubelet::plan::keys::clip;
 use sidecar::kube::events::{Reference, Severity};

@@ -1,4 +1,4 @@
-//! One look at everything.
+//! One pass over all pods and volumes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::pod_state::Due;
 use crate::model::pod::Pod;
 use crate::plan::operation::Refused;
 
-/// However quiet everything is.
+/// Longest time between two passes.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 impl Reconciler {
-    /// Starts what has to be done; when to look again if nothing happens.
+    /// Starts everything that is due; returns the time of the next pass without changes.
     pub(super) fn pass(&mut self) -> Instant {
         let now = Instant::now();
         self.update_pods(now);
@@ -31,7 +31,8 @@ impl Reconciler {
                 Err(Refused::BackOff(then)) => next = next.min(then.into()),
             }
         }
-        // Last: what has just been forgotten is not in use any more, and its attachment waits for that.
+        // The report comes last: a volume that this pass has dropped is not in use any more, and its
+        // detach waits for that.
         next = next.min(self.report(&node, complete, now).unwrap_or(next));
         self.attend(now);
         next.min(self.pods.next(now).unwrap_or(next))
@@ -48,7 +49,7 @@ impl Reconciler {
                 disk::tidy_pod(&self.context.actor.layout, &uid);
             }
         }
-        // Also those that were found on disk and are in no list.
+        // Also pods found on disk that no list has.
         let strangers: Vec<String> = { self.world.pods().into_iter() }
             .filter(|uid| self.pods.pod(uid).is_none_or(|pod| pod.ended))
             .map(str::to_owned)
@@ -58,7 +59,8 @@ impl Reconciler {
         }
     }
 
-    /// Pods to look up, to say something about, or that wait too long.
+    /// Handles pods whose volumes have to be looked up, whose state has to be written, or that have
+    /// waited too long.
     fn attend(&mut self, now: Instant) {
         let uids: Vec<String> = { self.pods.pods() }
             .map(|pod| pod.names.uid.clone())
@@ -87,7 +89,7 @@ impl Reconciler {
         }
     }
 
-    /// Volumes that a pod waits for, by driver and handle.
+    /// Driver and handle of each volume that a pod waits for.
     fn missing(&self, uid: &str) -> BTreeSet<(String, String)> {
         let volumes = self.world.volumes();
         let wanted = volumes.filter_map(|(_, state)| {

@@ -1,4 +1,4 @@
-//! What the loop remembers of each pod.
+//! The loop's state of each pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,37 +7,37 @@ use tokio::time::Instant;
 
 use crate::model::pod::Pod;
 
-/// What the first look at a pod's volumes may take before nobody waits for it.
+/// Time after which other pods stop waiting for a pod's first look-up.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
-/// One pod.
+/// State of one pod.
 struct PodState {
     pod: Pod,
-    /// When its volumes are to be looked up (again).
+    /// Time of its next look-up.
     next: Instant,
     resolving: bool,
-    /// When it was seen first.
+    /// Time at which it was first seen.
     first: Instant,
-    /// Looked up at least once, whatever came of it.
+    /// Looked up at least once, with any result.
     attempted: bool,
-    /// Everything was found at least once.
+    /// All its volumes were found at least once.
     complete: bool,
     failures: u32,
-    /// Since when it waits for volumes.
+    /// Time since which it has waited for volumes.
     waiting: Instant,
-    /// A write about it is under way, or was done for good.
+    /// A write about it is under way, or is done for good.
     said: bool,
-    /// Not before then.
+    /// Time of the next attempt to write.
     say: Instant,
 }
 
-/// All pods of the node by uid.
+/// All pods of the node, by UID.
 #[derive(Default)]
 pub(super) struct PodStates {
     entries: BTreeMap<String, PodState>,
 }
 
-/// What is to be done about a pod.
+/// Work that is due for a pod.
 #[derive(Debug)]
 pub(super) enum Due {
     Resolve(Pod),
@@ -46,14 +46,14 @@ pub(super) enum Due {
 }
 
 impl PodStates {
-    /// Takes over the pods as they are now; returns the uids of those that are gone.
+    /// Takes in the current pods; returns the UIDs of those that are gone.
     pub(super) fn update(&mut self, pods: Vec<Pod>, now: Instant) -> Vec<String> {
         let mut gone: BTreeMap<String, PodState> = std::mem::take(&mut self.entries);
         for pod in pods {
             let uid = pod.names.uid.clone();
             let entry = match gone.remove(&uid) {
                 Some(mut entry) => {
-                    // What was said was about another state of it.
+                    // The last write described another state of the pod.
                     entry.said &= entry.pod.deleting == pod.deleting;
                     entry.pod = pod;
                     entry
@@ -84,15 +84,15 @@ impl PodStates {
         self.entries.values().map(|entry| &entry.pod)
     }
 
-    /// Every pod that may want volumes was looked at, or its first look takes too long: what others
-    /// want no more does not wait for it any longer. It can do without, since what it has published
-    /// stays, and the rest is staged again.
+    /// Whether every pod that may want volumes was looked up or is overdue: then volumes that no
+    /// other pod wants are unmounted without waiting for it. An overdue pod loses nothing: its
+    /// published volumes stay, and the rest is staged again.
     pub(super) fn is_complete(&self, now: Instant) -> bool {
         let mut entries = self.entries.values();
         entries.all(|entry| entry.attempted || entry.pod.ended || now >= entry.first + FIRST_LOOK)
     }
 
-    /// What is due for a pod, and when to look at it again. `waits` is whether volumes are missing.
+    /// The work that is due for a pod, and when to look at it again. `waits`: volumes are missing.
     pub(super) fn due(&mut self, uid: &str, waits: bool, ready: bool, now: Instant) -> Vec<Due> {
         let Some(entry) = self.entries.get_mut(uid) else {
             return Vec::new();
@@ -116,8 +116,8 @@ impl PodStates {
         due
     }
 
-    /// When something is due next without anything happening. What is due already waits for
-    /// something else.
+    /// The next time at which something is due without any change. Work that is overdue waits for
+    /// an event.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let times = self.entries.values().flat_map(|entry| {
             let alive = !entry.pod.ended;
@@ -130,7 +130,7 @@ impl PodStates {
         times.flatten().filter(|then| *then > now).min()
     }
 
-    /// A look at the pod's volumes has ended; the number of failed ones in a row.
+    /// A look-up of the pod's volumes has ended; returns the number of failures in a row.
     pub(super) fn resolved(&mut self, uid: &str, complete: bool, next: Instant) -> u32 {
         let Some(entry) = self.entries.get_mut(uid) else {
             return 0;
@@ -147,14 +147,14 @@ impl PodStates {
         entry.failures
     }
 
-    /// Look at it then.
+    /// Sets the time of the next look-up.
     pub(super) fn look_at(&mut self, uid: &str, then: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.next = then;
         }
     }
 
-    /// A write about the pod has ended; one that failed is done again then.
+    /// A write about the pod has ended; a failed one is repeated at `then`.
     pub(super) fn said(&mut self, uid: &str, done: bool, then: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.said = done;

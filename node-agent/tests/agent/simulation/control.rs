@@ -1,5 +1,5 @@
-//! The Node's status as the API has it, what the agent has seen of it, and the controller that
-//! attaches and detaches by it.
+//! The Node's status on the API server and in the agent's cache, and the controller that attaches
+//! and detaches by it.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use super::Chance;
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) node: NodeView,
-    /// What the agent's watch has come to.
+    /// The state that the agent's watch has delivered.
     pub(super) seen: NodeView,
     pub(super) reports: Reports,
-    /// A report on its way.
+    /// The patch under way.
     sent: Option<Value>,
-    /// Reports that failed and may be taken nevertheless, until the next that succeeds.
+    /// Failed patches that the API server may still apply, until one succeeds.
     late: Vec<Value>,
 }
 
@@ -31,7 +31,7 @@ fn take(node: &mut NodeView, patch: &Value) {
 }
 
 impl Control {
-    /// Something may happen to what the agent has reported, and to what it has seen.
+    /// Advances the agent's patches and its watch at random.
     pub(super) fn advance(&mut self, chance: &mut Chance, faults: bool) {
         if chance.one_in(3) {
             self.seen = self.node.clone();
@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    /// The agent says what it uses, if that is news. Whether it is.
+    /// The agent patches its volumes in use if they have changed. Returns whether they have.
     pub(super) fn report(&mut self, in_use: BTreeSet<String>) -> bool {
         let report = Report {
             in_use,
@@ -77,7 +77,7 @@ impl Control {
         true
     }
 
-    /// The agent is killed and starts again; what was on its way arrives before that or never.
+    /// The agent is killed and starts again; patches under way arrive before that or never.
     pub(super) fn crash(&mut self, chance: &mut Chance) {
         for patch in self.sent.take().into_iter().chain(self.late.drain(..)) {
             if chance.one_in(2) {
@@ -88,7 +88,7 @@ impl Control {
         self.seen = self.node.clone();
     }
 
-    /// The controller looks at one volume. True if it detaches it.
+    /// The controller looks at one volume. Returns true if it detaches it.
     pub(super) fn attach_or_detach(&mut self, volume: &str, wanted: bool) -> bool {
         if wanted {
             self.node.attached.insert(volume.to_owned());

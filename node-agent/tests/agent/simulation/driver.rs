@@ -1,4 +1,4 @@
-//! The driver as a model, which answers, fails and loses answers as chance has it.
+//! A model driver that answers, fails and loses answers at random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,9 +13,9 @@ use super::files::{Entry, Files};
 
 #[derive(Default)]
 pub(super) struct Driver {
-    /// Handles and paths, with mount flags.
+    /// Mount flags by handle and path.
     pub(super) staged: BTreeMap<(String, String), Vec<String>>,
-    /// With whether the driver has ever said that it is.
+    /// By handle and path: whether the driver has ever confirmed it.
     pub(super) published: BTreeMap<(String, String), bool>,
 }
 
@@ -33,14 +33,14 @@ impl Driver {
             || self.published.keys().any(|(_, at)| at == path)
     }
 
-    /// Handles of the volumes that it holds.
+    /// Handles of all volumes that it has staged or published.
     pub(super) fn held(&self) -> BTreeSet<&str> {
         let published = self.published.keys().map(|(id, _)| id);
         let held = self.staged.keys().map(|(id, _)| id).chain(published);
         held.map(String::as_str).collect()
     }
 
-    /// A call. The error is what must never be asked of a driver.
+    /// Handles a call. The error is a call that no driver must ever get.
     pub(super) fn call(
         &mut self,
         call: &Call,
@@ -56,7 +56,7 @@ impl Driver {
         let (fault, keeps) =
             faults.map_or((9, false), |chance| (chance.below(10), chance.one_in(2)));
         if fault == 0 {
-            // It did not get there.
+            // The call did not reach the driver.
             return error(Code::Unavailable);
         }
         if fault == 1 {
@@ -152,7 +152,7 @@ impl Driver {
         Ok(())
     }
 
-    /// It says for certain that it has done nothing, so there is nothing.
+    /// The driver says for certain that it has done nothing, so nothing is staged or published.
     fn refuse(&mut self, call: &Call) {
         match call {
             Call::Stage(it) => {

@@ -1,4 +1,5 @@
-//! Kubelet's directory as a model: every call happens or does not, and a file may be filled in part.
+//! A model of kubelet's directory: every call happens or does not, and a file may be written in
+//! part.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ pub(super) enum Entry {
     Directory,
     File(String),
     Link,
-    /// Made by the driver, for a block device.
+    /// Created by the driver, for a block device.
     Device,
 }
 
@@ -34,7 +35,7 @@ impl Files {
         self.0.keys().any(inside)
     }
 
-    /// What a call comes to; `is_mounted` is whether something is mounted at its path.
+    /// The result of a call; `is_mounted`: something is mounted at its path.
     pub(super) fn call(&mut self, call: &FileCall, is_mounted: bool) -> Result<(), String> {
         match call {
             FileCall::MakeDirectory(path) => {
@@ -85,7 +86,7 @@ impl Files {
         inside.map(name).collect()
     }
 
-    /// What a start finds.
+    /// The volumes that a start finds.
     pub(super) fn scan(&self, layout: &Layout) -> (Vec<PodFound>, Vec<StageFound>) {
         let (mut pods, mut stages) = (Vec::new(), Vec::new());
         for pod in self.names(&layout.pods()) {
@@ -130,7 +131,7 @@ impl Files {
         (pods, stages)
     }
 
-    /// What should not be there once all volumes are gone.
+    /// Paths that should not exist once all volumes are gone.
     pub(super) fn left(&self, layout: &Layout) -> Vec<&PathBuf> {
         let is_left = |path: &Path| {
             let in_pods = path.starts_with(layout.pods()) && path != layout.pods();
