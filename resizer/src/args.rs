@@ -1,7 +1,7 @@
-//! The command line: the flags of csi-resizer and what a combination of them asks for.
+//! The command line: the flags of csi-resizer and the configuration that they result in.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
-//! test.
+//! Pure, so that a test can list the order of the checks, which decides the message and the exit
+//! code.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// All flags, with the rules of Go's `flag` package.
+/// All flags; they follow the rules of Go's `flag` package.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[
@@ -107,18 +107,18 @@ pub static SPEC: Spec = Spec {
 const ANNOTATE: &str = "AnnotateFsResize";
 const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
-/// The gates that upstream knows by itself. The lease is always released here, whatever the last
-/// one says.
+/// Upstream's own gates. This program always releases its lease at exit, whatever the last gate
+/// says.
 pub static GATES: &[Gate] = &[
     Gate::new(ANNOTATE, true, Stage::Beta),
     Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
 ];
 
-/// What the program shall do.
+/// The command to run.
 pub type Command = controller::Command<Config>;
 
-/// How long calls that change volumes may take.
+/// Timeouts of calls that change volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// `ControllerExpandVolume`
@@ -127,31 +127,31 @@ pub struct Timeouts {
     pub modify: Duration,
 }
 
-/// How to expand and modify volumes.
+/// The configuration of csi-resizer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// `--resync-period`; zero is never.
+    /// `--resync-period`; zero disables resyncs.
     pub resync: Duration,
-    /// `--workers` and delays.
+    /// `--workers` and the retry intervals.
     pub pacing: Pacing,
     /// `--timeout`
     pub timeout: Duration,
-    /// Of the calls that change volumes.
+    /// Timeouts of calls that change volumes.
     pub timeouts: Timeouts,
     /// `--csi-address`
     pub csi_address: String,
-    /// What decisions need.
+    /// Settings that decisions depend on.
     pub settings: Settings,
-    /// Whether the gate `VolumeAttributesClass` was named: what the API server says of the kind is
-    /// then nothing to go by.
+    /// Whether `--feature-gates` names `VolumeAttributesClass`: then discovery of the kind is not
+    /// consulted.
     pub attributes_class_given: bool,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server; `None` without an address.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election; `None` without `--leader-election`.
     pub election: Option<Election>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// Turns the parsed flags into a command and warnings. The first check that fails counts.
 ///
 /// # Errors
 /// Exit code and a line that names the flag.
@@ -165,7 +165,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
         .retired(&RETIRED_GATES);
     let mut warnings = gates.set(&values.gates("feature-gates"))?;
     let duration = |name| values.duration(name).to_timeout();
-    // Whoever sets the older flag means all calls.
+    // A user who sets the older flag means all calls.
     let mut either = |name| {
         if !values.is_set("timeout") {
             return name;

@@ -1,4 +1,4 @@
-//! The controllers of one process while it leads: watches and workers.
+//! The work of a leading process: watches and workers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, engine};
 use crate::work::informers::Informers;
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal arrives, then finishes the attempts under way.
 ///
 /// # Errors
-/// How the process ends: the driver came back as something else.
+/// The process's exit: the driver restarted as one that this process cannot work with.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
@@ -73,8 +73,8 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
     tasks.run(engine, &seat.ending).await
 }
 
-/// What is watched. The two sorts of work wait each for itself: without the permission to list pods
-/// volumes are still modified.
+/// The watches. Each kind of task waits only for its own lists: without the permission to list
+/// pods, volumes are still modified.
 fn watches(caches: &Informers, config: &Config, pods: bool, classes: bool) -> [Watch<Kind>; 4] {
     [
         Watch::all(CLAIMS, &caches.claims).resync(config.resync),
@@ -88,7 +88,7 @@ fn watches(caches: &Informers, config: &Config, pods: bool, classes: bool) -> [W
     ]
 }
 
-/// Lets each sort of work begin when the lists that it depends on are complete.
+/// Opens the gate of each kind of task once the lists that it depends on are complete.
 async fn open(
     seat: &Seat,
     engine: &Engine,

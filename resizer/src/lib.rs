@@ -1,4 +1,4 @@
-//! `csi-resizer`: makes volumes larger, and changes their attributes, when their claims ask for it.
+//! `csi-resizer`: expands volumes and modifies their attributes as their claims request.
 //!
 //! # Layout
 //!
@@ -9,13 +9,13 @@
 //! | module | contents |
 //! |---|---|
 //! | [`keys`] | strings shared with other programs |
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | API objects, reduced to the fields that the resizer reads |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`permission`] | the RBAC rules that the resizer needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
-//! | [`run`] | start-up, leadership, end |
+//! | [`run`] | start-up, leader election, exit |
 
 pub mod args;
 mod control;

@@ -1,4 +1,4 @@
-//! `csi-resizer`: makes volumes larger, and changes their attributes, when their claims ask for it.
+//! `csi-resizer`: expands volumes and modifies their attributes as their claims request.
 
 use std::process::ExitCode;
 

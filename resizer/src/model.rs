@@ -1,14 +1,14 @@
-//! What the resizer reads of Kubernetes objects: small records instead of the full types.
+//! Kubernetes objects, as far as the resizer reads them: small records instead of the full types.
 //!
-//! Decisions, cache and tests share these and nothing else; a cluster's 50,000 claims and volumes
-//! are held as these records. No client, no runtime, no clock in here.
+//! Decisions, caches and tests share only these records; the caches hold a cluster's 50,000 claims
+//! and volumes in this form. Nothing here uses a client, a runtime or a clock.
 //!
 //! | file | object |
 //! |---|---|
 //! | `claim` | PersistentVolumeClaim |
-//! | `status` | what its status says about expansion and modification |
+//! | `status` | the claim's status of expansion and modification |
 //! | `volume` | PersistentVolume |
-//! | `pod` | which claims a Pod uses |
+//! | `pod` | Pod: the claims that it uses |
 //! | `class` | VolumeAttributesClass |
 
 mod claim;

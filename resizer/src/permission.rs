@@ -1,6 +1,7 @@
-//! The RBAC rules the resizer uses, which are those of the manifest it replaces.
+//! The RBAC rules that the resizer needs: those of the manifest that it replaces.
 //!
-//! Only PATCH writes, and of claims only their status: no `update` is needed, and none is asked for.
+//! The resizer writes by PATCH alone, and of claims only the status: it needs no `update`, and
+//! requests none.
 
 use sidecar::kube::access::Rule;
 
@@ -33,13 +34,13 @@ pub fn rules(can: Abilities, settings: &Settings) -> Vec<Rule> {
     rules
 }
 
-/// Whether it matters which pods there are.
+/// Whether pods have to be watched.
 #[must_use]
 pub fn watches_pods(can: Abilities, settings: &Settings) -> bool {
     can.has(Kind::Expand) && settings.handle_in_use
 }
 
-/// Whether it matters which VolumeAttributesClasses there are.
+/// Whether VolumeAttributesClasses have to be watched.
 #[must_use]
 pub fn watches_classes(can: Abilities, settings: &Settings) -> bool {
     can.has(Kind::Modify) && settings.gates.attributes_class

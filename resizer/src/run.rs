@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
+//! Assembles the program: start-up in upstream's order, leader election, work, exit.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::work::driver::DriverView;
 /// Runs csi-resizer.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// The process's exit, unless a signal ends it in an orderly way.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(Resizer::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-/// What the command line asks for, and what to warn about.
+/// Turns the parsed flags into a command and warnings.
 ///
 /// # Errors
-/// As [`args::decide`].
+/// Those of [`args::decide`].
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     args::decide(values)
 }
@@ -64,14 +64,14 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     process.serve(resizer.http(), working).await
 }
 
-/// Expands and modifies volumes.
+/// The controller that expands and modifies volumes.
 #[derive(Debug)]
 pub struct Resizer {
     config: Config,
 }
 
 impl Resizer {
-    /// As the command line says.
+    /// A controller with this configuration.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self { config }
@@ -128,7 +128,7 @@ impl Controller for Resizer {
     }
 }
 
-/// Whether the API server may have VolumeAttributesClasses.
+/// Whether the API server may serve VolumeAttributesClasses.
 async fn has_classes(api: &Api) -> bool {
     const VERSION: &str = "storage.k8s.io/v1";
     match discovery::serves(api, VERSION, "VolumeAttributesClass").await {

@@ -46,7 +46,7 @@ pub(crate) fn size(text: &str) -> Quantity {
     text.parse().unwrap()
 }
 
-/// `ns/c1`: bound, 1Gi asked and had.
+/// `ns/c1`: bound, requests 1Gi, has 1Gi.
 pub(crate) fn claim() -> ClaimDetail {
     ClaimDetail {
         namespace: "ns".into(),
@@ -61,7 +61,7 @@ pub(crate) fn claim() -> ClaimDetail {
     }
 }
 
-/// `pv1`: 1Gi, the claim's.
+/// `pv1`: 1Gi, bound to the fixture's claim.
 pub(crate) fn pv() -> Volume {
     Volume {
         handle: "h1".into(),
@@ -79,7 +79,7 @@ pub(crate) fn pv() -> Volume {
     }
 }
 
-/// The source of a volume of this driver, about which nothing else is said.
+/// The source of a volume of `driver`, without other fields.
 pub(crate) fn csi(driver: &str) -> Source {
     Source::Csi(CsiSource {
         driver: driver.into(),
@@ -87,7 +87,7 @@ pub(crate) fn csi(driver: &str) -> Source {
     })
 }
 
-/// The source of a volume of the in-tree plugin that `driver` replaced.
+/// The source of a volume of the in-tree plugin that `driver` has replaced.
 pub(crate) fn in_tree(driver: &'static str, translated: Result<(), &str>) -> Source {
     let csi = translated.map_err(Text::from).map(|()| CsiSource {
         driver: driver.into(),
@@ -96,7 +96,7 @@ pub(crate) fn in_tree(driver: &'static str, translated: Result<(), &str>) -> Sou
     Source::InTree(Box::new(InTree { driver, csi }))
 }
 
-/// What the volume shares with others, to be changed for it alone.
+/// The volume's shared fields, to be changed for this volume alone.
 pub(crate) fn kind(volume: &mut Volume) -> &mut VolumeKind {
     Arc::make_mut(&mut volume.kind)
 }
@@ -137,7 +137,7 @@ fn storage(value: &Value) -> Option<&str> {
     (!value.is_null()).then(|| value["storage"].as_str().unwrap())
 }
 
-/// Applies a strategic merge patch of the status. `false` is a conflict.
+/// Applies a strategic merge patch of the status. Returns `false` on a conflict.
 pub(crate) fn patch_claim(claim: &mut ClaimDetail, patch: &Value) -> bool {
     for (name, value) in patch["metadata"].as_object().unwrap() {
         match name.as_str() {
@@ -200,7 +200,7 @@ fn patch_conditions(claim: &mut ClaimDetail, value: &Value, versioned: bool) {
         let kind = entry["type"].as_str().unwrap();
         let place = conditions.iter().position(|held| *held.kind == *kind);
         if entry.get("$patch").is_some() {
-            // Who names the version that it has read knows that there is one.
+            // A patch with the version that its author has read deletes only existing conditions.
             assert!(place.is_some() || !versioned, "there is one to delete");
             place.map(|place| conditions.remove(place));
             continue;
@@ -247,7 +247,7 @@ pub(crate) fn patch_volume(volume: &mut Volume, patch: &Value) {
     }
 }
 
-/// The claim, as requests are about it.
+/// The reference to the claim in requests.
 pub(crate) fn about(claim: &ClaimDetail) -> About {
     About {
         claim: claim.key(),

@@ -1,11 +1,11 @@
-//! Executors: they carry out the steps that [`plan`](crate::plan) decides, and nothing else.
+//! Executors: they carry out the decisions of [`plan`](crate::plan), and nothing else.
 //!
 //! | file | does |
 //! |---|---|
-//! | `record` | reads objects of the API server into [`model`](crate::model) |
+//! | `record` | parses objects of the API server into [`model`](crate::model) |
 //! | `driver` | the driver behind its socket, through its restarts |
-//! | `informers` | caches, and what their changes are to the controller |
-//! | `executor` | the controller's steps |
+//! | `informers` | caches, which report their changes to the controller |
+//! | `executor` | executes the controller's requests |
 
 pub mod driver;
 pub mod executor;

@@ -37,7 +37,7 @@ fn defaults_are_upstreams() {
     assert_eq!(config(&[]), (expected, Vec::new()));
 }
 
-/// Section 1.4: the version comes first, then the addresses, then the gates.
+/// Section 1.4: first the version, then the addresses, then the gates.
 #[test]
 fn the_order_of_checks_decides() {
     let both = ["--metrics-address=:1", "--http-endpoint=:2"];
@@ -92,7 +92,7 @@ fn the_order_of_checks_decides() {
             (other, _) => panic!("row {row} {args:?}: {other:?}"),
         }
     }
-    // Without election nobody reads its durations.
+    // Without leader election its durations are not checked.
     assert_eq!(config(&[deadline]).0.election, None);
 }
 

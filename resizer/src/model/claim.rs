@@ -1,24 +1,24 @@
-//! PersistentVolumeClaim: how large a volume shall be, and with which attributes.
+//! PersistentVolumeClaim: the requested size and attributes of a volume.
 //!
-//! A claim is kept in full only while it calls for something. Of the 50,000 bound claims of a
-//! cluster that have what they ask for nothing is kept, but for those that this process has worked
-//! on or asked for: of them capacity and UID.
+//! The cache holds a claim in full only while a task is due for it. Of a cluster's 50,000 satisfied
+//! claims it holds nothing, except capacity and UID of those that this process has worked on or
+//! read.
 
 use std::sync::Arc;
 
 use super::{Condition, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Uid};
 use crate::keys::{FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME};
 
-/// What is kept of a `core/v1` PersistentVolumeClaim, under the key `namespace/name`.
+/// A `core/v1` PersistentVolumeClaim in the cache, under the key `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Nothing is due for it.
+    /// No task is due for it.
     Quiet(Quiet),
-    /// It is to grow or to be modified.
+    /// Its volume has to be expanded or modified.
     Open(Box<ClaimDetail>),
 }
 
-/// What is kept of a claim for which nothing is due.
+/// A claim without a due task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quiet {
     /// `metadata.uid`.
@@ -27,7 +27,7 @@ pub struct Quiet {
     pub capacity: Option<Quantity>,
 }
 
-/// What the resizer reads of a claim for which something is due.
+/// A claim with a due task, as far as the resizer reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimDetail {
     /// `metadata.namespace`.
@@ -54,7 +54,7 @@ pub struct ClaimDetail {
     pub phase: ClaimPhase,
     /// `status.capacity.storage`: C.
     pub capacity: Option<Quantity>,
-    /// `status.allocatedResources.storage`: A, what the driver was last asked for.
+    /// `status.allocatedResources.storage`: A, the size that the driver was last asked for.
     pub allocated: Option<Quantity>,
     /// `status.allocatedResourceStatuses.storage`.
     pub resize: Option<ResizeStatus>,
@@ -66,7 +66,7 @@ pub struct ClaimDetail {
     pub modify: Option<Modify>,
 }
 
-/// What tells whether something is due for a claim.
+/// The fields that show whether a task is due for a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signs<'a> {
     /// `spec.volumeName`, empty where unset.
@@ -83,25 +83,25 @@ pub struct Signs<'a> {
     pub current_class: &'a str,
     /// `status.modifyVolumeStatus.status`.
     pub modify: Option<ModifyPhase>,
-    /// Whether there is the condition [`MODIFYING_VOLUME`], whatever it says.
+    /// Whether the condition [`MODIFYING_VOLUME`] exists, with any status.
     pub modifying: bool,
 }
 
 impl Signs<'_> {
-    /// Whether it has its volume.
+    /// Whether it is bound to a volume.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.phase == ClaimPhase::Bound && !self.volume.is_empty()
     }
 
-    /// Whether more is asked for than there is. A missing capacity counts as none.
+    /// Whether it requests more than its capacity. A missing capacity counts as zero.
     #[must_use]
     pub fn wants_growth(&self) -> bool {
         let request = self.request.filter(|_| self.is_bound());
         request.is_some_and(|request| self.capacity.is_none_or(|capacity| request > capacity))
     }
 
-    /// Whether attributes are to be changed, or a change is to be cleared away.
+    /// Whether its volume has to be modified, or the traces of a modification removed.
     #[must_use]
     pub fn wants_change(&self) -> bool {
         let changing = self.modify == Some(ModifyPhase::InProgress);
@@ -136,7 +136,7 @@ impl ClaimPhase {
 }
 
 impl Claim {
-    /// What is to be kept of the claim.
+    /// Reduces the claim to the part that the cache holds.
     #[must_use]
     pub fn new(detail: ClaimDetail) -> Self {
         if detail.wants_growth() || detail.wants_change() {
@@ -149,7 +149,7 @@ impl Claim {
         }
     }
 
-    /// The claim in full, if something is due for it.
+    /// The claim in full, if a task is due for it.
     #[must_use]
     pub fn detail(&self) -> Option<&ClaimDetail> {
         match self {
@@ -158,7 +158,8 @@ impl Claim {
         }
     }
 
-    /// Whether something is due for it: others are kept only if this process asked for them.
+    /// Whether a task is due for it: the cache holds other claims only if this process has read
+    /// them.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open(_))
@@ -190,19 +191,19 @@ impl ClaimDetail {
         format!("{}/{}", self.namespace, self.name).into()
     }
 
-    /// Whether it has its volume.
+    /// Whether it is bound to a volume.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.phase == ClaimPhase::Bound && !self.volume.is_empty()
     }
 
-    /// Whether more is asked for than there is. A missing capacity counts as none.
+    /// Whether it requests more than its capacity. A missing capacity counts as zero.
     #[must_use]
     pub fn wants_growth(&self) -> bool {
         self.signs().wants_growth()
     }
 
-    /// Whether attributes are to be changed, or a change is to be cleared away.
+    /// Whether its volume has to be modified, or the traces of a modification removed.
     #[must_use]
     pub fn wants_change(&self) -> bool {
         self.signs().wants_change()
@@ -221,7 +222,7 @@ impl ClaimDetail {
         }
     }
 
-    /// Whether a modification is under way, as far as the status says.
+    /// Whether a modification is under way according to the status.
     #[must_use]
     pub fn is_changing(&self) -> bool {
         self.modify
@@ -237,13 +238,13 @@ impl ClaimDetail {
             .find(|condition| *condition.kind == *kind)
     }
 
-    /// Whether there is a condition of this type, whatever it says.
+    /// Whether a condition of this type exists, with any status.
     #[must_use]
     pub fn has_condition(&self, kind: &str) -> bool {
         self.condition(kind).is_some()
     }
 
-    /// Whether kubelet is waited for, in the older way of saying it.
+    /// Whether kubelet's part is pending according to the older condition.
     #[must_use]
     pub fn is_file_system_pending(&self) -> bool {
         self.condition(FILE_SYSTEM_RESIZE_PENDING)

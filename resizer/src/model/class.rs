@@ -1,17 +1,17 @@
-//! VolumeAttributesClass: what a volume's attributes shall be.
+//! VolumeAttributesClass: the desired attributes of a volume.
 //!
-//! It is looked up only; one that appears wakes the claims that wait for it.
+//! Attempts only look it up; a class that appears requeues the claims that wait for it.
 
 use super::{Pairs, Text};
 
-/// What the resizer reads of a `storage.k8s.io/v1` VolumeAttributesClass. Its name is the key under
-/// which it is cached.
+/// A `storage.k8s.io/v1` VolumeAttributesClass, as far as the resizer reads it; cached under its
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributesClass {
-    /// `metadata.uid`; a class made anew under the same name may say something else.
+    /// `metadata.uid`; a class that was recreated under the same name may differ.
     pub uid: Text,
     /// `driverName`.
     pub driver: Text,
-    /// `parameters`, which cannot be changed.
+    /// `parameters`, which are immutable.
     pub parameters: Pairs,
 }

@@ -1,23 +1,24 @@
-//! Pod: who uses a claim.
+//! Pod: the claims that it uses.
 //!
-//! Pods are the most numerous objects of a cluster: only those that use claims and have not ended
-//! are kept, and of them only this.
+//! Pods are the most numerous objects of a cluster: the cache holds only those that use claims and
+//! have not ended, and of them only this record.
 
 use super::{List, Text};
 
-/// What the resizer reads of a `core/v1` Pod that uses claims and has not ended. Of any other pod
-/// there is no record; a pod that ends leaves the cache as if it were deleted.
+/// A `core/v1` Pod that uses claims and has not ended. Other pods have no record; a pod that ends
+/// leaves the cache as if it were deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.namespace`.
     pub namespace: Text,
-    /// `claimName` of each `spec.volumes[].persistentVolumeClaim`. Ephemeral volumes' claims are not
-    /// among them.
+    /// `claimName` of each `spec.volumes[].persistentVolumeClaim`. Claims of ephemeral volumes are
+    /// not included.
     pub claims: List,
 }
 
 impl Pod {
-    /// The record, if one is to be kept: `phase` is `status.phase`.
+    /// The record; `None` for a pod without claims, or one that has ended. `phase` is
+    /// `status.phase`.
     #[must_use]
     pub fn new(namespace: Text, phase: &str, claims: List) -> Option<Self> {
         let ended = matches!(phase, "Succeeded" | "Failed");

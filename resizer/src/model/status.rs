@@ -1,28 +1,28 @@
-//! What a claim's status says about expansion and modification.
+//! The progress of an expansion and of a modification in a claim's status.
 //!
-//! These are the states that decisions move through.
+//! Decisions move through these states.
 
 use super::Text;
 
-/// `status.allocatedResourceStatuses.storage`: how far an expansion has come.
+/// `status.allocatedResourceStatuses.storage`: the progress of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResizeStatus {
-    /// The driver is or was being asked, with what outcome is not known.
+    /// A call may be or have been under way; its outcome is unknown.
     ControllerInProgress,
-    /// The driver said that it is impossible.
+    /// The driver called the expansion infeasible.
     ControllerInfeasible,
-    /// The driver is done, kubelet has not begun.
+    /// The driver has finished, kubelet has not started.
     NodePending,
     /// kubelet is expanding the file system.
     NodeInProgress,
-    /// kubelet was told that it is impossible.
+    /// The driver called the expansion infeasible on the node.
     NodeInfeasible,
-    /// A state of a later Kubernetes.
+    /// A status of a later Kubernetes version.
     Unknown,
 }
 
 impl ResizeStatus {
-    /// The status that the API spells `text`.
+    /// Parses the API's spelling.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -35,7 +35,7 @@ impl ResizeStatus {
         }
     }
 
-    /// How the API spells it; empty for an unknown one, which is never written.
+    /// The API's spelling; empty for an unknown status, which is never written.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,18 +61,18 @@ pub struct Modify {
 /// `status.modifyVolumeStatus.status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ModifyPhase {
-    /// The class is not there.
+    /// The class does not exist.
     Pending,
-    /// The driver is or was being asked.
+    /// A call may be or have been under way.
     InProgress,
-    /// The driver said that it is impossible.
+    /// The driver called the modification infeasible.
     Infeasible,
-    /// A state of a later Kubernetes.
+    /// A phase of a later Kubernetes version.
     Unknown,
 }
 
 impl ModifyPhase {
-    /// The phase that the API spells `text`.
+    /// Parses the API's spelling.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -83,7 +83,7 @@ impl ModifyPhase {
         }
     }
 
-    /// How the API spells it; empty for an unknown one, which is never written.
+    /// The API's spelling; empty for an unknown phase, which is never written.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether it holds.
+    /// Whether its status is `True`.
     #[must_use]
     pub fn is_true(&self) -> bool {
         *self.status == *"True"

@@ -1,17 +1,16 @@
-//! PersistentVolume: how large the volume is, and what a request to its driver needs.
+//! PersistentVolume: its capacity, and the fields that requests to its driver need.
 //!
-//! PersistentVolumes are as numerous as claims: every field here costs memory times their number,
-//! and everything that repeats is shared.
+//! PersistentVolumes are as numerous as claims: each field here costs memory times their number, so
+//! repeated values are shared.
 
 use std::sync::Arc;
 
 use super::{List, Quantity, SecretRef, Text, Uid};
 
-/// What the resizer reads of a PersistentVolume. The name is the key under which it is cached.
+/// A PersistentVolume, as far as the resizer reads it; cached under its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// `spec.csi.volumeHandle`, or that of an in-tree volume in its driver's words: the driver's id
-    /// of the volume. Empty where there is none.
+    /// `spec.csi.volumeHandle`; for an in-tree volume the translated handle. Empty without one.
     pub handle: Text,
     /// `spec.capacity.storage`.
     pub capacity: Option<Quantity>,
@@ -19,11 +18,11 @@ pub struct Volume {
     pub claim: Option<ClaimRef>,
     /// Annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY).
     pub pre_resize: Option<Box<PreResize>>,
-    /// What it has in common with other volumes of its class.
+    /// The fields that it shares with other volumes of its class.
     pub kind: Arc<VolumeKind>,
 }
 
-/// `spec.claimRef` of a PersistentVolume. Its `name` is kept in [`PreResize`] alone.
+/// `spec.claimRef` of a PersistentVolume. Only [`PreResize`] holds its `name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRef {
     /// `namespace`.
@@ -32,23 +31,22 @@ pub struct ClaimRef {
     pub uid: Uid,
 }
 
-/// Of a volume with the annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY), which
-/// an expansion leaves for as long as the node has to do its part.
+/// Part of a volume with the annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY),
+/// which an expansion leaves there until the node has finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreResize {
     /// The annotation, as written.
     pub capacity: Text,
-    /// `spec.claimRef.name`: the claim to look at until the annotation is gone.
+    /// `spec.claimRef.name`: the claim to watch until the annotation is removed.
     pub claim: Text,
 }
 
-/// What volumes of one class have in common mostly: one copy serves them all.
+/// The fields that volumes of one class usually share; one copy serves all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeKind {
     /// The volume's source.
     pub source: Source,
-    /// `spec.accessModes`, as written; of an in-tree volume those that its CSI driver is to be asked
-    /// for.
+    /// `spec.accessModes`, as written; for an in-tree volume the translated modes.
     pub access_modes: List,
     /// Whether `spec.volumeMode` is `Block`.
     pub block: bool,
@@ -61,20 +59,20 @@ pub struct VolumeKind {
     pub modify_secret: Option<SecretRef>,
 }
 
-/// Where a volume comes from.
+/// The source of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Source {
     /// `csi`.
     Csi(CsiSource),
-    /// A source of an in-tree plugin that a CSI driver replaced.
+    /// A source of an in-tree plugin that a CSI driver has replaced.
     InTree(Box<InTree>),
     /// Any other source, or none.
     #[default]
     Other,
 }
 
-/// `spec.csi` of a PersistentVolume, but for the handle. What no request carries is not kept:
-/// `volumeAttributes`, and whether it is read-only.
+/// `spec.csi` of a PersistentVolume without the handle. Fields that no request carries are dropped:
+/// `volumeAttributes` and `readOnly`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CsiSource {
     /// `driver`.
@@ -85,12 +83,12 @@ pub struct CsiSource {
     pub expand_secret: Option<SecretRef>,
 }
 
-/// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.
+/// An in-tree source, of which only the translation is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InTree {
-    /// Name of the CSI driver that replaced the plugin.
+    /// Name of the CSI driver that has replaced the plugin.
     pub driver: &'static str,
-    /// The source in that driver's words, or why it cannot be said in them.
+    /// The translated source, or why the translation failed.
     pub csi: Result<CsiSource, Text>,
 }
 
@@ -104,8 +102,7 @@ impl Volume {
         }
     }
 
-    /// Whether it is one that `driver` serves: of the driver itself, or of the in-tree plugin that it
-    /// replaced.
+    /// Whether `driver` serves it: it is the volume's own driver, or has replaced its in-tree plugin.
     #[must_use]
     pub fn is_served_by(&self, driver: &str) -> bool {
         match &self.kind.source {
@@ -137,9 +134,9 @@ mod tests {
 
     #[test]
     fn a_volume_is_small() {
-        // With a text for the handle and one for the name that is what each of 50,000 costs.
+        // Each of 50,000 volumes has this size, with one text for the handle and one for the name.
         assert!(size_of::<Volume>() <= 88, "{}", size_of::<Volume>());
-        // What in-tree sources need on top is beside it, so that no other volume pays for them.
+        // In-tree sources keep the rest in a box, so that other volumes do not pay for it.
         assert!(size_of::<Source>() <= 72, "{}", size_of::<Source>());
     }
 }

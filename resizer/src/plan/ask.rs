@@ -1,4 +1,4 @@
-//! What both scripts ask for.
+//! Requests that both scripts make.
 
 use serde_json::Value;
 use sidecar::controller::request::SecretError;
@@ -13,10 +13,10 @@ use super::request::{
 use super::view::View;
 use crate::model::{ClaimDetail, SecretRef, Text};
 
-/// How often a claim that does not keep what is written is marked in one attempt.
+/// Attempts to mark a claim within one attempt, if the API server does not keep the mark.
 const MARKS: usize = 4;
 
-/// What a script is called with: the attempt so far, and what the caches show.
+/// A script's input: the attempt so far, and the cached objects.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) attempt: &'a Attempt,
@@ -32,7 +32,8 @@ impl<'a> Ask<'a> {
         &self.attempt.start.marks
     }
 
-    /// What the driver called impossible so short a time ago that it is not asked for again.
+    /// Whether the driver recently called this very request infeasible, so that it is not repeated
+    /// yet.
     pub(super) fn is_slow(self, wish: &str) -> bool {
         self.attempt.start.slow.as_deref() == Some(wish)
     }
@@ -43,7 +44,7 @@ impl<'a> Ask<'a> {
         name.unwrap_or_default()
     }
 
-    /// Patches the claim's status, unless it says so already.
+    /// Patches the claim's status, unless `patch` is `None` because nothing would change.
     pub(super) fn patch(self, what: ClaimWrite, patch: Option<Value>) -> Flow<()> {
         match patch {
             Some(patch) => Err(Leave::Ask(self.attempt.about.patch(what, patch))),
@@ -51,7 +52,8 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The same before the driver is asked, of a claim that may not keep what is written.
+    /// Patches the claim's status before a call; fails if the API server repeatedly drops the
+    /// values.
     pub(super) fn mark(
         self,
         claim: &ClaimDetail,
@@ -70,12 +72,12 @@ impl<'a> Ask<'a> {
         self.patch(what, patch)
     }
 
-    /// Whether the claim was marked so as often as it may be.
+    /// Whether the claim has been marked as often as allowed.
     pub(super) fn is_marked(self, what: ClaimWrite) -> bool {
         self.log().times(&Purpose::Claim(what)) >= MARKS
     }
 
-    /// Patches the claim's status, so that no older patch fits it any more.
+    /// Patches the claim's status, so that the resource version of every older patch is outdated.
     pub(super) fn take_over(self, patch: impl FnOnce() -> Option<Value>) -> Flow<()> {
         if self.marks().taken_over {
             return Ok(());
@@ -83,7 +85,7 @@ impl<'a> Ask<'a> {
         self.patch(ClaimWrite::TakeOver, patch())
     }
 
-    /// Patches the PersistentVolume of this name, once, unless it says so already.
+    /// Patches the PersistentVolume of this name once, unless `patch` is `None`.
     pub(super) fn volume_once(
         self,
         name: &Text,
@@ -96,7 +98,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The values of the Secret, if one is named.
+    /// The values of the Secret; empty without a reference.
     pub(super) fn secret(self, reference: Option<&SecretRef>) -> Flow<Result<&'a Secrets, Cause>> {
         static NONE: Secrets = Secrets::new();
         let Some(reference) = reference.cloned() else {
@@ -114,12 +116,12 @@ impl<'a> Ask<'a> {
         Err(Leave::Ask(Request::Call(call)))
     }
 
-    /// Tells users, once per attempt.
+    /// Sends an event, once per attempt.
     pub(super) fn tell(self, announcement: Announcement) -> Flow<()> {
         self.log().tell(self.attempt.about.event(announcement))
     }
 
-    /// Tells users what is left to be told of work that is done.
+    /// Sends the events that finished work still owes.
     pub(super) fn tell_left(self) -> Flow<()> {
         let claim = self.view.claim;
         let Some(left) = claim.and_then(|claim| self.marks().untold(claim)) else {

@@ -1,8 +1,8 @@
-//! One attempt of either kind: a script, and the replies that it has got so far.
+//! One attempt at an expansion or a modification: a script, and the replies that it has so far.
 //!
-//! Expansion and modification end, fail and stumble over conflicts in the same way: a failure is
-//! recorded on the claim, told in an event, then left to the back-off; an object that has changed,
-//! or of which nobody knows what the last write did, is read again without a word.
+//! Expansion and modification share their ends, their failures and their conflicts: a failure is recorded on
+//! the claim and in an event, then the task backs off; an object that has changed, or whose last write has an
+//! unknown outcome, is read again without an event.
 
 use sidecar::controller::request::{Body, Patch};
 use sidecar::controller::script::{self, Leave};
@@ -19,36 +19,36 @@ use super::view::{Informers, View};
 use super::{Driver, Resizer, Settings, patch};
 use crate::model::{Claim, Text, Uid};
 
-/// The requests of an attempt, and what came of them.
+/// The requests of an attempt, with their replies.
 pub(super) type Log = script::Log<Resizer>;
-/// A value, or why the script does not go on.
+/// A value, or why the script stops.
 pub(super) type Flow<T> = script::Flow<T, Resizer, End>;
 
-/// An attempt on one task. A crash loses it, and nothing with it.
+/// An attempt on one task. A crash loses it without harm.
 pub struct Attempt {
     task: Task,
     pub(super) about: About,
-    /// The claim's volume when this began, if it had one.
+    /// Name of the claim's volume when the attempt began; `None` if it was unbound.
     bound: Option<Text>,
     pub(super) start: Start,
     pub(super) log: Log,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Nothing is left to do, or not now.
     Done,
-    /// There is more to do: at once again.
+    /// More is due: requeue at once.
     Again,
-    /// The driver called it impossible a while ago: it is tried again when that was long enough ago.
+    /// The driver recently called it infeasible: requeue when the wait is over.
     Later,
-    /// It goes on when this appears.
+    /// Requeue when this trigger appears.
     Waits(RequeueTrigger),
-    /// Somebody else's call for the same volume is in flight, whose end brings this task back. The reactor says
-    /// so, out of [`InFlightState::calls`](super::in_flight::InFlightState::calls).
+    /// Another task's call for the same volume is in flight; its end requeues this task. The reactor sets this,
+    /// from [`InFlightState::calls`](super::in_flight::InFlightState::calls).
     Parked,
-    /// It failed, and is tried again.
+    /// It failed: requeue after a back-off.
     Failed(Failure),
 }
 
@@ -59,7 +59,7 @@ impl From<Failure> for Leave<Resizer, End> {
 }
 
 impl Attempt {
-    /// A new attempt on the claim as the cache knows it, which goes on where an earlier one ended.
+    /// A new attempt on the cached claim, which continues where an earlier one ended.
     #[must_use]
     pub fn new(task: &Task, claim: &Claim, mut start: Start) -> Self {
         let about = About {
@@ -79,13 +79,13 @@ impl Attempt {
         }
     }
 
-    /// UID of the claim it is about.
+    /// UID of its claim.
     #[must_use]
     pub fn uid(&self) -> &Uid {
         &self.about.uid
     }
 
-    /// Name of the PersistentVolume that [`View::volume`] is to show.
+    /// Name of the PersistentVolume that [`View::volume`] has to show.
     #[must_use]
     pub fn volume(&self, claim: Option<&Claim>) -> Option<Text> {
         let bound = match claim.filter(|claim| self.is_about(claim)) {
@@ -96,17 +96,17 @@ impl Attempt {
         bound.or(self.start.annotated.as_ref()).cloned()
     }
 
-    /// Name of the VolumeAttributesClass that [`View::class`] is to show.
+    /// Name of the VolumeAttributesClass that [`View::class`] has to show.
     #[must_use]
     pub fn class(&self, claim: Option<&Claim>) -> Option<Text> {
         let claim = claim.filter(|_| self.task.kind == Kind::Modify)?.detail()?;
         modify::class(claim, &self.start.marks)
     }
 
-    /// The next request, of what the caches say. They are looked at in one go.
+    /// The next request, from the caches, all read at the same time.
     ///
     /// # Errors
-    /// The attempt is over: says how.
+    /// The outcome, if the attempt has ended.
     pub fn look(
         &self,
         informers: &dyn Informers,
@@ -140,7 +140,7 @@ impl Attempt {
     /// The next request under `view`.
     ///
     /// # Errors
-    /// The attempt is over: says how.
+    /// The outcome, if the attempt has ended.
     pub fn decide(&self, view: &View<'_>) -> Result<Request, End> {
         script::next(self.script(Ask {
             attempt: self,
@@ -168,19 +168,19 @@ impl Attempt {
         }
     }
 
-    /// Takes in what came of a request.
+    /// Takes in the reply to a request.
     pub fn answered(&mut self, reply: Reply) {
         self.start.marks.learn(&self.task, &self.log, &reply);
         self.log.push(reply);
     }
 
-    /// Whether this is the claim that the attempt began on, and the API server knows it still.
+    /// Whether this is the claim that the attempt began on, and the API server still has it.
     fn is_about(&self, claim: &Claim) -> bool {
         !self.is_gone() && *claim.uid() == self.about.uid
     }
 
-    /// The API server knows the claim no longer, or what was to be read of its volume. Its end is on
-    /// the way as an event.
+    /// The API server answered NotFound for the claim, or for the volume's read. The watch will report its
+    /// deletion.
     fn is_gone(&self) -> bool {
         let unread = self.log.reads().filter_map(|(_, result)| result.err());
         let writes = self.log.writes();
@@ -189,14 +189,14 @@ impl Attempt {
         unread.chain(unwritten).any(ApiError::is_not_found)
     }
 
-    /// A write was refused, or nobody knows. Records of a failure are another matter.
+    /// The first write that was refused, or whose outcome is unknown. Failed records of a failure do not count.
     fn refused(&self) -> Option<Failure> {
         let mut writes = self.log.writes();
         writes.find_map(|(write, result)| Failure::of_write(write, result.err()?))
     }
 
-    /// The claim went while the driver worked. Its volume may stay, and be used again: it says what
-    /// the driver made of it.
+    /// The claim was deleted while the driver worked. Its volume may remain and be used again: the
+    /// PersistentVolume gets the driver's result.
     fn orphan(&self, ask: Ask<'_>) -> Flow<End> {
         let View { volume, driver, .. } = ask.view;
         let namespace = self.task.namespace();
@@ -210,12 +210,12 @@ impl Attempt {
             };
             ask.volume_once(name, write, patch)?;
         }
-        // Another claim that has taken the name was put into the queue when it came.
+        // The watch has already requeued another claim of the same name.
         let another = ask.view.claim.is_some() && !self.is_gone();
         Ok(if another { End::Again } else { End::Done })
     }
 
-    /// The failure is recorded, then told.
+    /// Records the failure on the claim, then sends the event.
     fn fail(&self, ask: Ask<'_>, claim: &Claim, failure: Failure) -> Flow<End> {
         let of = claim.detail().zip(failure.cause());
         let (record, patch) = match self.task.kind {
@@ -242,20 +242,20 @@ impl Attempt {
         Ok(End::Failed(failure))
     }
 
-    /// Whether the claim is known from its volume alone, to the end.
+    /// Whether the claim was known only from its volume, and has not been read since.
     pub(super) fn is_unread(&self) -> bool {
         let claim = self.about.object();
         let mut reads = self.log.reads();
         self.start.unread && !reads.any(|(object, result)| *object == claim && result.is_ok())
     }
 
-    /// What the next attempt must read first.
+    /// The objects that the next attempt has to read first.
     pub(super) fn doubts(&self) -> Vec<Object> {
         self.log.in_doubt(&self.start.doubts)
     }
 
-    /// What the driver called impossible in this attempt; `Some(None)` if it was asked and did not,
-    /// `None` if it was not asked.
+    /// The request that the driver called infeasible in this attempt; `Some(None)` after a call with another
+    /// outcome, `None` without a call.
     pub(super) fn called(&self) -> Option<Option<String>> {
         let called = self.log.calls().next()?;
         let infeasible = match Call::outcome(called).1 {

@@ -1,7 +1,7 @@
-//! What decisions need to know of the driver, whether it is one to work with at all, and which
-//! changes of a driver end the process.
+//! The driver's name and abilities, whether the resizer can work with them, and which changes of
+//! them end the process.
 //!
-//! It is read again whenever the driver restarts while everything else goes on.
+//! They are read again after each restart of the driver, while the process keeps running.
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
@@ -10,46 +10,46 @@ use sidecar::controller::IncompatibleDriver;
 
 use super::fairness::Kind;
 
-/// The driver as decisions see it.
+/// The driver, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// Name from `GetPluginInfo`.
     pub name: String,
-    /// What the driver's capabilities allow.
+    /// The abilities that its capabilities add up to.
     pub abilities: Abilities,
-    /// Whether volumes of an in-tree plugin were moved to this driver.
+    /// Whether this driver has replaced an in-tree plugin.
     pub migrated: bool,
 }
 
-/// Who makes volumes larger.
+/// Which side expands volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expansion {
     /// Controller capability `EXPAND_VOLUME`: ControllerExpandVolume is called.
     Controller,
-    /// Node capability `EXPAND_VOLUME` alone: kubelet does it all, nothing is called here.
+    /// Node capability `EXPAND_VOLUME` only: kubelet does everything, the resizer makes no call.
     NodeOnly,
-    /// Nobody.
+    /// None: volumes cannot be expanded.
     #[default]
     None,
 }
 
-/// The capabilities that change what the resizer does.
+/// The capabilities that the resizer's behaviour depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Who makes volumes larger.
+    /// Which side expands volumes.
     pub expansion: Expansion,
     /// Controller capability `MODIFY_VOLUME`.
     pub modify: bool,
-    /// Controller capability `SINGLE_NODE_MULTI_WRITER`: the newer access modes may be used.
+    /// Controller capability `SINGLE_NODE_MULTI_WRITER`: requests may use the newer access modes.
     pub single_node_multi_writer: bool,
 }
 
 impl Abilities {
-    /// Abilities out of the capability sets. `node` is asked only where it matters; a driver without
-    /// node service at the controller's socket answers `false`.
+    /// Derives the abilities from the capability sets. `node` is called only if the answer matters;
+    /// for a driver without a node service at the controller's socket it returns `false`.
     ///
     /// # Errors
-    /// There is nothing that the resizer could do with such a driver.
+    /// The resizer has nothing to do for such a driver.
     pub fn new(
         plugin: impl Fn(PluginCapability) -> bool,
         controller: impl Fn(ControllerCapability) -> bool,
@@ -75,7 +75,7 @@ impl Abilities {
         }
     }
 
-    /// Whether there is any work of this kind.
+    /// Whether tasks of this kind exist.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         match kind {
@@ -85,10 +85,10 @@ impl Abilities {
     }
 }
 
-/// A driver that the resizer can do nothing with: the process ends with this text.
+/// A driver that the resizer cannot work with: the process ends with this text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
-    /// No plugin capability `CONTROLLER_SERVICE`.
+    /// Plugin capability `CONTROLLER_SERVICE` is missing.
     #[error("CSI driver does not support controller service")]
     NoControllerService,
     /// Neither expansion nor modification.
@@ -99,10 +99,10 @@ pub enum Unsuitable {
     Neither,
 }
 
-/// Whether the process may go on with the driver that came back with other abilities.
+/// Whether the process may continue after the driver restarted with other abilities.
 ///
 /// # Errors
-/// Says why it may not; the process ends with that text.
+/// The reason why not; the process ends with that text.
 pub fn accept(then: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
     let changed = |capability| {
         Err(IncompatibleDriver::Changed {
@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn z_19_to_27_what_the_capabilities_allow() {
         use Expansion::{Controller, NodeOnly};
-        // Controller service; expand and modify of the controller; expand of the node.
+        // Plugin capability: controller service; controller capabilities: expand, modify; node
+        // capability: expand.
         let rows = [
             (
                 "z_21",

@@ -1,25 +1,25 @@
-//! Which changes of objects are work.
+//! Which changes of objects requeue a task.
 //!
-//! It decides how often the driver is called: what this program writes itself must not wake it, or
-//! every failure would be retried at once.
+//! This decides how often the driver is called: the resizer's own writes must not requeue its task,
+//! or every failure would be retried at once.
 
 use super::fairness::Kind;
 use crate::model::{Claim, ClaimDetail, ResizeStatus, Volume};
 
-/// How a change came to be known.
+/// The origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The list or the watch.
     Watch,
-    /// The answer to a request of this process. The difference may also contain what others changed
-    /// just before.
+    /// The response to a request of this process. The difference may include changes that others
+    /// made just before.
     Own,
 }
 
-/// Whether the change from `before` to `after` calls for a look at the claim by the task `kind`.
+/// Whether the change from `before` to `after` requeues the claim's task `kind`.
 ///
-/// `writing`: the change came with an answer to a request of this very task, which looks at the
-/// result anyway; then only what others may have wished for counts.
+/// `writing`: the change is the response to a request of this very task, which sees the result
+/// anyway; then only changes that users may have made count.
 #[must_use]
 pub fn is_work(kind: Kind, before: Option<&Claim>, after: &Claim, writing: bool) -> bool {
     let Claim::Open(after) = after else {
@@ -45,8 +45,8 @@ pub fn is_work(kind: Kind, before: Option<&Claim>, after: &Claim, writing: bool)
     }
 }
 
-/// Whether kubelet has moved on: the capacity is another one, or the status one that the resizer
-/// does not write itself before an answer of the driver.
+/// Whether kubelet has made progress: the capacity has changed, or the status has a value that the
+/// resizer does not write before the driver's response.
 fn grew(before: &ClaimDetail, after: &ClaimDetail) -> bool {
     use ResizeStatus::{
         ControllerInProgress, ControllerInfeasible, NodeInProgress, NodeInfeasible, NodePending,
@@ -60,7 +60,7 @@ fn grew(before: &ClaimDetail, after: &ClaimDetail) -> bool {
             })
 }
 
-/// Whether what is known of a volume now may let a task go on that waited for it.
+/// Whether the change of a volume may unblock a task that waits for it.
 #[must_use]
 pub fn is_trigger(before: Option<&Volume>, after: &Volume) -> bool {
     before.is_none_or(|before| {

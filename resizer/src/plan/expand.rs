@@ -1,16 +1,16 @@
-//! The script of a claim that is to grow.
+//! The script of an expansion.
 //!
-//! The order of writes and calls is what makes a crash at any point harmless, and the crash
-//! simulation runs exactly this function.
+//! The order of writes and calls makes a crash at any point harmless; the crash simulation runs this
+//! very function.
 //!
-//! The size that the driver is about to be asked for is on the claim before it is asked; the
-//! PersistentVolume is larger before the claim says so. Whoever comes after a crash therefore knows
-//! what may have been reached, and repeats it.
+//! The claim has the target size before the driver is called, and the PersistentVolume has the new
+//! capacity before the claim has it. After a crash the next process therefore knows the size that may
+//! have been reached, and repeats the call.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `target` | how large the volume is to be made |
-//! | `answer` | what the driver's answer means |
+//! | `target` | the size that the driver is asked for |
+//! | `answer` | the meaning of the driver's response |
 
 use serde_json::Value;
 use sidecar::controller::{self, CallError};
@@ -33,7 +33,7 @@ mod target;
 pub(super) use answer::{Grown, required_on_node};
 pub use target::{Facts, target};
 
-/// Makes the volume of a claim larger.
+/// Expands the volume of a claim.
 pub(super) fn expand(ask: Ask<'_>, claim: &Claim) -> Flow<End> {
     ask.tell_left()?;
     let is_written = |what| ask.log().times(&Purpose::Claim(what)) > 0;
@@ -52,7 +52,7 @@ pub(super) fn expand(ask: Ask<'_>, claim: &Claim) -> Flow<End> {
     record(ask, claim, &grown)
 }
 
-/// Everything up to the driver's answer. What there will be if the node does it all.
+/// Everything up to the driver's response. Returns the result at once if the node does everything.
 fn begin(ask: Ask<'_>, claim: &Claim) -> Flow<Grown> {
     let view = ask.view;
     tidy(ask, claim)?;
@@ -98,8 +98,8 @@ fn begin(ask: Ask<'_>, claim: &Claim) -> Flow<Grown> {
     ask.call(Call::Expand(call))
 }
 
-/// The annotation of an earlier expansion goes once that is over: before a new one begins, which has to
-/// write it anew.
+/// Removes the annotation of an earlier expansion that is complete: before a new one begins, which has
+/// to write it again.
 fn tidy(ask: Ask<'_>, claim: &Claim) -> Flow<()> {
     let View {
         driver, settings, ..
@@ -118,12 +118,12 @@ fn tidy(ask: Ask<'_>, claim: &Claim) -> Flow<()> {
     ask.volume_once(&ask.volume_name(), VolumeWrite::RemoveAnnotation, patch)
 }
 
-/// What there is now goes onto the volume, then onto the claim.
+/// Writes the new size to the PersistentVolume, then to the claim.
 fn record(ask: Ask<'_>, claim: &Claim, grown: &Grown) -> Flow<End> {
     let view = ask.view;
     let claim = claim.detail().ok_or(End::Done)?;
     let (volume, _) = expandable(view, claim)?;
-    // With nothing gained there is nothing for the node to do, and nobody to wait for.
+    // If the size has not grown, the node has nothing to do, and waiting for it would never end.
     if let Some(cause) = grown.shortfall().filter(|_| grown.on_node)
         && claim.capacity.is_some_and(|held| held >= grown.capacity)
     {
@@ -136,7 +136,7 @@ fn record(ask: Ask<'_>, claim: &Claim, grown: &Grown) -> Flow<End> {
     };
     let patch = patch::grow(volume, grown.on_volume(claim.capacity), annotation);
     ask.volume_once(&claim.volume, VolumeWrite::Grow, patch)?;
-    // There is nothing to be written only if the node was waited for already.
+    // The patch is empty only if the claim already waits for the node.
     if grown.on_node {
         let patch = patch::pending_on_node(claim, view.now);
         ask.patch(ClaimWrite::MarkPendingOnNode, patch)?;
@@ -147,7 +147,7 @@ fn record(ask: Ask<'_>, claim: &Claim, grown: &Grown) -> Flow<End> {
     Ok(End::Done)
 }
 
-/// The claim says how large its volume is: more may be due at once.
+/// The claim has its new capacity: requeues at once if it requests even more.
 fn finished(ask: Ask<'_>, claim: &Claim, grown: Option<Result<Grown, &CallError>>) -> Flow<End> {
     if claim.detail().is_none_or(|claim| !claim.wants_growth()) {
         return Ok(End::Done);
@@ -165,14 +165,14 @@ fn failed(ask: Ask<'_>, cause: Cause) -> Failure {
     Failure::Expand(ask.volume_name(), ask.view.driver.name.clone(), cause)
 }
 
-/// The patch of a volume whose claim has gone since the driver was asked. There is nobody left
-/// for whom the node, or the annotation, would matter.
+/// The patch of a volume whose claim was deleted after the call. Node and annotation do not matter
+/// without a claim.
 pub(super) fn of_orphan(log: &Log, volume: &Volume) -> Option<Value> {
     let grown = Grown::of(log)?.ok()?;
     patch::grow(volume, Capacity::AtLeast(grown.capacity), Annotation::Keep)
 }
 
-/// The patch that records why it failed.
+/// The patch that records the failure.
 pub(super) fn record_error(
     view: &View<'_>,
     (claim, cause): (&ClaimDetail, &Cause),

@@ -1,23 +1,23 @@
-//! Tasks, and whose turn it is: a claim has two, and one of them at a time is worked on.
+//! Tasks and their order: a claim has two, of which only one runs at a time.
 //!
-//! The queue knows keys but not what they are for. Both tasks of a claim are keys of the one queue:
-//! each has its own count of failures and its own back-off there.
+//! The queue knows keys but not their purpose. Both tasks of a claim are keys of the same queue:
+//! each has its own failure count and back-off.
 
 use sidecar::queue::{Group, LaneConfig, Place};
 
 use crate::model::Text;
 
-/// What is to be done for a claim.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// The volume is to grow.
+    /// Expand the volume.
     Expand,
-    /// The volume's attributes are to change.
+    /// Modify the volume's attributes.
     Modify,
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Expand, Self::Modify];
 
     /// Lower-case name, for logs and metrics.
@@ -39,17 +39,17 @@ impl Kind {
     }
 }
 
-/// A key of the queue.
+/// A task: the key of the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Task {
-    /// What is to be done.
+    /// Its kind.
     pub kind: Kind,
     /// `namespace/name` of the claim.
     pub claim: Text,
 }
 
 impl Task {
-    /// This kind of work for the claim.
+    /// The task of this kind for a claim.
     #[must_use]
     pub fn new(kind: Kind, claim: &Text) -> Self {
         Self {
@@ -70,15 +70,15 @@ impl Task {
         self.claim.split('/').next_back().unwrap_or_default()
     }
 
-    /// Where it waits: namespaces take turns, so that one which grows a thousand claims does not
-    /// hold up another which grows one.
+    /// Its place in the queue: namespaces take turns, so that one which expands a thousand claims
+    /// does not delay another which expands one.
     #[must_use]
     pub fn place(&self) -> Place {
         Place::new(0, Group::of(self.namespace()))
     }
 }
 
-/// The one lane of a queue with `--workers` workers.
+/// The only lane of the queue, with `--workers` workers.
 #[must_use]
 pub fn lanes(workers: usize) -> Vec<LaneConfig> {
     let reserved = workers.max(1);

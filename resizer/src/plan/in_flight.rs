@@ -1,7 +1,8 @@
-//! What the process remembers beyond its caches. A crash loses it, and nothing with it.
+//! State that the process keeps besides its caches. A crash loses it without harm.
 //!
-//! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
-//! which attempts run, what the driver said last, what must be read again, who waits for whom.
+//! It is separate, without locks and clocks, so that the crash simulation uses exactly this code:
+//! which attempts run, the driver's last response, which objects have to be read again, which task
+//! waits for which trigger.
 
 mod annotated;
 
@@ -24,53 +25,53 @@ use super::usage::Usage;
 use super::{Driver, Settings, modify};
 use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
 
-/// What the driver called impossible.
+/// A request that the driver called infeasible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Infeasible {
-    /// What was asked: the size, or the class with its UID.
+    /// The request: the size, or the class with its parameters.
     pub what: String,
-    /// When it said so.
+    /// Time of the response.
     pub since: Instant,
 }
 
-/// What an attempt begins with.
+/// Input of a new attempt.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// What is remembered of the task.
+    /// State of the task.
     pub marks: Marks,
-    /// What must be read first: nobody knows whether the last write was applied, or it had changed.
+    /// Objects to read first: the outcome of the last write is unknown, or the object had changed.
     pub doubts: Vec<Object>,
-    /// What was called impossible so short a time ago that it is not tried again.
+    /// A request that the driver recently called infeasible, so that it is not repeated yet.
     pub slow: Option<String>,
-    /// The PersistentVolume that carries the annotation of an expansion of this claim.
+    /// The PersistentVolume with the annotation of an expansion of this claim.
     pub annotated: Option<Text>,
-    /// The claim is not in the cache: it is what the volume says, and to be read before anything else.
+    /// The cache lacks the claim, which is known from its volume: it has to be read first.
     pub unread: bool,
 }
 
-/// What becomes of the queue's key, and who is to be woken.
+/// The outcome for the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// What becomes of the key.
+    /// The outcome for the task's own key.
     pub next: Next,
-    /// These are to be looked at now.
+    /// Other tasks to requeue now.
     pub woken: Vec<Task>,
 }
 
-/// What becomes of the queue's key.
+/// The outcome for a queue key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing; its failures are forgotten.
+    /// Drop it, and its failure count.
     Forget,
-    /// It is looked at again at once; its failures are forgotten.
+    /// Requeue it at once, and drop its failure count.
     Again,
-    /// It is looked at again after its back-off, which grows.
+    /// Requeue it after its back-off, which grows.
     Backoff,
-    /// It is looked at again after this time; its failures are neither counted nor forgotten.
+    /// Requeue it after this time; the failure count stays.
     After(Duration),
 }
 
-/// What is remembered of one claim.
+/// State of one claim.
 #[derive(Debug, Default)]
 struct Entry {
     uid: Uid,
@@ -78,7 +79,7 @@ struct Entry {
     tasks: HashMap<Kind, Memory>,
 }
 
-/// What is remembered of one task.
+/// State of one task.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Memory {
     marks: Marks,
@@ -89,29 +90,29 @@ struct Memory {
 #[derive(Debug)]
 struct Running {
     kind: Kind,
-    /// Whether the claim has left the cache meanwhile.
+    /// Whether the claim has left the cache since.
     gone: bool,
 }
 
-/// The books of one process.
+/// The state of one process.
 #[derive(Debug)]
 pub struct InFlightState {
-    /// How long what was called impossible waits.
+    /// Time before a request that the driver called infeasible is repeated.
     retention: Duration,
     claims: HashMap<Text, Entry>,
     /// Which task of a claim runs, and whether the other one waits for it.
     turns: KeyedGuards<Text, Task>,
     running: HashMap<Text, Running>,
     waits: Waits<Task, RequeueTrigger>,
-    /// Volumes that carry the annotation of an expansion, by their claim.
+    /// Volumes with the annotation of an expansion, by claim.
     annotated: AnnotatedVolumes,
     usage: Usage,
-    /// Calls in flight, by volume handle, with the tasks that wait for their end.
+    /// Calls in flight by volume handle, with the tasks that wait for their end.
     pub calls: KeyedGuards<Text, Task>,
 }
 
 impl InFlightState {
-    /// Empty books.
+    /// Empty state.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self {
@@ -132,8 +133,8 @@ impl InFlightState {
         self.usage.is_used(claim)
     }
 
-    /// An attempt is to begin on the claim as the cache knows it. `None` if the other task of the
-    /// claim runs, whose end brings this one back.
+    /// Begins an attempt on the cached claim. `None` if the claim's other task runs; its end requeues
+    /// this one.
     #[must_use]
     pub fn begin(&mut self, task: &Task, claim: &Claim, now: Instant) -> Option<Start> {
         if !self.turns.begin(&task.claim, task.clone()) {
@@ -145,7 +146,7 @@ impl InFlightState {
         };
         self.running.insert(task.claim.clone(), running);
         let annotated = self.annotated.of(&task.claim, claim.uid()).cloned();
-        // What appears while the attempt runs may be just what it does not see.
+        // Registered from the start: the attempt may miss whatever appears while it runs.
         self.waits.wait(task, RequeueTrigger::Driver);
         if let Some(claim) = claim.detail() {
             let volume = RequeueTrigger::Volume(claim.volume.clone());
@@ -171,7 +172,7 @@ impl InFlightState {
         Some(start)
     }
 
-    /// The attempt ended like this.
+    /// Takes in the end of an attempt.
     #[must_use]
     pub fn end(&mut self, task: &Task, attempt: &Attempt, end: &End, now: Instant) -> Ended {
         let running = self.running.remove(&task.claim);
@@ -182,7 +183,7 @@ impl InFlightState {
             return Ended { next, woken };
         }
         if attempt.is_unread() {
-            // No event would ever take from the books what is noted of a claim that was not read.
+            // No event would ever remove state of a claim that the cache lacks.
             let next = match end {
                 End::Failed(_) => Next::Backoff,
                 End::Done | End::Again | End::Later | End::Waits(_) | End::Parked => Next::Forget,
@@ -226,8 +227,8 @@ impl InFlightState {
         Ended { next, woken }
     }
 
-    /// The cache has `after` now, in place of `before`; `None` stands for no such claim. Returns what
-    /// is to be looked at.
+    /// The cached claim changed from `before` to `after`; `None` means that it does not exist. Returns
+    /// the tasks to requeue.
     pub fn claim_changed(
         &mut self,
         key: &Text,
@@ -255,7 +256,7 @@ impl InFlightState {
         let capacity = |claim: &Claim| claim.capacity();
         let grew = before.is_none_or(|before| capacity(before) != capacity(after));
         let expand = Task::new(Kind::Expand, key);
-        // Who has just read what was not known before goes on with it.
+        // An attempt that has just read the claim continues with it.
         let read = before.is_none() && writer == Some(Kind::Expand);
         if grew && !read && self.annotated.has(key) && !tasks.contains(&expand) {
             tasks.push(expand);
@@ -273,8 +274,8 @@ impl InFlightState {
         }
     }
 
-    /// The cache has `after` now, in place of `before`; `None` stands for no such volume. Returns
-    /// what is to be looked at.
+    /// The cached volume changed from `before` to `after`; `None` means that it does not exist.
+    /// Returns the tasks to requeue.
     pub fn volume_changed(
         &mut self,
         name: &Text,
@@ -287,7 +288,7 @@ impl InFlightState {
             let claim = volume.annotated_claim().filter(|_| ours)?;
             Some((claim, volume.claim.as_ref()?.uid.clone()))
         };
-        // Of another claim of the same name nothing may be known, either.
+        // The cache may also lack another claim of the same name.
         let (old, new) = (before.and_then(claim_of), after.and_then(claim_of));
         let mut tasks = Vec::new();
         if old != new {
@@ -305,8 +306,8 @@ impl InFlightState {
         tasks
     }
 
-    /// The cache has `after` now, in place of `before`; `None` stands for no such class. Returns what
-    /// is to be looked at.
+    /// The cached class changed from `before` to `after`; `None` means that it does not exist. Returns
+    /// the tasks to requeue.
     pub fn class_changed(
         &mut self,
         name: &Text,
@@ -319,8 +320,8 @@ impl InFlightState {
         }
     }
 
-    /// The cache has `after` now, in place of `before`; `None` stands for no pod that uses claims.
-    /// Returns what is to be looked at: claims that waited for being unused.
+    /// The cached pod changed from `before` to `after`; `None` means that it uses no claims. Returns
+    /// the tasks to requeue: of claims that waited until no pod used them.
     pub fn pod_changed(&mut self, before: Option<&Pod>, after: Option<&Pod>) -> Vec<Task> {
         let freed = self.usage.changed(before, after);
         let waits = |claim: &Text| {
@@ -332,7 +333,8 @@ impl InFlightState {
         freed.map(|claim| Task::new(Kind::Expand, &claim)).collect()
     }
 
-    /// The driver can be asked again: what failed without it need not wait for its retry.
+    /// The driver is reachable again: requeues the tasks that failed without it, before their back-off
+    /// ends.
     pub fn driver_is_back(&mut self) -> Vec<Task> {
         self.triggered(&RequeueTrigger::Driver)
     }
@@ -341,7 +343,7 @@ impl InFlightState {
         self.waits.of(trigger).cloned().collect()
     }
 
-    /// What is remembered of the claim of this name, if it is of that one.
+    /// The state of the claim with this name; drops it if it belongs to another UID.
     fn entry_of(&mut self, key: &Text, uid: &Uid) -> Option<&Entry> {
         if self.claims.get(key).is_some_and(|entry| entry.uid != *uid) {
             self.claims.remove(key);
@@ -351,7 +353,7 @@ impl InFlightState {
 }
 
 impl Memory {
-    /// What was called impossible so short a time ago that it is not tried again, and for how long.
+    /// The request that the driver recently called infeasible, and the remaining wait.
     fn waits(&self, retention: Duration, now: Instant) -> Option<(&str, Duration)> {
         let Infeasible { what, since } = self.slow.as_ref()?;
         let rest = retention.saturating_sub(now.saturating_duration_since(*since));

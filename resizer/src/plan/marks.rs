@@ -1,4 +1,4 @@
-//! What is remembered of a task from attempt to attempt, and what replies change about it.
+//! The state of a task between attempts, and how replies change it.
 
 use sidecar::controller::{CallError, Calls as _};
 use tonic::Code;
@@ -11,26 +11,25 @@ use super::outcome::{ApiError, Finality, Refusal, classify};
 use super::request::{Announcement, Call, ClaimWrite, Purpose, Reply, Write};
 use crate::model::{Claim, Quantity, Text};
 
-/// What is remembered of a claim's expansion, or of its modification.
+/// State of a claim's expansion, or of its modification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Nothing is in doubt: the driver's last word was a final error, or it was not asked for what
-    /// the claim says. Lost with the process, so that after a restart what was asked last is in
-    /// doubt.
+    /// No outcome is unknown: the driver's last response was a final error, or it was not asked for
+    /// what the claim records. Lost with the process, so that after a restart the recorded request
+    /// has an unknown outcome.
     pub settled: bool,
-    /// No patch that may still be on its way fits the claim: this process has written it since.
+    /// This process has written the claim, so no older patch that is still on its way fits it.
     pub taken_over: bool,
-    /// The driver's last word was that the volume must not be in use.
+    /// The driver's last response was that the volume must not be in use.
     pub in_use: bool,
-    /// The claim was told what the driver has done; users are not.
+    /// Events still to be sent: the claim has the driver's result, but its user has not been told.
     pub left: Option<Left>,
 }
 
-/// What is left to be told of work that is done.
+/// Events that finished work still owes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What the claim says then; nobody knows whether the patch that says so was applied. `None`
-    /// if it was.
+    /// The claim's state after the last patch, whose outcome is unknown; `None` if it was applied.
     shows: Option<Shows>,
     /// Last first.
     announcements: Vec<Announcement>,
@@ -39,7 +38,7 @@ pub struct Left {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shows {
     Capacity(Quantity),
-    /// The node is next.
+    /// The node has to act next.
     OnNode,
     Class(Text),
 }
@@ -59,14 +58,14 @@ impl Shows {
 }
 
 impl Marks {
-    /// The next event that is left to be told.
+    /// The next event to send, once the claim shows the result.
     pub(super) fn untold(&self, claim: &Claim) -> Option<&Announcement> {
         let left = self.left.as_ref()?;
         let done = left.shows.as_ref().is_none_or(|shows| shows.is_on(claim));
         left.announcements.last().filter(|_| done)
     }
 
-    /// Takes in what came of a request, after those in the log.
+    /// Takes in the reply to a request; `log` has the ones before it.
     pub(super) fn learn(&mut self, task: &Task, log: &Log, reply: &Reply) {
         match reply {
             Reply::Write(write, result) => {
@@ -97,7 +96,7 @@ impl Marks {
         }
     }
 
-    /// The claim was patched, or not.
+    /// Takes in the outcome of a patch of the claim.
     fn written(&mut self, what: ClaimWrite, write: &Write, error: Option<&ApiError>) {
         let refusal = error.map(|error| error.refusal);
         let marks = matches!(what, ClaimWrite::MarkResizing | ClaimWrite::MarkModifying);
@@ -107,8 +106,9 @@ impl Marks {
             Some(Refusal::Unknown) => self.taken_over = false,
             Some(_) => {}
         }
-        // What is begun where nothing was under way the driver does not work on before it is asked,
-        // whoever refuses the mark. Only an object that is not there, or another, says nothing.
+        // The mark begins something new, so the driver does not work on it before it is called,
+        // even if the API server refuses the mark. Only a conflict or a missing object shows
+        // nothing.
         if marks && !matches!(refusal, Some(Refusal::Conflict | Refusal::NotFound)) {
             let begun = write
                 .body
@@ -118,7 +118,7 @@ impl Marks {
         }
     }
 
-    /// The last patch of a claim says what the driver has done, and may have been applied.
+    /// The last patch reports the driver's result, and may have been applied.
     fn finished(&mut self, what: ClaimWrite, error: Option<&ApiError>, task: &Task, log: &Log) {
         let (shows, announcements) = match what {
             ClaimWrite::FinishResize | ClaimWrite::MarkPendingOnNode => {

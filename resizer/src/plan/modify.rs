@@ -1,10 +1,10 @@
-//! The script of a claim whose volume is to be modified.
+//! The script of a modification.
 //!
-//! The order of writes and calls is what makes a crash at any point harmless, and the crash
-//! simulation runs exactly this function.
+//! The order of writes and calls makes a crash at any point harmless; the crash simulation runs
+//! this very function.
 //!
-//! The target is on the claim before the driver is asked, and becomes the current class only after
-//! the driver has done it. While an outcome is unknown, the target is not changed.
+//! The claim has the target class before the driver is called, and its current class changes only
+//! after the driver has succeeded. While an outcome is unknown, the target stays.
 
 use csi_proto::csi::ControllerModifyVolumeRequest;
 use serde_json::Value;
@@ -34,13 +34,14 @@ use goal::{Goal, goal};
 
 type Modified = controller::Call<ControllerModifyVolumeRequest, Text>;
 
-/// Gives the volume of a claim another class.
+/// Modifies the volume of a claim to another class.
 pub(super) fn modify(ask: Ask<'_>, claim: &Claim) -> Flow<End> {
     ask.tell_left()?;
     let claim = claim.detail();
     let is_written = |what| ask.log().times(&Purpose::Claim(what)) > 0;
     if is_written(ClaimWrite::FinishModify) || is_written(ClaimWrite::CancelModify) {
-        // A claim that took its wish back may have the condition no longer, and that is all.
+        // A claim whose modification was cancelled may only have lost the condition; then nothing
+        // is due.
         let more =
             |claim: &ClaimDetail| claim.wants_change() && !claim.has_condition(MODIFYING_VOLUME);
         return Ok(if claim.is_some_and(more) {
@@ -68,7 +69,7 @@ pub(super) fn modify(ask: Ask<'_>, claim: &Claim) -> Flow<End> {
     Ok(End::Done)
 }
 
-/// Everything up to the driver's answer.
+/// Everything up to the driver's response.
 fn begin(ask: Ask<'_>, claim: Option<&ClaimDetail>) -> Flow<End> {
     let view = ask.view;
     let claim = claim.filter(|claim| claim.wants_change());
@@ -123,9 +124,9 @@ fn begin(ask: Ask<'_>, claim: Option<&ClaimDetail>) -> Flow<End> {
     ask.call(Call::Modify(call))
 }
 
-/// There is no class, or none for this driver: that is said, and the claim waits for one. Of
-/// a class for another driver users and tests expect to find what they find after the driver
-/// itself has refused one.
+/// The class does not exist, or belongs to another driver: reports it, and the claim waits for one.
+/// For a class of another driver, users and tests expect the same state as after a driver's own
+/// refusal.
 fn wait_for_class(
     ask: Ask<'_>,
     claim: &ClaimDetail,
@@ -159,13 +160,13 @@ fn failed(target: &Text, error: &CallError) -> Failure {
     Failure::Modify(in_doubt.then(|| target.clone()), error.into())
 }
 
-/// The Secret for the call: the one that the volume was made with, else the one for expansions.
+/// The Secret for the call: the one from the provisioning, else the one for expansions.
 fn secret<'a>(volume: &'a Volume, source: &'a CsiSource) -> Option<&'a SecretRef> {
     let named = volume.kind.modify_secret.as_ref();
     named.or(source.expand_secret.as_ref())
 }
 
-/// Name of the class that the view is to show.
+/// Name of the class that the view has to show.
 pub(super) fn class(claim: &ClaimDetail, marks: &Marks) -> Option<Text> {
     match goal(claim, marks.settled) {
         Goal::Continue(target) | Goal::Start(target) => Some(target.clone()),
@@ -179,7 +180,7 @@ pub(super) fn target(log: &Log) -> Option<&Text> {
     result.is_ok().then_some(&call.about)
 }
 
-/// What is told once it is on the claim.
+/// The event to send once the claim has the new class.
 pub(super) fn modified(claim: &str, target: &Text) -> Announcement {
     let message =
         format!("external resizer modified volume {claim} with vac {target} successfully");
@@ -190,12 +191,12 @@ pub(super) fn canceled() -> Announcement {
     Announcement::normal("VolumeModifyCanceled", "Cancelled modify.")
 }
 
-/// The patch of a volume whose claim has gone since the driver was asked.
+/// The patch of a volume whose claim was deleted after the call.
 pub(super) fn of_orphan(log: &Log, volume: &Volume) -> Option<Value> {
     patch::set_class(volume, target(log)?)
 }
 
-/// The patch that records why it failed.
+/// The patch that records the failure.
 pub(super) fn record_error(
     view: &View<'_>,
     (claim, cause): (&ClaimDetail, &Cause),

@@ -1,7 +1,7 @@
-//! How requests and calls fail: their class, their text, and what would cure them.
+//! Failures of requests and calls: their class, their text, and the trigger that may resolve them.
 //!
-//! The texts end up in events and conditions, where people and scripts read them. No text is ever
-//! parsed again in here.
+//! The texts appear in events and conditions, where users and scripts read them. The resizer never
+//! parses them.
 
 use serde_json::Value;
 use sidecar::controller::CallError;
@@ -17,7 +17,7 @@ use crate::model::{SecretRef, Text};
 pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::{Finality, RpcError};
 
-/// What a call of this kind that failed with `code` says about its operation.
+/// The finality of a call of this kind that failed with `code`.
 #[must_use]
 pub fn classify(kind: Kind, code: Code) -> Finality {
     match code {
@@ -42,63 +42,63 @@ pub fn classify(kind: Kind, code: Code) -> Finality {
     }
 }
 
-/// What would, when it appears or changes, let a failed attempt succeed.
+/// An event after which a failed attempt may succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequeueTrigger {
-    /// The PersistentVolume of this name.
+    /// The PersistentVolume of this name appears or changes.
     Volume(Text),
-    /// The VolumeAttributesClass of this name.
+    /// The VolumeAttributesClass of this name appears or changes.
     Class(Text),
-    /// The driver itself.
+    /// The driver is reachable again.
     Driver,
 }
 
-/// Why the driver could not be asked, or what it answered.
+/// Why the driver was not called, or its error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// The Secret could not be read.
+    /// The API server did not return the Secret.
     #[error("error getting secret {} in namespace {}: {}", .0.name, .0.namespace, .1)]
     Secret(SecretRef, ApiError),
-    /// A value of the Secret is not text, so that no request can carry it.
+    /// A value of the Secret is not text, so no request can carry it.
     #[error(
         "error getting secret {} in namespace {}: it has a value that is not UTF-8, which no CSI request can carry",
         .0.name,
         .0.namespace
     )]
     SecretNotText(SecretRef),
-    /// Access modes without a counterpart; the volume's name.
+    /// Access modes without an equivalent in CSI; the first value is the volume's name.
     #[error("failed to get capabilities of volume {0} with {1}")]
     AccessModes(Text, BadAccessModes),
     /// The volume has no handle.
     #[error("empty volume handle")]
     EmptyHandle,
-    /// The volume's in-tree source is served by this driver, which is another one.
+    /// Another driver, this one, serves the volume's in-tree source.
     #[error(
         "the volume has an in-tree source that the driver {0} serves; the claim's annotation {STORAGE_RESIZER} must \
          name that one"
     )]
     OtherDriver(&'static str),
-    /// The volume's in-tree source cannot be said in the driver's words.
+    /// The volume's in-tree source cannot be translated.
     #[error("failed to translate persistent volume: {0}")]
     Untranslatable(Text),
-    /// The driver answered with less than it was asked for: bytes asked and answered.
+    /// The driver returned less than requested: requested and returned bytes.
     #[error("the driver made the volume {1} bytes large, {0} were asked for")]
     TooSmall(i64, i64),
-    /// The driver refused, failed or did not answer in time.
+    /// The call failed, or had no response in time.
     #[error("{0}")]
     Call(RpcError),
-    /// The driver is away, and was not asked.
+    /// The driver is unreachable, so the call was not made.
     #[error("{0}")]
     Unreachable(RpcError),
 }
 
-/// Why an attempt ended without reaching its goal.
+/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The PersistentVolume is not there: claim and volume.
+    /// The PersistentVolume does not exist: claim and volume.
     #[error("PV {1:?} bound to pvc {0:?} not found")]
     NoVolume(Text, Text),
-    /// In doubt about an object, and it could not be read.
+    /// An object with an unknown last write could not be read.
     #[error("could not read the object again: {0}")]
     Read(ApiError),
     /// The claim could not be written.
@@ -129,7 +129,7 @@ pub enum Failure {
         "get VAC with vac name {0} in VACInformer cache failed: volumeattributesclass.storage.k8s.io {0:?} not found"
     )]
     NoClass(Text),
-    /// Modification: the target if the call is in doubt, and why.
+    /// Modification: the target if the outcome of the call is unknown, and why.
     #[error("{}{}", .1, still(.0.as_ref()))]
     Modify(Option<Text>, Cause),
 }
@@ -144,7 +144,7 @@ impl From<&CallError> for Cause {
 }
 
 impl Failure {
-    /// A write was refused. `None` if it records another failure, or the claim has gone.
+    /// The failure of a write. `None` if the write records another failure, or the claim is gone.
     #[must_use]
     pub fn of_write(write: &Write, error: &ApiError) -> Option<Self> {
         let (key, error) = (write.object.key().into(), error.clone());
@@ -159,7 +159,7 @@ impl Failure {
         })
     }
 
-    /// What would cure it, so that the task need not wait for its next retry.
+    /// The trigger after which a retry need not wait for its back-off.
     #[must_use]
     pub fn trigger(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(_, volume) = self {
@@ -168,7 +168,7 @@ impl Failure {
         if let Self::NoClass(class) = self {
             return Some(RequeueTrigger::Class(class.clone()));
         }
-        // A call that ran when the driver went ends as one that could not be made.
+        // A call that was under way when the driver ended fails like one that could not be made.
         let without_driver = match self.cause()? {
             Cause::Unreachable(_) => true,
             Cause::Call(error) => error.code == Code::Unavailable,
@@ -183,7 +183,7 @@ impl Failure {
         without_driver.then_some(RequeueTrigger::Driver)
     }
 
-    /// What the driver or the way to it has to do with it.
+    /// The cause, if the driver or the path to it is involved.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
         match self {
@@ -199,7 +199,7 @@ impl Failure {
         }
     }
 
-    /// What kind of task fails like this.
+    /// Whether the next retry waits for the longer time after an infeasible request.
     #[must_use]
     pub fn is_slow(&self, kind: Kind) -> bool {
         match self.cause() {
@@ -218,7 +218,7 @@ impl Failure {
         }
     }
 
-    /// Whether it concerns nobody but this process: nothing to tell the claim's owner.
+    /// Whether only this process is concerned, so that the claim's user gets no event.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         match self {
@@ -226,7 +226,7 @@ impl Failure {
             | Self::Read(_)
             | Self::Claim(ClaimWrite::MarkResizing | ClaimWrite::TakeOver, ..)
             | Self::Volume(VolumeWrite::RemoveAnnotation, ..) => true,
-            // It may be done, and the next attempt finds out.
+            // The patch may have been applied; the next attempt finds out.
             Self::Claim(ClaimWrite::FinishModify, _, error)
                 if error.refusal == Refusal::Unknown =>
             {
@@ -250,7 +250,7 @@ impl Failure {
         self.to_string()
     }
 
-    /// The event that tells the claim's owner, if there is anything to tell.
+    /// The event for the claim's user, if there is one.
     #[must_use]
     pub fn announcement(&self, kind: Kind) -> Option<Announcement> {
         let reason = match kind {
@@ -261,7 +261,7 @@ impl Failure {
     }
 }
 
-/// A claim could not be written.
+/// Text for a failed write of a claim.
 fn of_claim(write: ClaimWrite, claim: &Text, error: &ApiError) -> String {
     let what = match write {
         ClaimWrite::MarkResizing => format!("marking pvc {claim:?} as resizing failed"),
@@ -288,7 +288,7 @@ fn of_claim(write: ClaimWrite, claim: &Text, error: &ApiError) -> String {
     format!("{what}: can't patch status of  PVC {claim} with {error}")
 }
 
-/// A PersistentVolume could not be written.
+/// Text for a failed write of a PersistentVolume.
 fn of_volume(write: VolumeWrite, volume: &Text, capacity: &str, error: &ApiError) -> String {
     match write {
         VolumeWrite::RemoveAnnotation => {
@@ -304,7 +304,7 @@ fn of_volume(write: VolumeWrite, volume: &Text, capacity: &str, error: &ApiError
     }
 }
 
-/// Which class the volume may get all the same.
+/// Text for the class that the volume may get in spite of the failure.
 fn still(target: Option<&Text>) -> String {
     target.map_or_else(String::new, |target| {
         format!(". Still modifying to VAC {target}")

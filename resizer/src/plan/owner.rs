@@ -1,17 +1,17 @@
-//! Whether a claim's volume is one of this driver, and of this claim.
+//! Whether a claim's volume belongs to this driver and to this claim.
 //!
-//! Expansion and modification ask the same, and most claims of a cluster are somebody else's: about
-//! those nothing is said.
+//! Both scripts check this; most claims in a cluster belong to other drivers, and the resizer
+//! ignores those without an event.
 
 use super::attempt::End;
 use super::outcome::{Cause, Failure, RequeueTrigger};
 use super::view::View;
 use crate::model::{ClaimDetail, CsiSource, Source, Volume};
 
-/// The volume of the claim, and how the driver knows it.
+/// The volume of the claim, and its CSI source.
 ///
 /// # Errors
-/// Says how the attempt ends: without a volume of ours there is nothing to be done.
+/// The outcome of the attempt: without a volume of this driver there is nothing to do.
 pub(super) fn owned<'a>(
     view: &View<'a>,
     claim: &ClaimDetail,
@@ -23,11 +23,11 @@ pub(super) fn owned<'a>(
     }
 }
 
-/// The same for an expansion, which the claim of an in-tree volume asks of the driver that it names.
-/// The inner error says why the driver cannot be told of such a volume.
+/// The same for an expansion. The claim of an in-tree volume names its driver in an annotation. The
+/// inner error is the cause why the driver cannot be called for such a volume.
 ///
 /// # Errors
-/// Says how the attempt ends.
+/// The outcome of the attempt.
 pub(super) fn expandable<'a>(
     view: &View<'a>,
     claim: &ClaimDetail,
@@ -53,11 +53,11 @@ pub(super) fn expandable<'a>(
     ))
 }
 
-/// The volume that the claim names, if that names the claim.
+/// The volume that the claim names, if it names the claim in turn.
 fn bound<'a>(view: &View<'a>, claim: &ClaimDetail) -> Result<&'a Volume, End> {
     let driver = &view.driver.name;
     let Some(volume) = view.volume else {
-        // Claims of other drivers are theirs to complain about.
+        // If another driver's volume is missing, that driver's resizer reports it.
         let named = claim.resizer.as_deref().or(claim.provisioner.as_deref());
         return Err(if named.is_none_or(|named| named == driver) {
             End::Failed(Failure::NoVolume(claim.key(), claim.volume.clone()))

@@ -1,16 +1,16 @@
-//! Bodies of patches: strategic merge patches, as small as they can be.
+//! Bodies of patches: strategic merge patches, as small as possible.
 //!
-//! They are what other programs see of all this, byte for byte. A patch of a claim carries the
-//! version that it was made for, and so does one of a PersistentVolume in the end: it replaces what
-//! it decided on and nothing else, however late it arrives. What would change nothing is `None` and
-//! is not sent.
+//! Other programs see the resizer's work through these patches, byte for byte. A patch of a claim
+//! carries the resource version that it was computed for, and so does one of a PersistentVolume: it
+//! applies to that version only, however late it arrives. A patch that would change nothing is
+//! `None` and is not sent.
 //!
 //! | file | patches |
 //! |---|---|
-//! | `claim` | what all patches of a claim have in common |
-//! | `resize` | a claim on its way through an expansion |
-//! | `modify` | a claim on its way through a modification |
-//! | `volume` | a PersistentVolume |
+//! | `claim` | the parts that all patches of a claim share |
+//! | `resize` | patches of a claim during an expansion |
+//! | `modify` | patches of a claim during a modification |
+//! | `volume` | patches of a PersistentVolume |
 
 mod claim;
 mod modify;

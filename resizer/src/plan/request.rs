@@ -1,7 +1,7 @@
-//! What the resizer asks of the API server and the driver.
+//! Requests to the API server and the driver.
 //!
-//! What is sent to the driver must be exactly reproducible: a driver that is asked again after a
-//! crash has to see the same request.
+//! Requests to the driver have to be reproducible exactly: a driver that is called again after a
+//! crash must see the same request.
 
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{
@@ -20,9 +20,9 @@ pub use sidecar::controller::request::Secrets;
 
 /// A request of the resizer.
 pub type Request = request::Request<Resizer>;
-/// What came of it.
+/// A request with its result.
 pub type Reply = request::Reply<Resizer>;
-/// A write of the resizer. Its body is a strategic merge patch, of a claim that of its status.
+/// A write of the resizer. Its body is a strategic merge patch; for a claim, one of its status.
 pub type Write = request::Write<Resizer>;
 
 /// An object, by its key.
@@ -34,38 +34,38 @@ pub enum Object {
     Volume(Text),
 }
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Of the claim.
+    /// It patches the claim.
     Claim(ClaimWrite),
-    /// Of its volume.
+    /// It patches the claim's volume.
     Volume(VolumeWrite),
 }
 
-/// What a patch of a claim is for.
+/// The purpose of a claim's patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimWrite {
-    /// Before the driver is asked to expand.
+    /// Before a call to expand.
     MarkResizing,
-    /// Before the driver is asked again for what the claim says already. The claim gets another
-    /// version by it, so that no older patch, of this process or of one before, still fits.
+    /// Before a repeated call that the claim already records. It forces a new resource version, so
+    /// that no older patch, of this process or of an earlier one, still fits.
     TakeOver,
-    /// The driver refused to expand.
+    /// The driver failed to expand.
     RecordResizeError,
-    /// The driver expanded, the node is next.
+    /// The driver has expanded, the node has to act next.
     MarkPendingOnNode,
-    /// The volume is as large as it is going to be.
+    /// The expansion is complete.
     FinishResize,
-    /// Before the driver is asked to modify.
+    /// Before a call to modify.
     MarkModifying,
-    /// There is no class to modify the volume by.
+    /// The class does not exist, or belongs to another driver.
     MarkPendingClass,
-    /// The driver refused to modify.
+    /// The driver failed to modify.
     RecordModifyError,
-    /// The driver modified.
+    /// The driver has modified.
     FinishModify,
-    /// The wish for a modification was taken back.
+    /// The request for a modification was withdrawn.
     CancelModify,
 }
 
@@ -86,14 +86,15 @@ impl ClaimWrite {
     }
 }
 
-/// What a patch of a PersistentVolume is for.
+/// The purpose of a PersistentVolume's patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeWrite {
-    /// The annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY) has done its duty.
+    /// The annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY) is not needed any
+    /// more.
     RemoveAnnotation,
-    /// The driver expanded.
+    /// The driver has expanded.
     Grow,
-    /// The driver modified.
+    /// The driver has modified.
     SetClass,
 }
 
@@ -109,7 +110,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Of type `Normal`.
+    /// An announcement of type `Normal`.
     pub fn normal(reason: &'static str, message: impl ToString) -> Self {
         Self {
             warning: false,
@@ -118,7 +119,7 @@ impl Announcement {
         }
     }
 
-    /// Of type `Warning`.
+    /// An announcement of type `Warning`.
     pub fn warning(reason: &'static str, message: impl ToString) -> Self {
         Self {
             warning: true,
@@ -127,18 +128,18 @@ impl Announcement {
     }
 }
 
-/// An announcement, and the claim that it is about.
+/// An announcement with its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// `namespace/name`.
     pub claim: Text,
-    /// Its UID.
+    /// UID of the claim.
     pub uid: Uid,
-    /// What it says.
+    /// The announcement.
     pub announcement: Announcement,
 }
 
-// Never two calls at once for one volume. A modification is one to the class of this name.
+// Only one call at a time per volume. A modification carries the name of its target class.
 sidecar::calls! {
     Expand(ControllerExpandVolumeRequest),
     Modify(ControllerModifyVolumeRequest, Text),
@@ -165,7 +166,7 @@ impl Called {
         }
     }
 
-    /// What was asked for, to tell whether it would be the same again.
+    /// The requested change, to recognize a repeated request.
     #[must_use]
     pub fn wish(&self) -> String {
         match self {
@@ -175,14 +176,14 @@ impl Called {
     }
 }
 
-/// The bytes that are asked for.
+/// The requested bytes.
 #[must_use]
 pub fn asked(request: &ControllerExpandVolumeRequest) -> i64 {
     let range = request.capacity_range.as_ref();
     range.map_or(0, |range| range.required_bytes)
 }
 
-/// The request without its Secret, to tell whether it would be the same again.
+/// The request without its Secret, to recognize a repeated request.
 #[must_use]
 pub fn wording(target: &Text, request: &ControllerModifyVolumeRequest) -> String {
     let parameters: std::collections::BTreeMap<_, _> = request.mutable_parameters.iter().collect();
@@ -206,17 +207,17 @@ impl Requests for Resizer {
     type Event = Event;
 }
 
-/// The claim that requests are about.
+/// The claim that an attempt's requests concern.
 #[derive(Clone, Debug)]
 pub struct About {
     /// `namespace/name`.
     pub claim: Text,
-    /// Its UID.
+    /// UID of the claim.
     pub uid: Uid,
 }
 
 impl About {
-    /// The claim.
+    /// The claim as an object key.
     #[must_use]
     pub fn object(&self) -> Object {
         Object::Claim(self.claim.clone())
@@ -233,7 +234,7 @@ impl About {
         })
     }
 
-    /// Tells users.
+    /// An event for the claim.
     #[must_use]
     pub fn event(&self, announcement: Announcement) -> Event {
         Event {
@@ -258,7 +259,7 @@ pub fn patch_volume(name: &Text, what: VolumeWrite, patch: Value) -> Write {
 /// `ControllerExpandVolume` to `bytes`.
 ///
 /// # Errors
-/// Says which access modes cannot be expressed in CSI.
+/// The access modes that CSI cannot express.
 pub fn expand(
     (volume, source): (&Volume, &CsiSource),
     driver: &Driver,
@@ -295,13 +296,13 @@ pub fn expand(
     })
 }
 
-/// How a call for `volume` is counted.
+/// Label of the call's metrics: whether the volume is in-tree.
 #[must_use]
 pub fn migrated(volume: &Volume) -> Migrated {
     Migrated(matches!(volume.kind.source, Source::InTree(_)))
 }
 
-/// `ControllerModifyVolume` to what `class` says.
+/// `ControllerModifyVolume` with the parameters of `class`.
 #[must_use]
 pub fn modify(
     claim: &ClaimDetail,

@@ -1,16 +1,16 @@
-//! What the command line says about decisions.
+//! Settings from the command line that decisions depend on.
 
 use std::time::Duration;
 
-/// Settings that decisions depend on; they never change while the process runs.
+/// Settings that decisions depend on; constant while the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `--handle-volume-inuse-error`
     pub handle_in_use: bool,
     /// `--extra-modify-metadata`
     pub extra_modify_metadata: bool,
-    /// `--retry-interval-max`: also how long an expansion or modification that the driver called
-    /// impossible waits before it is tried again.
+    /// `--retry-interval-max`: also the time before an expansion or modification that the driver
+    /// called infeasible is repeated.
     pub infeasible_wait: Duration,
     /// Feature gates.
     pub gates: Gates,
@@ -33,7 +33,7 @@ impl Default for Settings {
 pub struct Gates {
     /// `AnnotateFsResize`
     pub annotate: bool,
-    /// `VolumeAttributesClass`, after discovery had its say.
+    /// `VolumeAttributesClass`, after discovery.
     pub attributes_class: bool,
 }
 

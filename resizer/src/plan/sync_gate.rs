@@ -1,14 +1,14 @@
-//! When the first work of each sort may begin: once the lists it depends on are complete.
+//! When the first task of each kind may begin: once the lists that it depends on are complete.
 //!
-//! Separate for each sort, because the permission to list pods may be missing where modifications go
-//! on all the same, and that to list classes where expansions do.
+//! Each kind has its own gate: modifications go on without the permission to list pods, and
+//! expansions without the permission to list classes.
 
 use std::collections::HashSet;
 
 use super::driver::Abilities;
 use super::{Kind, Settings, Task};
 
-/// What came before its time, and what the time is.
+/// A gate for each kind of task.
 #[derive(Debug)]
 pub struct SyncGates {
     kinds: [(Kind, Gate); 2],
@@ -17,14 +17,14 @@ pub struct SyncGates {
 #[derive(Debug)]
 enum Gate {
     Open,
-    /// These came before.
+    /// The tasks that have arrived early.
     Closed(HashSet<Task>),
-    /// There is no work of this sort.
+    /// Tasks of this kind do not exist.
     Disabled,
 }
 
 impl SyncGates {
-    /// All gates are closed, but for sorts of work that there are none of.
+    /// Closed gates, and disabled ones for kinds without tasks.
     #[must_use]
     pub fn new(abilities: Abilities, settings: &Settings) -> Self {
         let has = |kind| {
@@ -42,7 +42,7 @@ impl SyncGates {
         }
     }
 
-    /// Those of the tasks that may go on; the others are kept if their time is still to come.
+    /// The tasks that may run; a closed gate keeps the others.
     pub fn pass(&mut self, tasks: impl IntoIterator<Item = Task>) -> Vec<Task> {
         let tasks = tasks.into_iter();
         tasks.filter(|task| self.passes(task)).collect()
@@ -59,7 +59,7 @@ impl SyncGates {
         }
     }
 
-    /// From now on tasks of this sort pass. Returns those that came before.
+    /// Opens the gate of this kind. Returns the tasks that have arrived early.
     pub fn open(&mut self, kind: Kind) -> HashSet<Task> {
         let gate = self.kinds.iter_mut().find(|(of, _)| *of == kind);
         match gate.map(|(_, gate)| gate) {

@@ -1,12 +1,12 @@
-//! Which claims are in use by pods.
+//! Which claims pods use.
 //!
-//! It is counted as pods come and go; nobody goes through all pods to ask.
+//! Counts as pods come and go; no decision iterates over all pods.
 
 use std::collections::HashMap;
 
 use crate::model::{Pod, Text};
 
-/// How many pods use each claim, by `namespace/name`.
+/// Number of pods that use each claim, by `namespace/name`.
 #[derive(Debug, Default)]
 pub struct Usage {
     users: HashMap<Text, usize>,
@@ -19,8 +19,8 @@ impl Usage {
         self.users.contains_key(claim)
     }
 
-    /// The cache has `new` now, in place of `old`; `None` stands for no pod that uses claims.
-    /// Returns the claims that no pod uses any more.
+    /// The cached pod changed from `old` to `new`; `None` means that it uses no claims. Returns the
+    /// claims that no pod uses any more.
     pub fn changed(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> Vec<Text> {
         for claim in new.into_iter().flat_map(Pod::claim_keys) {
             *self.users.entry(claim).or_default() += 1;

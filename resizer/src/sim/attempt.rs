@@ -20,13 +20,13 @@ impl Simulated for Process {
     type Note = ();
 }
 
-/// What a request returned.
+/// The object in the response to a request.
 pub(super) enum Object {
     Claim(Box<Versioned<ClaimDetail>>),
     Volume(Box<Versioned<Volume>>),
 }
 
-/// What an attempt has learnt that takes steps.
+/// The attempt's controller state; it has some while it takes steps.
 pub(super) fn learnt(running: &Running) -> &Attempt {
     running.attempt.attempt.as_ref().expect("it takes steps")
 }

@@ -1,4 +1,4 @@
-//! What is held at each step: invariants about calls, events and objects.
+//! Invariants of each step, about calls, events and objects.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::server::Event;
 use crate::model::{ClaimDetail, ModifyPhase, ResizeStatus, Text};
 use crate::plan::request::Announcement;
 
-/// More than this an attempt does not need, nor several that follow one another.
+/// More requests than one attempt needs, or several consecutive ones.
 const EFFORT: u32 = 80;
 
 impl World {
-    /// A request is sent, or the driver is asked.
+    /// Counts a request to the API server, or a call.
     pub(super) fn count_effort(&mut self, index: usize) {
         let uid = learnt(&self.process.attempts.running[index]).uid().clone();
         let truth = self.truth(&uid);
@@ -25,8 +25,8 @@ impl World {
         }
     }
 
-    /// The driver is asked for what was recorded, and for nothing that nobody wants any more, unless
-    /// it may be at it already.
+    /// The driver is called only for what the claim records, and for nothing that nobody wants any
+    /// more, unless it may be working on it.
     pub(super) fn check_asked(&mut self, index: usize, wish: &Wish) {
         let running = &self.process.attempts.running[index];
         let uid = learnt(running).uid().clone();
@@ -50,7 +50,8 @@ impl World {
                 if class.as_ref() == Some(asked) || left_class.as_ref() == Some(asked) {
                     return;
                 }
-                // Who wishes for none any more waits for what was begun, announced or not.
+                // A claim without a requested class only waits for a modification under way,
+                // announced or not.
                 if known.class.is_empty() {
                     return;
                 }
@@ -81,7 +82,7 @@ impl World {
         }
     }
 
-    /// A call carries the Secret that the volume names.
+    /// A call carries the Secret that the volume references.
     pub(super) fn check_secret(&mut self, index: usize, none: bool) {
         let running = &self.process.attempts.running[index];
         let known = self
@@ -102,7 +103,7 @@ impl World {
         }
     }
 
-    /// What is told is true.
+    /// Events are true.
     pub(super) fn check_told(&mut self, index: usize, told: &Announcement) {
         let running = &self.process.attempts.running[index];
         let uid = learnt(running).uid().clone();
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// Nothing is begun with a class that the process knows to be another driver's.
+    /// No modification begins with a class that the process knows to be another driver's.
     pub(super) fn check_own_class(&mut self, patch: &Value) {
         let target = patch.pointer("/status/modifyVolumeStatus/targetVolumeAttributesClassName");
         let class = target
@@ -148,7 +149,7 @@ impl World {
         }
     }
 
-    /// What the driver is asked must be on the claim, and is in doubt from now on.
+    /// The request to the driver must be on the claim; its outcome is unknown from now on.
     pub(super) fn check_recorded(&mut self, index: usize, wish: &Wish) {
         use ResizeStatus::ControllerInfeasible;
         let running = &self.process.attempts.running[index];
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    /// No more is reported than the driver has confirmed.
+    /// The claim reports no more than the driver has confirmed.
     pub(super) fn check_capacity(&mut self, claim: &ClaimDetail) {
         let Some(disk) = self.disk(&claim.volume) else {
             return;

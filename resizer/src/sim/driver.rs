@@ -1,20 +1,19 @@
-//! The model driver: how large volumes are and what class they have, and calls that outlive their
-//! caller.
+//! The model driver: sizes and classes of volumes, and calls that outlive their caller.
 
 use std::collections::BTreeMap;
 
 use tonic::Code;
 
-/// What a call asks for.
+/// The change that a call requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// So many bytes.
+    /// This size in bytes.
     Size(i64),
     /// This class.
     Class(String),
 }
 
-/// A call the driver works on.
+/// A call in progress.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) id: u64,
@@ -27,13 +26,13 @@ pub(super) struct Call {
 #[derive(Clone, Default)]
 pub(super) struct Disk {
     pub(super) size: i64,
-    /// The largest size that the driver has ever answered with.
+    /// The largest size that the driver has ever returned.
     pub(super) confirmed: i64,
-    /// The last class that was applied.
+    /// The last applied class.
     pub(super) class: String,
-    /// Larger is impossible, for now.
+    /// Larger sizes are infeasible, for now.
     pub(super) limit: i64,
-    /// Larger is impossible for the node.
+    /// Larger sizes are infeasible on the node.
     pub(super) node_limit: i64,
 }
 
@@ -44,14 +43,14 @@ pub(super) struct ModelDriver {
     pub(super) running: Vec<Call>,
     /// Whether volumes in use cannot be expanded.
     pub(super) offline: bool,
-    /// Whether the class `c` is impossible, for now.
+    /// Whether the class `c` is infeasible, for now.
     pub(super) picky: bool,
-    /// Whether nothing can be sent to it, for now.
+    /// Whether it is unreachable, for now.
     pub(super) away: bool,
 }
 
 impl ModelDriver {
-    /// A call arrives. A driver that still works on another one for the volume says so.
+    /// A call arrives. The driver aborts it if another one for the volume is in progress.
     pub(super) fn begin(&mut self, handle: &str, wish: Wish, used: bool) -> Result<u64, Code> {
         if self.running.iter().any(|call| call.handle == handle) {
             return Err(Code::Aborted);
@@ -76,7 +75,7 @@ impl ModelDriver {
         Ok(self.next)
     }
 
-    /// The call ends, with effect or without; a size may come out another one by `more` bytes.
+    /// The call ends, with or without effect; a new size is larger by `more` bytes.
     pub(super) fn end(&mut self, id: u64, effect: bool, more: i64) -> Option<Call> {
         let place = self.running.iter().position(|call| call.id == id)?;
         let call = self.running.remove(place);
@@ -90,7 +89,7 @@ impl ModelDriver {
         Some(call)
     }
 
-    /// The caller waits no longer; the call goes on.
+    /// The caller gives up; the call goes on.
     pub(super) fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;

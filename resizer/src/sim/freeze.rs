@@ -1,7 +1,7 @@
-//! A leader that is stopped for so long that another one leads, and then goes on.
+//! A leader that freezes for so long that another one leads, and then goes on.
 //!
-//! Its lease is over, and the connections to driver and API server send nothing from then on, however
-//! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
+//! Its lease has expired, so the connections to driver and API server send nothing more, whatever it
+//! attempts. Whatever it has sent before may arrive at any time: meanwhile, later or never.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -19,11 +19,11 @@ use super::step::{answered, failed, rpc};
 use crate::plan::outcome::Refusal;
 use crate::plan::request::Request;
 
-/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+/// Upper bound of the steps of a former leader; as it sends nothing, more steps lead nowhere.
 const STEPS: usize = 30;
 
 impl World {
-    /// The process stops anywhere and another one leads, or the one that was stopped goes on.
+    /// The process freezes at any point and another one leads, or the frozen one goes on.
     pub(super) fn freeze_or_thaw(&mut self) {
         if self.frozen.is_some() {
             self.thaw()
@@ -41,8 +41,8 @@ impl World {
         self.fill();
     }
 
-    /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
-    /// before its successor lists, later or never.
+    /// The response arrives while the process is frozen, or the deadline passes. What it has sent
+    /// arrives before its successor lists, later or never.
     fn overtake(&mut self, index: usize) {
         let state = self.process.attempts.leave(index);
         let in_time = self.dice.one_in(2);
@@ -70,7 +70,7 @@ impl World {
         self.process.attempts.enter(index, state);
     }
 
-    /// The process goes on until it notices that its lease is over.
+    /// The process goes on until it notices that its lease has expired.
     pub(super) fn thaw(&mut self) {
         let Some(mut frozen) = self.frozen.take() else {
             return;
@@ -85,7 +85,7 @@ impl World {
         self.process = *frozen;
     }
 
-    /// Whether a process that goes on after its lease does not come to send this.
+    /// Whether the fence stops this request of a process without a lease.
     pub(super) fn is_fenced(&self, request: &Request) -> bool {
         let sends = match request {
             Request::Call(_) => self.process.mutant != Mutant::AsksWithoutLease,

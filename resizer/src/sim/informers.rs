@@ -1,4 +1,4 @@
-//! What one process knows: its caches, as a mutant sees them.
+//! The caches of one process, as a mutant sees them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::mutant::Mutant;
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::{self, Driver};
 
-/// What the controller looks at.
+/// The caches that the controller reads.
 pub(super) struct Informers {
     pub(super) driver: Arc<Driver>,
     pub(super) claims: Watch<Claim>,

@@ -1,4 +1,4 @@
-//! Faulty resizers. Each breaks one rule; a simulation that does not notice proves nothing.
+//! Faulty resizers. Each breaks one rule; a simulation that misses one proves nothing.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -26,86 +26,86 @@ use crate::testing::{about, condition, driver, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real thing.
+    /// The shipped resizer.
     None,
-    /// Asks the driver to expand before that is on the claim.
+    /// Calls the driver to expand before the claim has the target.
     ExpandsFirst,
-    /// Asks the driver to modify before that is on the claim.
+    /// Calls the driver to modify before the claim has the target.
     ModifiesFirst,
-    /// Reports the new size before the driver is asked.
+    /// Reports the new size before the call.
     ReportsSizeFirst,
-    /// Reports the new class before the driver is asked.
+    /// Reports the new class before the call.
     ReportsClassFirst,
-    /// Takes an expired deadline of an expansion for success.
+    /// Takes an expired deadline of an expansion for a success.
     BelievesTimeout,
-    /// Takes an expired deadline for a final answer.
+    /// Takes an expired deadline for a final error.
     TakesTimeoutForFinal,
-    /// Takes nothing for being in doubt after a restart, when it expands.
+    /// Assumes after a restart that no expansion has an unknown outcome.
     ForgetsSize,
-    /// Takes nothing for being in doubt after a restart, when it modifies.
+    /// Assumes after a restart that no modification has an unknown outcome.
     ForgetsTarget,
-    /// Repeats what was infeasible without saying that it may be under way again.
+    /// Repeats an infeasible request without marking it as in progress.
     LeavesInfeasible,
-    /// Writes what the driver answers on the volume, whatever is there.
+    /// Writes the driver's size to the volume even if that lowers the capacity.
     LowersVolumes,
-    /// Lets two attempts call for the same volume.
+    /// Allows two calls for the same volume at once.
     CallsAtOnce,
     /// Does not retry.
     ForgetsRetries,
-    /// Does not look again when a class appears.
+    /// Does not requeue when a class appears.
     ForgetsClasses,
-    /// Does not look again when a volume appears or is bound.
+    /// Does not requeue when a volume appears or is bound.
     ForgetsVolumes,
-    /// Does not notice what others changed just before its own write.
+    /// Misses changes that others made just before its own write.
     OverhearsNews,
-    /// Decides by the watch alone.
+    /// Ignores responses to its own writes, and sees only the watch.
     ForgetsOwnWrites,
-    /// Neither reads nor writes again what it is in doubt about.
+    /// Neither reads nor rewrites objects whose last write has an unknown outcome.
     NeverReads,
     /// Leaves annotations on volumes.
     LeavesAnnotations,
-    /// Takes a class of another driver for one of its own.
+    /// Treats a class of another driver as its own.
     TakesForeignClasses,
-    /// Does not care for volumes whose claims have gone.
+    /// Ignores volumes whose claims are gone.
     ForgetsOrphans,
-    /// Takes everything for being in doubt that a claim says.
+    /// Treats everything that a claim records as having an unknown outcome.
     DoubtsWhatItNeverAsked,
-    /// Takes a driver that could not be reached for one that was asked.
+    /// Takes an unreachable driver for one that was called.
     TakesUnsentForAsked,
-    /// Asks without the Secret that it could not get.
+    /// Calls without the Secret that it could not read.
     AsksWithoutSecret,
-    /// Works before its caches are full.
+    /// Works before its caches are complete.
     OpensEarly,
-    /// Tries again at once.
+    /// Retries at once.
     RetriesAtOnce,
-    /// Does not remember what the driver called impossible.
+    /// Forgets what the driver called infeasible.
     ForgetsImpossible,
-    /// Does not tell that what failed to be written was written after all.
+    /// Does not send the event when a patch that seemed to fail was applied after all.
     LeavesLastWordToFailure,
-    /// Leaves sizes on volumes that the node refused.
+    /// Leaves capacities on volumes that the node has refused.
     KeepsWhatTheNodeRefused,
-    /// Asks the driver although its lease is over.
+    /// Calls the driver without a lease.
     AsksWithoutLease,
-    /// Asks the API server although its lease is over.
+    /// Sends requests to the API server without a lease.
     WritesWithoutLease,
-    /// Patches claims whatever version they have.
+    /// Patches claims without a resource version.
     PatchesAnyVersion,
-    /// Patches volumes whatever version they have.
+    /// Patches volumes without a resource version.
     PatchesAnyVolume,
-    /// Repeats a call without having written the claim before.
+    /// Repeats a call without writing the claim first.
     TakesNothingOver,
-    /// Does not wake who waits for the end of a call.
+    /// Does not requeue the tasks that wait for the end of a call.
     EndsCallsUnheard,
-    /// Does not wake the claim's other task.
+    /// Does not requeue the claim's other task.
     EndsTurnsUnheard,
-    /// Keeps a call's place after its end.
+    /// Keeps the guard of a call after its end.
     HoldsCalls,
-    /// Takes a claim of which nothing is kept for one that is not there.
+    /// Takes a claim that the cache lacks for a deleted one.
     TakesUnknownForGone,
 }
 
 impl Mutant {
-    /// Under which faults each must be caught, and by what.
+    /// The faults under which each mutant must be caught, and the violation.
     pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 37] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
@@ -178,7 +178,7 @@ impl Mutant {
         ),
     ];
 
-    /// What a mutant begins an attempt with.
+    /// Changes the input of a mutant's attempt.
     pub(super) fn begins(self, kind: Kind, start: &mut Start) {
         match self {
             Self::ForgetsSize if kind == Kind::Expand => start.marks.settled = true,
@@ -195,7 +195,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant takes the claim for.
+    /// Changes the claim that a mutant sees.
     pub(super) fn sees(self, claim: Arc<Claim>) -> Arc<Claim> {
         let Some(detail) = claim.detail().filter(|_| self != Self::None) else {
             return claim;
@@ -224,7 +224,7 @@ impl Mutant {
         Arc::new(Claim::Open(seen.into()))
     }
 
-    /// What a mutant takes the volume for.
+    /// Changes the volume that a mutant sees.
     pub(super) fn sees_volume(self, volume: Arc<Volume>) -> Arc<Volume> {
         if self == Self::None {
             return volume;
@@ -238,7 +238,7 @@ impl Mutant {
         Arc::new(seen)
     }
 
-    /// What a mutant takes the class for.
+    /// Changes the class that a mutant sees.
     pub(super) fn sees_class(self, class: Arc<AttributesClass>) -> Arc<AttributesClass> {
         match self {
             Self::TakesForeignClasses => Arc::new(AttributesClass {
@@ -249,7 +249,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of the decision; `None` is the end of the attempt.
+    /// Changes a mutant's request; `None` ends the attempt.
     pub(super) fn decides(
         self,
         request: Request,
@@ -305,7 +305,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of a reply.
+    /// Changes the reply that a mutant gets.
     pub(super) fn hears(self, reply: Reply) -> Reply {
         match (self, reply) {
             (Self::AsksWithoutSecret, Reply::Secret(secret, Err(_))) => {
@@ -351,14 +351,14 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does to the books before a call.
+    /// Changes a mutant's state before a call.
     pub(super) fn calls(self, request: &Request, in_flight: &mut InFlightState) {
         if let (Self::CallsAtOnce, Request::Call(call)) = (self, request) {
             drop(in_flight.calls.end(&call.handle().into()));
         }
     }
 
-    /// The volume that a mutant goes on to hold after a call.
+    /// Handle of the volume whose guard a mutant keeps after a call.
     pub(super) fn holds(self, reply: &Reply) -> Option<Text> {
         match (self, reply) {
             (Self::HoldsCalls, Reply::Call(called, _)) => Some(called.handle().into()),

@@ -1,4 +1,4 @@
-//! One resizer process: the controller that ships, caches fed by late events, a queue that is a set, and
+//! One resizer process: the shipped controller, caches fed by late events, a queue that is a set, and
 //! attempts that advance step by step.
 //!
 //! The caches are the real ones, without their locks.
@@ -32,12 +32,12 @@ pub(super) struct Process {
     pub(super) informers: Informers,
     pub(super) settings: Settings,
     pub(super) mutant: Mutant,
-    /// How far the server's log was when this began.
+    /// Length of the server's log when this process started.
     pub(super) began: usize,
 }
 
 impl Process {
-    /// A process that has just begun to list everything.
+    /// A process that has just started all its lists.
     pub(super) fn start(
         server: &Server,
         (driver, settings): (Driver, Settings),
@@ -66,7 +66,7 @@ impl Process {
         process
     }
 
-    /// Begins to list everything anew, as at the start and after watches broke.
+    /// Starts all lists anew, as at the start and after broken watches.
     pub(super) fn relist(&mut self, server: &Server) {
         let log = &server.log;
         self.informers.volumes.begin_list(&server.volumes, log);
@@ -78,20 +78,20 @@ impl Process {
         self.informers.pods.begin_list(&server.pods, log);
     }
 
-    /// Lists everything anew, in one go.
+    /// Completes all lists at once.
     pub(super) fn list(&mut self, server: &Server) {
         self.relist(server);
         self.fill();
     }
 
-    /// The rest of the lists.
+    /// Reads the remaining pages of the lists.
     pub(super) fn fill(&mut self) {
         for kind in 0..4 {
             while self.page(kind) {}
         }
     }
 
-    /// The next page of a list; whether one was under way.
+    /// Reads the next page of a list; returns whether a list was in progress.
     pub(super) fn page(&mut self, kind: usize) -> bool {
         let under_way = match kind {
             0 => self.informers.claims.is_listing(),
@@ -243,7 +243,7 @@ impl Process {
         attempts.push(task, run);
     }
 
-    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next request of attempt `index`; `None` if the attempt has ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         let Some(request) = self.attempts.decide(index, &self.informers) else {
             self.finish(index);
@@ -265,7 +265,7 @@ impl Process {
         Some(request)
     }
 
-    /// What came of the last request of attempt `index` reaches the controller.
+    /// The controller gets the reply to the last request of attempt `index`.
     pub(super) fn answer(&mut self, index: usize, reply: Reply) {
         let reply = self.mutant.hears(reply);
         let held = self.mutant.holds(&reply);
@@ -280,7 +280,7 @@ impl Process {
         }
     }
 
-    /// A request is about to be sent.
+    /// The cache learns that a request is about to be sent.
     pub(super) fn announce(&mut self, request: &Request) {
         let object = match request {
             Request::Get(object) => object,
@@ -293,7 +293,7 @@ impl Process {
         }
     }
 
-    /// Takes what came of a request into the caches; `None` is a failure.
+    /// The caches take in the response to a request; `None` is a failure.
     pub(super) fn absorb(&mut self, reply: &Reply, object: Option<Object>) {
         let of = match reply {
             Reply::Get(object, _) => object,

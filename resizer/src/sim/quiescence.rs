@@ -1,4 +1,4 @@
-//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+//! The end of a run: faults stop, everything comes to rest, and the final state is checked.
 
 use sidecar_testkit::sim::rest;
 
@@ -9,7 +9,7 @@ use crate::plan::in_flight::InFlightState;
 use crate::plan::{Driver, Settings};
 
 impl World {
-    /// Faults stop. Everything that can move moves until nothing does.
+    /// Stops the faults, then lets everything advance until nothing changes.
     pub(super) fn settle(&mut self, found: (Driver, Settings)) {
         self.thaw();
         self.settling = true;
@@ -39,7 +39,7 @@ impl World {
             self.settle_nodes();
             let now = self.server.log.len();
             quiet = if now == before { quiet + 1 } else { 0 };
-            // What is tried again for ever changes nothing.
+            // Retries that go on for ever change nothing.
             let lasting = self.faults == Faults::Lasting && quiet >= 3;
             let over = self.process.attempts.later.is_empty() || lasting;
             if quiet > 0 && over {
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// Everything is deleted, and the caches learn of it.
+    /// Deletes everything, and lets the caches learn of it.
     pub(super) fn leave(&mut self) {
         for key in self.server.claims.keys().cloned().collect::<Vec<_>>() {
             self.server.put_claim(&key, None);
@@ -65,7 +65,7 @@ impl World {
         self.drain();
     }
 
-    /// Nothing is remembered of what is gone, whatever stood in its way.
+    /// No state is left of deleted objects, whatever obstacle they had.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let in_flight = &self.process.attempts.reactor.in_flight;
         let empty = InFlightState::new(&Settings::default());
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Works until the queue has nothing; what waits for a retry keeps waiting.
+    /// Works until the queue is empty; tasks in a back-off keep waiting.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| world.process.attempts.is_idle();
         if let Err(violation) = rest::drain(self, is_idle, Self::work) {
@@ -122,8 +122,8 @@ impl World {
         self.check_calls()
     }
 
-    /// Volumes that have outlived their claims say what became of them, unless the process that
-    /// knew it is no more.
+    /// Volumes that have outlived their claims have the driver's result, unless the process that
+    /// knew it has ended.
     fn check_orphans(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());
@@ -142,7 +142,7 @@ impl World {
         Ok(())
     }
 
-    /// What it asks for, or is in the middle of, stays impossible.
+    /// Whether the size that the claim requests, or that is in progress, stays infeasible.
     fn is_large(&self, claim: &ClaimDetail) -> bool {
         let (_, volume) = &self.server.volumes[&claim.volume];
         let disk = &self.driver.disks[&*volume.handle];
@@ -160,7 +160,8 @@ impl World {
         }
     }
 
-    /// The class it asks for, or is on the way to, stays missing or impossible.
+    /// Whether the class that the claim requests, or that is in progress, stays missing or
+    /// infeasible.
     fn is_hopeless(&self, claim: &ClaimDetail) -> bool {
         let (_, volume) = &self.server.volumes[&claim.volume];
         let target = claim.modify.as_ref().map(|modify| &modify.target);
@@ -182,7 +183,7 @@ impl World {
         named.is_none_or(|named| self.server.secrets.get(&named.name) == Some(&true))
     }
 
-    /// Whoever has what they ask for was not told last that it failed.
+    /// The last event of a satisfied claim is not a failure.
     fn check_last_word(&self, claim: &ClaimDetail) -> Option<&'static str> {
         let truth = &self.truths[&claim.uid.to_string()];
         let (size, class, wanted) = &truth.last;
@@ -238,12 +239,12 @@ impl World {
         (differs && self.faults != Faults::Aliases).then_some("has another class than its disk")
     }
 
-    /// Without faults one call for each wish is enough.
+    /// Without faults there is at most one call for each user request.
     fn check_calls(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());
         }
-        // Claims that were deleted may have taken their volume away under a call.
+        // Deleted claims are left out: their volume may have gone during a call.
         for (_, claim) in self.server.claims.values() {
             let uid = claim.uid.to_string();
             let truth = &self.truths[&uid];

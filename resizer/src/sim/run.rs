@@ -1,4 +1,4 @@
-//! One run: dice decide what happens next, and every change is checked as it happens.
+//! One run: dice choose what happens next, and every change is checked at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -17,45 +17,47 @@ use crate::plan::request::{Request, Write};
 use crate::plan::{Driver, Settings};
 use crate::testing::driver;
 
-/// Which faults a run has.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
-    /// Late watch events only.
+    /// Only late watch events.
     None,
-    /// The process stops anywhere, too.
+    /// The process is also killed at any point.
     Crashes,
-    /// And requests, calls and watches fail, sizes are impossible, volumes are in use.
+    /// Requests, calls and watches also fail, sizes are infeasible, volumes are in use.
     All,
     /// As `All`, with one volume handle for all volumes.
     Aliases,
-    /// As `All`, and what is impossible, missing, unreadable or in use stays so for ever.
+    /// As `All`, and whatever is infeasible, missing, unreadable or in use stays so for ever.
     Lasting,
-    /// As `All`, with a driver that leaves expansions to the node, which cannot do them all.
+    /// As `All`, with a driver that leaves expansions to the node, some of which fail there.
     NodeOnly,
 }
 
-/// What is known of a claim's volume beyond the objects.
+/// Facts about a claim's volume beyond the objects.
 #[derive(Default)]
 pub(super) struct Truth {
-    /// A process that has ended may have asked for the class that the claim says is under way.
+    /// The class that the claim records as in progress; a process that has ended may have called
+    /// for it.
     pub(super) left_class: Option<String>,
-    /// The same of its size.
+    /// The same for its size.
     pub(super) left_size: bool,
-    /// The classes that this process has announced since the last one was reached.
+    /// The classes that this process has announced since the last one was applied.
     pub(super) told: BTreeSet<String>,
-    /// Reasons of the last event about its size, and about its class, with the class wanted then.
+    /// Reasons of the last events about its size and its class, with the class requested at that
+    /// time.
     pub(super) last: (&'static str, &'static str, Text),
-    /// The size that was called impossible last, and when.
+    /// The size that was last called infeasible, and when.
     pub(super) impossible: Option<(i64, Instant)>,
-    /// Requests and calls since time passed or anything changed.
+    /// Requests and calls since the clock advanced or anything changed.
     pub(super) effort: u32,
-    /// The largest size that a call without final answer may have reached.
+    /// The largest size that a call without a final response may have reached.
     pub(super) size: Option<i64>,
-    /// The class of a call without final answer.
+    /// The class of a call without a final response.
     pub(super) class: Option<String>,
-    /// How often the user asked for another size, and for another class.
+    /// Number of sizes, and of classes, that the user has requested.
     pub(super) wishes: (u32, u32),
-    /// How often the driver was asked.
+    /// Number of calls to expand, and to modify.
     pub(super) calls: (u32, u32),
 }
 
@@ -68,25 +70,26 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
-    /// The process that led before and stands still.
+    /// The former leader, frozen.
     pub(super) frozen: Option<Box<Process>>,
-    /// Whether `process` leads no more and goes on.
+    /// Whether `process` is a former leader that goes on.
     pub(super) thawed: bool,
-    /// The driver and the flags that the next process finds.
+    /// The driver and the flags of the next process.
     pub(super) next: (Driver, Settings),
-    /// Patches that nobody waits for any more, and that are still on their way.
+    /// Patches whose callers have given up, still on their way.
     pub(super) late: Vec<Write>,
-    /// How rarely those arrive. Not always often: others are then overtaken by much.
+    /// One in how many steps such a patch arrives. High in some runs: then many other writes
+    /// overtake it.
     lag: usize,
-    /// What kubelet is about to write: claim, the version that it has read, and the object.
+    /// kubelet's next write: claim, the version that it has read, and the object.
     pub(super) node_write: Option<(Text, u64, ClaimDetail)>,
     /// By UID of the claim.
     pub(super) truths: BTreeMap<String, Truth>,
-    /// What went wrong first.
+    /// The first violation.
     violation: Option<String>,
     /// The end of the run, without faults.
     pub(super) settling: bool,
-    /// Whether driver, Secrets and flags change. Not in every run: others then come to more.
+    /// Whether driver, Secrets and flags change. Not in every run: without it others get further.
     pub(super) restless: bool,
 }
 
@@ -163,14 +166,14 @@ impl World {
         }
     }
 
-    /// One watch brings its next event, or one it brought before, or breaks.
+    /// One watch delivers its next event, repeats an earlier one, or breaks.
     fn deliver(&mut self) {
         let all = self.has_all_faults();
         if all && self.dice.one_in(12) {
             self.process.relist(&self.server);
             return self.fill();
         }
-        // Claims change most.
+        // Claims change most often.
         let kind = [0, 0, 1, 2, 3][self.dice.below(5)];
         if self.process.page(kind) {
             return;
@@ -187,7 +190,7 @@ impl World {
         }
     }
 
-    /// Back-offs end.
+    /// Ends back-offs.
     pub(super) fn retry(&mut self) {
         let seconds = if self.settling {
             400
@@ -199,7 +202,7 @@ impl World {
         attempts.retry_all();
     }
 
-    /// What matters most are stops right after a patch has left.
+    /// The most interesting kills come right after a patch was sent.
     pub(super) fn send(&mut self) {
         let sent = |running: &Running| match &running.state {
             State::Sent(request) => matches!(request, Request::Write(_)),
@@ -217,7 +220,7 @@ impl World {
         }
     }
 
-    /// The process ends; what it sent is applied now, later or never.
+    /// The process is killed; whatever it has sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
         for Running { state, .. } in running {
@@ -231,7 +234,7 @@ impl World {
         }
     }
 
-    /// The next process may have other flags, and find that the driver can do other things.
+    /// The next process may have other flags, and a driver with other abilities.
     fn crash(&mut self) {
         self.send();
         self.stop();
@@ -251,7 +254,7 @@ impl World {
         self.fill();
     }
 
-    /// The next process leads; returns the one that did.
+    /// The next process leads; returns the former one.
     pub(super) fn take_over(&mut self) -> Process {
         for truth in self.truths.values_mut() {
             truth.told.clear();
@@ -268,14 +271,14 @@ impl World {
         std::mem::replace(&mut self.process, next)
     }
 
-    /// Lists often come in one page.
+    /// Lists often arrive in one page.
     pub(super) fn fill(&mut self) {
         if !self.dice.one_in(3) {
             self.process.fill();
         }
     }
 
-    /// Nobody knows what the process that wrote this has asked for.
+    /// The process that wrote this may have called for it.
     pub(super) fn leave_doubt(&mut self, claim: &ClaimDetail) {
         let modify = claim.modify.as_ref().filter(|_| claim.is_changing());
         let class = modify.map(|modify| modify.target.to_string());
@@ -286,7 +289,7 @@ impl World {
         }
     }
 
-    /// What nobody waits for any more arrives.
+    /// A patch arrives whose caller has given up.
     pub(super) fn arrive_late(&mut self) {
         if self.late.is_empty() {
             return;
@@ -306,7 +309,7 @@ impl World {
         self.truths.entry(uid.to_string()).or_default()
     }
 
-    /// A call whose caller is gone ends.
+    /// A call ends whose caller has given up.
     fn end_orphan(&mut self) {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {

@@ -11,7 +11,7 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::Secrets;
 use crate::testing::{patch_claim, patch_volume};
 
-/// A change; `None` is the object's end.
+/// A change; `None` is the object's deletion.
 #[derive(Clone)]
 pub(super) enum Event {
     Claim(Text, Option<ClaimDetail>),
@@ -27,9 +27,9 @@ pub(super) struct Server {
     pub(super) volumes: BTreeMap<Text, Versioned<Volume>>,
     pub(super) classes: BTreeMap<Text, Versioned<AttributesClass>>,
     pub(super) pods: BTreeMap<Text, Versioned<Pod>>,
-    /// Secrets by name, and whether their values are texts.
+    /// Secrets by name, and whether their values are text.
     pub(super) secrets: BTreeMap<Text, bool>,
-    /// Names of the claims that volumes were made for.
+    /// Name of the claim that each volume was created for.
     pub(super) made_for: BTreeMap<Text, Text>,
     /// Every change with its resource version, oldest first.
     pub(super) log: Vec<Versioned<Event>>,

@@ -1,5 +1,5 @@
-//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
-//! every change is held against the invariants.
+//! Attempts advance: requests reach the server, calls reach the driver, responses come back, and
+//! every change is checked against the invariants.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -31,7 +31,7 @@ impl World {
         self.has_all_faults() && !self.settling
     }
 
-    /// Something in the process advances.
+    /// One part of the process advances.
     pub(super) fn work(&mut self) {
         let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The driver's answer has arrived; a final one ends all doubt.
+    /// The driver's response has arrived; after a final one no outcome is unknown.
     fn heard(&mut self, index: usize, call: &Call, code: Option<Code>) {
         use crate::plan::outcome::{Finality, classify};
         let running = &self.process.attempts.running[index];
@@ -170,7 +170,7 @@ impl World {
                 let bytes = asked(call);
                 truth.impossible = impossible.then_some((bytes, now));
                 truth.size = None;
-                // What was reached is recorded before anything else is asked for.
+                // A success still has to be recorded before anything else may be requested.
                 truth.left_size = code.is_none();
             }
             Call::Modify(_) => {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// The driver answers, or the deadline expires.
+    /// The driver responds, or the deadline expires.
     pub(super) fn call(&mut self, index: usize, call: Call, id: u64) -> State {
         let running = self.driver.running.iter().find(|call| call.id == id);
         let running = running.unwrap().clone();
@@ -226,7 +226,7 @@ impl World {
     }
 
     fn fail(&mut self, id: u64, handle: &str, wish: &Wish) -> Code {
-        // A driver that has done it before says so.
+        // A driver that has done it before responds with success.
         let done = match wish {
             Wish::Size(bytes) => self.driver.disks[handle].size >= *bytes,
             Wish::Class(class) => self.driver.disks[handle].class == *class,
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// The server does what a request asks for.
+    /// The server carries out a request.
     fn apply(&mut self, request: &Request) -> Result<Object, ApiError> {
         let gone = || error(Refusal::NotFound);
         match request {
@@ -331,7 +331,7 @@ impl World {
             .and_then(|(_, volume)| volume.capacity);
         let (version, after) = self.server.patch_volume(name, patch)?;
         if self.faults == Faults::NodeOnly {
-            // What the node has not reached is nothing but a plan.
+            // A capacity that the node has not reached is only a plan.
             let held = self.disk(name).map(|disk| disk.confirmed);
             if after.capacity.map(|size| size.value()) < held {
                 self.complain(format!("volume lowered below {held:?}: {patch}"));
@@ -361,7 +361,7 @@ fn asked(request: &ControllerExpandVolumeRequest) -> i64 {
     request.capacity_range.as_ref().unwrap().required_bytes
 }
 
-/// What came of a request to the API server.
+/// The result of a request to the API server.
 pub(super) fn answered(request: Request, result: Result<Object, ApiError>) -> State {
     match (request, result) {
         (Request::Get(of), Ok(object)) => State::Answered(Reply::Get(of, Ok(())), Some(object)),
@@ -373,7 +373,7 @@ pub(super) fn answered(request: Request, result: Result<Object, ApiError>) -> St
     }
 }
 
-/// A call that failed.
+/// A failed call.
 pub(super) fn failed(call: Call, error: CallError) -> Reply {
     Reply::Call(call.failed(error), Duration::ZERO)
 }

@@ -1,4 +1,4 @@
-//! What users, administrators, pods and kubelet do.
+//! Actions of users, administrators, pods and kubelet.
 
 use super::driver::Disk;
 use super::run::{Faults, World};
@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::testing::{claim, class, condition, csi, driver, kind, pv};
 
-/// One step in size.
+/// The unit of sizes.
 pub(super) const UNIT: i64 = 1 << 30;
 const CLAIMS: [&str; 2] = ["c0", "c1"];
 const ANOTHER: &str = "another.csi.driver";
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// A new claim with a volume of its own.
+    /// Creates a claim with a volume of its own.
     fn create(&mut self, name: &str) {
         let number = self.truths.len();
         let volume = Text::from(format!("pv{number}"));
@@ -60,7 +60,7 @@ impl World {
                 1000 * UNIT
             },
         });
-        // Volumes of other drivers stay as they are, whatever their claims ask for.
+        // Volumes of other drivers never change, whatever their claims request.
         let foreign = self.dice.one_in(8);
         let named = foreign && self.dice.one_in(2);
         let object = ClaimDetail {
@@ -74,7 +74,7 @@ impl World {
             namespace: "ns".into(),
             uid,
         };
-        // Sometimes the volume is bound a moment later than the claim.
+        // Sometimes the volume is bound a moment after the claim.
         let late = self.dice.one_in(3);
         let mut bound = Volume {
             handle: handle.into(),
@@ -106,7 +106,7 @@ impl World {
         self.server.put_claim(&object.key(), Some(object));
     }
 
-    /// Somebody wishes for something else.
+    /// A user changes a claim.
     pub(super) fn user(&mut self) {
         let name = CLAIMS[self.dice.below(3) / 2];
         let key = Text::from(format!("ns/{name}"));
@@ -117,7 +117,7 @@ impl World {
         match self.dice.below(16) {
             0..=6 => {
                 let size = units(2 + i64::try_from(self.dice.below(7)).unwrap());
-                // The API server takes nothing that is not more than there is.
+                // The API server accepts only more than the current capacity.
                 if size <= object.capacity || size == object.request {
                     return;
                 }
@@ -141,7 +141,7 @@ impl World {
                 return;
             }
             13 => {}
-            // Somebody else's condition.
+            // A condition of another program.
             _ => {
                 let others = object.conditions.iter();
                 let others = others.filter(|held| *held.kind != *"Other");
@@ -158,7 +158,7 @@ impl World {
     /// Pods and classes come and go.
     pub(super) fn surroundings(&mut self) {
         if self.has_all_faults() && self.dice.one_in(3) {
-            // What was impossible becomes possible.
+            // An infeasible size becomes feasible.
             for disk in self.driver.disks.values_mut() {
                 disk.limit += UNIT;
             }
@@ -203,7 +203,7 @@ impl World {
         self.process.driver_is_back();
     }
 
-    /// kubelet takes a step for some claim, or writes what it has made of one that it read before.
+    /// kubelet advances for some claim, or writes its result for a claim that it has read before.
     pub(super) fn kubelet(&mut self) {
         if let Some((key, version, object)) = self.node_write.take() {
             let now = self.server.claims.get(&key);
@@ -271,7 +271,8 @@ impl World {
         Some((key.clone(), version, object))
     }
 
-    /// All classes are there, and the driver's, and nothing is impossible or in use any more.
+    /// Removes all obstacles: every class exists and is this driver's, everything is feasible,
+    /// nothing is in use.
     pub(super) fn cure(&mut self) {
         for name in CLASSES {
             let found = self.server.classes.get(name);

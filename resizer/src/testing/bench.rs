@@ -1,5 +1,5 @@
-//! A claim, a volume and a driver that answers as told: attempts run to their end, and what they did
-//! is written down line by line.
+//! A claim, a volume and a scripted driver: attempts run to their end, and the bench records their
+//! actions line by line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::request::{self, Call, Called, Object, Request};
 use crate::plan::{Driver, Kind, Settings, Task, View};
 
-/// What the driver answers.
+/// The driver's response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reply {
-    /// Expanded to what was asked, or modified; whether the node must do its part.
+    /// Success with the requested size or class; whether the node has to act.
     Done(bool),
-    /// Expanded to this many bytes.
+    /// Success with this many bytes.
     Bytes(i64, bool),
     Error(Code, &'static str),
     Unreachable,
 }
 
-/// What the API server answers instead of applying a patch.
+/// The API server's response in place of applying a patch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
     /// Another writer changes the claim first.
@@ -41,18 +41,18 @@ pub(crate) struct Bench {
     pub(crate) driver: Driver,
     pub(crate) settings: Settings,
     pub(crate) claim: ClaimDetail,
-    /// What the cache shows of the claim, if that is not what there is.
+    /// The cached claim, if it is outdated.
     pub(crate) stale: Option<ClaimDetail>,
     pub(crate) volume: Option<Volume>,
     pub(crate) classes: BTreeMap<&'static str, AttributesClass>,
     pub(crate) secrets: BTreeMap<&'static str, &'static str>,
     pub(crate) in_use: bool,
     pub(crate) replies: VecDeque<Reply>,
-    /// By how many patches they are preceded.
+    /// By the number of patches before it.
     pub(crate) troubles: BTreeMap<usize, Trouble>,
-    /// What another writer does to the claim while the driver works.
+    /// Another writer's change of the claim while the driver works.
     pub(crate) meanwhile: Option<fn(&mut ClaimDetail)>,
-    /// The same of the volume.
+    /// Another writer's change of the volume while the driver works.
     pub(crate) volume_meanwhile: Option<fn(&mut Volume)>,
     pub(crate) in_flight: InFlightState,
     pub(crate) now: Instant,
@@ -99,7 +99,7 @@ impl Bench {
         self.now += Duration::from_secs(seconds);
     }
 
-    /// Another writer has changed the claim.
+    /// Another writer changes the claim.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut ClaimDetail)) {
         change(&mut self.claim);
         self.bump();
@@ -110,7 +110,7 @@ impl Bench {
         self.claim.version = self.versions.to_string().into();
     }
 
-    /// One attempt: what it did, and what becomes of the queue's key.
+    /// Runs one attempt; returns its actions, and the outcome for its queue key.
     pub(crate) fn run(&mut self, kind: Kind) -> (Vec<String>, Next) {
         self.lines.clear();
         let task = Task::new(kind, &self.claim.key());
@@ -143,7 +143,7 @@ impl Bench {
         unreachable!("the attempt does not end: {:#?}", self.lines)
     }
 
-    /// As [`run`](Self::run), for as long as there is more to do at once.
+    /// Like [`run`](Self::run), repeated as long as the task is requeued at once.
     pub(crate) fn run_all(&mut self, kind: Kind) -> (Vec<String>, Next) {
         let mut lines = Vec::new();
         loop {

@@ -45,7 +45,8 @@ impl controller::Driver for Driver {
     }
 }
 
-/// With the exit codes of upstream, one of which is that of its fatal log line.
+/// The exit for an unsuitable driver, with upstream's exit codes; one of them is that of its fatal
+/// log line.
 fn ends(unsuitable: &Unsuitable) -> Exit {
     let code = match unsuitable {
         Unsuitable::NoControllerService => 1,

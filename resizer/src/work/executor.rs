@@ -23,25 +23,25 @@ use crate::plan::reactor::Notice;
 use crate::plan::request::{Call, Called, Event, Object, Reply, Request};
 use crate::plan::{self, Resizer, Task, fairness};
 
-/// The resizer, driven.
+/// The engine that drives the resizer.
 pub type Engine = engine::Engine<Resizer, Executor>;
 
-/// Executes requests.
+/// The executor of the resizer's requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches that decisions read.
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
     timeouts: Timeouts,
     api: Api,
-    /// Where users are told.
+    /// Recorder of the events on claims.
     events: Recorder,
 }
 
 /// A resizer with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queue's name, which they do for no text.
+/// The metrics refuse the queue's name, which does not happen with any text.
 pub fn engine(
     driver: &Arc<DriverView>,
     (api, events): (Api, Recorder),
@@ -52,7 +52,7 @@ pub fn engine(
     let queue = Queue::new(queue::Config {
         lanes: fairness::lanes(pacing.workers),
         metrics: Some(metrics.clone()),
-        // Under the name that upstream gives both of its queues.
+        // Upstream gives both of its queues this name.
         ..queue::Config::new(
             format!("{}-pvc", current.name),
             pacing.workers,

@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, which report their changes to the controller.
 
 use std::sync::{Arc, Weak};
 
@@ -12,24 +12,23 @@ use crate::plan::event::Origin;
 use crate::plan::reactor::Change;
 use crate::plan::{self, Driver};
 
-/// Caches, and the driver.
+/// The caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// PersistentVolumeClaims for which something is due, of whatever driver, and those that were
-    /// asked for.
+    /// PersistentVolumeClaims of all drivers that have a due task, and those that were read.
     pub claims: Cache<Claim>,
-    /// PersistentVolumes, of whatever driver: a claim of another driver's that is to grow is told apart
+    /// PersistentVolumes of all drivers: so the resizer recognizes an open claim of another driver
     /// without a request.
     pub volumes: Cache<Volume>,
-    /// Pods that use claims, if it matters.
+    /// Pods that use claims; empty unless they are watched.
     pub pods: Cache<Pod>,
-    /// VolumeAttributesClasses, if volumes are modified.
+    /// VolumeAttributesClasses; empty unless volumes are modified.
     pub classes: Cache<AttributesClass>,
     driver: Arc<DriverView>,
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
+    /// Empty caches that report their changes to `engine`.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         Self {

@@ -1,6 +1,6 @@
-//! What the driver's answer to an expansion means.
+//! The meaning of the driver's response to an expansion.
 //!
-//! Drivers answer with less than they were asked for, or with nothing at all.
+//! Drivers return less than requested, or no size at all.
 
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use sidecar::controller::{Call, CallError};
@@ -11,36 +11,36 @@ use crate::plan::outcome::Cause;
 use crate::plan::patch::Capacity;
 use crate::plan::request::{self, Announcement};
 
-/// What there is now.
+/// The result of an expansion.
 #[derive(Debug)]
 pub(in crate::plan) struct Grown {
-    /// The volume's size.
+    /// The volume's new size.
     pub(in crate::plan) capacity: Quantity,
-    /// Whether the node has to do its part.
+    /// Whether the node has to expand the file system.
     pub(super) on_node: bool,
     told: Told,
 }
 
-/// What the driver said about the size.
+/// The driver's answer about the size.
 #[derive(Debug)]
 enum Told {
     Enough,
-    /// It was not asked: the node is to do it all.
+    /// The driver was not called: the node does everything.
     Unasked,
     Nothing,
-    /// With the bytes asked for.
+    /// Less than requested; the requested bytes.
     Less(i64),
 }
 
 impl Grown {
-    /// What the driver answered in this attempt.
+    /// The result of the call in this attempt, if there was one.
     pub(in crate::plan) fn of(log: &Log) -> Option<Result<Self, &CallError>> {
         let (call, result) = log.called::<Call<ControllerExpandVolumeRequest>>()?;
         Some(result.map(|response| Self::answered(response, request::asked(call))))
     }
 
-    /// The driver's answer to a request for `asked` bytes. A driver that names no size has done what
-    /// it was asked.
+    /// Interprets the response to a request for `asked` bytes. A driver that returns no size counts
+    /// as having reached it.
     fn answered(answer: &ControllerExpandVolumeResponse, asked: i64) -> Self {
         let (bytes, told) = match answer.capacity_bytes {
             ..=0 => (asked, Told::Nothing),
@@ -54,7 +54,7 @@ impl Grown {
         }
     }
 
-    /// Nobody was asked: the node does it all.
+    /// The result if the node does everything, without a call.
     pub(super) fn by_node(target: Quantity) -> Self {
         Self {
             capacity: target,
@@ -63,7 +63,7 @@ impl Grown {
         }
     }
 
-    /// The volume is smaller than was asked for.
+    /// The failure, if the volume is smaller than requested.
     pub(super) fn shortfall(&self) -> Option<Cause> {
         match self.told {
             Told::Less(asked) => Some(Cause::TooSmall(asked, self.capacity.value())),
@@ -71,8 +71,8 @@ impl Grown {
         }
     }
 
-    /// What the PersistentVolume is to say, of a claim that has `held`. What the node refused may be
-    /// taken back.
+    /// The capacity for the PersistentVolume, given the claim's capacity `held`. A size that the
+    /// node refused may be lowered.
     pub(super) fn on_volume(&self, held: Option<Quantity>) -> Capacity {
         let more = held.is_none_or(|held| held < self.capacity);
         match self.told {
@@ -83,7 +83,7 @@ impl Grown {
         }
     }
 
-    /// What there is to tell once the claim is written, last first.
+    /// The events to send once the claim is written, last first.
     pub(in crate::plan) fn announcements(&self) -> Vec<Announcement> {
         let mut left = Vec::new();
         match (&self.told, self.on_node) {
@@ -92,7 +92,7 @@ impl Grown {
                 let cause = Cause::TooSmall(*asked, self.capacity.value());
                 left.push(Announcement::warning("VolumeResizeFailed", cause));
             }
-            // The expansion did not fail, but the driver's answer was not what CSI asks for.
+            // The expansion succeeded, but the driver violates CSI by returning no size.
             (Told::Nothing, _) => left.push(Announcement::warning(
                 "VolumeResizeCapacityUnknown",
                 format_args!(
@@ -111,7 +111,7 @@ impl Grown {
     }
 }
 
-/// The node has its part to do.
+/// The event for an expansion that the node has to finish.
 pub(in crate::plan) fn required_on_node() -> Announcement {
     let message = "Require file system resize of volume on node";
     Announcement::normal("FileSystemResizeRequired", message)

@@ -1,24 +1,24 @@
-//! How large the driver is to make the volume.
+//! The size that the driver is asked for.
 //!
-//! It is a table: what is asked for now, what was asked for last, and how far that has come. A size
-//! that may have been reached is finished before another one is begun.
+//! A table of the current request, the last requested size, and the progress towards that. A size
+//! that may have been reached is completed before another one is requested.
 
 use crate::model::{ClaimDetail, Quantity, ResizeStatus};
 
-/// What the table depends on.
+/// The table's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// The claim, which wants to grow.
+    /// The claim, which requests more than it has.
     pub claim: &'a ClaimDetail,
     /// `spec.capacity.storage` of the PersistentVolume: P.
     pub volume: Option<Quantity>,
-    /// Whether the driver's last word was a final error, so that nothing is in doubt.
+    /// Whether the driver's last response was a final error, so that no outcome is unknown.
     pub settled: bool,
-    /// Whether the driver expands volumes itself; otherwise the node does it all.
+    /// Whether the driver has a controller expansion; otherwise the node does everything.
     pub controller: bool,
 }
 
-/// What is to be asked for; `None` if the next step is somebody else's.
+/// The size to request; `None` if another program has to act first.
 #[must_use]
 pub fn target(facts: &Facts<'_>) -> Option<Quantity> {
     use ResizeStatus::{
@@ -43,14 +43,14 @@ pub fn target(facts: &Facts<'_>) -> Option<Quantity> {
         (true, Some(NodeInfeasible | ControllerInProgress | ControllerInfeasible)) => {
             Some(allocated)
         }
-        // What is left of an expansion that is long over must not make anything smaller.
+        // Leftovers of a finished expansion must not make a volume smaller.
         (true, None) if claim.allocated.is_some() => {
             let held = facts.volume.filter(|_| !facts.controller);
             Some(allocated.max(request).max(held.unwrap_or(request)))
         }
         (true, None | Some(Unknown)) => (!waits).then_some(match facts.controller {
             true => request,
-            // The node expands to what the volume says, whatever the claim asks for.
+            // The node expands to the PersistentVolume's capacity, whatever the claim requests.
             false => facts.volume.unwrap_or(request),
         }),
     }

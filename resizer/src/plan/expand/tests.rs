@@ -90,7 +90,7 @@ fn z_36_the_node_has_its_part() {
     assert_eq!(run(&mut bench), NOTHING);
 }
 
-/// kubelet has made the file system larger.
+/// kubelet has expanded the file system.
 fn by_kubelet(claim: &mut ClaimDetail, capacity: &str) {
     claim.capacity = Some(size(capacity));
     claim.resize = None;
@@ -185,7 +185,7 @@ fn z_42_the_claims_annotation_is_taken_back() {
 
 #[test]
 fn z_43_44_sizes_as_written_and_as_answered() {
-    // Asked, answered, request, allocated, capacity.
+    // Requested bytes, returned bytes, request, allocated, capacity.
     let rows = [
         (
             "z_43",
@@ -260,7 +260,7 @@ fn z_46_a_driver_that_gives_less_is_asked_again_after_a_while() {
             Some(size("1536Mi"))
         );
     }
-    // The node expands to what there is; then the driver is asked again.
+    // The node expands to the volume's size; then the driver is called again.
     let mut bench = grown("2Gi").replies(&[Reply::Bytes(less, true)]);
     let (lines, next) = bench.run(Kind::Expand);
     assert_eq!(next, Next::Forget);
@@ -374,7 +374,7 @@ fn z_49_a_missing_volume_is_waited_for() {
         .in_flight
         .volume_changed(&"pv1".into(), None, Some(&pv()), &bench.driver);
     assert_eq!(woken, std::slice::from_ref(&task));
-    // Q16: claims of others are theirs to complain about.
+    // Q16: other drivers report their own claims.
     for foreign in [true, false] {
         let mut bench = grown("2Gi");
         bench.volume = None;
@@ -462,7 +462,7 @@ fn a_driver_that_only_modifies_expands_nothing() {
 const EBS: &str = "ebs.csi.aws.com";
 const GCE: &str = "pd.csi.storage.gke.io";
 
-/// An in-tree volume of `plugin`'s successor, whose claim names `resizer`.
+/// An in-tree volume that `driver` has taken over, with a claim that names `resizer`.
 fn migrated(driver: &'static str, resizer: Option<&str>) -> Bench {
     let mut bench = grown("2Gi");
     bench.driver.name = EBS.into();
@@ -549,13 +549,13 @@ fn m_141_the_annotation_of_an_in_tree_volume_goes_when_its_node_is_done() {
     assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1);
 }
 
-/// B-1: sizes of 0.1Gi to 3Gi are no whole numbers of bytes; what drivers are asked for, and answer with, is.
+/// B-1: sizes of 0.1Gi to 3Gi are not whole numbers of bytes, but requests and responses of drivers are.
 #[test]
 fn b_1_sizes_with_a_fraction_are_reached() {
     for tenths in 1..=30_i64 {
         let text = format!("{}.{}Gi", tenths / 10, tenths % 10);
         let bytes = ((tenths << 30) + 9) / 10;
-        // From what the driver made of a tenth less.
+        // The starting size is what the driver reached for a tenth less.
         let had = Some(Quantity::from_bytes((((tenths - 1) << 30) + 9) / 10));
         let begun = |text: &str, reply| {
             let mut bench = grown(text).replies(&[reply]);
@@ -573,19 +573,19 @@ fn b_1_sizes_with_a_fraction_are_reached() {
             if by_node {
                 reached(&mut bench);
             }
-            // Nor is there more to do for somebody who says it in bytes.
+            // Nor is more due for a user who requests it in bytes.
             for again in [text.clone(), bytes.to_string()] {
                 bench.change(|claim| claim.request = Some(size(&again)));
                 assert_eq!(run(&mut bench), NOTHING, "{row}");
             }
         }
-        // A byte less is not what was asked for.
+        // One byte less does not satisfy the request.
         let (_, lines) = begun(&text, Reply::Bytes(bytes - 1, false));
         assert_eq!(only(&lines, &["failed"]).len(), 1, "{lines:#?}");
     }
 }
 
-/// Kubelet does its part.
+/// kubelet does its part.
 fn reached(bench: &mut Bench) {
     let capacity = bench.volume.as_ref().unwrap().capacity;
     bench.change(|claim| {
@@ -595,7 +595,7 @@ fn reached(bench: &mut Bench) {
     });
 }
 
-/// B-1: the same where the node does it all, and the claim has got the fraction on its way.
+/// B-1: the same if the node does everything, and the claim records the fraction on the way.
 #[test]
 fn b_1_sizes_with_a_fraction_are_left_to_the_node() {
     for tenths in 1..=30_i64 {

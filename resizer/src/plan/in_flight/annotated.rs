@@ -1,4 +1,4 @@
-//! Which volumes carry the annotation of an expansion, and of which claim.
+//! The volumes with the annotation of an expansion, by claim.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ struct Annotated {
     uid: Uid,
 }
 
-/// Volumes with the annotation, by the key of their claim. There are several while volumes of earlier
-/// claims of the same name still carry theirs.
+/// Volumes with the annotation, by the key of their claim. A claim has several while volumes of
+/// earlier claims with the same name still have theirs.
 #[derive(Debug, Default)]
 pub(super) struct AnnotatedVolumes {
     by_claim: HashMap<Text, Vec<Annotated>>,
 }
 
 impl InFlightState {
-    /// The volume that carries the annotation of an expansion of a claim of this name; of several the
-    /// one that came last.
+    /// The volume with the annotation of an expansion of a claim with this name; if there are
+    /// several, the latest.
     #[must_use]
     pub fn annotated(&self, claim: &Text) -> Option<&Text> {
         let last = self.annotated.by_claim.get(claim)?.last()?;
@@ -31,13 +31,13 @@ impl InFlightState {
 }
 
 impl AnnotatedVolumes {
-    /// The volume carries the annotation of this claim from now on.
+    /// Adds a volume with the annotation for this claim.
     pub(super) fn insert(&mut self, claim: Text, uid: Uid, volume: Text) {
         let volumes = self.by_claim.entry(claim).or_default();
         volumes.push(Annotated { volume, uid });
     }
 
-    /// The volume does not carry it any more.
+    /// Removes a volume that does not have it any more.
     pub(super) fn remove(&mut self, claim: &Text, volume: &Text) {
         if let Some(volumes) = self.by_claim.get_mut(claim) {
             volumes.retain(|annotated| annotated.volume != *volume);
@@ -47,7 +47,7 @@ impl AnnotatedVolumes {
         }
     }
 
-    /// The one of the claim with this UID, else the one that came last.
+    /// The volume of the claim with this UID, else the latest.
     pub(super) fn of(&self, claim: &Text, uid: &Uid) -> Option<&Text> {
         let volumes = self.by_claim.get(claim)?;
         let own = volumes.iter().rfind(|annotated| annotated.uid == *uid);
@@ -55,7 +55,7 @@ impl AnnotatedVolumes {
         Some(&annotated.volume)
     }
 
-    /// Whether any volume carries the annotation of a claim of this name.
+    /// Whether any volume has the annotation for a claim with this name.
     pub(super) fn has(&self, claim: &Text) -> bool {
         self.by_claim.contains_key(claim)
     }
@@ -78,7 +78,7 @@ mod tests {
         Task::new(Kind::Expand, &"ns/c1".into())
     }
 
-    /// A volume with the annotation, whose claim of the one name has this UID.
+    /// A volume with the annotation for the claim of the fixture's name with this UID.
     fn annotated(uid: &str) -> Volume {
         let mut volume = pv();
         volume.pre_resize = pre_resize("512Mi");
@@ -95,7 +95,7 @@ mod tests {
         in_flight.volume_changed(&name.into(), before, after, &driver())
     }
 
-    /// Which volume an attempt on the fixture's claim looks at for its annotation.
+    /// The annotated volume that an attempt on the fixture's claim reads.
     fn looked_at(in_flight: &mut InFlightState) -> Option<Text> {
         let (uid, capacity) = (Uid::new(UID), None);
         let claim = Claim::Quiet(Quiet { uid, capacity });

@@ -5,7 +5,7 @@ use crate::plan::Kind;
 use crate::plan::request::Request;
 use crate::testing::{about, claim};
 
-/// What is remembered after this patch of the claim came to `refusal`.
+/// The marks after this patch of the claim, which ended with `refusal`.
 fn after(mut marks: Marks, what: ClaimWrite, refusal: Option<Refusal>) -> Marks {
     let about = about(&claim());
     let patch = json!({ "status": { "allocatedResourceStatuses": {} } });
@@ -46,7 +46,8 @@ fn fs_9_what_may_still_be_on_its_way_after_a_patch() {
         CancelModify, FinishModify, FinishResize, MarkModifying, MarkPendingClass,
         MarkPendingOnNode, MarkResizing, RecordModifyError, RecordResizeError, TakeOver,
     };
-    // Whether nothing is, after one that was applied: before, and after that.
+    // Whether the claim is taken over after the patch was applied: if it was not before, and if it
+    // was.
     let rows = [
         (MarkResizing, [true, true]),
         (MarkModifying, [true, true]),

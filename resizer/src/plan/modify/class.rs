@@ -5,14 +5,14 @@ use tonic::Code;
 use super::super::view::View;
 use crate::model::{AttributesClass, Text};
 
-/// Why nothing can be begun with a class.
+/// Why a class is unusable.
 pub(super) struct Unusable {
     pub(super) message: String,
-    /// What the driver would answer; none if there is no class to ask it with.
+    /// The gRPC code of a driver's refusal; `None` if the class does not exist.
     pub(super) code: Option<Code>,
 }
 
-/// The class to begin with; otherwise why there is none.
+/// The class to begin with, or why it is unusable.
 pub(super) fn usable<'a>(view: &View<'a>, target: &Text) -> Result<&'a AttributesClass, Unusable> {
     let class = view.class.ok_or_else(|| Unusable {
         message: format!("VAC {target:?} does not exist."),

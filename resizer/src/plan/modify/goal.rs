@@ -1,24 +1,24 @@
-//! Where a modification is to go.
+//! The goal of a modification.
 //!
-//! It is a table of what the claim asks for, what it has, and what is under way.
+//! A table of the claim's requested class, its current class, and the modification under way.
 
 use crate::keys::MODIFYING_VOLUME;
 use crate::model::{ClaimDetail, Text};
 
-/// Where it is to go.
+/// The goal of a modification.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Goal<'a> {
-    /// Nowhere.
+    /// None.
     Nothing,
-    /// The wish was taken back before the driver took it up.
+    /// Remove the condition: the request was withdrawn before the driver was called.
     Cancel,
-    /// To the target that the driver may be working on already.
+    /// Repeat the call for the target that the driver may be working on.
     Continue(&'a Text),
-    /// To what the claim asks for.
+    /// Begin a call for the requested class.
     Start(&'a Text),
 }
 
-/// `settled`: the driver certainly does not work on the target in the claim's status.
+/// The goal. `settled`: the driver certainly does not work on the target in the claim's status.
 pub(super) fn goal(claim: &ClaimDetail, settled: bool) -> Goal<'_> {
     let begun = claim
         .modify

@@ -12,7 +12,7 @@ use crate::testing::{claim, class, condition, csi, in_tree, kind};
 
 const NOTHING: [&str; 0] = [];
 
-/// A claim that has `current` and asks for `wanted`.
+/// A claim with the class `current` that requests `wanted`.
 fn wants(current: &str, wanted: &str) -> Bench {
     let mut bench = Bench::new(ClaimDetail {
         class: wanted.into(),
@@ -86,7 +86,7 @@ fn z_102_names_among_the_parameters() {
     );
 }
 
-/// The fixture with the Secrets `es` and `ms`, of which the volume names these.
+/// The fixture with the Secrets `es` and `ms`; the volume references these.
 fn secretive(expand: Option<&str>, modify: Option<&str>) -> Bench {
     let mut bench = wants("a", "b").replies(&[Reply::Done(false)]);
     bench.secrets = [("es", "e"), ("ms", "m")].into();
@@ -136,7 +136,7 @@ fn z_105_a_missing_secret_is_told() {
     );
     assert_eq!(next, Next::Backoff);
     assert!(bench.claim.is_changing());
-    // Nothing was asked: another class is taken up at once.
+    // The driver was not called: another class is started at once.
     bench.change(|claim| claim.class = "c".into());
     kind(bench.volume.as_mut().unwrap()).modify_secret = None;
     assert_eq!(
@@ -251,7 +251,8 @@ fn z_108_134_to_149_codes() {
         assert_eq!(only(&lines, &["W"]), [event], "{row}");
         let wait = Next::After(bench.settings.infeasible_wait);
         assert_eq!(next, if infeasible { wait } else { Next::Backoff }, "{row}");
-        // What is in doubt is finished first (z_114), anything else is given up for a new wish (z_113).
+        // An unknown outcome is settled first (z_114); anything else is dropped for a new request
+        // (z_113).
         bench.change(|claim| claim.class = "c".into());
         let asked = if how == STILL { "9" } else { "11" };
         assert_eq!(
@@ -296,7 +297,7 @@ fn z_109_at_most_one_call_in_the_retry_interval() {
             "in progress, then infeasible again"
         );
     }
-    // A class made anew with other parameters is another one.
+    // A class that was recreated with other parameters is another one.
     bench.replies.push_back(Reply::Done(false));
     bench.classes.insert("b", class("12"));
     assert_eq!(

@@ -1,17 +1,17 @@
-//! What all patches of a claim's status have in common.
+//! The parts that all patches of a claim's status share.
 //!
-//! The list of conditions has many writers: entries are added, changed and deleted one by one, by
-//! their type, and those of others are not even mentioned.
+//! Several programs write the list of conditions: a patch adds, changes and deletes single entries
+//! by their type, and does not mention those of others.
 
 use serde_json::{Map, Value, json};
 use sidecar::visible::visible;
 
 use crate::model::{ClaimDetail, Condition};
 
-/// A patch in the making.
+/// A patch under construction.
 pub(super) struct Draft<'a> {
     claim: &'a ClaimDetail,
-    /// `status`, but for the conditions.
+    /// `status` without the conditions.
     pub(super) status: Map<String, Value>,
     /// `metadata.annotations`
     pub(super) annotations: Map<String, Value>,
@@ -28,7 +28,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Puts this condition in the place of the one of its type.
+    /// Replaces the condition of this type, or adds it.
     pub(super) fn set(&mut self, condition: Condition) {
         let held = self.conditions.iter_mut();
         match { held }.find(|held| held.kind == condition.kind) {
@@ -37,18 +37,20 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Has the claim get another version, by the time at which somebody last looked after what
-    /// `otherwise` says, or puts that there.
+    /// Forces a new resource version of the claim: sets the probe time of its condition of this
+    /// type to `now`, or removes the time if it is `now` already. A claim without the condition
+    /// gets `otherwise`.
     pub(super) fn renew(&mut self, otherwise: Condition, now: &str) {
         let held = self.claim.condition(&otherwise.kind).cloned();
         let mut condition = held.unwrap_or(otherwise);
-        // What changes nothing makes no version, and one second may see two processes.
+        // A patch without a change creates no version, and two processes may run within the same
+        // second.
         let same = condition.probed.as_deref() == Some(now);
         condition.probed = (!same).then(|| now.into());
         self.set(condition);
     }
 
-    /// Takes the conditions of these types away.
+    /// Removes the conditions of these types.
     pub(super) fn drop(&mut self, kinds: &[&str]) {
         self.conditions.retain(|held| !kinds.contains(&&*held.kind));
     }
@@ -99,7 +101,7 @@ impl<'a> Draft<'a> {
         self.field("$setElementOrder/conditions", kinds);
     }
 
-    /// What is different about the condition, if anything is.
+    /// The changed fields of a condition; `None` if nothing has changed.
     fn changed(&self, after: &Condition) -> Option<Value> {
         let Some(before) = self.claim.condition(&after.kind) else {
             return Some(whole(after));

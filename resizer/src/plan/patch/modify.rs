@@ -1,4 +1,4 @@
-//! Patches of a claim on its way through a modification.
+//! Patches of a claim during a modification.
 
 use serde_json::{Map, Value, json};
 
@@ -7,8 +7,7 @@ use crate::keys::{MODIFY_VOLUME_ERROR, MODIFYING_VOLUME};
 use crate::model::{ClaimDetail, Condition, ModifyPhase, Text};
 use crate::plan::outcome::{Finality, RpcError};
 
-/// Before the driver is asked for the first time to modify the volume to `target`, or anew after it
-/// refused.
+/// Sent before the first call for `target`, and before a new call after a refusal.
 #[must_use]
 pub fn mark_modifying(claim: &ClaimDetail, target: &Text, now: &str) -> Option<Value> {
     let message = in_progress(target);
@@ -18,8 +17,8 @@ pub fn mark_modifying(claim: &ClaimDetail, target: &Text, now: &str) -> Option<V
     draft.finish()
 }
 
-/// Before the driver is asked for what the claim says already. The claim gets another version, so that
-/// no older patch fits it any more.
+/// Sent before a call that the claim already records. It forces a new resource version, so that no
+/// older patch fits any more.
 #[must_use]
 pub fn take_over_modify(claim: &ClaimDetail, now: &str) -> Option<Value> {
     let target = claim.modify.as_ref().map(|modify| &modify.target);
@@ -39,7 +38,7 @@ fn in_progress(target: &Text) -> String {
     format!("Modifying volume to {target:?} is in progress.")
 }
 
-/// There is no class to modify the volume by; the target stays what it was.
+/// The class does not exist; the target stays.
 #[must_use]
 pub fn pending_class(claim: &ClaimDetail) -> Option<Value> {
     let target = claim.modify.as_ref().map(|modify| modify.target.clone());
@@ -86,7 +85,7 @@ pub fn finish_modify(claim: &ClaimDetail, target: &Text) -> Option<Value> {
     draft.finish()
 }
 
-/// The wish was taken back, and nothing is under way.
+/// The request was withdrawn, and no call is under way.
 #[must_use]
 pub fn cancel_modify(claim: &ClaimDetail) -> Option<Value> {
     let mut draft = Draft::new(claim);
@@ -110,7 +109,7 @@ fn set_status(draft: &mut Draft<'_>, claim: &ClaimDetail, phase: ModifyPhase, ta
     }
 }
 
-/// Sets the condition, unless it says so already. When it last changed is kept as long as reason and
+/// Sets the condition, unless the claim already has it. Its transition time stays while reason and
 /// status are the same.
 fn set_condition(
     draft: &mut Draft<'_>,

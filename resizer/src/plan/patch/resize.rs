@@ -1,4 +1,4 @@
-//! Patches of a claim on its way through an expansion.
+//! Patches of a claim during an expansion.
 
 use serde_json::{Value, json};
 
@@ -12,11 +12,11 @@ use crate::model::{ClaimDetail, Condition, Quantity, ResizeStatus};
 const PENDING_MESSAGE: &str =
     "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
 
-/// Before the driver is asked for `target`.
+/// Sent before a call for `target`.
 ///
-/// A claim that says so already is left alone, and keeps the time of its condition. What was
-/// infeasible, or left to the node, is in progress again: should the outcome of this attempt stay
-/// unknown, the next process must know that there was one.
+/// A claim that already records it is left alone, and keeps the time of its condition. An infeasible
+/// expansion, or one that waits for the node, becomes in progress again: if the outcome of this call
+/// stays unknown, the next process must know that it was made.
 #[must_use]
 pub fn mark_resizing(claim: &ClaimDetail, target: Quantity, now: &str) -> Option<Value> {
     use ResizeStatus::{ControllerInProgress, NodeInfeasible};
@@ -34,7 +34,7 @@ pub fn mark_resizing(claim: &ClaimDetail, target: Quantity, now: &str) -> Option
     if !same {
         draft.field("allocatedResources", storage(&target.to_string()));
     }
-    // What kubelet refused leads back to the same size anyway.
+    // After kubelet's refusal the table leads to the same size anyway.
     let again = !matches!(claim.resize, Some(ControllerInProgress | NodeInfeasible));
     if again || (!same && claim.resize != Some(ControllerInProgress)) {
         draft.field(
@@ -49,8 +49,8 @@ pub fn mark_resizing(claim: &ClaimDetail, target: Quantity, now: &str) -> Option
     draft.finish()
 }
 
-/// Before the driver is asked for what the claim says already. The claim gets another version, so that
-/// no older patch fits it any more.
+/// Sent before a call that the claim already records. It forces a new resource version, so that no
+/// older patch fits any more.
 #[must_use]
 pub fn take_over_resize(claim: &ClaimDetail, now: &str) -> Option<Value> {
     let mut draft = Draft::new(claim);
@@ -58,7 +58,7 @@ pub fn take_over_resize(claim: &ClaimDetail, now: &str) -> Option<Value> {
     draft.finish()
 }
 
-/// The driver refused with a final error: `message` says how.
+/// The driver failed with a final error, whose text is `message`.
 #[must_use]
 pub fn resize_error(
     claim: &ClaimDetail,
@@ -81,7 +81,7 @@ pub fn resize_error(
     draft.finish()
 }
 
-/// The driver is done, the node is next.
+/// The driver has finished, the node has to act next.
 #[must_use]
 pub fn pending_on_node(claim: &ClaimDetail, now: &str) -> Option<Value> {
     let mut draft = Draft::new(claim);
@@ -101,7 +101,7 @@ pub fn pending_on_node(claim: &ClaimDetail, now: &str) -> Option<Value> {
 pub fn finish_resize(claim: &ClaimDetail, capacity: Quantity) -> Option<Value> {
     let mut draft = Draft::new(claim);
     draft.drop(&RESIZE_CONDITIONS);
-    // A driver that answers with less than there was is not believed.
+    // A driver that returns less than the current capacity is not believed.
     if claim.capacity.is_none_or(|held| held < capacity) {
         draft.field("capacity", storage(&capacity.to_string()));
     }

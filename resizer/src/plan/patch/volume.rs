@@ -5,25 +5,25 @@ use serde_json::{Map, Value, json};
 use crate::keys::PRE_RESIZE_CAPACITY;
 use crate::model::{Quantity, Text, Volume};
 
-/// What becomes of the annotation [`PRE_RESIZE_CAPACITY`].
+/// The patch's effect on the annotation [`PRE_RESIZE_CAPACITY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Annotation {
-    /// Nothing.
+    /// It stays.
     Keep,
-    /// It is written, with what the claim had, unless there is one.
+    /// It is added with the claim's old capacity, unless it exists.
     Add(Quantity),
-    /// The node has nothing to do: it has done its duty.
+    /// It is removed: the node has nothing left to do.
     Remove,
 }
 
-/// What becomes of `spec.capacity`.
+/// The patch's effect on `spec.capacity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// The driver made the volume this large. The capacity is never lowered: kubelet and whoever
-    /// restores the claim rely on what was once said.
+    /// The driver has expanded the volume to this size. The capacity is never lowered: kubelet, and
+    /// users who restore the claim, rely on it.
     AtLeast(Quantity),
-    /// The node alone is to make the volume this large. A larger capacity, which it refused, would
-    /// make kubelet try that again and again.
+    /// Only the node expands the volume, to this size. With a larger capacity, which it has refused,
+    /// kubelet would try again and again.
     Exactly(Quantity),
 }
 
@@ -42,7 +42,7 @@ impl Capacity {
     }
 }
 
-/// The PersistentVolume says how large the volume is, or is to be made by the node.
+/// The PersistentVolume gets the volume's size, or the size that the node has to expand it to.
 #[must_use]
 pub fn grow(volume: &Volume, capacity: Capacity, annotation: Annotation) -> Option<Value> {
     let value = match (annotation, &volume.pre_resize) {
@@ -62,7 +62,8 @@ pub fn grow(volume: &Volume, capacity: Capacity, annotation: Annotation) -> Opti
     (!patch.is_empty()).then(|| patch.into())
 }
 
-/// `patch` is applied to this version of the PersistentVolume only. 0 stands for one that is not known.
+/// Makes `patch` apply only to this version of the PersistentVolume. 0 means that the version is
+/// unknown.
 pub fn bind_to_version(patch: &mut Value, version: u64) {
     let known = Some(patch).filter(|_| version != 0);
     let Some(patch) = known.and_then(Value::as_object_mut) else {
@@ -74,7 +75,7 @@ pub fn bind_to_version(patch: &mut Value, version: u64) {
     }
 }
 
-/// The claim has what the volume has: the annotation has done its duty.
+/// The claim has the volume's capacity, so the annotation is not needed any more.
 #[must_use]
 pub fn remove_annotation() -> Value {
     json!({ "metadata": { "annotations": { PRE_RESIZE_CAPACITY: null } } })

@@ -17,7 +17,7 @@ use crate::model::{
 /// A PersistentVolumeClaim on the wire.
 type ClaimWire<'a> = lean::Parts<'a, Spec<'a>, StatusWire<'a>>;
 
-/// What is read of `status`.
+/// `status`, as far as the resizer reads it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusWire<'a> {
@@ -72,7 +72,7 @@ impl Record for Claim {
             spec,
             status,
         } = wire;
-        // Most call for nothing, and are not even kept.
+        // Most claims have no due task; the cache does not even keep them.
         let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
         let signs = signs(&spec, &status);
         if !signs.wants_growth() && !signs.wants_change() {

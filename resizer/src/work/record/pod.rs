@@ -1,6 +1,6 @@
 //! Pods on the wire.
 //!
-//! A pod is mostly containers, which are skipped without being built.
+//! Most of a pod is its containers, which the parser skips.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
@@ -13,7 +13,7 @@ use crate::model::Pod;
 /// A Pod on the wire.
 type PodWire<'a> = lean::Parts<'a, SpecWire<'a>, Phase<'a>>;
 
-/// What is read of `spec`.
+/// `spec`, as far as the resizer reads it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SpecWire<'a> {
@@ -42,7 +42,7 @@ impl Record for Pod {
         let volumes = wire.spec.volumes.iter();
         let uses = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         let names = uses.filter_map(|claim| claim.claim_name.as_deref());
-        // A claim belongs to one pod mostly: its name is not worth sharing.
+        // Most claims belong to one pod: sharing their names would not pay.
         let claims = names.map(Into::into).collect();
         let namespace = interned(&wire.metadata.namespace, strings);
         Self::new(namespace, wire.status.text(), claims)

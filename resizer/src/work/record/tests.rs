@@ -1,4 +1,4 @@
-//! Objects as an API server sends them, whole and odd.
+//! Objects as an API server sends them, complete and odd.
 
 use serde_json::{Value, json};
 use sidecar::kube::cache::Record;

@@ -61,7 +61,7 @@ impl Record for Volume {
     }
 }
 
-/// How its driver knows a volume.
+/// Source, handle and access modes of a volume for its driver.
 struct Known {
     source: Source,
     handle: Text,
@@ -78,7 +78,7 @@ impl Known {
         }
     }
 
-    /// With an in-tree source, in the words of the driver that replaced the plugin.
+    /// The same for an in-tree source, translated for the driver that has replaced the plugin.
     fn translated(object: &Value, spec: &volume::Spec<'_>, strings: &Interner) -> Self {
         let native = Self::native(spec, strings);
         let Some(driver) = TRANSLATOR.of_volume(object) else {

@@ -1,4 +1,4 @@
-//! Section 16.3: what the request says.
+//! Section 16.3: the content of the request.
 
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
@@ -125,7 +125,7 @@ fn a_volume_without_handle_is_not_asked_for() {
 #[test]
 fn a_volume_that_outlives_its_claim_says_how_large_it_is() {
     let mut bench = grown("2Gi").replies(&[Reply::Done(true)]);
-    // Another claim has taken the name when the driver answers.
+    // Another claim has the name when the driver responds.
     bench.meanwhile = Some(|claim| claim.uid = crate::model::Uid::new("another"));
     let (lines, next) = bench.run(Kind::Expand);
     assert_eq!(

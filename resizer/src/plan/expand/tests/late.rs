@@ -7,7 +7,7 @@ const TAKEN_OVER: &str = concat!(
     r#""conditions":[{"lastProbeTime":"2026-01-02T03:04:05Z","type":"Resizing"}]}}"#
 );
 
-/// A process before this one may have asked for 2Gi.
+/// An earlier process may have requested 2Gi.
 fn begun() -> Bench {
     let mut bench = grown("2Gi");
     bench.claim.allocated = Some(size("2Gi"));
@@ -48,7 +48,7 @@ fn fs_9_a_patch_of_our_own_without_answer_fits_no_more_either() {
     bench.troubles.insert(2, Trouble::Lost);
     let before = bench.claim.clone();
     run(&mut bench);
-    // The last patch is on its way still.
+    // The last patch is still on its way.
     bench.change(|claim| {
         let (allocated, resize) = (claim.allocated, Some(ResizeStatus::ControllerInProgress));
         *claim = ClaimDetail {

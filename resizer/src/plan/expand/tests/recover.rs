@@ -6,7 +6,7 @@ use crate::model::{Claim, Pod, Text, Uid};
 use crate::plan::Task;
 use crate::plan::attempt::Attempt;
 
-/// A process that finds st, A, P, S and C like this.
+/// The state that a new process finds: st, A, P, S and C.
 fn found(st: Option<ResizeStatus>, a: &str, p: &str, s: &str, c: &str) -> Bench {
     let mut bench = Bench::new(ClaimDetail {
         request: Some(size(s)),
@@ -23,7 +23,7 @@ fn task() -> Task {
     Task::new(Kind::Expand, &"ns/c1".into())
 }
 
-/// st, settled, A, P, S; target with a driver that expands, and with one that does not.
+/// st, settled, A, P, S; the target with a driver that expands, and with one that does not.
 const TARGETS: &str = "
     -                           no   -    1Gi  2Gi   2Gi  2Gi
     -                           no   3Gi  1Gi  2Gi   2Gi  2Gi
@@ -95,7 +95,7 @@ fn z_70_71_72_and_134_to_149_codes() {
         Internal, InvalidArgument, NotFound, OutOfRange, PermissionDenied, ResourceExhausted,
         Unauthenticated, Unavailable, Unimplemented, Unknown,
     };
-    // st, whether ControllerResizeError is there, whether a smaller size is taken up next.
+    // st, whether ControllerResizeError is set, whether a smaller size is requested next.
     const FINAL: (&str, bool, bool) = ("ControllerResizeInProgress", true, true);
     const IN_DOUBT: (&str, bool, bool) = ("ControllerResizeInProgress", false, false);
     const INFEASIBLE: (&str, bool, bool) = ("ControllerResizeInfeasible", true, true);
@@ -240,7 +240,7 @@ fn z_75_76_what_is_in_doubt_is_finished_first() {
     );
     run(&mut bench);
     assert_eq!(bench.claim.capacity, Some(size("4Gi")), "z_75");
-    // Final, in doubt again, final: the last word counts.
+    // Final, unknown, final: the last response counts.
     let boom = Reply::Error(Code::Internal, "x");
     let mut bench = grown("4Gi").replies(&[boom, late, boom, Reply::Done(false)]);
     run(&mut bench);
@@ -266,7 +266,7 @@ fn a_failure_before_the_call_leaves_no_doubt() {
     assert_eq!(only(&run(&mut bench), &["Exp"]), ["Exp h1 2147483648"]);
 }
 
-/// Row, st, A, P, S; Gi asked, PV and A afterwards.
+/// Row, st, A, P, S; requested Gi, PV and A afterwards.
 const FOUND: &str = "
     z_77  ControllerResizeInProgress  4Gi  1Gi  2Gi   4  4Gi  4Gi
     z_78  ControllerResizeInfeasible  4Gi  1Gi  2Gi   2  2Gi  2Gi
@@ -333,7 +333,7 @@ fn z_82_without_the_driver_a_smaller_size_replaces_the_refused_one() {
 
 #[test]
 fn fr_17_only_what_the_node_is_still_to_reach_is_taken_back() {
-    // st, A, P, S, C; P and A afterwards, with a driver that expands nothing itself.
+    // st, A, P, S, C; P and A afterwards, with a driver without controller expansion.
     const ROWS: &str = "
         NodeResizeInfeasible        10Gi  10Gi  5Gi  1Gi   5Gi   5Gi
         ControllerResizeInProgress  5Gi   10Gi  5Gi  1Gi   5Gi   5Gi
@@ -382,7 +382,7 @@ fn z_86_a_first_patch_that_is_refused() {
         ]
     );
     assert_eq!(next, Next::Backoff);
-    // A conflict is nobody's business: the claim is read again.
+    // A conflict is no failure: the claim is read again.
     let mut bench = grown("2Gi").replies(&[Reply::Done(false)]);
     bench.troubles.insert(0, Trouble::Conflict);
     let lines = run(&mut bench);
@@ -440,7 +440,7 @@ fn z_88_133_the_claim_changes_during_the_call() {
     assert_eq!(only(&lines, &["W", "Exp"]), ["Exp h1 2147483648"], "once");
     assert_eq!(bench.claim.capacity, Some(size("2Gi")));
     assert!(bench.claim.has_condition("Other"));
-    // The same when the cache is behind.
+    // The same with an outdated cache.
     let mut bench = grown("2Gi").replies(&[Reply::Done(false)]);
     bench.stale = Some(before);
     bench.change(|claim| claim.provisioner = Some("test.csi.driver".into()));
