@@ -1,7 +1,7 @@
-//! The command line: the flags of csi-snapshotter and what a combination of them asks for.
+//! The command line: the flags of csi-snapshotter and the configuration that they result in.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
-//! test.
+//! Pure, so that a test can list the order of the checks, which decides the message and the exit
+//! code.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// All flags, with the rules of Go's `flag` package.
+/// All flags; they follow the rules of Go's `flag` package.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[
@@ -118,8 +118,8 @@ const GROUPS: &str = "CSIVolumeGroupSnapshot";
 const GET_SNAPSHOT: &str = "CSIGetSnapshot";
 const TOPOLOGY: &str = "VolumeSnapshotTopology";
 
-/// The gates that upstream knows by itself, and two of ours. The lease is always released here,
-/// whatever the second one says.
+/// Upstream's own gates, and two of this project. This program always releases its lease at exit,
+/// whatever the second gate says.
 pub static GATES: &[Gate] = &[
     Gate::new(GROUPS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
@@ -127,15 +127,15 @@ pub static GATES: &[Gate] = &[
     Gate::new(TOPOLOGY, false, Stage::Alpha),
 ];
 
-/// What the program shall do.
+/// The command to run.
 pub type Command = controller::Command<Config>;
 
-/// How to take, find and delete snapshots.
+/// The configuration of csi-snapshotter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// `--resync-period`; zero is never.
+    /// `--resync-period`; zero disables resyncs.
     pub resync: Duration,
-    /// `--worker-threads` and delays.
+    /// `--worker-threads` and the retry intervals.
     pub pacing: Pacing,
     /// `--timeout`
     pub timeout: Duration,
@@ -143,17 +143,17 @@ pub struct Config {
     pub csi_address: String,
     /// With `--node-deployment`: `NODE_NAME`.
     pub node: Option<String>,
-    /// What decisions need.
+    /// Settings that decisions depend on.
     pub settings: Settings,
-    /// Group snapshots, unless the gate `CSIVolumeGroupSnapshot` is off: how they are named.
+    /// Names of group snapshots; `None` with the gate `CSIVolumeGroupSnapshot` off.
     pub groups: Option<Name>,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server; `None` without an address.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election; `None` without `--leader-election`.
     pub election: Option<Election>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// Turns the parsed flags into a command and warnings. The first check that fails counts.
 ///
 /// `node_name`: the environment variable `NODE_NAME`.
 ///
@@ -176,7 +176,7 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<
     }
     warnings.extend(collision("snapshot-name-uuid-length", name.length));
     let pacing = Pacing::from_flags(values, at_least_one(values, "worker-threads")?);
-    // An empty prefix counts only once it is known that there are group snapshots.
+    // An empty prefix is an error only once group snapshots are known to be served.
     let (prefix, length) = (
         "groupsnapshot-name-prefix",
         "groupsnapshot-name-uuid-length",

@@ -1,4 +1,4 @@
-//! The controller of one process while it leads: watches and workers.
+//! The work of a leading process: watches and workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, Executor, engine};
 use crate::work::kinds;
 
-/// The snapshotters of one process: that of single snapshots, and that of groups unless they are off.
+/// The engines of one process: that of single snapshots, and that of group snapshots unless they are off.
 type Engines = [Arc<Engine>];
 
-/// What becomes of group snapshots.
+/// Whether the process serves group snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Groups {
-    /// Nothing.
+    /// It does not.
     Off,
-    /// Their kinds were there at the start. This is how groups are named.
+    /// Their kinds existed at the start. The value names groups.
     Served(Name),
-    /// The same, and they are served as soon as their kinds appear.
+    /// Their kinds do not exist yet; the process serves them as soon as they appear. The value names groups.
     Awaited(Name),
 }
 
@@ -44,13 +44,13 @@ impl Groups {
     }
 }
 
-/// How often kinds are looked for where nothing is looked at again by itself.
+/// Interval of checks for the kinds if nothing is resynced.
 const LOOK: Duration = Duration::from_mins(15);
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal arrives, then finishes the attempts under way.
 ///
 /// # Errors
-/// How the process ends: the driver came back as something else.
+/// The process's exit: the driver restarted as one that this process cannot work with.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
@@ -96,7 +96,7 @@ fn snapshotters(
     Ok(vec![single, grouped])
 }
 
-/// What is known of groups tells about their members.
+/// Lets the engine of single snapshots look up members in the cache of group contents.
 fn know_groups(single: &Engine, grouped: &Engine) {
     let contents = &grouped.shell().informers.contents;
     single.shell().informers.know_groups(contents);
@@ -120,7 +120,7 @@ async fn lead(
         let kinds = watch::kinds(&singles).chain(watch::kinds(&grouped));
         seat.begin(kinds, None).await;
     };
-    // One does not wait for the other: kinds of groups may be broken where single ones are not, or come later.
+    // Neither waits for the other: the group kinds may be broken while the single ones work, or appear later.
     let serving = async {
         let serving_groups = async {
             if let Some(engine) = others.first() {
@@ -168,7 +168,7 @@ async fn lead(
     tasks.run(engines, &seat.ending).await
 }
 
-/// What is watched: of contents those of the `node`, if there is one. Classes have no label.
+/// The watches: contents of the `node` only, if there is one. Classes have no label.
 fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch; 2] {
     let (caches, resources) = (&shell.informers, &shell.resources);
     let contents = Scope {

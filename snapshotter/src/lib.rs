@@ -1,5 +1,5 @@
-//! `csi-snapshotter`: takes, finds and deletes snapshots in the storage system for
-//! VolumeSnapshotContents, and groups of them for VolumeGroupSnapshotContents.
+//! `csi-snapshotter`: creates, looks up and deletes snapshots in the storage system for
+//! VolumeSnapshotContents, and group snapshots for VolumeGroupSnapshotContents.
 //!
 //! # Layout
 //!
@@ -9,15 +9,15 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | API objects, reduced to the fields that the snapshotter reads |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`permission`] | the RBAC rules that the snapshotter needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
-//! | [`run`] | start-up, leadership, end |
+//! | [`run`] | start-up, leader election, exit |
 //!
-//! Strings that the snapshot-controller must spell alike are in [`sidecar::snapshot`].
+//! Strings that the snapshot-controller uses too are in [`sidecar::snapshot`].
 
 pub mod args;
 mod control;

@@ -1,4 +1,4 @@
-//! `csi-snapshotter`: takes, finds and deletes snapshots in the storage system for
+//! `csi-snapshotter`: creates, looks up and deletes snapshots in the storage system for
 //! VolumeSnapshotContents.
 
 use std::process::ExitCode;

@@ -1,12 +1,13 @@
-//! What the snapshotter reads of Kubernetes objects: small records instead of the full types.
+//! Kubernetes objects, as far as the snapshotter reads them: small records instead of the full
+//! types.
 //!
-//! Decisions, cache and tests share these and nothing else; a cluster's 20,000 contents are held as
-//! these records. No client, no runtime, no clock in here.
+//! Decisions, caches and tests share only these records; the caches hold a cluster's 20,000
+//! contents in this form. Nothing here uses a client, a runtime or a clock.
 //!
 //! | file | object |
 //! |---|---|
 //! | `content` | VolumeSnapshotContent, VolumeGroupSnapshotContent |
-//! | `kind` | which of the two, and what it calls things |
+//! | `kind` | which of the two, and the names of its fields and annotations |
 //! | `class` | VolumeSnapshotClass, VolumeGroupSnapshotClass |
 
 mod class;

@@ -1,11 +1,11 @@
-//! The RBAC rules the snapshotter uses, all of which upstream's role grants.
+//! The RBAC rules that the snapshotter needs; upstream's role grants all of them.
 //!
-//! Only PATCH writes to contents: no `update` is needed, and none is asked for.
+//! The snapshotter writes contents by PATCH alone: it needs no `update`, and requests none.
 
 use sidecar::kube::access::Rule;
 use sidecar::snapshot::{CLASS, CONTENT, GROUP_CLASS, GROUP_CONTENT, group};
 
-/// The rules to check. `groups`: whether group snapshots are served.
+/// The rules to check. `groups`: group snapshots are served.
 #[must_use]
 pub fn rules(groups: bool) -> Vec<Rule> {
     let mut rules = vec![
@@ -37,5 +37,5 @@ fn of_groups() -> [Rule; 3] {
     ]
 }
 
-/// Where events about objects of the cluster live.
+/// The namespace of events about cluster-scoped objects.
 const EVENTS_NAMESPACE: &str = "default";

@@ -1,26 +1,26 @@
-//! Decisions: pure functions from what was observed to the one next request.
+//! Decisions: pure functions from the observed state to the next request.
 //!
-//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
-//! reads a clock, draws a random number or knows a client; such values come in as arguments.
+//! Tests run every acceptance row and every crash point in microseconds. Nothing here awaits, reads
+//! a clock, draws a random number or uses a client; such values are arguments.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `goal` | what is to be done about a content |
+//! | `goal` | the goal of a content |
 //! | `attempt` | the next request towards it |
-//! | `create`, `check`, `delete` | the requests of each goal |
-//! | `failing` | how an attempt that fails says so |
-//! | `answer` | what the driver's answer says of a snapshot |
-//! | `request` | what API server and driver are asked |
-//! | `topology` | where a snapshot must be usable, and where it is |
+//! | `create`, `check`, `delete` | the requests for each goal |
+//! | `failing` | how a failure is reported |
+//! | `answer` | the content of the driver's response |
+//! | `request` | requests to the API server and the driver |
+//! | `topology` | requisite and actual topology of a snapshot |
 //! | `secret` | which Secret a call carries |
 //! | `patch` | bodies of patches |
-//! | `outcome` | how requests and calls fail: texts, and what they mean for the next attempt |
-//! | `event` | which changes of objects are work |
-//! | `in_flight` | what the process remembers beyond its caches |
-//! | `reactor` | the snapshotter as one object: events, attempts, and what their ends leave |
-//! | `driver` | what the driver can do, and which changes of it end the process |
-//! | `settings` | what the command line says about decisions |
-//! | `view` | what a decision looks at |
+//! | `outcome` | failures of requests and calls: texts, and the effect on the next attempt |
+//! | `event` | which changes of objects requeue a content |
+//! | `in_flight` | state that the process keeps besides its caches |
+//! | `reactor` | the snapshotter as one object: events, attempts, and the state after their ends |
+//! | `driver` | the driver's abilities, and which drivers are unsuitable |
+//! | `settings` | settings from the command line that decisions depend on |
+//! | `view` | the objects that a decision reads |
 
 mod answer;
 pub mod attempt;

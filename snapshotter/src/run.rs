@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
+//! Assembles the program: start-up in upstream's order, leader election, work, exit.
 
 mod groups;
 
@@ -20,15 +20,15 @@ use crate::work::driver::DriverView;
 /// Runs csi-snapshotter.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// The process's exit, unless a signal ends it in an orderly way.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(Snapshotter::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-/// What command line and environment ask for, and what to warn about.
+/// Turns the parsed flags and the environment into a command and warnings.
 ///
 /// # Errors
-/// As [`args::decide`].
+/// Those of [`args::decide`].
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let node = std::env::var("NODE_NAME").ok();
     args::decide(values, node.as_deref())
@@ -59,16 +59,16 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     Box::pin(process.serve(http.as_ref(), working)).await
 }
 
-/// Takes and deletes snapshots, and groups of them.
+/// The controller that creates and deletes snapshots and group snapshots.
 #[derive(Debug)]
 pub struct Snapshotter {
     config: Config,
-    /// What becomes of groups, once that is known.
+    /// Whether group snapshots are served, once known.
     groups: Groups,
 }
 
 impl Snapshotter {
-    /// As the command line says.
+    /// A controller with this configuration.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Controller for Snapshotter {
         }
     }
 
-    /// No plugin of Kubernetes itself takes snapshots.
+    /// No in-tree plugin creates snapshots.
     fn is_migrated(_driver: &str) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! What the tests of this crate share: the objects of the specification's fixtures, a model API
-//! server for them, and a bench on which the reactor runs.
+//! Shared by the tests of this crate: the objects of the specification's fixtures, a model API
+//! server for them, and a bench that runs the reactor.
 
 mod bench;
 mod server;
@@ -22,7 +22,7 @@ pub(crate) const DRIVER: &str = "test.csi.driver";
 /// The time of all tests.
 pub(crate) const NOW: &str = "2026-02-03T04:05:06Z";
 
-/// `T`, which lists snapshots.
+/// The driver `T`, which lists snapshots.
 pub(crate) fn driver() -> Driver {
     Driver {
         name: DRIVER.to_owned(),
@@ -35,7 +35,7 @@ pub(crate) fn driver() -> Driver {
     }
 }
 
-/// `c1`.
+/// The class `c1`.
 pub(crate) fn class() -> Class {
     Class {
         driver: DRIVER.into(),
@@ -47,7 +47,7 @@ pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().copied().collect()
 }
 
-/// `snapcontent-U1`: a snapshot of `vol-1` is to be taken for `ns/s1`.
+/// `snapcontent-U1`: requests a snapshot of `vol-1` for `ns/s1`.
 pub(crate) fn content() -> Content {
     Content {
         uid: "C1".into(),
@@ -65,7 +65,7 @@ pub(crate) fn content() -> Content {
     }
 }
 
-/// `pp`: an administrator names `snap-9` for `ns/s9`, which nobody has bound yet.
+/// `pp`: the pre-provisioned `snap-9` for `ns/s9`, still unbound.
 pub(crate) fn pre_provisioned() -> Content {
     Content {
         uid: "C9".into(),
@@ -81,7 +81,7 @@ pub(crate) fn pre_provisioned() -> Content {
     }
 }
 
-/// `groupsnapcontent-V1`: snapshots of `vol-1` and `vol-2` are to be taken for `ns/v1`.
+/// `groupsnapcontent-V1`: requests a group snapshot of `vol-1` and `vol-2` for `ns/v1`.
 pub(crate) fn group_content() -> Content {
     Content {
         uid: "CV1".into(),
@@ -99,7 +99,7 @@ pub(crate) fn group_content() -> Content {
     }
 }
 
-/// An administrator names `grp-9` of `snap-8` and `snap-9` for `ns/v9`, which nobody has bound yet.
+/// The pre-provisioned `grp-9` with `snap-8` and `snap-9` for `ns/v9`, still unbound.
 pub(crate) fn pre_provisioned_group() -> Content {
     Content {
         uid: "CV9".into(),
@@ -111,7 +111,7 @@ pub(crate) fn pre_provisioned_group() -> Content {
     }
 }
 
-/// As after a successful call.
+/// The status after a successful call.
 pub(crate) fn status(ready: bool) -> Status {
     Status {
         handle: Some("snap-1".into()),

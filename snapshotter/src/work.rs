@@ -1,12 +1,12 @@
-//! Executors: what decisions ask for is done here, and nothing is decided.
+//! Executors: they carry out the decisions of [`plan`](crate::plan), and decide nothing.
 //!
 //! | file | does |
 //! |---|---|
-//! | `api` | names the kinds of objects |
-//! | `record` | reads objects into the records of the model |
-//! | `informers` | keeps the caches, and tells the controller of their changes |
-//! | `kinds` | looks whether the kinds of groups are there |
-//! | `driver` | sees the driver as decisions do |
+//! | `api` | the API kinds |
+//! | `record` | parses objects into the records of the model |
+//! | `informers` | caches, which report their changes to the controller |
+//! | `kinds` | checks whether the group kinds exist |
+//! | `driver` | the driver as decisions see it |
 //! | `executor` | requests, calls, events, log |
 
 pub mod api;

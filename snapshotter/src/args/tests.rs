@@ -44,7 +44,7 @@ fn defaults_are_upstreams() {
     assert_eq!(config(&[]), (expected, Vec::new()));
 }
 
-/// Row, arguments, `NODE_NAME`, exit code, and what the line has in it.
+/// Row, arguments, `NODE_NAME`, exit code, and the words of the line.
 type Refused = (
     &'static str,
     &'static [&'static str],
@@ -207,7 +207,7 @@ fn s_20_the_gate_of_groups() {
         warnings[0].contains("GA feature gate"),
         "S-20: {warnings:?}"
     );
-    // Whether an empty prefix ends the process is known once groups are looked for.
+    // Whether an empty prefix ends the process depends on the look for group kinds.
     let (empty, _) = config(&["--groupsnapshot-name-prefix="]);
     assert_eq!(empty.groups.unwrap().prefix, "");
 }

@@ -1,16 +1,16 @@
-//! VolumeSnapshotClass and VolumeGroupSnapshotClass: how snapshots are taken.
+//! VolumeSnapshotClass and VolumeGroupSnapshotClass: the parameters of snapshots.
 //!
-//! It is looked up only; one that appears or changes wakes the contents that wait for it.
+//! Attempts only look it up; a class that appears or changes requeues the contents that wait for it.
 
 use super::{Pairs, Text};
 
-/// What the snapshotter reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshotClass or of a
-/// `groupsnapshot.storage.k8s.io/v1` VolumeGroupSnapshotClass. Its name is the key under which it is
-/// cached, apart from the other kind.
+/// A `snapshot.storage.k8s.io/v1` VolumeSnapshotClass or a `groupsnapshot.storage.k8s.io/v1`
+/// VolumeGroupSnapshotClass, as far as the snapshotter reads it. Cached under its name, separately
+/// for each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// `driver`.
     pub driver: Text,
-    /// `parameters`, which can be changed at any time.
+    /// `parameters`, which may change at any time.
     pub parameters: Pairs,
 }

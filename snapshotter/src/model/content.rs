@@ -1,14 +1,13 @@
-//! VolumeSnapshotContent, one snapshot of the storage system, and VolumeGroupSnapshotContent,
-//! several that are cut at one moment: wished for or there.
+//! VolumeSnapshotContent, one snapshot in the storage system, and VolumeGroupSnapshotContent, several
+//! snapshots of one moment: requested or existing.
 
 use std::sync::Arc;
 
 use super::{Kind, List, Policy, SecretRef, SnapshotRef, Text};
 
-/// What the snapshotter reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshotContent or of a
-/// `groupsnapshot.storage.k8s.io/v1` VolumeGroupSnapshotContent: both mean the same with fields and
-/// annotations of different names. Its name is the key under which it is cached, apart from the other
-/// kind.
+/// A `snapshot.storage.k8s.io/v1` VolumeSnapshotContent or a `groupsnapshot.storage.k8s.io/v1`
+/// VolumeGroupSnapshotContent, as far as the snapshotter reads it: the two have the same meaning in fields
+/// and annotations of different names. Cached under its name, separately for each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `metadata.uid`.
@@ -19,25 +18,24 @@ pub struct Content {
     pub deleting: bool,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
-    /// Whether the annotation [`Kind::being_created`] is there: a call that takes a snapshot may have
-    /// had an effect.
+    /// Whether the annotation [`Kind::being_created`] is set: a create call may have had an effect.
     pub being_created: bool,
-    /// Whether that annotation has another value than [`YES`](sidecar::snapshot::YES). All values mean
-    /// the same; a new one makes a new version.
+    /// Whether that annotation has another value than [`YES`](sidecar::snapshot::YES). All values mean the
+    /// same; a change of the value forces a new resource version.
     pub marked_again: bool,
-    /// Whether the annotation [`Kind::being_deleted`] is there: its VolumeSnapshot or
-    /// VolumeGroupSnapshot is being deleted.
+    /// Whether the annotation [`Kind::being_deleted`] is set: its VolumeSnapshot or VolumeGroupSnapshot is
+    /// being deleted.
     pub being_deleted: bool,
-    /// Whether the annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE) is there; see
+    /// Whether the annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE) is set; see
     /// [`Content::is_member`].
     pub member: bool,
-    /// The annotations [`Kind::deletion_secret`], if both are there; each may be empty.
+    /// The annotations [`Kind::deletion_secret`], if both are set; each may be empty.
     pub secret: Option<Box<SecretRef>>,
-    /// The annotations about where it must be usable and where it is, if one of them is there.
+    /// The topology annotations, if one of them is set.
     pub topology: Option<Box<Topology>>,
     /// `spec.volumeSnapshotRef`, `spec.volumeGroupSnapshotRef`.
     pub snapshot: SnapshotRef,
-    /// `spec.source`; `None` if it names neither.
+    /// `spec.source`; `None` if it names no handle.
     pub source: Option<Source>,
     /// `spec.driver`.
     pub driver: Text,
@@ -45,11 +43,11 @@ pub struct Content {
     pub class: Option<Text>,
     /// `spec.deletionPolicy`.
     pub policy: Policy,
-    /// `status`; `None` until somebody writes it.
+    /// `status`; `None` until it is first written.
     pub status: Option<Status>,
 }
 
-/// Annotations of ours, which are kept as they are written.
+/// This project's topology annotations, unparsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     /// [`ALLOWED_TOPOLOGIES`](sidecar::snapshot::ALLOWED_TOPOLOGIES).
@@ -61,18 +59,18 @@ pub struct Topology {
 /// `spec.source`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// `volumeHandle`: a snapshot is to be taken of this volume.
+    /// `volumeHandle`: take a snapshot of this volume.
     Volume(Text),
-    /// `snapshotHandle`: the snapshot was there before.
+    /// `snapshotHandle`: a pre-provisioned snapshot.
     Snapshot(Text),
-    /// `volumeHandles`, of which there are some: snapshots are to be taken of these volumes.
+    /// `volumeHandles`, not empty: take a group snapshot of these volumes.
     Volumes(List),
-    /// `groupSnapshotHandles`: the group was there before.
+    /// `groupSnapshotHandles`: a pre-provisioned group snapshot.
     Group(Box<GroupHandles>),
 }
 
 impl Source {
-    /// What it makes of the content.
+    /// The kind of content with this source.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -81,7 +79,7 @@ impl Source {
         }
     }
 
-    /// The handle of the snapshot or of the group, if an administrator names one.
+    /// The handle of a pre-provisioned snapshot or group.
     #[must_use]
     pub fn wished(&self) -> Option<&Text> {
         match self {
@@ -106,21 +104,21 @@ pub struct GroupHandles {
 pub struct Status {
     /// `snapshotHandle`; of a group its `volumeGroupSnapshotHandle`.
     pub handle: Option<Text>,
-    /// `creationTime`, nanoseconds since 1970; 0 for one that cannot be read.
+    /// `creationTime`, nanoseconds since 1970; 0 for one that does not parse.
     pub created: Option<i64>,
     /// `readyToUse`.
     pub ready: Option<bool>,
-    /// `restoreSize`, bytes; never of a group.
+    /// `restoreSize`, bytes; never set for a group.
     pub size: Option<i64>,
-    /// `volumeGroupSnapshotHandle` of the group that a snapshot is a member of.
+    /// `volumeGroupSnapshotHandle` of the member's group.
     pub group: Option<Text>,
     /// `volumeSnapshotInfoList` of a group.
     pub members: Members,
-    /// `error.message`; empty if there is an error without one.
+    /// `error.message`; empty for an error without a message.
     pub error: Option<Text>,
 }
 
-/// Members of a group, in the order of the driver's answer.
+/// Members of a group, in the order of the driver's response.
 pub type Members = Arc<[Member]>;
 
 /// One entry of `status.volumeSnapshotInfoList`.
@@ -139,20 +137,20 @@ pub struct Member {
 }
 
 impl Content {
-    /// What it is a content of; of one without source a single snapshot, and nothing is done about it.
+    /// Its kind; a content without a source counts as a single snapshot, and the snapshotter ignores it.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.source.as_ref().map_or(Kind::Single, Source::kind)
     }
 
-    /// Whether it carries the finalizer [`Kind::finalizer`].
+    /// Whether it has the finalizer [`Kind::finalizer`].
     #[must_use]
     pub fn is_protected(&self) -> bool {
         let finalizer = self.kind().finalizer();
         self.finalizers.iter().any(|held| **held == *finalizer)
     }
 
-    /// The handle on record: `status.snapshotHandle`, or that of a group.
+    /// The recorded handle: `status.snapshotHandle`, or that of the group.
     #[must_use]
     pub fn handle(&self) -> Option<&Text> {
         self.status.as_ref()?.handle.as_ref()
@@ -164,15 +162,16 @@ impl Content {
         self.status.as_ref()?.group.as_ref()
     }
 
-    /// Whether its snapshot belongs to a group, with which it goes. The annotation says so of what the
-    /// controller made for a volume; on what was there before it may be a copy, and the status counts alone.
+    /// Whether its snapshot belongs to a group and is deleted with it. The annotation counts only on a
+    /// content that the controller created for a volume; on a pre-provisioned one it may be a copy, and only
+    /// the status counts.
     #[must_use]
     pub fn is_member(&self) -> bool {
         let annotated = self.member && matches!(self.source, Some(Source::Volume(_)));
         annotated || self.group().is_some()
     }
 
-    /// `status.readyToUse`; absent is false.
+    /// `status.readyToUse`; false if absent.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.status.as_ref().and_then(|status| status.ready) == Some(true)

@@ -1,4 +1,4 @@
-//! What a content is a content of, and how its object spells that.
+//! The kinds of contents, and the names of their fields and annotations.
 
 use sidecar::snapshot::{
     BEING_CREATED, BEING_DELETED, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
@@ -6,18 +6,18 @@ use sidecar::snapshot::{
     GROUP_DELETION_SECRET_NAMESPACE,
 };
 
-/// What a content is a content of.
+/// The kind of a content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// One snapshot: a VolumeSnapshotContent.
     #[default]
     Single,
-    /// Several that are cut at one moment: a VolumeGroupSnapshotContent.
+    /// A group snapshot: a VolumeGroupSnapshotContent.
     Group,
 }
 
 impl Kind {
-    /// The finalizer that keeps the content until its snapshots are gone.
+    /// The finalizer that keeps the content until its snapshots are deleted.
     #[must_use]
     pub const fn finalizer(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// The annotation that a call may have had an effect.
+    /// The annotation that marks a create call which may have had an effect.
     #[must_use]
     pub const fn being_created(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The annotation that what the content was made for is being deleted.
+    /// The annotation that marks the deletion of the object that the content was created for.
     #[must_use]
     pub const fn being_deleted(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
-//! What the driver's answer says of a snapshot.
+//! Interprets the driver's response about a snapshot.
 //!
-//! An answer may lack what a status must have, and create, list and get calls answer alike.
+//! A response may lack fields that the status needs; create, list and get responses have the same content.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +11,27 @@ use super::outcome::Problem;
 use super::topology;
 use crate::model::{Content, Member, Members, Text};
 
-/// What is known of a snapshot or of a group.
+/// The driver's report about a snapshot or a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The driver's id.
+    /// The snapshot ID or the group snapshot ID.
     pub handle: Text,
-    /// When it was cut, nanoseconds since 1970.
+    /// Creation time, nanoseconds since 1970.
     pub created: i64,
-    /// Bytes that a volume restored from it needs, if the driver says so.
+    /// Least size of a restored volume in bytes, if the driver reports it.
     pub size: Option<i64>,
-    /// Whether it can be restored from.
+    /// Whether it is ready to use.
     pub ready: bool,
-    /// The driver's id of the group that it was cut with.
+    /// ID of the group that it belongs to.
     pub group: Option<Text>,
-    /// Snapshots of a group that was cut.
+    /// Snapshots of a created group.
     pub members: Members,
-    /// From where volumes restored from it can be reached, as it is written; `None` is everywhere.
+    /// Accessible topology in the format of the annotation; `None` means everywhere.
     pub topology: Option<Text>,
 }
 
 impl Said {
-    /// Out of an answer; `None` if it names no snapshot.
+    /// Reads a response; `None` without a snapshot ID.
     #[must_use]
     pub fn new(answer: Option<Snapshot>, now: Timestamp) -> Option<Self> {
         let answer = answer.filter(|answer| !answer.snapshot_id.is_empty())?;
@@ -51,11 +51,11 @@ impl Said {
         })
     }
 
-    /// Out of an answer about a group that was to be cut of these volumes: it has one snapshot of each.
+    /// Reads the response to a group snapshot of these volumes: it needs exactly one snapshot of each.
     ///
     /// # Errors
-    /// It does not name the group and its snapshots, or is about others than were asked for: whoever
-    /// deleted what it names would leave the rest.
+    /// The response lacks the group or snapshots, or names others: deleting only the named ones would leave
+    /// the rest behind.
     pub fn cut(
         answer: Option<VolumeGroupSnapshot>,
         volumes: &[String],
@@ -77,12 +77,11 @@ impl Said {
         })
     }
 
-    /// Out of an answer about the group `handle` of the snapshots `asked`, which others name. Drivers that
-    /// name none have not contradicted; and they may spell the handles in another way, all or none of those
-    /// of the snapshots.
+    /// Reads the response about the group `handle` with the snapshots `asked`. A driver may name no
+    /// snapshots, and it may spell the handles differently, if it does so for all of them.
     ///
     /// # Errors
-    /// It does not name the group, or is about other snapshots.
+    /// The response lacks the group, or names other snapshots.
     pub fn looked_up(
         answer: Option<VolumeGroupSnapshot>,
         (handle, asked): (&str, &[String]),
@@ -120,8 +119,8 @@ impl Said {
         }
     }
 
-    /// How it names another snapshot or group, or other members, than the status does after the same
-    /// request: what is ready then is not what was cut.
+    /// How it differs in handle or members from the status, after the same request: then the ready snapshot
+    /// is not the recorded one.
     #[must_use]
     pub fn contradicts(&self, content: &Content) -> Option<String> {
         let status = content.status.as_ref()?;
@@ -139,7 +138,7 @@ impl Said {
         ))
     }
 
-    /// What the driver said of a member with its group.
+    /// The driver's report about a member, from its report about the group.
     #[must_use]
     pub fn of_member(member: &Member, now: Timestamp) -> Self {
         let assumed = Self::assumed(&member.handle, now);
@@ -151,7 +150,7 @@ impl Said {
         }
     }
 
-    /// What is assumed where the driver cannot be asked.
+    /// The assumed report about a snapshot, for a driver without a call to look it up.
     #[must_use]
     pub fn assumed(handle: &Text, now: Timestamp) -> Self {
         Self {
@@ -174,7 +173,7 @@ impl Problem {
     }
 }
 
-/// What is wrong with the snapshots of a group that was to be cut of these volumes, if anything is.
+/// The first mismatch between the snapshots of a new group and these volumes; `None` if they match.
 fn unfit(group: &str, snapshots: &[Snapshot], volumes: &[String]) -> Option<String> {
     let (mut ids, mut of) = (BTreeSet::new(), BTreeSet::new());
     for one in snapshots {

@@ -1,8 +1,8 @@
-//! One attempt on a content: what was learnt and done so far that the API objects do not show.
+//! One attempt on a content: its progress, as far as the API objects do not show it.
 //!
-//! All goals share what surrounds their steps: an object that has changed, or of which nobody knows
-//! what the last write did, is read again without a word; a failure is recorded, told, then left to
-//! the back-off.
+//! All goals share the handling of conflicts and failures: an object that has changed, or whose last write
+//! has an unknown outcome, is read again without an event; a failure is recorded, reported, then the content
+//! backs off.
 
 mod fold;
 
@@ -22,41 +22,41 @@ use super::secret::Loaded;
 use super::{View, check, create, delete, patch};
 use crate::model::{Content, Kind, SecretRef, Source, Text};
 
-/// So many calls in a row that run out of time are not by chance.
+/// Number of consecutive timeouts after which the failure's text has a hint.
 const OFTEN: u32 = 3;
 const HINT: &str = " (the last 3 calls or more ran out of time: if the storage system takes that long, \
                     --timeout should be longer)";
 
-/// An attempt on one content. A crash loses it, and nothing with it.
+/// An attempt on one content. A crash loses it without harm.
 #[derive(Debug)]
 pub struct Attempt {
     name: Text,
     uid: Text,
     kind: Kind,
-    /// The content must be read before anything else.
+    /// The content has to be read before anything else.
     unread: bool,
-    /// Before the next attempt.
+    /// The content has to be read before the next attempt.
     stale: bool,
     conflicts: u8,
     secret: Loaded,
     parameters: Option<Arc<Parameters>>,
-    /// The mark on the content is this process's, and no call followed it.
+    /// This process has marked the content, and has not called the driver since.
     uncalled: bool,
-    /// The mark on the content is this process's, and nothing is on its way that takes it away.
+    /// This process has marked the content, and no patch that removes the mark is on its way.
     owns_mark: bool,
     deleted: bool,
     said: Option<Said>,
-    /// What an attempt before this one was told and could not write.
+    /// The driver's report to an earlier attempt that could not write it.
     untold: Option<Said>,
-    /// What it has written, as the API server says.
+    /// Writes that the API server has accepted.
     written: Vec<Written>,
     page: Page,
     cannot_get: bool,
-    /// It was said what the driver cannot do.
+    /// The driver's missing capability was reported.
     warned: bool,
-    /// How many calls for a snapshot in a row, of this attempt and those before, ran out of time.
+    /// Number of consecutive create calls that timed out, earlier attempts included.
     expired: u32,
-    /// How the attempt before this one failed.
+    /// Failure of the previous attempt.
     before: Before,
     failing: Option<Failing>,
 }
@@ -67,13 +67,13 @@ enum Page {
     NoMore,
 }
 
-/// What an attempt wants.
+/// The next action of an attempt.
 pub enum Next {
-    /// This request.
+    /// Send this request.
     Ask(Box<Request>),
-    /// To fail.
+    /// Fail with this problem.
     Fail(Task, Problem),
-    /// To end.
+    /// End.
     End(End),
 }
 
@@ -94,27 +94,27 @@ impl Next {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Nothing is left to do, or not now.
     Done,
-    /// The snapshot is there, and not ready.
+    /// The snapshot exists and is not ready.
     NotReady,
-    /// The controller still has to write the member's status.
+    /// The controller has not written the member's status yet.
     Awaits,
-    /// The driver cannot do what it would be asked for.
+    /// The driver lacks the required capability.
     Incapable,
-    /// The content names a class of another driver, which may change or be made anew.
+    /// The content names a class of another driver; the class may change or be recreated.
     Foreign(Text),
-    /// The content is gone.
+    /// The content was deleted.
     Gone,
-    /// It failed, and is tried again.
+    /// It failed: requeue after a back-off.
     Failed(Failure),
 }
 
 impl Attempt {
-    /// A new attempt on the content as the cache knows it, which goes on where an earlier one ended.
+    /// A new attempt on the cached content, which continues where an earlier one ended.
     #[must_use]
     pub fn new(name: &Text, content: &Content, start: Start) -> Self {
         Self {
@@ -141,20 +141,21 @@ impl Attempt {
         }
     }
 
-    /// UID of the content it is about.
+    /// UID of its content.
     #[must_use]
     pub fn uid(&self) -> &Text {
         &self.uid
     }
 
-    /// The handle that the driver answered with, for a content that does not say it yet.
+    /// The driver's report that the content does not have yet.
     #[must_use]
     pub fn said(&self) -> Option<&Said> {
         self.said.as_ref()
     }
 
-    /// The next request under `view`. What the API server has taken is not written again: where that does not
-    /// show in the object, a definition has dropped it or an admission webhook undone it, and would again.
+    /// The next request under `view`. A write that the API server has accepted is not repeated: if it does
+    /// not show in the object, the definition lacks the field or an admission webhook reverts it, and would
+    /// do so again.
     #[must_use]
     pub fn decide(&self, view: &View<'_>) -> Next {
         let next = self.next(view);
@@ -191,7 +192,7 @@ impl Attempt {
             return next;
         }
         if let Some(failing) = &self.failing {
-            // What cannot be taken or found need not be once it is to be deleted.
+            // Once the content is to be deleted, a failed creation or look-up does not matter any more.
             let failure = &failing.failure;
             let unknown = matches!(failure.problem, Problem::Read(_));
             let unknown = unknown || self.unrecorded(content).is_some();
@@ -218,8 +219,8 @@ impl Attempt {
         }
     }
 
-    /// What the driver has said of a snapshot whose handle is not on record: that comes before a deletion,
-    /// or nobody deletes the snapshot.
+    /// The driver's report about a snapshot whose handle is not recorded: recording it comes before the
+    /// deletion, or nobody deletes the snapshot.
     fn unrecorded(&self, content: &Content) -> Option<&Said> {
         let said = self.said.as_ref().or(self.untold.as_ref());
         let open = content.handle().is_none() && !self.deleted;
@@ -230,14 +231,14 @@ impl Attempt {
         self.written.contains(&what)
     }
 
-    /// What the next attempt is to know of that.
+    /// The unwritten report, for the next attempt.
     pub(super) fn untold(&self) -> Option<Said> {
         let said = self.said.as_ref().or(self.untold.as_ref());
         let told = self.deleted || self.has_written(Written::Report);
         said.filter(|_| !told).cloned()
     }
 
-    /// What follows if the driver does nothing about groups.
+    /// Ends an attempt that needs group snapshots from a driver without that capability; reports it first.
     fn incapable(&self, goal: Goal, view: &View<'_>) -> Option<Next> {
         if self.kind == Kind::Single || view.driver.abilities.group {
             return None;
@@ -262,7 +263,7 @@ impl Attempt {
         Some(Next::ask(view.announce(Announcement { reason, message })))
     }
 
-    /// It fails with this.
+    /// Records that the attempt fails with this problem.
     pub fn fail(&mut self, content: Option<&Content>, task: Task, problem: Problem) -> &Failure {
         let volume = match content.and_then(|content| content.source.as_ref()) {
             Some(Source::Volume(volume)) => Some(volume.clone()),
@@ -287,14 +288,13 @@ impl Attempt {
         &self.failing.insert(failing).failure
     }
 
-    /// How it failed, for the next one.
+    /// The failure, for the next attempt.
     pub(super) fn failed(&self) -> Before {
         let failing = self.failing.as_ref();
         failing.map(Failing::as_before).unwrap_or_default()
     }
 
-    /// A call for a snapshot failed with this, which says what to do about it if that was too often for
-    /// want of time.
+    /// Counts timeouts of create calls; after several in a row the error gets a hint about `--timeout`.
     fn expires(&mut self, mut error: RpcError) -> RpcError {
         if error.code != Code::DeadlineExceeded {
             self.expired = 0;
@@ -307,7 +307,7 @@ impl Attempt {
         error
     }
 
-    /// How many calls for a snapshot in a row ran out of time.
+    /// Number of consecutive create calls that timed out.
     pub(super) fn expired(&self) -> u32 {
         self.expired
     }
@@ -335,18 +335,18 @@ impl Attempt {
         }
     }
 
-    /// Whether the content must be read before the next attempt.
+    /// Whether the content has to be read before the next attempt.
     pub(super) fn is_stale(&self) -> bool {
         self.stale || self.unread
     }
 
-    /// The driver is asked for a snapshot with these parameters, now and from now on.
+    /// A create call with these parameters is about to be sent; all later ones use them too.
     pub(super) fn calls(&mut self, parameters: Parameters) -> Arc<Parameters> {
         self.uncalled = false;
         Arc::clone(self.parameters.get_or_insert_with(|| Arc::new(parameters)))
     }
 
-    /// The mark that is about to be written is this process's.
+    /// This process is about to mark the content.
     pub(super) fn marks(&mut self) {
         self.uncalled = true;
     }
@@ -363,8 +363,7 @@ impl Attempt {
         self.uncalled
     }
 
-    /// Whether the driver's last answer leaves nothing in doubt: another call may have other
-    /// parameters.
+    /// Whether the driver's last response was final: the next create call may have other parameters.
     pub(super) fn is_settled(&self) -> bool {
         let said = self
             .failing

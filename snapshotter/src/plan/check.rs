@@ -1,6 +1,6 @@
-//! The steps that look a snapshot up which this program has not taken itself.
+//! The steps that look up a snapshot which this program has not created.
 //!
-//! They make nothing in the storage system, and need no mark.
+//! They change nothing in the storage system, and so need no mark.
 
 use csi_proto::csi::{GetSnapshotRequest, GetVolumeGroupSnapshotRequest, ListSnapshotsRequest};
 
@@ -72,14 +72,14 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     }
 }
 
-/// The handle that is looked up: the one on record, else the wished one.
+/// The handle to look up: the recorded one, else the pre-provisioned one.
 pub(super) fn handle<'a>(view: &View<'a>) -> Option<&'a Text> {
     view.content
         .handle()
         .or(view.content.source.as_ref()?.wished())
 }
 
-/// The Secret of the class for what an administrator made, that of the annotations for members.
+/// The class's Secret for a pre-provisioned snapshot, the one in the annotations for a member.
 fn found_secret(view: &View<'_>) -> Result<(Use, Option<SecretRef>), Problem> {
     let content = view.content;
     let found = content.source.as_ref().and_then(Source::wished);
@@ -98,7 +98,7 @@ fn found_secret(view: &View<'_>) -> Result<(Use, Option<SecretRef>), Problem> {
     Ok((Use::List, secret.map_err(Problem::Unclear)?))
 }
 
-/// What the driver said is written down.
+/// Writes the driver's report.
 pub(super) fn report(view: &View<'_>, said: &Said) -> Next {
     if let Some(topology) = topology::news(view, said) {
         let body = patch::topology(view.content, topology);

@@ -1,7 +1,7 @@
-//! The steps that take a snapshot, and look at it again with the same request until it is ready.
+//! The steps that create a snapshot, and repeat the same request until it is ready.
 //!
-//! Their order is what makes a crash harmless: the mark before the call, the handle before the mark
-//! goes.
+//! Their order makes a crash harmless: the mark is written before the call, and the handle before
+//! the mark is removed.
 
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
@@ -76,7 +76,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     }
 }
 
-/// Those of the first attempt, as long as this process remembers it.
+/// The parameters of the first attempt, as long as this process has them.
 fn parameters(attempt: &Attempt, view: &View<'_>) -> Result<Parameters, Problem> {
     if let Some(parameters) = attempt.parameters() {
         return Ok(Parameters::clone(parameters));

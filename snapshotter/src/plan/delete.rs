@@ -1,7 +1,7 @@
-//! The steps that delete a snapshot and let its content go.
+//! The steps that delete a snapshot and release its content.
 //!
-//! Nothing here may be undone: the policy is the content's at that moment, and the content stays
-//! until the snapshot is gone.
+//! Deletion cannot be undone: the script acts on the content's current policy, and keeps the
+//! content until the snapshot is deleted.
 
 use csi_proto::csi::{DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 
@@ -53,7 +53,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     }
 }
 
-/// Handles of the group's snapshots: those on record, else those that an administrator names.
+/// Handles of the group's snapshots: the recorded ones, else the pre-provisioned ones.
 fn members(content: &Content) -> Vec<String> {
     let status = content.status.as_ref();
     let members = status.into_iter().flat_map(|status| &*status.members);

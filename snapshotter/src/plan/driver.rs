@@ -1,19 +1,19 @@
-//! What decisions need to know of the driver, and whether it is one to work with at all.
+//! The driver's name and abilities, and whether the snapshotter can work with them.
 //!
-//! It is read again whenever the driver restarts while everything else goes on.
+//! They are read again after each restart of the driver, while the process keeps running.
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 
-/// The driver as decisions see it.
+/// The driver, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// Name from `GetPluginInfo`.
     pub name: String,
-    /// What the driver's capabilities allow.
+    /// The abilities that its capabilities add up to.
     pub abilities: Abilities,
 }
 
-/// The capabilities that change what the snapshotter does.
+/// The capabilities that the snapshotter's behaviour depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// Controller capability `LIST_SNAPSHOTS`.
@@ -27,10 +27,11 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Abilities out of the controller's capability set. `others`: abilities out of other sets.
+    /// Derives the abilities from the controller's capability set. `others`: abilities from other
+    /// sets.
     ///
     /// # Errors
-    /// The driver takes no snapshots.
+    /// The driver cannot create snapshots.
     pub fn new(
         driver: &str,
         controller: impl Fn(ControllerCapability) -> bool,
@@ -49,7 +50,7 @@ impl Abilities {
     }
 }
 
-/// A driver of this name takes no snapshots: the process ends with this text.
+/// The driver of this name cannot create snapshots: the process ends with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "CSI driver {0} does not support ControllerCreateSnapshot; remove the snapshotter from the driver's pod, or let \

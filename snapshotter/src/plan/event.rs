@@ -1,14 +1,14 @@
-//! Which changes of contents are work.
+//! Which changes of contents requeue them.
 //!
-//! It decides how often the driver is called: what this program writes itself must not wake it, or
-//! every failure would be retried at once.
+//! This decides how often the driver is called: the snapshotter's own writes must not requeue the
+//! content, or every failure would be retried at once.
 
 use crate::model::{Content, Topology};
 
-/// Whether the change from `before` to `after` calls for a look at the content.
+/// Whether the change from `before` to `after` requeues the content.
 ///
-/// `own`: it is known from an answer to a request of this process, which looks at the result anyway;
-/// then only what others may have written counts, and was not seen before.
+/// `own`: the change is the response to a request of this process, which sees the result anyway;
+/// then only changes that others may have made count, unless they were seen before.
 #[must_use]
 pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
     let Some(before) = before.filter(|before| before.uid == after.uid) else {
@@ -16,7 +16,7 @@ pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
     };
     let mut seen = Content {
         version: after.version,
-        // Whoever else holds the content is no business of this program.
+        // Finalizers of other programs do not concern the snapshotter.
         finalizers: after.finalizers.clone(),
         ..before.clone()
     };
@@ -29,7 +29,8 @@ pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
     seen != *after
 }
 
-/// What was known, with what this program writes itself.
+/// The topology annotations before the change, with the one that this program writes taken from
+/// `after`.
 fn own_topology(before: &Content, after: &Content) -> Option<Box<Topology>> {
     let accessible = after
         .topology
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
     use crate::testing::{content, status};
 
-    /// Section 3.2, and what is told of by somebody else.
+    /// Section 3.2, and the same for changes by others.
     #[test]
     fn the_filter() {
         type Row = (&'static str, fn(&mut Content), bool, bool);

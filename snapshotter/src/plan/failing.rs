@@ -1,7 +1,6 @@
-//! How an attempt that fails says so: in the content's status, then in an event.
+//! Reports a failure: in the content's status, then in an event.
 //!
-//! Taking and looking up a snapshot fail in the same way. A failed deletion is told in an event
-//! alone.
+//! Creation and look-up share this. A failed deletion is reported in an event only.
 
 use std::sync::Arc;
 
@@ -13,42 +12,42 @@ use super::patch;
 use super::request::{Announcement, ContentWrite, Request, StatusWrite};
 use crate::model::{Content, Kind};
 
-/// Why there is no group snapshot.
+/// Reason of the event if a group snapshot could not be created.
 pub(super) const GROUP_CREATION_FAILED: &str = "GroupSnapshotCreationFailed";
 
-/// How the attempt before failed, for what need not be said twice.
+/// Failure of the previous attempt, to avoid repeated reports.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    /// Whether a write had no answer, or one that leaves open whether it was applied.
+    /// Whether the outcome of a write was unknown.
     unanswered: bool,
-    /// The last event.
+    /// The last event's message.
     announced: Option<Arc<str>>,
 }
 
-/// The attempt is about to end with a failure.
+/// A failure that is being reported.
 #[derive(Debug)]
 pub(super) struct Failing {
     pub(super) failure: Failure,
     before: Before,
-    /// Nothing is in doubt any more: the mark goes first.
+    /// No call has an unknown outcome any more: the mark is removed first.
     settled: bool,
-    /// Whether the mark could not be taken away.
+    /// The mark could not be removed.
     stays_marked: bool,
     told: Told,
 }
 
 #[derive(Debug)]
 enum Told {
-    /// Not yet.
+    /// Not reported yet.
     Nothing,
-    /// In the status, or that was not possible. This is next.
+    /// Written to the status, or that failed. This event is next.
     InStatus(Announcement),
-    /// All of it.
+    /// Fully reported.
     All,
 }
 
 impl Failing {
-    /// `uncalled`: the mark on the content is this process's, and no call followed it.
+    /// `uncalled`: this process has marked the content, and has not called the driver since.
     pub(super) fn new(failure: Failure, uncalled: bool, before: &Before) -> Self {
         let said = failure.finality();
         let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
@@ -61,7 +60,7 @@ impl Failing {
         }
     }
 
-    /// What the next attempt is to know of it.
+    /// The failure, for the next attempt.
     pub(super) fn as_before(&self) -> Before {
         Before {
             unanswered: self.failure.is_unanswered(),
@@ -69,19 +68,20 @@ impl Failing {
         }
     }
 
-    /// Whether nobody else need hear of it: what the API server leaves open once is over soon.
+    /// Whether it is not reported: an unknown outcome of one write resolves itself soon.
     fn is_quiet(&self) -> bool {
         let lasts = self.before.unanswered && self.failure.is_unanswered();
         self.failure.is_quiet() && !lasts
     }
 
-    /// Whether an event said so when the attempt before failed.
+    /// Whether the previous attempt sent an event with this message.
     fn is_known(&self, message: &str) -> bool {
         let before = self.before.announced.as_deref();
         before.is_some_and(|before| alike(before, message))
     }
 
-    /// The next request if the content is to be deleted by now: the driver's last word is no event otherwise.
+    /// The event with the driver's final response, if the content is to be deleted by now; it would get no
+    /// event otherwise.
     pub(super) fn last_word(&self, view: &View<'_>) -> Option<Request> {
         let said = self.failure.finality();
         let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
@@ -94,12 +94,12 @@ impl Failing {
         (!known).then(|| view.announce(announcement))
     }
 
-    /// Whether the mark is to go.
+    /// Whether the mark has to be removed.
     pub(super) fn unmarks(&self, content: &Content) -> bool {
         self.settled && content.being_created && !self.stays_marked
     }
 
-    /// The next request; `None` if all is said.
+    /// The next request; `None` once everything is reported.
     pub(super) fn decide(&self, view: &View<'_>) -> Option<Request> {
         let content = view.content;
         if self.unmarks(content) {
@@ -118,7 +118,7 @@ impl Failing {
                 };
                 Some(view.announce(Announcement { reason, message }))
             }
-            // What is ready stays so, whatever could not be tidied up.
+            // A ready snapshot stays ready, even if the clean-up failed.
             Told::Nothing if content.is_ready() => None,
             Told::Nothing => {
                 let announcement = self.announcement(content);
@@ -154,17 +154,17 @@ impl Failing {
         }
     }
 
-    /// The mark stays.
+    /// The mark could not be removed.
     pub(super) fn could_not_unmark(&mut self) {
         self.stays_marked = true;
     }
 
-    /// The status says it, or cannot be made to.
+    /// The status has the error, or could not be written.
     pub(super) fn is_in_status(&mut self, announcement: &Announcement) {
         self.told = Told::InStatus(announcement.clone());
     }
 
-    /// The event is on its way.
+    /// The event is about to be sent.
     pub(super) fn is_announced(&mut self, message: &str) {
         self.told = Told::All;
         self.before.announced = Some(message.into());

@@ -1,28 +1,28 @@
-//! What is to be done about a content, of its own fields alone.
+//! The goal of a content, derived from its own fields alone.
 //!
 //! This table is the contract with the snapshot-controller: which of the two acts, and when.
 
 use super::Driver;
 use crate::model::{Class, Content, Policy, Source, Text};
 
-/// What is to be done about a content.
+/// The goal of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Nothing, or not by this program.
+    /// Nothing to do, or not for this program.
     Nothing,
-    /// A snapshot of its volume is to be taken, or looked at again with the same request.
+    /// Create a snapshot of its volume, or repeat the same request until it is ready.
     Create,
-    /// Its snapshot is to be looked up.
+    /// Look up its snapshot.
     Check,
-    /// It is a member of a group, and the controller still has to write its status.
+    /// Wait: it is a group's member, and the controller has not written its status yet.
     Await,
-    /// It is ready, and the mark of a call that may have had an effect is left.
+    /// Remove the mark: the snapshot is ready.
     Unmark,
-    /// Its snapshot is to go, if its policy says so, and then the content.
+    /// Delete the snapshot if the policy says so, then release the content.
     Delete,
 }
 
-/// Whether the content is this driver's. `class`: the class that it names, if there is one.
+/// Whether the content belongs to this driver. `class`: the class that it names, if it exists.
 #[must_use]
 pub fn is_ours(content: &Content, class: Option<&Class>, driver: &Driver) -> bool {
     content.source.is_some()
@@ -30,17 +30,18 @@ pub fn is_ours(content: &Content, class: Option<&Class>, driver: &Driver) -> boo
         && class.is_none_or(|class| *class.driver == *driver.name)
 }
 
-/// The first row that fits counts.
+/// The goal; the first matching row counts.
 #[must_use]
 pub fn goal(content: &Content) -> Goal {
     let Some(source) = &content.source else {
         return Goal::Nothing;
     };
-    // Marks on what was there before are copies of an older life: no call of ours takes it.
+    // A mark on a pre-provisioned content is a copy from an earlier object: this program marks none
+    // of these.
     let found = source.wished().is_some();
     let unbound = content.snapshot.uid.is_empty();
     if content.deleting {
-        // A VolumeSnapshot that was never bound cannot tell that it goes.
+        // An unbound VolumeSnapshot cannot mark its content as being deleted.
         let told = content.being_deleted && (found || !content.being_created);
         if (found && unbound) || told {
             return Goal::Delete;
@@ -53,12 +54,12 @@ pub fn goal(content: &Content) -> Goal {
             Goal::Nothing
         };
     }
-    // Nobody wants what outlives its VolumeSnapshot to become ready.
+    // A retained snapshot whose VolumeSnapshot is being deleted need not become ready.
     let kept = content.being_deleted && content.policy == Policy::Retain;
     if kept && !found && !content.being_created {
         return Goal::Nothing;
     }
-    // What is being deleted cannot be protected any more: it may go under a call.
+    // An object that is being deleted cannot get a finalizer: it may disappear during a call.
     let going = content.deleting && !content.is_protected() && !content.being_created;
     if going && !found && content.handle().is_none() {
         return Goal::Nothing;
@@ -74,10 +75,10 @@ pub fn goal(content: &Content) -> Goal {
     }
 }
 
-/// The handle of the snapshot that is to be deleted with the content, if there is one.
+/// The handle of the snapshot to delete with the content, if there is one.
 #[must_use]
 pub fn deletes(content: &Content) -> Option<&Text> {
-    // Members go with their group.
+    // Members are deleted with their group.
     if content.policy != Policy::Delete || content.is_member() {
         return None;
     }
@@ -85,11 +86,12 @@ pub fn deletes(content: &Content) -> Option<&Text> {
         return Some(handle);
     }
     let handle = content.source.as_ref()?.wished()?;
-    // A group whose snapshots nobody names cannot be deleted.
+    // Without the handles of its snapshots a group cannot be deleted.
     if matches!(&content.source, Some(Source::Group(named)) if named.snapshots.is_empty()) {
         return None;
     }
-    // What was deleted has a status without readiness; what was never found has none, or an error.
+    // A deleted snapshot leaves a status without readiness; one that was never found has no status,
+    // or an error.
     let status = content.status.as_ref();
     let cleared = status.is_some_and(|status| status.ready.is_none());
     let bound = !content.snapshot.uid.is_empty();
@@ -207,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A definition that does not know the field drops which group the snapshot is of.
+    /// A definition without the field drops the handle of the snapshot's group.
     #[test]
     fn a_member_is_not_deleted_alone_although_its_status_does_not_name_the_group() {
         let member = with(|c| {

@@ -1,5 +1,5 @@
-//! What the process remembers beyond its caches. All of it may be lost at any time: it saves calls
-//! and waiting, and no decision about a snapshot's life depends on it.
+//! State that the process keeps besides its caches. It may be lost at any time: it saves calls and
+//! waiting, and no decision about a snapshot's life depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use super::outcome::RequeueTrigger;
 use super::request::Parameters;
 use crate::model::{Content, Text};
 
-/// The first wait after the driver called a snapshot impossible; it doubles each time.
+/// The first wait after the driver called a request infeasible; it doubles each time.
 const INFEASIBLE: Duration = Duration::from_secs(30);
 
-/// What an attempt begins with.
+/// Input of a new attempt.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The content must be read first.
+    /// The content has to be read first.
     pub unread: bool,
-    /// The parameters of the first call for this snapshot, by this process.
+    /// The parameters of this process's first create call for this content.
     pub parameters: Option<Arc<Parameters>>,
-    /// The mark on the content is this process's, and no call followed it.
+    /// This process has marked the content, and has not called the driver since.
     pub uncalled: bool,
-    /// The mark on the content is this process's, and nothing is on its way that takes it away.
+    /// This process has marked the content, and no patch that removes the mark is on its way.
     pub owns_mark: bool,
     /// The driver has deleted the snapshot.
     pub deleted: bool,
-    /// What the driver has said, and the content does not.
+    /// The driver's report that the content does not have yet.
     pub untold: Option<Said>,
-    /// It was said what the driver cannot do.
+    /// The driver's missing capability was reported.
     pub warned: bool,
-    /// How many calls for the snapshot in a row ran out of time.
+    /// Number of consecutive create calls that timed out.
     pub expired: u32,
-    /// How the attempt before failed, if it did.
+    /// Failure of the previous attempt.
     pub before: Before,
 }
 
-/// What is remembered of one content.
+/// State of one content.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     uid: Text,
     start: Start,
-    /// How often in a row the driver called it impossible.
+    /// How many times in a row the driver called the request infeasible.
     infeasible: u32,
 }
 
-/// Everything remembered.
+/// The state of one process.
 #[derive(Debug, Default)]
 pub struct InFlightState {
     contents: BTreeMap<Text, Entry>,
@@ -57,13 +57,13 @@ pub struct InFlightState {
 }
 
 impl InFlightState {
-    /// Whether anything is remembered of this content.
+    /// Whether there is any state of this content.
     #[must_use]
     pub fn knows(&self, name: &Text) -> bool {
         self.contents.contains_key(name)
     }
 
-    /// An attempt on this content begins.
+    /// Begins an attempt on this content.
     pub fn begin(&mut self, name: &Text, content: &Content) -> Start {
         self.waits.forget(name);
         let entry = self.contents.get(name);
@@ -76,42 +76,42 @@ impl InFlightState {
         }
     }
 
-    /// The driver is asked with these parameters for the snapshot of this content.
+    /// A create call with these parameters is about to be sent for this content.
     pub fn calls(&mut self, name: &Text, uid: &Text, parameters: Arc<Parameters>) {
         let start = &mut self.entry(name, uid).start;
         start.parameters = Some(parameters);
         start.uncalled = false;
     }
 
-    /// This process marks the content.
+    /// This process is about to mark the content.
     pub fn marks(&mut self, name: &Text, uid: &Text) {
         self.entry(name, uid).start.uncalled = true;
     }
 
-    /// The content fails, and waits for this beside its back-off.
+    /// The content fails; this trigger requeues it before its back-off ends.
     pub fn waits(&mut self, name: &Text, uid: &Text, trigger: RequeueTrigger) {
         self.waits.forget(name);
-        // Whose content is gone goes with what is remembered of it.
+        // The entry ensures that the wait is dropped together with the content.
         self.entry(name, uid);
         self.waits.wait(name, trigger);
     }
 
-    /// This has appeared or changed: who waited for it.
+    /// A trigger has occurred: returns the contents that waited for it.
     pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<Text> {
         let names = self.waits.triggered(trigger);
         names.iter().for_each(|name| self.begins_anew(name));
         names
     }
 
-    /// What was called impossible may be possible now.
+    /// An infeasible request may have become feasible: its waits start over.
     pub fn begins_anew(&mut self, name: &Text) {
         if let Some(entry) = self.contents.get_mut(name) {
             entry.infeasible = 0;
         }
     }
 
-    /// The attempt is over. How long the content waits, if not as long as its back-off says.
-    /// `there`: whether the content still is.
+    /// Takes in the end of an attempt. Returns the wait, if it is not the back-off. `there`: the
+    /// content still exists.
     pub fn end(
         &mut self,
         name: &Text,
@@ -168,7 +168,7 @@ impl InFlightState {
         }
     }
 
-    /// The content is gone.
+    /// The content was deleted.
     pub fn forget(&mut self, name: &Text) {
         self.waits.forget(name);
         self.contents.remove(name);

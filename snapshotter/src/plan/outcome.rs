@@ -1,7 +1,7 @@
-//! How requests and calls fail: their texts, and what they mean for the next attempt.
+//! Failures of requests and calls: their texts, and the effect on the next attempt.
 //!
-//! The texts end up in statuses and events, where people and scripts read them. No text is ever
-//! parsed again in here.
+//! The texts appear in statuses and events, where users and scripts read them. The snapshotter never parses
+//! them.
 
 mod text;
 
@@ -15,8 +15,8 @@ use crate::model::{Kind, SecretRef, Text};
 pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::{Finality, RpcError};
 
-/// What a call for a snapshot or a group that failed with `code` says. The provisioner counts
-/// `ResourceExhausted` among what is final; here it is not.
+/// The finality of a create call that failed with `code`. For the provisioner `ResourceExhausted` is final;
+/// here it is not.
 #[must_use]
 pub fn classify(code: Code) -> Finality {
     match code {
@@ -39,67 +39,66 @@ pub fn classify(code: Code) -> Finality {
     }
 }
 
-/// What an attempt was doing.
+/// The task of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Taking the snapshot.
+    /// Create the snapshot.
     Create,
-    /// Looking it up.
+    /// Look it up.
     Check,
-    /// Deleting it.
+    /// Delete it.
     Delete,
 }
 
-/// What would, when it appears or changes, let a failed attempt succeed.
+/// An event after which a failed attempt may succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequeueTrigger {
-    /// The class of this name.
+    /// The class of this name appears or changes.
     Class(Text),
-    /// The driver itself.
+    /// The driver is reachable again.
     Driver,
 }
 
-/// Why an attempt did not reach its goal.
+/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// A snapshot is to be taken, and no class says how.
+    /// The content names no class for a new snapshot.
     NoClassNamed,
-    /// The class of this name is not there.
+    /// The class of this name does not exist.
     NoClass(Text),
-    /// The class has a parameter of this name, which is none of its.
+    /// The class has an unknown parameter with a reserved prefix.
     ReservedKey(String),
-    /// The class does not say clearly which Secret it means.
+    /// The class's reference to the Secret is ambiguous.
     Unclear(Unclear),
-    /// The annotations name a Secret by nothing.
+    /// The annotations reference a Secret with an empty name or namespace.
     Unnamed,
-    /// The Secret could not be read. Whether annotations named it.
+    /// The Secret could not be read; the flag says whether annotations reference it.
     Secret(SecretRef, ApiError, bool),
-    /// A value of the Secret is not text, so that no request can carry it.
+    /// A value of the Secret is not text, so no request can carry it; the flag is the same.
     SecretNotText(SecretRef, bool),
-    /// Nothing is bound to the content, so that the snapshot has no name.
+    /// The content is unbound, so the snapshot has no name.
     Unbound,
-    /// The annotation about where the snapshot must be usable cannot be understood.
+    /// The annotation with the requisite topology does not parse.
     Topology(String),
-    /// Nobody names the snapshots of the group.
+    /// The handles of the group's snapshots are unknown.
     NoMembers,
-    /// The driver refused, failed or did not answer in time.
+    /// The call failed, or had no response in time.
     Call(RpcError),
-    /// The driver is away, and was not asked.
+    /// The driver is unreachable, so the call was not made.
     Away(RpcError),
-    /// The driver answered without an id.
+    /// The driver's response has no ID.
     NoId,
-    /// The driver answered about something else than it was asked about; how. Nothing is known by that
-    /// of what there is in storage.
+    /// The driver's response is about something else, described here. It shows nothing about the storage.
     Unfit(String),
-    /// The driver knows no snapshot of this handle.
+    /// The driver does not find the snapshot with this handle.
     NotFound(Text),
     /// The content could not be written.
     Write(ContentWrite, ApiError),
     /// The content's status could not be written.
     Status(ApiError),
-    /// In doubt about the content, and it could not be read.
+    /// A content with an unknown last write could not be read.
     Read(ApiError),
-    /// The API server has taken this, and it does not show in the content.
+    /// The API server accepted this write, but it does not show in the content.
     NoEffect(Written),
 }
 
@@ -112,24 +111,24 @@ impl From<CallError> for Problem {
     }
 }
 
-/// Why an attempt ended without reaching its goal, and all that its text needs.
+/// The failure of an attempt, with everything that its text needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What it was doing.
+    /// The attempt's task.
     pub task: Task,
-    /// What it is a content of.
+    /// The kind of the content.
     pub kind: Kind,
     /// Name of the content.
     pub content: Text,
-    /// The volume's handle, or a list of them, where a snapshot is to be taken.
+    /// Handle of the volume, or a list of handles, for a new snapshot.
     pub volume: Option<Text>,
-    /// Why.
+    /// The problem.
     pub problem: Problem,
 }
 
 impl Failure {
-    /// What would let it succeed, so that the content need not wait for its next retry. `class`: the one that
-    /// the content names.
+    /// The trigger after which a retry need not wait for its back-off. `class`: the one that the content
+    /// names.
     #[must_use]
     pub fn trigger(&self, class: Option<&Text>) -> Option<RequeueTrigger> {
         match &self.problem {
@@ -138,7 +137,7 @@ impl Failure {
                 class.cloned().map(RequeueTrigger::Class)
             }
             Problem::Call(_) if self.is_infeasible() => class.cloned().map(RequeueTrigger::Class),
-            // A call that ran when the driver went ends as one that could not be made.
+            // A call that was under way when the driver ended fails like one that could not be made.
             Problem::Call(error) if error.code == Code::Unavailable => Some(RequeueTrigger::Driver),
             Problem::Away(_) => Some(RequeueTrigger::Driver),
             Problem::NoClassNamed
@@ -159,13 +158,13 @@ impl Failure {
         }
     }
 
-    /// Whether the same request is not worth repeating soon.
+    /// Whether repeating the same request soon makes no sense.
     #[must_use]
     pub fn is_infeasible(&self) -> bool {
         self.finality() == Some(Finality::Infeasible)
     }
 
-    /// What the driver's answer to a call that takes a snapshot says, if this is one.
+    /// The finality of a failed create call; `None` for other failures.
     #[must_use]
     pub fn finality(&self) -> Option<Finality> {
         match (&self.problem, self.task) {
@@ -174,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// Whether the driver was not asked because something that comes before is missing.
+    /// Whether the attempt failed before the call, because an input was missing.
     #[must_use]
     pub fn is_before_the_call(&self) -> bool {
         match self.problem {
@@ -200,7 +199,7 @@ impl Failure {
         }
     }
 
-    /// What was in the way of a write, if that is what failed.
+    /// The API server's error, if a write or a read failed.
     #[must_use]
     pub fn refused(&self) -> Option<&ApiError> {
         match &self.problem {
@@ -224,7 +223,7 @@ impl Failure {
         }
     }
 
-    /// Whether a write had no answer, or one that leaves open whether it was applied.
+    /// Whether a write had no response, or one that leaves its outcome unknown.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         match &self.problem {
@@ -249,15 +248,15 @@ impl Failure {
         }
     }
 
-    /// Whether it concerns nobody but this process: nothing to tell the snapshot's owner. What the
-    /// API server does not say, or what somebody else has written, is over soon.
+    /// Whether only this process is concerned, so that the snapshot's user gets no event: an unknown outcome
+    /// or a conflict resolves itself soon.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.refused().is_some_and(|error| !is_lasting(error))
             || matches!(self.problem, Problem::Read(_))
     }
 
-    /// The event that tells of a failed deletion, if there is one for this.
+    /// The message of the event for a failed deletion, if there is one.
     #[must_use]
     pub fn of_deletion(&self) -> Option<String> {
         let what = match &self.problem {
@@ -289,7 +288,7 @@ impl Failure {
 
 impl std::error::Error for Failure {}
 
-/// Whether the API server will say the same next time.
+/// Whether a retry would get the same error.
 fn is_lasting(error: &ApiError) -> bool {
     match error.refusal {
         Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => true,

@@ -1,7 +1,7 @@
-//! Bodies of patches: merge patches that touch the fields which this program owns, and say which
-//! version of the content they were made for.
+//! Bodies of patches: merge patches of the fields that this program owns, each for one resource version
+//! of the content.
 //!
-//! What others wrote must survive each of them.
+//! Each has to preserve what others have written.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -10,14 +10,14 @@ use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 use super::answer::Said;
 use crate::model::{Content, Kind, Member, Members};
 
-/// Value of the mark where it was there with the usual one.
+/// Value of the mark if it was already set with the usual value.
 pub const AGAIN: &str = "again";
 
-/// Before the driver is asked for a new snapshot: it may have an effect from now on, and the content
-/// is there until it is known which.
+/// Sent before a create call: from now on the call may have an effect, and the content stays until the
+/// outcome is known.
 ///
-/// A mark that is there already gets another value, and the content another version by it, so that no
-/// patch that is still on its way, of this process or of one before, can take the mark away.
+/// If the mark is already set, it gets another value, which forces a new resource version: so no patch
+/// that is still on its way, of this process or of an earlier one, can remove the mark.
 #[must_use]
 pub fn mark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
@@ -29,7 +29,7 @@ pub fn mark(content: &Content) -> Value {
     let kind = content.kind();
     let mark = json!({ kind.being_created(): value });
     metadata.insert("annotations".to_owned(), mark);
-    // Who is being deleted gets no new finalizer; the API server refuses that.
+    // The API server refuses new finalizers on an object that is being deleted.
     if !content.is_protected() && !content.deleting {
         let held = content.finalizers.iter().map(|held| &**held);
         let all: Vec<&str> = held.chain([kind.finalizer()]).collect();
@@ -38,7 +38,7 @@ pub fn mark(content: &Content) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// Nothing is in doubt any more.
+/// No call has an unknown outcome any more: removes the mark.
 #[must_use]
 pub fn unmark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
@@ -47,7 +47,7 @@ pub fn unmark(content: &Content) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// Where the snapshot is.
+/// Writes the accessible topology.
 #[must_use]
 pub fn topology(content: &Content, topology: &str) -> Value {
     let mut metadata = bound_to(content);
@@ -56,7 +56,7 @@ pub fn topology(content: &Content, topology: &str) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// The content may go.
+/// Removes the finalizer.
 #[must_use]
 pub fn release(content: &Content) -> Value {
     let mut metadata = bound_to(content);
@@ -69,7 +69,7 @@ pub fn release(content: &Content) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// What the driver says of the snapshot; `None` if the status says it already.
+/// Writes the driver's report; `None` if the status has it already.
 #[must_use]
 pub fn report(content: &Content, said: &Said) -> Option<Value> {
     let (kind, nothing) = (content.kind(), crate::model::Status::default());
@@ -108,7 +108,7 @@ const fn handle_field(kind: Kind) -> &'static str {
     }
 }
 
-/// Nanoseconds, or as people write it.
+/// Nanoseconds for a single snapshot, RFC 3339 for a group.
 fn time(kind: Kind, nanos: i64) -> Value {
     match kind {
         Kind::Single => json!(nanos),
@@ -123,8 +123,8 @@ fn text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The members of a group, if more is known of them than `had`: who they are stays as it was, and what
-/// was not ready may be.
+/// The members of a group, if the report adds something to `had`: their handles stay, and an unready
+/// one may become ready.
 fn members(had: &Members, said: &Members) -> Option<Members> {
     if had.is_empty() {
         return (!said.is_empty()).then(|| said.clone());
@@ -162,7 +162,7 @@ fn member(member: &Member) -> Value {
     entry.into()
 }
 
-/// Why it failed.
+/// Writes the error.
 #[must_use]
 pub fn fail(content: &Content, message: &str, now: Timestamp) -> Value {
     let status = json!({
@@ -172,8 +172,8 @@ pub fn fail(content: &Content, message: &str, now: Timestamp) -> Value {
     json!({ "metadata": bound_to(content), "status": status })
 }
 
-/// The snapshot is gone; `None` if the status does not tell of one. A group's list of members stays, so
-/// that the deletion can be repeated.
+/// Removes the deleted snapshot from the status; `None` if the status has none. A group keeps its list
+/// of members, so that the deletion can be repeated.
 #[must_use]
 pub fn clear(content: &Content) -> Option<Value> {
     let had = content.status.as_ref()?;
@@ -197,7 +197,7 @@ fn with_status(content: &Content, status: Map<String, Value>) -> Value {
     json!({ "metadata": bound_to(content), "status": status })
 }
 
-/// Refused (409) if anybody has written since.
+/// The API server refuses the patch (409) if the content has changed since.
 fn bound_to(content: &Content) -> Map<String, Value> {
     let mut metadata = Map::new();
     if content.version != 0 {

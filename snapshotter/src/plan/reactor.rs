@@ -1,7 +1,7 @@
-//! The snapshotter as one object: what it remembers, what events make due, and its attempts.
+//! The snapshotter as one object: its state, the effect of events, and its attempts.
 //!
-//! The crash simulation drives this object and no other. Group snapshots have one of their own: what is
-//! remembered of a content is nothing to a group's of the same name, and the two share but the driver.
+//! The crash simulation drives this very object. Group snapshots have an object of their own: a content and a
+//! group content of the same name share no state, only the driver.
 
 use std::sync::Arc;
 
@@ -20,65 +20,64 @@ use super::request::{Call, ContentWrite, Parameters, Purpose, Reply, Request};
 use super::view::{Informers, Membership, View};
 use crate::model::{Class, Content, Source, Text};
 
-/// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
-/// of an object that does not exist.
+/// An event of an informer. `old` is the cached object before, `new` the one now; `None` if it does not
+/// exist.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// The content of this name changed.
     Content {
-        /// Its name.
+        /// Name of the content.
         name: Text,
-        /// Before.
+        /// The cached content before.
         old: Option<&'a Content>,
-        /// Now.
+        /// The cached content now.
         new: Option<&'a Content>,
-        /// Whether it is known from the answer to a request of this process.
+        /// Whether it comes from the response to a request of this process.
         own: bool,
     },
-    /// Nothing happened to the content of this name; the time for a resync has come.
+    /// The content of this name is due for a resync.
     Resync(Text),
     /// The class of this name changed.
     Class {
-        /// Its name.
+        /// Name of the class.
         name: Text,
-        /// Before.
+        /// The cached class before.
         old: Option<&'a Class>,
-        /// Now.
+        /// The cached class now.
         new: Option<&'a Class>,
     },
-    /// The driver can be asked again.
+    /// The driver is reachable again.
     DriverBack,
 }
 
-/// An attempt on a content.
+/// An attempt on a content, as the engine holds it.
 #[derive(Debug)]
 pub struct Run {
     name: Text,
-    /// `None` if there is no such content.
+    /// `None` if the content does not exist.
     attempt: Option<Attempt>,
-    /// When the last request was decided on.
+    /// Time of the last request's decision.
     now: Timestamp,
     over: Option<End>,
 }
 
-/// What the log is to say.
+/// A log line that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Nothing is left to do about the content of this name, or not now.
+    /// Nothing is left to do for the content of this name, or not now.
     Processed(Text),
-    /// The driver has this snapshot for a content that is gone.
+    /// The driver has this snapshot for a content that was deleted.
     Lost(Text, Text),
-    /// The driver answers with another handle than it was asked about, and means the same: content, question,
-    /// answer.
+    /// The driver's response spells the handle differently: content, requested handle, returned handle.
     OtherHandle(Text, Text, Text),
 }
 
-/// Why an attempt is to be retried.
+/// Why an attempt is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The snapshot is there, and not ready.
+    /// The snapshot exists and is not ready.
     NotReady,
-    /// The controller still has to write the member's status.
+    /// The controller has not written the member's status yet.
     Awaits,
     /// It failed.
     Failed(Box<Failure>),
@@ -95,7 +94,7 @@ pub struct Snapshotter {
 }
 
 impl Snapshotter {
-    /// A snapshotter that knows nothing yet.
+    /// A snapshotter without state.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self {
@@ -104,14 +103,14 @@ impl Snapshotter {
         }
     }
 
-    /// What it remembers.
+    /// Its state.
     #[must_use]
     pub fn in_flight(&self) -> &InFlightState {
         &self.in_flight
     }
 
-    /// Whether an attempt on it would end at once, and nothing is remembered of it. Of a cluster's many
-    /// thousand contents nearly all are so: they need no place in the queue.
+    /// Whether an attempt on it would end at once, and there is no state of it. This holds for nearly all of
+    /// a cluster's many thousand contents: they need no place in the queue.
     fn is_idle(&self, name: &Text, content: &Content, informers: Informed<'_>) -> bool {
         let idle = goal(content) == Goal::Nothing || *content.driver != *informers.driver().name;
         idle && !self.in_flight.knows(name)
@@ -122,7 +121,7 @@ impl Snapshotter {
         due.wakes.extend(names.map(at_once));
     }
 
-    /// It fails with this. What that waits for is in the books before any event can pass.
+    /// The attempt fails. Its trigger is registered before any event can be missed.
     fn fail(
         &mut self,
         (name, attempt): (&Text, &mut Attempt),
@@ -136,7 +135,7 @@ impl Snapshotter {
         }
     }
 
-    /// What the books must say before the request is sent.
+    /// Records in the state what has to be there before the request is sent.
     fn note(&mut self, name: &Text, attempt: &mut Attempt, content: &Content, request: &Request) {
         match request {
             Request::Write(write)
@@ -168,13 +167,13 @@ impl Snapshotter {
     }
 }
 
-/// The content that the attempt is about, if it still is there.
+/// The content of the attempt, if it still exists.
 fn known(informers: Informed<'_>, name: &Text, attempt: &Attempt) -> Option<Arc<Content>> {
     let content = informers.content(name)?;
     (content.uid == *attempt.uid()).then_some(content)
 }
 
-/// What its group's content says of a snapshot that was taken with a group.
+/// The report about a member in its group's content.
 fn membership(content: &Content, informers: Informed<'_>) -> Membership {
     let found = content.source.as_ref().and_then(Source::wished).is_some();
     match (content.group(), content.handle()) {
@@ -282,7 +281,7 @@ impl Reactor for Snapshotter {
                 now: now.timestamp,
             });
             match next {
-                // The next look decides how it is said.
+                // The next decision reports the failure.
                 Next::Fail(task, problem) => {
                     self.fail((&run.name, attempt), Some(&content), (task, problem));
                 }

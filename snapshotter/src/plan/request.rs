@@ -1,6 +1,6 @@
-//! What the snapshotter asks of the API server and the driver.
+//! Requests to the API server and the driver.
 //!
-//! A request must be the same in every attempt on one snapshot.
+//! A request has to be the same in every attempt on one snapshot.
 
 use std::collections::BTreeMap;
 
@@ -23,22 +23,22 @@ pub use sidecar::controller::request::Secrets;
 
 /// A request of the snapshotter.
 pub type Request = request::Request<Snapshotter>;
-/// What came of it.
+/// A request with its result.
 pub type Reply = request::Reply<Snapshotter>;
 /// A write of the snapshotter: a merge patch of a content.
 pub type Write = request::Write<Snapshotter>;
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Of the content's metadata.
+    /// It patches the content's metadata.
     Content(ContentWrite),
-    /// Of its status.
+    /// It patches the content's status.
     Status(StatusWrite),
 }
 
 impl Purpose {
-    /// What it writes that lasts. Errors are written one after the other.
+    /// The lasting effect of the write. Errors have none: each one replaces the last.
     #[must_use]
     pub fn lasting(&self) -> Option<Written> {
         match self {
@@ -50,19 +50,19 @@ impl Purpose {
     }
 }
 
-/// What was written.
+/// The lasting effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The content's metadata, for this.
+    /// The content's metadata has this.
     Content(ContentWrite),
-    /// What the driver says of the snapshot, into the status.
+    /// The status has the driver's report.
     Report,
-    /// That the snapshot is gone, into the status.
+    /// The status has no snapshot any more.
     Clear,
 }
 
 impl Written {
-    /// What an attempt that writes it is doing.
+    /// The task of an attempt with this write.
     #[must_use]
     pub fn task(self) -> Task {
         match self {
@@ -73,21 +73,21 @@ impl Written {
     }
 }
 
-/// What a patch of a content is for.
+/// The purpose of a metadata patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentWrite {
-    /// Before the driver is asked for a new snapshot.
+    /// Before a create call.
     Mark,
-    /// Nothing is in doubt any more.
+    /// No call has an unknown outcome any more.
     Unmark,
-    /// Where the snapshot is, which was taken or looked up.
+    /// The accessible topology of a snapshot that was created or looked up.
     Topology(Task),
-    /// The content may go.
+    /// The finalizer is removed.
     Release,
 }
 
 impl ContentWrite {
-    /// What an attempt that writes it is doing.
+    /// The task of an attempt with this write.
     #[must_use]
     pub fn task(self) -> Task {
         match self {
@@ -98,12 +98,12 @@ impl ContentWrite {
     }
 }
 
-/// A Secret, and what it is for.
+/// A Secret and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What it is for.
+    /// Its purpose.
     pub of: Use,
-    /// Where it is.
+    /// Its reference.
     pub secret: SecretRef,
 }
 
@@ -113,12 +113,12 @@ impl AsRef<SecretRef> for Wanted {
     }
 }
 
-/// What a Secret is for.
+/// The purpose of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Taking a snapshot.
+    /// Creating a snapshot.
     Create,
-    /// Looking up a snapshot or a group that an administrator named.
+    /// Looking up a pre-provisioned snapshot or group.
     List,
     /// Looking up a member of a group.
     Member,
@@ -127,7 +127,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// What an attempt that loads it is doing.
+    /// The task of an attempt that loads it.
     #[must_use]
     pub fn task(self) -> Task {
         match self {
@@ -138,14 +138,14 @@ impl Use {
     }
 }
 
-/// What a patch of a content's status is for.
+/// The purpose of a status patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusWrite {
-    /// What the driver says of the snapshot.
+    /// The driver's report.
     Report(Task),
-    /// Why it failed, and the event that follows.
+    /// The error, and the event that follows.
     Fail(Announcement),
-    /// The snapshot is gone.
+    /// The snapshot is deleted.
     Clear,
 }
 
@@ -158,14 +158,14 @@ pub struct Announcement {
     pub message: String,
 }
 
-/// A Warning, and the content that it is on.
+/// A Warning with its content.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Name of the content.
     pub content: Text,
-    /// Its UID.
+    /// UID of the content.
     pub uid: Text,
-    /// What it says.
+    /// The Warning.
     pub announcement: Announcement,
 }
 
@@ -180,7 +180,7 @@ sidecar::calls! {
 }
 
 impl Called {
-    /// The handle that the driver was asked about, if something was looked up.
+    /// The requested handle of a look-up; `None` for other calls.
     #[must_use]
     pub fn looks_up(&self) -> Option<&str> {
         match self {
@@ -195,7 +195,7 @@ impl Called {
 }
 
 impl Requests for Snapshotter {
-    /// A content, by its name.
+    /// Name of a content.
     type Object = Text;
     type Found = ();
     type Purpose = Purpose;
@@ -226,7 +226,7 @@ impl View<'_> {
         })
     }
 
-    /// Warns users.
+    /// Sends a Warning.
     #[must_use]
     pub fn announce(&self, announcement: Announcement) -> Request {
         Request::Event(Event {
@@ -237,7 +237,7 @@ impl View<'_> {
     }
 }
 
-/// Parameters of a call that takes a snapshot or a group.
+/// Parameters of a call that creates a snapshot or a group.
 pub type Parameters = BTreeMap<String, String>;
 
 /// Class parameter: template of the name of the Secret for lists.
@@ -245,7 +245,7 @@ pub const LIST_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-list-secret-n
 /// See [`LIST_SECRET_NAME`].
 pub const LIST_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-list-secret-namespace";
 
-/// Class parameters that are for the sidecars, so that the driver does not get them.
+/// Parameters for the sidecars, which the driver does not get.
 const RESERVED: [&str; 8] = [
     SECRET_NAME_PARAMETER,
     SECRET_NAMESPACE_PARAMETER,
@@ -257,7 +257,7 @@ const RESERVED: [&str; 8] = [
     group::GET_SECRET_NAMESPACE_PARAMETER,
 ];
 
-/// Parameters that say for what VolumeSnapshot, in what namespace and for what content a snapshot is.
+/// Parameters with the names of the VolumeSnapshot, its namespace and its content.
 const METADATA: [&str; 3] = [
     "csi.storage.k8s.io/volumesnapshot/name",
     "csi.storage.k8s.io/volumesnapshot/namespace",
@@ -269,10 +269,10 @@ const GROUP_METADATA: [&str; 3] = [
     group::CONTENT_NAME_METADATA,
 ];
 
-/// The parameters that the driver gets.
+/// The parameters for the driver.
 ///
 /// # Errors
-/// A parameter of this name is for the sidecars, and means nothing to this one.
+/// The name of a reserved parameter that this sidecar does not know.
 pub fn parameters(
     (name, content): (&Text, &Content),
     class: &Class,
@@ -300,7 +300,7 @@ pub fn parameters(
     Ok(parameters)
 }
 
-/// `CreateSnapshot` of this volume.
+/// `CreateSnapshot` for this volume.
 #[must_use]
 pub fn create(
     content: &Content,
@@ -317,7 +317,7 @@ pub fn create(
     }
 }
 
-/// `CreateVolumeGroupSnapshot` of these volumes, in the order of the content.
+/// `CreateVolumeGroupSnapshot` for these volumes, in the order of the content.
 #[must_use]
 pub fn create_group(
     content: &Content,

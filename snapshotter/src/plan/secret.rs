@@ -1,6 +1,6 @@
 //! Which Secret a call carries.
 //!
-//! A name read wrongly is a Secret of somebody else.
+//! A misread name would be another user's Secret.
 
 use sidecar::secret;
 use sidecar::snapshot::group;
@@ -9,17 +9,17 @@ use sidecar::snapshot::secret::Unclear;
 use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE, Secrets};
 use crate::model::{Content, Kind, Pairs, SecretRef, Text};
 
-/// What an attempt knows of the Secret.
+/// The Secret of an attempt, once loaded.
 #[derive(Debug, Default)]
 pub(super) enum Loaded {
     #[default]
     NotYet,
-    /// With the reference that was asked for.
+    /// Its reference and its values.
     Values(SecretRef, Secrets),
 }
 
 impl Loaded {
-    /// The values; `None` if they are still to be loaded.
+    /// The values; `None` if they have to be loaded first.
     pub(super) fn values(&self, reference: Option<&SecretRef>) -> Option<Secrets> {
         match (reference, self) {
             (None, _) => Some(Secrets::new()),
@@ -31,11 +31,11 @@ impl Loaded {
     }
 }
 
-/// The annotations name a Secret, and name or namespace are empty.
+/// The annotations reference a Secret with an empty name or namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unnamed;
 
-/// The Secret that the content's annotations name.
+/// The Secret that the content's annotations reference.
 ///
 /// # Errors
 /// One of the two is empty.
@@ -46,13 +46,13 @@ pub fn annotated(content: &Content) -> Result<Option<SecretRef>, Unnamed> {
     }
 }
 
-/// How a class names the Secret for lookups.
+/// The parameters by which a class references the Secret for look-ups.
 struct Template {
     name: &'static str,
     namespace: &'static str,
-    /// The only token.
+    /// The only template token.
     token: &'static str,
-    /// In texts.
+    /// The noun in texts.
     called: &'static str,
 }
 
@@ -70,11 +70,11 @@ const GROUP_GETTING: Template = Template {
     called: "GroupSnapshotterGet",
 };
 
-/// The Secret for ListSnapshots and GetSnapshot, or for GetVolumeGroupSnapshot, that the class with
-/// these parameters names for the content.
+/// The Secret for ListSnapshots and GetSnapshot, or for GetVolumeGroupSnapshot, that a class with
+/// these parameters references for the content.
 ///
 /// # Errors
-/// Says what is unclear.
+/// The ambiguity.
 pub fn listing(
     kind: Kind,
     parameters: &Pairs,

@@ -1,16 +1,16 @@
-//! What the command line says about decisions.
+//! Settings from the command line that decisions depend on.
 //!
-//! Decisions are made from values, not from flags.
+//! Decisions depend on values, not on flags.
 
 use std::time::Duration;
 
-/// Digits of a UID.
+/// Hexadecimal digits of a UID.
 pub const WHOLE_UID: usize = 32;
 
-/// Settings that decisions depend on; they never change while the process runs.
+/// Settings that decisions depend on; constant while the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How snapshots are named.
+    /// Naming scheme of snapshots.
     pub name: Name,
     /// `--extra-create-metadata`
     pub extra_create_metadata: bool,
@@ -22,12 +22,12 @@ pub struct Settings {
     pub retry_max: Duration,
 }
 
-/// How snapshots are named in the storage system.
+/// Naming scheme of snapshots in the storage system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// `--snapshot-name-prefix`
     pub prefix: String,
-    /// `--snapshot-name-uuid-length`; `None` is the UID as it is.
+    /// `--snapshot-name-uuid-length`; `None` keeps the UID unchanged.
     pub length: Option<usize>,
 }
 

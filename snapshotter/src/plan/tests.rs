@@ -1,16 +1,17 @@
-//! The acceptance rows of the sidecar on the bench: what is there, and all that can be seen of what
-//! it makes of that, in order.
+//! The sidecar's acceptance rows on the bench: the initial objects, and everything visible that
+//! follows, in order.
 //!
 //! | line | means |
 //! |---|---|
-//! | `bc+`, `bc-` | patch of the content that sets, removes the mark of a call; `F+`: with the finalizer, `again`: a mark that was there |
+//! | `bc+`, `bc-` | patch of the content that adds, removes the mark of a call; `F+`: adds the finalizer too, `again`:
+//! the mark was already there |
 //! | `F-` | patch that removes the finalizer |
-//! | `st {…}` | patch of the status, by its fields |
-//! | `Create name volume {parameters} {secrets}` | call; so are `List`, `Get`, `Delete` |
+//! | `st {…}` | patch of the status, with its fields |
+//! | `Create name volume {parameters} {secrets}` | call; likewise `List`, `Get`, `Delete` |
 //! | `secret namespace/name` | GET of a Secret |
 //! | `read` | GET of the content |
 //! | `E reason: message` | Warning on the content |
-//! | `refused …` | the answer to the patch before |
+//! | `refused …` | the response to the patch before |
 
 mod copied;
 mod create;
@@ -26,17 +27,17 @@ mod undone;
 
 use crate::testing::Bench;
 
-/// What the fixture's driver brings about.
+/// The status patch after the fixture's driver has created a snapshot.
 const TAKEN: &str = r#"st {"creationTime":1767323045000000000,"readyToUse":true,"restoreSize":1073741824,"snapshotHandle":"snap-1"}"#;
-/// As [`TAKEN`], not ready yet.
+/// Like [`TAKEN`], not ready yet.
 const CUT: &str = r#"st {"creationTime":1767323045000000000,"readyToUse":false,"restoreSize":1073741824,"snapshotHandle":"snap-1"}"#;
 const CREATE: &str = "Create snapshot-U1 vol-1 {a: b} {}";
 const READY: &str = r#"st {"readyToUse":true}"#;
-/// Out of [`TAKEN`] after the snapshot is gone.
+/// The status patch after the snapshot of [`TAKEN`] was deleted.
 const CLEARED: &str =
     r#"st {"creationTime":null,"readyToUse":null,"restoreSize":null,"snapshotHandle":null}"#;
 
-/// One row: its number, what differs from the fixture, and what follows.
+/// One row: its number, the difference from the fixture, and the expected lines.
 type Row<'a> = (&'a str, fn(&mut Bench), &'a [&'a str]);
 
 fn hold(rows: &[Row<'_>]) {
@@ -47,18 +48,18 @@ fn hold(rows: &[Row<'_>]) {
     }
 }
 
-/// As a status error of this moment reads.
+/// The status patch of an error at this moment.
 fn failed(message: &str) -> String {
     let message = serde_json::json!(message);
     format!(r#"st {{"error":{{"message":{message},"time":"now"}},"readyToUse":false}}"#)
 }
 
-/// Status and event of a failure.
+/// Status patch and event of a failure.
 fn told(reason: &str, message: &str) -> [String; 2] {
     [failed(message), format!("E {reason}: {message}")]
 }
 
-/// Status and event of a first attempt.
+/// Status patch and event of a first attempt.
 fn told_first(message: &str) -> [String; 2] {
     told(
         "SnapshotCreationFailed",
@@ -66,7 +67,7 @@ fn told_first(message: &str) -> [String; 2] {
     )
 }
 
-/// Status and event of a later attempt.
+/// Status patch and event of a later attempt.
 fn told_later(message: &str) -> [String; 2] {
     let message = format!("Failed to check and update snapshot content: {message}");
     told("SnapshotContentCheckandUpdateFailed", &message)

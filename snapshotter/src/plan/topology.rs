@@ -1,8 +1,8 @@
-//! Where a snapshot must be usable, and where it is (gate `VolumeSnapshotTopology`, CSI 1.13).
+//! The requisite and the accessible topology of a snapshot (gate `VolumeSnapshotTopology`, CSI 1.13).
 //!
-//! The snapshot-controller copies the wish of the class into the content, so that every repetition of a
-//! call asks for the same. What the driver answers is written next to it, before the snapshot can be
-//! called ready: whoever restores from it must not miss it.
+//! The snapshot-controller copies the class's allowed topologies into the content, so that every
+//! repetition of a call has the same requirement. The snapshotter writes the driver's accessible
+//! topology next to it before the snapshot becomes ready: a restore must not miss it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::answer::Said;
 use super::request::Announcement;
 use crate::model::{Content, Text};
 
-/// More topologies are not asked for.
+/// Limit of requested topologies.
 const MOST: usize = 256;
 
 /// `TopologySelectorTerm`.
@@ -32,10 +32,10 @@ struct Expression {
 
 type Segments = BTreeMap<String, String>;
 
-/// What the content wishes for, whether the driver understands it or not; `None` without the gate.
+/// The content's topology requirement, whether or not the driver supports it; `None` without the gate.
 ///
 /// # Errors
-/// The annotation cannot be understood; why.
+/// Why the annotation does not parse.
 pub(super) fn wished(view: &View<'_>) -> Result<Option<TopologyRequirement>, String> {
     let allowed = allowed(view.content).filter(|_| view.settings.topology);
     let Some(allowed) = allowed else {
@@ -53,7 +53,7 @@ fn allowed(content: &Content) -> Option<&Text> {
     content.topology.as_ref()?.allowed.as_ref()
 }
 
-/// One topology for each combination of values, in order.
+/// One topology for each combination of values, sorted.
 fn expanded(text: &str) -> Result<BTreeSet<Segments>, String> {
     let terms: Vec<Term> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut all = BTreeSet::new();
@@ -91,7 +91,7 @@ fn expanded(text: &str) -> Result<BTreeSet<Segments>, String> {
     Ok(all)
 }
 
-/// The driver does not know of topologies of snapshots.
+/// The event if the driver does not support topologies of snapshots.
 pub(super) fn ignored(view: &View<'_>) -> Announcement {
     Announcement {
         reason: "SnapshotTopologyIgnored",
@@ -103,7 +103,7 @@ pub(super) fn ignored(view: &View<'_>) -> Announcement {
     }
 }
 
-/// What is to be written about where the snapshot is, before it can be called ready.
+/// The accessible topology that still has to be written, before the snapshot becomes ready.
 pub(super) fn news<'a>(view: &View<'_>, said: &'a Said) -> Option<&'a Text> {
     let topology = said.topology.as_ref()?;
     let known = view.content.topology.as_ref();
@@ -112,7 +112,7 @@ pub(super) fn news<'a>(view: &View<'_>, said: &'a Said) -> Option<&'a Text> {
         .then_some(topology)
 }
 
-/// Where a snapshot is, as it is written; `None` if that is everywhere.
+/// The accessible topology in the format of the annotation; `None` means everywhere.
 pub(super) fn written(topologies: Vec<Topology>) -> Option<Text> {
     let all: BTreeSet<Segments> = { topologies.into_iter() }
         .map(|topology| topology.segments)

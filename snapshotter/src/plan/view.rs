@@ -1,6 +1,6 @@
-//! What a decision looks at.
+//! The objects that a decision reads.
 //!
-//! The executor and the crash simulation fill it in.
+//! The executor and the crash simulation provide them.
 
 use std::sync::Arc;
 
@@ -9,34 +9,34 @@ use jiff::Timestamp;
 use super::{Driver, Settings};
 use crate::model::{Class, Content, Member, Text};
 
-/// What is known of the cluster.
+/// Access to the caches.
 pub trait Informers {
-    /// The driver, as it said last what it can do.
+    /// The driver, with its latest abilities.
     fn driver(&self) -> Arc<Driver>;
     /// The content of this name.
     fn content(&self, name: &Text) -> Option<Arc<Content>>;
     /// The class of this name.
     fn class(&self, name: &Text) -> Option<Arc<Class>>;
-    /// What the content of this group says of the snapshot with this handle.
+    /// The report about the snapshot with this handle in the content of this group.
     fn member(&self, _group: &Text, _handle: &Text) -> Membership {
         Membership::Unknown
     }
 }
 
-/// What is known of a member of a group by the group's content.
+/// The report about a group's member in the group's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Membership {
-    /// Group snapshots are not served here, so that nobody can say.
+    /// Unknown, because the process does not serve group snapshots.
     #[default]
     Unknown,
-    /// No content of a group has it.
+    /// No group content has it.
     Absent,
-    /// What the driver said of it last with its group.
+    /// The driver's last report about it.
     Known(Member),
 }
 
-/// Everything a decision about a content looks at, read from the caches in one go. The caches must
-/// show what this process wrote itself from the moment the answer came.
+/// Everything that a decision about a content reads, taken from the caches at the same time. The
+/// caches have to show this process's own writes from the moment of the response on.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The driver.
@@ -47,10 +47,10 @@ pub struct View<'a> {
     pub name: &'a Text,
     /// The content.
     pub content: &'a Content,
-    /// The class that the content names, if there is one.
+    /// The class that the content names, if it exists.
     pub class: Option<&'a Class>,
-    /// Of a snapshot that was taken as a member of a group, what is known by that.
+    /// For a group's member: the report in the group's content.
     pub member: &'a Membership,
-    /// The time, for what is written into objects.
+    /// The current time, for timestamps in objects.
     pub now: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Whether group snapshots are served by this process: from the start, or as soon as their kinds appear.
+//! Whether this process serves group snapshots: from the start, or as soon as their kinds appear.
 
 use sidecar::controller::Seat;
 use sidecar::flags::Exit;
@@ -7,21 +7,22 @@ use crate::args::Config;
 use crate::control::Groups;
 use crate::work::kinds;
 
-/// What becomes of groups: they are served where the gate is on and both kinds are there.
+/// Checks the gate and the kinds: group snapshots are served if the gate is on and both kinds exist.
 ///
 /// # Errors
-/// They are, and would be named by nothing.
+/// They are served, but the prefix of their names is empty.
 pub(super) async fn served(seat: &Seat, config: &Config) -> Result<Groups, Exit> {
     let Some(name) = &config.groups else {
         return Ok(Groups::Off);
     };
     if let Err(error) = kinds::are_there(&seat.api(), config.timeout).await {
-        // A conversion webhook that is gone shows in the server's words alone.
+        // Only the server's message shows that a conversion webhook is missing.
         tracing::warn!(
             err = %error,
             "Group snapshots are off until their custom resources can be listed in version v1"
         );
-        // A name that nobody was told about while groups were off ends no process later.
+        // No error was reported about the empty prefix while groups were off, so it must not end the
+        // process later.
         return Ok(match name.prefix.is_empty() {
             true => Groups::Off,
             false => Groups::Awaited(name.clone()),

@@ -1,5 +1,5 @@
-//! A bench on which the reactor runs: objects as they are, without delay, a driver that answers from
-//! a script, a clock that is set forward, and a record of all that can be seen from outside.
+//! A bench that runs the reactor: caches without delay, a scripted driver, a clock that is set
+//! forward, and a record of everything that is visible from outside.
 
 mod answers;
 mod execute;
@@ -22,7 +22,7 @@ pub(crate) use answers::{
     Answer, created, fails, got, group, group_created, group_got, listed, snapshot,
 };
 
-/// What somebody else does right before a request is applied.
+/// Another program's change right before a request is applied.
 type Meddling = Box<dyn FnOnce(&mut Server)>;
 
 pub(crate) struct Bench {
@@ -30,15 +30,15 @@ pub(crate) struct Bench {
     pub(crate) retry_start: Duration,
     pub(crate) driver: Driver,
     pub(crate) server: Server,
-    /// What the contents of groups say of members.
+    /// The report of group contents about members.
     pub(crate) member: Membership,
-    /// Answers of the driver, in turn; then as [`taken`].
+    /// The driver's responses, in order; after them [`taken`].
     pub(crate) script: VecDeque<Answer>,
-    /// Refusals of patches, in turn: of metadata, or of the status.
+    /// Refusals of patches, in order; the flag says whether of metadata or of the status.
     pub(crate) refusals: VecDeque<(bool, Refusal)>,
-    /// Before the next patch arrives: of metadata, or of the status.
+    /// Change before the next patch arrives; the flag says whether of metadata or of the status.
     pub(crate) meddling: Option<(bool, Meddling)>,
-    /// While the driver works on its next call.
+    /// Change while the driver works on its next call.
     pub(crate) during: Option<Meddling>,
     pub(crate) snapshotter: Snapshotter,
     ready: BTreeSet<Text>,
@@ -51,7 +51,7 @@ pub(crate) struct Bench {
     pub(crate) notices: Vec<Notice>,
 }
 
-/// What is known without any delay.
+/// The caches, without any delay.
 struct Known {
     driver: Arc<Driver>,
     contents: BTreeMap<Text, Arc<Content>>,
@@ -81,7 +81,7 @@ impl Informers for Known {
 pub(crate) const GROUP: &str = "groupsnapcontent-V1";
 
 impl Bench {
-    /// With the content of a group and its class.
+    /// A bench with the group's content and class.
     pub(crate) fn of_group() -> Self {
         let mut bench = Self::empty(Settings::default());
         bench.set(|settings| settings.name.prefix = "groupsnapshot".into());
@@ -95,7 +95,7 @@ impl Bench {
         self.server.change(&GROUP.into(), change);
     }
 
-    /// With the content and the class of the fixture.
+    /// A bench with the fixture's content and class.
     pub(crate) fn new() -> Self {
         let mut bench = Self::empty(Settings::default());
         bench.server.put_class(&"c1".into(), Some(class()));
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// The settings are others; for the start of a test.
+    /// Changes the settings; for the start of a test.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.settings);
         self.snapshotter = Snapshotter::new(&self.settings);
@@ -154,7 +154,7 @@ impl Bench {
         self.server.secrets.insert(reference, Some(values));
     }
 
-    /// The driver's next answers to CreateSnapshot, ListSnapshots and so on.
+    /// Appends the driver's next responses to CreateSnapshot, ListSnapshots and so on.
     pub(crate) fn answers(&mut self, answers: impl IntoIterator<Item = Answer>) {
         self.script.extend(answers);
     }
@@ -181,7 +181,7 @@ impl Bench {
         }
     }
 
-    /// The process ends and starts anew.
+    /// Restarts the process.
     pub(crate) fn restart(&mut self) {
         self.snapshotter = Snapshotter::new(&self.settings);
         self.ready.clear();
@@ -191,7 +191,7 @@ impl Bench {
         self.seen = self.server.log.len();
     }
 
-    /// What happened since is made known. `own`: by the process itself.
+    /// Delivers the changes since the last time. `own`: the process itself made them.
     fn tell(&mut self, own: bool) {
         let known = self.known();
         for (_, event) in self.server.log.split_off(self.seen) {
@@ -241,7 +241,7 @@ impl Bench {
         })?
     }
 
-    /// Works until nothing is ready; what happened, in order.
+    /// Works until no content is queued; returns what happened, in order.
     pub(crate) fn run(&mut self) -> Vec<String> {
         for _ in 0..200 {
             self.tell(false);
@@ -256,7 +256,8 @@ impl Bench {
         panic!("the work does not end: {:?}", self.trace);
     }
 
-    /// Lets time pass until the next retry; whole seconds, and what happened then.
+    /// Advances the clock to the next retry; returns the whole seconds until then, and what
+    /// happened.
     pub(crate) fn next(&mut self) -> (u64, Vec<String>) {
         let next = self.later.values().min().copied();
         let next = next.expect("nothing waits for a retry");
@@ -272,12 +273,12 @@ impl Bench {
         (waited.as_secs(), self.run())
     }
 
-    /// Whether anything waits for a retry.
+    /// Whether no content waits for a retry.
     pub(crate) fn rests(&self) -> bool {
         self.later.is_empty()
     }
 
-    /// The driver can be asked again.
+    /// The driver is reachable again.
     pub(crate) fn driver_back(&mut self) {
         let known = self.known();
         let due = self.snapshotter.observe(Change::DriverBack, &known);

@@ -1,5 +1,5 @@
-//! The model API server: objects, resource versions, and the log that watches replay. Merge patches
-//! are applied as the real one does it, and refused where it refuses them.
+//! The model API server: objects, resource versions, and the log that watches replay. It applies merge
+//! patches like the real one, and refuses them in the same cases.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::plan::request::Secrets;
 
 pub(crate) use sidecar_testkit::sim::watch::Versioned;
 
-/// A change; `None` is the object's end.
+/// A change; `None` is the object's deletion.
 #[expect(clippy::large_enum_variant, reason = "most are of the larger variant")]
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -25,11 +25,11 @@ pub(crate) struct Server {
     version: u64,
     pub(crate) contents: BTreeMap<Text, Versioned<Content>>,
     pub(crate) classes: BTreeMap<Text, Versioned<Class>>,
-    /// `None`: with a value that is no text.
+    /// `None`: a value of it is not text.
     pub(crate) secrets: BTreeMap<SecretRef, Option<Secrets>>,
-    /// Patches that changed nothing, and so made no version.
+    /// Patches that changed nothing, and so created no version.
     pub(crate) idle: Vec<String>,
-    /// What a definition without a field, or an admission webhook, makes of what a patch has changed: the
+    /// The effect of a definition without a field, or of an admission webhook, on a patched content: the
     /// content before, and after.
     pub(crate) undo: Option<fn(&Content, &mut Content)>,
     /// Every change with its resource version, oldest first.
@@ -49,12 +49,12 @@ impl Server {
         self.version
     }
 
-    /// Writes a content, or removes it; one that is being deleted and that nobody holds goes, too.
+    /// Writes or removes a content; one that is being deleted and has no finalizers disappears.
     pub(crate) fn put(&mut self, name: &Text, object: Option<Content>) {
         self.version += 1;
         let goes = |content: &Content| content.deleting && content.finalizers.is_empty();
         if object.as_ref().is_some_and(goes) {
-            // The write and the end are two versions.
+            // The write and the deletion are two versions.
             self.version += 1;
         }
         let object = object
@@ -70,14 +70,14 @@ impl Server {
         }
     }
 
-    /// Changes a content as somebody else does; nothing if it is gone.
+    /// Another program changes a content; no effect if it is gone.
     pub(crate) fn change(&mut self, name: &Text, change: impl FnOnce(&mut Content)) {
         let Some((_, before)) = self.contents.get(name) else {
             return;
         };
         let mut object = before.clone();
         change(&mut object);
-        // What changes nothing makes no version.
+        // A write without a change creates no version.
         if object != *before {
             self.put(name, Some(object));
         }
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// A merge patch of a content or of its status. The result, as the answer has it.
+    /// Applies a merge patch of a content or of its status; returns the object in the response.
     pub(crate) fn patch(
         &mut self,
         name: &Text,

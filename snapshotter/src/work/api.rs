@@ -1,6 +1,6 @@
-//! The kinds of objects that are asked for.
+//! The API kinds that the snapshotter requests.
 //!
-//! Only PATCH writes, and GET for Secrets and for contents in doubt.
+//! It writes by PATCH only, and GETs Secrets and contents with an unknown last write.
 
 use sidecar::kube::reflect::Resource;
 use sidecar::snapshot::{
@@ -11,23 +11,23 @@ use crate::model::Kind;
 
 pub use sidecar::kube::api::key;
 
-/// What a snapshotter for contents of one kind asks for.
+/// The resources of a snapshotter for contents of one kind.
 #[derive(Clone, Debug)]
 pub struct Resources {
     /// Its contents.
     pub contents: Resource,
     /// The classes that they name.
     pub classes: Resource,
-    /// Of contents, for events about them.
+    /// API version of contents, for events about them.
     pub api_version: &'static str,
-    /// As `api_version`.
+    /// Kind of contents, for events about them.
     pub kind: &'static str,
     /// Name of its queue in metrics.
     pub queue: &'static str,
 }
 
 impl Resources {
-    /// Those of this kind.
+    /// The resources of this kind.
     #[must_use]
     pub const fn of(kind: Kind) -> Self {
         let (content, class) = match kind {

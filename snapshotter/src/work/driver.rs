@@ -12,12 +12,13 @@ use crate::plan::driver::Abilities;
 pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
-    /// Whether group snapshots are served from the start, so that it is asked for them.
+    /// Whether group snapshots are served from the start, so that the driver's group capabilities
+    /// are read.
     type Settings = bool;
 
     const CONTROLLER: &'static str = "snapshotter";
 
-    // Upstream asks the controller without a look at the plugin's capabilities.
+    // Upstream queries the controller regardless of the plugin's capabilities.
     const ASKS_ANY_CONTROLLER: bool = true;
 
     fn asks_group(with: &bool) -> bool {
@@ -25,7 +26,8 @@ impl controller::Driver for Driver {
     }
 
     fn new(name: &str, capabilities: &Capabilities, asked: &bool) -> Result<Self, Exit> {
-        // Where groups come later, the driver's answers to the calls themselves tell.
+        // If group snapshots come later, the driver's responses to the calls show whether it
+        // supports them.
         let group = !asked || { &capabilities.group }.has(Type::CreateDeleteGetVolumeGroupSnapshot);
         let topology = { &capabilities.plugin }.has(Service::SnapshotAccessibilityConstraints);
         let others = Abilities {

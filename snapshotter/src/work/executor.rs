@@ -22,26 +22,26 @@ use crate::plan::reactor::{Notice, Retry};
 use crate::plan::request::{Call, Called, Event, Reply, Request};
 use crate::plan::{self, Settings, Snapshotter};
 
-/// The snapshotter, driven.
+/// The engine that drives the snapshotter.
 pub type Engine = engine::Engine<Snapshotter, Executor>;
 
-/// Executes requests.
+/// The executor of the snapshotter's requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches that decisions read.
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// What is asked for.
+    /// The API kinds.
     pub resources: Resources,
     api: Api,
-    /// Where users are told.
+    /// Recorder of the events on contents.
     events: Recorder,
 }
 
-/// A snapshotter for contents of this kind, with empty caches.
+/// An engine for contents of this kind, with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queue's name, which they do for no text.
+/// The metrics refuse the queue's name, which does not happen with any text.
 pub fn engine(
     kind: Kind,
     driver: &Arc<DriverView>,

@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, which report their changes to the controller.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -11,20 +11,20 @@ use crate::model::{Class, Content, Text};
 use crate::plan::reactor::Change;
 use crate::plan::{self, Driver, Membership};
 
-/// Caches, and the driver.
+/// The caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// Contents, of whatever driver.
+    /// Contents of all drivers.
     pub contents: Cache<Content>,
-    /// Their classes, of whatever driver.
+    /// Their classes, of all drivers.
     pub classes: Cache<Class>,
-    /// Contents of groups, beside those of single snapshots, once groups are served.
+    /// For the engine of single snapshots: the group contents, once groups are served.
     groups: OnceLock<Cache<Content>>,
     driver: Arc<DriverView>,
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
+    /// Empty caches that report their changes to `engine`.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         Self {
@@ -35,9 +35,9 @@ impl Informers {
         }
     }
 
-    /// Groups are served, whose members are looked up in these contents.
+    /// Group snapshots are served from now on: looks up members in these contents.
     pub(crate) fn know_groups(&self, groups: &Cache<Content>) {
-        // Whoever says it again says the same.
+        // A second call has the same value.
         let _same = self.groups.set(groups.clone());
     }
 }

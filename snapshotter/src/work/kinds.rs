@@ -1,4 +1,4 @@
-//! Whether the kinds of group snapshots are there: whoever installs a cluster creates them in any order.
+//! Whether the kinds of group snapshots exist: a cluster's installer creates them in any order.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::{sleep, timeout};
 use super::api::Resources;
 use crate::model::Kind;
 
-/// Pause before an API server that did not answer is asked again.
+/// Pause before a request is repeated to an API server that did not respond.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits until both kinds are there, for ever: a look per `pause`.
+/// Waits for ever until both kinds exist; checks once per `pause`.
 pub async fn appear(api: &Api, pause: Duration) {
     loop {
         sleep(pause).await;
@@ -31,7 +31,7 @@ async fn list(api: &Api) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Requests for both kinds, as little of them as there can be.
+/// The smallest possible list requests for both kinds.
 fn paths() -> [String; 2] {
     let Resources {
         contents, classes, ..
@@ -39,10 +39,10 @@ fn paths() -> [String; 2] {
     [contents, classes].map(|resource| format!("{}?limit=1", collection(&resource, None)))
 }
 
-/// Lists both kinds, and waits for an answer, but no longer than `limit`.
+/// Lists both kinds, and waits for a response, but no longer than `limit`.
 ///
 /// # Errors
-/// They cannot be listed.
+/// One of them cannot be listed.
 pub async fn are_there(api: &Api, limit: Duration) -> Result<(), ApiError> {
     for path in paths() {
         let answered = async {

@@ -1,7 +1,6 @@
-//! Reads objects of the API server into the records of [`model`](crate::model).
+//! Parses objects of the API server into the records of [`model`](crate::model).
 //!
-//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to
-//! decode: absent and `null` are alike everywhere.
+//! Any object that an API server may send parses: absent and `null` are the same everywhere.
 
 mod class;
 mod content;

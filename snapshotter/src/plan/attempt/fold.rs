@@ -1,4 +1,4 @@
-//! What the reply to a request changes about an attempt.
+//! How the reply to a request changes an attempt.
 
 use csi_proto::csi::{
     CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetSnapshotResponse,
@@ -17,20 +17,20 @@ use crate::plan::request::{
 };
 use crate::plan::secret::Loaded;
 
-/// How often in one attempt the content may have changed under its patch.
+/// Conflicts that one attempt tolerates.
 const CONFLICTS: u8 = 8;
 
-/// A list of more pages has no end.
+/// Pages after which a list counts as endless.
 const PAGES: u32 = 10_000;
 
-/// The problem, if the attempt fails.
+/// The task and problem, if the attempt fails.
 type Taken = Result<(), (Task, Problem)>;
 
 impl Attempt {
-    /// Takes in what came of a request that was decided on at this time.
+    /// Takes in the reply to a request; `now` is the time of its decision.
     ///
     /// # Errors
-    /// The attempt fails with this.
+    /// The task and problem that the attempt fails with.
     pub fn answered(&mut self, reply: Reply, now: Timestamp) -> Taken {
         match reply {
             Reply::Get(_, result) => self.read(result),
@@ -81,13 +81,13 @@ impl Attempt {
     fn read(&mut self, result: Result<(), ApiError>) -> Taken {
         self.unread = false;
         result.map_err(|error| {
-            // The deletion is on its way as an event.
+            // If the content was deleted, the watch will report it.
             self.stale = true;
             (Task::Check, Problem::Read(error))
         })
     }
 
-    /// The content has changed, or may have: whether it is read and looked at again.
+    /// Whether the attempt reads the content again after a failed write.
     fn rereads(&mut self, error: &ApiError) -> bool {
         match error.refusal {
             Refusal::Conflict => {
@@ -135,7 +135,7 @@ impl Attempt {
         }
         let task = match what {
             StatusWrite::Fail(announcement) => {
-                // Whoever cannot be told in the status is told all the same.
+                // A failed status write does not suppress the event.
                 if let Some(failing) = &mut self.failing {
                     failing.is_in_status(announcement);
                 }
@@ -185,7 +185,8 @@ impl Attempt {
         let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
         let mut snapshots: Vec<Snapshot> = snapshots.collect();
         let wished = |one: &Snapshot| one.snapshot_id == request.snapshot_id;
-        // Asked about one snapshot, a driver that answers with one means that, however it spells the handle.
+        // A driver that returns exactly one snapshot for a look-up means that one, however it spells the
+        // handle.
         let whole = request.starting_token.is_empty() && page.next_token.is_empty();
         let alone = (whole && snapshots.len() == 1).then_some(0);
         let place = snapshots.iter().position(wished).or(alone);

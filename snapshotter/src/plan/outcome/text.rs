@@ -1,4 +1,5 @@
-//! The texts of failures: those that users of upstream's program match, and the reason behind them.
+//! The texts of failures: the ones that users of upstream's program match, and the reason behind
+//! them.
 
 use std::fmt;
 
@@ -8,16 +9,16 @@ use super::{ApiError, Failure, Problem, Task};
 use crate::model::{Kind, SecretRef, Text};
 use crate::plan::request::{ContentWrite, Written};
 
-/// What texts call things.
+/// The nouns of the texts, by kind of content.
 struct Words {
     snapshot: &'static str,
-    /// At the beginning of a sentence.
+    /// The same, capitalized.
     capital: &'static str,
     class: &'static str,
     mark: &'static str,
-    /// Of which the status could not be written.
+    /// The object whose status could not be written.
     object: &'static str,
-    /// Whose snapshot is looked up.
+    /// The object whose snapshot is looked up.
     content: &'static str,
     no_id: &'static str,
 }
@@ -157,7 +158,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The problem alone, without what it was in the way of.
+/// The problem alone, without the task that it blocks.
 struct Cause<'a>(&'a Failure);
 
 impl fmt::Display for Cause<'_> {
@@ -226,7 +227,7 @@ impl fmt::Display for Cause<'_> {
     }
 }
 
-/// A write was taken, and undone or dropped.
+/// A write was accepted, but reverted or dropped.
 fn no_effect(
     out: &mut fmt::Formatter<'_>,
     (words, content): (&Words, &Text),
@@ -252,7 +253,7 @@ fn no_effect(
     )
 }
 
-/// Nobody names the snapshots of a group.
+/// The handles of the group's snapshots are unknown.
 fn no_members(out: &mut fmt::Formatter<'_>, content: &Text, task: Task) -> fmt::Result {
     match task {
         Task::Create | Task::Check => write!(

@@ -1,5 +1,5 @@
-//! Objects as backup tools and administrators re-create them: contents of snapshots that were there before,
-//! with whatever annotations and finalizers the object of another life had; and short lives.
+//! Objects as backup tools and administrators recreate them: contents of pre-provisioned snapshots, with
+//! any annotations and finalizers of their earlier object; and short lives.
 
 use super::lines;
 use crate::model::{Content, Kind, Policy, Text};
@@ -13,7 +13,7 @@ use crate::testing::{
 
 const NAME: &str = "pp";
 
-/// What an older life has left, and what the content is for.
+/// The leftovers of the earlier object, and the kind, binding and policy of the content.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     kind: Kind,
@@ -97,10 +97,10 @@ impl Copied {
         }
     }
 
-    /// Its VolumeSnapshot is deleted, or whoever made it deletes it.
+    /// Its VolumeSnapshot is deleted, or an administrator deletes the content itself.
     fn goes(self) -> impl Fn(&mut Content) {
         move |content| {
-            // The controller holds what is bound.
+            // The controller protects a bound content.
             if self.bound && !content.is_protected() {
                 content.finalizers = [self.kind.finalizer().into()].into();
             }
@@ -109,12 +109,12 @@ impl Copied {
         }
     }
 
-    /// Whether anything holds it when it is deleted.
+    /// Whether a finalizer holds it at its deletion.
     fn is_held(self) -> bool {
         self.finalizer || self.bound
     }
 
-    /// How often its snapshot is to be deleted, in the end.
+    /// The expected number of deletions of its snapshot.
     fn deletions(self, looked_up: bool) -> usize {
         let ours = self.bound || looked_up;
         usize::from(self.policy == Policy::Delete && self.is_held() && ours)
@@ -130,7 +130,7 @@ fn there(bench: &Bench) -> Option<&Content> {
     content.map(|(_, content)| content)
 }
 
-/// Row S-121: nothing of that is in the way of looking it up, nor of its deletion.
+/// Row S-121: the leftovers block neither the look-up nor the deletion.
 #[test]
 fn s_121_what_is_copied_is_looked_up_and_goes() {
     for row in Copied::all() {
@@ -158,7 +158,7 @@ fn s_121_what_is_copied_is_looked_up_and_goes() {
     }
 }
 
-/// And of what was never found.
+/// The same for snapshots that were never found.
 #[test]
 fn s_121_what_is_copied_and_not_found_goes() {
     for row in Copied::all() {
@@ -176,7 +176,7 @@ fn s_121_what_is_copied_and_not_found_goes() {
     }
 }
 
-/// Row S-122: it is deleted while the driver still looks for it.
+/// Row S-122: the content is deleted while the driver is still looking for its snapshot.
 #[test]
 fn s_122_what_a_lookup_finds_is_written_before_a_deletion_is_decided() {
     for row in Copied::all() {
@@ -199,7 +199,7 @@ fn s_122_what_a_lookup_finds_is_written_before_a_deletion_is_decided() {
     }
 }
 
-/// As before, and the status cannot be written at first: what was found is not forgotten.
+/// The same, with a status that cannot be written at first: the found snapshot is not forgotten.
 #[test]
 fn s_122_what_a_lookup_found_outlives_a_status_that_is_refused() {
     for refusal in [Refusal::Conflict, Refusal::Unknown, Refusal::Other] {
@@ -227,7 +227,7 @@ fn s_122_what_a_lookup_found_outlives_a_status_that_is_refused() {
     }
 }
 
-/// Retain, and the same object again: it is as good as new.
+/// With Retain, the recreated object behaves like a new one.
 #[test]
 fn s_121_retain_and_apply_again() {
     for row in Copied::all().filter(|row| row.policy == Policy::Retain) {
@@ -238,7 +238,7 @@ fn s_121_retain_and_apply_again() {
         bench.server.change(&NAME.into(), row.goes());
         assert_eq!(count(&bench.run(), row.deletes()), 0, "{row:?}");
         assert!(there(&bench).is_none(), "{row:?}");
-        // As a tool saves it: with its annotations, without status and owner.
+        // The object as a backup tool saves it: with its annotations, without status and owner.
         kept.uid = "C10".into();
         kept.being_deleted = true;
         kept.status = None;
@@ -252,7 +252,7 @@ fn s_121_retain_and_apply_again() {
     }
 }
 
-/// Row S-124: handles in another spelling, in every kind of answer.
+/// Row S-124: handles in another spelling, in every kind of response.
 #[test]
 fn s_124_a_driver_that_spells_handles_in_another_way() {
     let full = "/pool/snap-9";
@@ -267,7 +267,7 @@ fn s_124_a_driver_that_spells_handles_in_another_way() {
     };
     assert!(bench.notices.iter().any(named), "{:?}", bench.notices);
     assert!(bench.rests());
-    // Several of which none is it, and what comes after others, is not it.
+    // One of several other handles, or a single one after other pages, is not the requested one.
     for answers in [
         vec![listed(&["a", "b"], "", |_| {})],
         vec![listed(&[], "2", |_| {}), listed(&[full], "", |_| {})],

@@ -1,4 +1,4 @@
-//! Section 10.2: snapshots that are taken.
+//! Section 10.2: snapshots that are created.
 
 use sidecar::snapshot::CONTENT_BOUND;
 use sidecar_testkit::sim::rest::remembered;
@@ -107,7 +107,7 @@ fn s_31_to_36_s_38_s_39_s_46_s_47_s_53_s_72_what_is_asked_and_written() {
             ],
         ),
         (
-            // Which annotations make a reference is shown where they are read.
+            // The tests of the parser show which annotations make a reference.
             "S-39",
             |bench| bench.content(|content| content.secret = None),
             &["bc+", CREATE, TAKEN, "bc-"],
@@ -220,7 +220,7 @@ fn s_37_s_40_s_43_s_44_what_cannot_be_asked() {
         let mut bench = Bench::new();
         given(&mut bench);
         assert_eq!(bench.run(), told_first(message), "{row}");
-        // Neither the mark nor a call, however often.
+        // Neither the mark nor a call, in any attempt.
         assert_eq!(bench.next(), (1, told_later(message).to_vec()), "{row}");
         assert_eq!(bench.next(), (2, Vec::new()), "{row}");
     }
@@ -262,7 +262,7 @@ fn s_42_a_class_that_comes_later() {
     assert_eq!(bench.next(), (1, told_later(message).to_vec()));
     assert_eq!(bench.next(), (2, Vec::new()));
     assert_eq!(bench.next(), (4, Vec::new()));
-    // At once, not after the eight seconds.
+    // At once, before the eight seconds are over.
     bench.server.put_class(&"c1".into(), Some(class));
     let taken = TAKEN.replace(r#","readyToUse""#, r#","error":null,"readyToUse""#);
     assert_eq!(bench.run(), lines(&["bc+", CREATE, &taken, "bc-"]));
@@ -294,7 +294,7 @@ fn s_45_what_is_another_drivers() {
         given(&mut bench);
         assert!(bench.run().is_empty() && bench.rests(), "S-45 {row}");
     }
-    // A class of this name that is made anew may be ours.
+    // A class that is recreated under this name may belong to this driver.
     let mut bench = Bench::new();
     bench.class(|class| class.driver = "other".into());
     assert!(bench.run().is_empty());
@@ -367,12 +367,12 @@ fn s_52_what_is_ready_is_left_alone() {
     bench.content(|content| content.status = Some(status(true)));
     assert!(bench.run().is_empty());
     assert!(bench.resync().is_empty(), "resync");
-    // Labels and the annotations of others are not even read.
+    // The snapshotter does not even read labels and annotations of others.
     bench.content(|content| content.finalizers = [CONTENT_BOUND.into(), "x/y".into()].into());
     assert!(bench.run().is_empty() && bench.rests());
 }
 
-/// What others write between the cache and the patch.
+/// Another program's change between the cached object and the patch.
 fn meddle(change: fn(&mut Content)) -> Bench {
     let mut bench = Bench::new();
     let meddle = move |server: &mut Server| {
@@ -410,7 +410,8 @@ fn s_55_s_56_what_others_write_meanwhile_survives() {
 
 #[test]
 fn s_57_a_status_that_is_not_written() {
-    // In doubt whether it was: the content is read, and the driver says the same again.
+    // Unknown whether the patch was applied: the content is read, and the driver responds as
+    // before.
     let mut bench = Bench::new();
     bench.refusals.push_back((true, Refusal::Unknown));
     assert_eq!(
@@ -418,7 +419,7 @@ fn s_57_a_status_that_is_not_written() {
         lines(&["bc+", CREATE, TAKEN, "refused Unknown"])
     );
     assert_eq!(bench.next(), (1, lines(&["read", CREATE, TAKEN, "bc-"])));
-    // Somebody else wrote: what the driver said still holds.
+    // Another program has written: the driver's response remains valid.
     let mut bench = Bench::new();
     bench.refusals.push_back((true, Refusal::Conflict));
     let expected = [
@@ -462,7 +463,7 @@ fn s_59_a_mark_that_is_refused() {
     assert_eq!((waited, trace), (1, lines(&["bc+", CREATE, &taken, "bc-"])));
 }
 
-/// Row S-125: what is ready is another snapshot than the one on record, which a driver forgot.
+/// Row S-125: a driver has forgotten the recorded snapshot, and the ready one is another.
 #[test]
 fn i_5_s_125_a_stored_handle_stays_and_is_not_ready_by_another() {
     let mut bench = Bench::new();
@@ -474,7 +475,7 @@ fn i_5_s_125_a_stored_handle_stays_and_is_not_ready_by_another() {
                    snap-1 before\"";
     let expected = joined(&[&lines(&[CREATE]), &told_later(message)]);
     assert_eq!(bench.run(), expected);
-    // What it forgot is deleted by the handle on record.
+    // The forgotten snapshot is deleted by its recorded handle.
     bench.content(|content| (content.deleting, content.being_deleted) = (true, true));
     assert_eq!(bench.run()[0], "Delete snap-1 {}");
 }

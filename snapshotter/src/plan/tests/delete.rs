@@ -16,7 +16,7 @@ fn goes(content: &mut Content) {
     (content.deleting, content.being_deleted) = (true, true);
 }
 
-/// A content of the fixture whose VolumeSnapshot is being deleted.
+/// The fixture's content with a VolumeSnapshot that is being deleted.
 fn going(change: impl FnOnce(&mut Content)) -> Bench {
     let mut bench = Bench::new();
     bench.content(|content| {
@@ -192,7 +192,7 @@ fn s_93_s_94_what_was_there_before() {
     });
     assert_eq!(bench.run(), lines(&["Delete snap-9 {}", GONE]), "S-93");
     assert!(bench.resync().is_empty(), "S-93");
-    // Nobody has ever bound it: the snapshot is not this content's to delete.
+    // The content was never bound, so its snapshot is not deleted.
     let mut bench = found(|content| content.finalizers = ["x/y".into()].into());
     assert!(bench.run().is_empty(), "S-93, never looked up");
     let bound = |content: &mut Content| {
@@ -202,7 +202,7 @@ fn s_93_s_94_what_was_there_before() {
     };
     let mut bench = found(bound);
     assert_eq!(bench.run(), lines(&["Delete snap-9 {}", "F-"]), "S-94");
-    // It was never found, and is deleted all the same.
+    // The snapshot was never found, and is deleted all the same.
     let mut bench = found(|content| {
         bound(content);
         content.status = Some(Status {
@@ -256,7 +256,7 @@ fn s_99_a_status_that_is_not_cleared() {
     bench.refusals.push_back((true, Refusal::Conflict));
     let expected = [DELETE, CLEARED, "refused Conflict", "read", CLEARED, "F-"];
     assert_eq!(bench.run(), lines(&expected), "read and written again");
-    // Nor after an answer that does not come, or a refusal.
+    // Nor after a missing response, or a refusal.
     for (refusal, told) in [
         (Refusal::Unknown, None),
         (

@@ -1,4 +1,4 @@
-//! Section 10.3: snapshots that are not taken.
+//! Section 10.3: snapshots that fail.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn is_marked(bench: &Bench) -> bool {
         .being_created
 }
 
-/// What a success writes after an error.
+/// The status patch of a success after an error.
 fn taken() -> String {
     TAKEN.replace(r#","readyToUse""#, r#","error":null,"readyToUse""#)
 }
@@ -152,7 +152,7 @@ fn s_69_what_the_driver_calls_impossible_waits_longer() {
         bench.run();
         let waits: Vec<u64> = (0..6).map(|_| bench.next().0).collect();
         assert_eq!(waits, [30, 60, 120, 240, 300, 300], "{code:?}");
-        // Another class may make it possible: at once, and from the shortest wait on.
+        // Another class may make it feasible: the content is requeued at once, and its waits start over.
         bench.class(|class| class.parameters = pairs(&[("a", "c")]));
         let trace = bench.run();
         let call = "Create snapshot-U1 vol-1 {a: c} {}";
@@ -161,7 +161,7 @@ fn s_69_what_the_driver_calls_impossible_waits_longer() {
     }
 }
 
-/// The VolumeSnapshot goes while the driver works.
+/// The VolumeSnapshot is deleted while the driver works.
 fn deleted_in_doubt(answers: impl IntoIterator<Item = Answer>) -> Bench {
     let mut bench = with([fails(Code::DeadlineExceeded, "x")]);
     bench.run();
@@ -195,7 +195,7 @@ fn s_70_what_is_not_ready_is_deleted_too() {
 #[test]
 fn s_71_deletion_after_a_final_error() {
     let mut bench = deleted_in_doubt([fails(Code::Internal, "x")]);
-    // The driver's last word is told, although no status is left to hold it.
+    // The driver's final response is reported, although no status is left for it.
     let event = "E SnapshotContentCheckandUpdateFailed: Failed to check and update snapshot content: \
                  failed to take snapshot of the volume vol-1: \"rpc error: code = Internal desc = x\"";
     assert_eq!(bench.run(), lines(&[CREATE, "bc-", event, "F-"]));
@@ -220,12 +220,12 @@ fn s_73_s_74_the_first_parameters_are_kept_while_in_doubt() {
     assert!(bench.rests());
 }
 
-/// Quirk 9: the mark of which this process knows that no call followed it goes, so that the
-/// VolumeSnapshot can.
+/// Quirk 9: if this process knows that no call followed its mark, it removes the mark, so that the
+/// VolumeSnapshot can be deleted.
 #[test]
 fn a_mark_without_a_call_goes() {
     let mut bench = Bench::new();
-    // The mark arrives, its answer does not, and the class goes.
+    // The mark is applied, its response is lost, and the class disappears.
     bench.refusals.push_back((false, Refusal::Unknown));
     assert_eq!(bench.run(), lines(&["bc+", "refused Unknown"]));
     bench.server.put_class(&"c1".into(), None);
@@ -234,8 +234,8 @@ fn a_mark_without_a_call_goes() {
     assert_eq!(trace[..2], lines(&["read", "bc-"]), "{trace:?}");
 }
 
-/// A write that is refused once is nobody's business; one that is refused again and again is, once for each
-/// of the two prefixes that statuses may have.
+/// A write that is refused once is not reported; one that is refused repeatedly is, once for each of the
+/// two prefixes of status errors.
 #[test]
 fn s_57_s_59_a_write_that_keeps_failing_is_told_once() {
     let first = "E SnapshotCreationFailed: Failed to create snapshot";
@@ -270,7 +270,7 @@ fn s_57_s_59_a_write_that_keeps_failing_is_told_once() {
             events.into_iter().eq(&expected.collect::<Vec<_>>()),
             "{trace:#?}"
         );
-        // It ends as if nothing had been.
+        // The success leaves no trace of it.
         bench.refusals.clear();
         bench.next();
         let (_, content) = &bench.server.contents[&Text::from("snapcontent-U1")];

@@ -1,5 +1,4 @@
-//! Section 10.4: snapshots that were there before, and members of groups; GetSnapshot of section
-//! 10.6.
+//! Section 10.4: pre-provisioned snapshots, and members of groups; GetSnapshot of section 10.6.
 
 use tonic::Code;
 
@@ -187,7 +186,7 @@ fn s_82_s_83_the_entry_is_looked_for() {
         lines(&[LIST, "List snap-9 2{}", FOUND]),
         "S-83"
     );
-    // A driver that hands out the same page for ever.
+    // A driver that returns the same page for ever.
     let mut bench = found(|_| {});
     bench.answers([listed(&[], "2", |_| {}), listed(&[], "2", |_| {})]);
     let message = "failed to list snapshot for content pp: \"can not find snapshot for snapshotID \
@@ -258,14 +257,14 @@ fn s_119_get_snapshot() {
         lines(&["Get snap-9 {}", ASSUMED]),
         "announced, but not there"
     );
-    // Whoever lists is not asked for one.
+    // A driver that lists snapshots gets no GetSnapshot call.
     let mut bench = gets(vec![listed(&["snap-9"], "", |_| {})]);
     bench.driver.abilities.list = true;
     assert_eq!(bench.run(), lines(&[LIST, FOUND]));
     assert!(!bench.server.contents[&Text::from("pp")].1.being_created);
 }
 
-/// Row S-127: whoever cannot look it up takes it for what the driver said of it with its group.
+/// Row S-127: a member that cannot be looked up gets the report about it in its group's content.
 #[test]
 fn s_127_members_of_a_driver_that_does_not_list() {
     let mut bench = Bench::empty(Settings::default());

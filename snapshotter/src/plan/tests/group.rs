@@ -19,14 +19,14 @@ const FOUND: &str = r#"st {"creationTime":"2026-01-02T03:04:05Z","readyToUse":tr
 const CLEARED: &str =
     r#"st {"creationTime":null,"readyToUse":null,"volumeGroupSnapshotHandle":null}"#;
 
-/// Members as they are written; whether the second is ready.
+/// Members as written; `second`: the second one is ready.
 fn members(second: bool) -> String {
     format!(
         r#"[{{"creationTime":1767323045000000000,"readyToUse":true,"restoreSize":1073741824,"snapshotHandle":"snap-1","volumeHandle":"vol-1"}},{{"creationTime":1767323045000000000,"readyToUse":{second},"snapshotHandle":"snap-2","volumeHandle":"vol-2"}}]"#
     )
 }
 
-/// What the fixture's driver brings about.
+/// The status patch after the fixture's driver has created a group.
 fn cut(ready: bool) -> String {
     format!(
         r#"st {{"creationTime":"2026-01-02T03:04:05Z","readyToUse":{ready},"volumeGroupSnapshotHandle":"grp-1","volumeSnapshotInfoList":{}}}"#,
@@ -55,7 +55,7 @@ fn left<'a>(bench: &'a Bench, name: &str) -> Option<&'a Content> {
     content.map(|(_, content)| content)
 }
 
-/// The same group under the names that an administrator has given.
+/// The same group under its pre-provisioned names.
 fn group_9(ready: bool) -> csi_proto::csi::VolumeGroupSnapshot {
     let mut answer = group(ready);
     answer.group_snapshot_id = "grp-9".into();
@@ -65,7 +65,7 @@ fn group_9(ready: bool) -> csi_proto::csi::VolumeGroupSnapshot {
     answer
 }
 
-/// What an administrator has made.
+/// A pre-provisioned group.
 fn found(change: impl FnOnce(&mut Content)) -> Bench {
     let mut bench = Bench::empty(Settings::default());
     let mut content = pre_provisioned_group();
@@ -81,7 +81,7 @@ fn g_2_a_group_is_cut() {
     assert_eq!(bench.run(), expected, "G-2");
     assert!(bench.rests());
     assert_eq!(bench.resync(), lines(&[]), "G-2: nothing is left to do");
-    // As S-32: without the finalizer the first patch sets both.
+    // Like S-32: without the finalizer the first patch adds both.
     let mut bench = Bench::of_group();
     bench.group(|content| content.finalizers = [].into());
     let expected = lines(&["bc+ F+", CREATE, &cut(true), "bc-"]);
@@ -174,8 +174,8 @@ fn g_18_a_group_that_is_not_ready_is_asked_for_again() {
     assert!(bench.rests());
 }
 
-/// Their contents are written by the controller; then they are looked up until they are ready, and
-/// never made.
+/// The controller writes the members' contents; the snapshotter looks them up until they are ready,
+/// and never creates them.
 #[test]
 fn g_3_g_19_contents_of_members() {
     let mut bench = Bench::new();
@@ -198,7 +198,7 @@ fn g_3_g_19_contents_of_members() {
     assert_eq!(bench.resync(), lines(&[]), "G-3, G-19: and it stays so");
 }
 
-/// What is known of members grows, and never goes back.
+/// Knowledge about members grows, and is never lost.
 #[test]
 fn g_19_members_stay_ready() {
     let mut bench = with([
@@ -252,7 +252,7 @@ fn g_20_groups_that_are_not_cut() {
     }
 }
 
-/// An answer that lacks what must be written down leaves everything in doubt.
+/// A response without a required field leaves the outcome unknown.
 #[test]
 fn g_20_half_answers() {
     let without = |change: fn(&mut csi_proto::csi::VolumeGroupSnapshot)| {
@@ -346,7 +346,7 @@ fn g_21_g_22_what_goes_and_what_stays() {
     bench.group(goes);
     assert_eq!(bench.run(), lines(&["F-"]), "G-22");
 
-    // A member goes with its group alone.
+    // A member is deleted only with its group.
     let mut bench = Bench::new();
     bench.content(|content| {
         content.member = true;
@@ -383,7 +383,7 @@ fn g_21_g_22_what_goes_and_what_stays() {
                    FailedPrecondition desc = in use";
     let deletes = "DeleteGroup grp-1 snap-1+snap-2 {}";
     assert_eq!(bench.run(), lines(&[deletes, refused]), "G-21");
-    // As S-99: the clearing alone is repeated.
+    // Like S-99: only the clearing is repeated.
     bench.refusals.push_back((true, Refusal::Conflict));
     let expected = lines(&[deletes, CLEARED, "refused Conflict", "read", CLEARED, "F-"]);
     assert_eq!(bench.next().1, expected, "G-21");
@@ -454,7 +454,8 @@ fn g_27_g_28_g_30_groups_that_were_there_before() {
     let expected = joined(&[&lines(&[GET]), &told_later(text)]);
     assert_eq!(bench.run(), expected, "5.6");
 
-    // Its members are ordinary pre-provisioned contents, which join by what the driver lists.
+    // Its members are ordinary pre-provisioned contents; the driver's list assigns them to the
+    // group.
     let mut bench = Bench::empty(Settings::default());
     let mut member = crate::testing::pre_provisioned();
     member.source = Some(Source::Snapshot("snap-8".into()));
@@ -523,7 +524,7 @@ fn g_32_a_group_that_was_there_before_is_deleted() {
         content.status = Some(status);
     });
     assert_eq!(bench.run(), lines(&[deletes, CLEARED, "F-"]), "G-32");
-    // As S-94: it is bound, and was never looked up.
+    // Like S-94: bound, and never looked up.
     let mut bench = found(goes);
     assert_eq!(bench.run(), lines(&[deletes, "F-"]), "G-32, never found");
     let mut bench = found(|content| {
@@ -531,7 +532,7 @@ fn g_32_a_group_that_was_there_before_is_deleted() {
         content.policy = Policy::Retain;
     });
     assert_eq!(bench.run(), lines(&["F-"]), "G-32, Retain");
-    // Nobody names its snapshots, and without them the driver cannot be asked.
+    // Its snapshots are unknown, and without them the driver cannot be called.
     let mut bench = found(|content| {
         goes(content);
         content.source = Some(Source::Group(Box::default()));
@@ -544,7 +545,7 @@ fn g_32_a_group_that_was_there_before_is_deleted() {
     assert_eq!(bench.run(), lines(&[text]), "5.5");
 }
 
-/// What is remembered of a content is nothing to one of the other kind with its name.
+/// A content and a group content of the same name share no state.
 #[test]
 fn g_34_names_are_a_kinds_own() {
     let mut bench = Bench::new();
@@ -571,12 +572,12 @@ fn g_38_a_driver_that_knows_no_groups() {
     assert_eq!(bench.resync(), lines(&[]), "G-38: one event");
     bench.group(|content| content.policy = Policy::Retain);
     assert_eq!(bench.run(), lines(&[]), "G-38: one event");
-    // The driver came back with more.
+    // The driver restarted with the capability.
     bench.driver.abilities.group = true;
     bench.driver_back();
     let expected = lines(&["bc+", CREATE, &cut(true), "bc-"]);
     assert_eq!(bench.run(), expected, "G-38");
-    // What needs no call is done all the same.
+    // Whatever needs no call is done all the same.
     bench.driver.abilities.group = false;
     bench.group(|content| (content.deleting, content.being_deleted) = (true, true));
     assert_eq!(bench.run(), lines(&["F-"]), "G-38, Retain");

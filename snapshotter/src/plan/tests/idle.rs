@@ -1,4 +1,4 @@
-//! What needs no place in the queue.
+//! Contents that need no place in the queue.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Answers about groups, and about snapshots, that do not fit what was asked; and calls that run out of
-//! time again and again.
+//! Responses about groups and snapshots that do not match the request; and calls that time out
+//! repeatedly.
 
 use csi_proto::csi::VolumeGroupSnapshot;
 use tonic::Code;
@@ -21,7 +21,7 @@ fn is_marked(bench: &Bench) -> bool {
     bench.server.contents[&Text::from(GROUP)].1.being_created
 }
 
-/// What there is of it in storage is owed under the mark, until an answer says all that a deletion needs.
+/// The mark keeps the content until a response has everything that a deletion needs.
 #[test]
 fn g_20_answers_about_other_snapshots_than_asked_for() {
     let rows: [(Change, &str); 6] = [
@@ -67,7 +67,7 @@ fn g_20_answers_about_other_snapshots_than_asked_for() {
         let expected = joined(&[&lines(&["bc+", CREATE]), &failed]);
         assert_eq!(bench.run(), expected, "{what}");
         assert!(is_marked(&bench), "{what}");
-        // It is deleted before it was known.
+        // It is deleted before its members were known.
         bench.group(|content| (content.deleting, content.being_deleted) = (true, true));
         let trace = bench.run();
         let deleted = "DeleteGroup grp-1 snap-1+snap-2 {}";
@@ -94,7 +94,7 @@ fn g_18_an_answer_that_does_not_fit_changes_nothing_of_what_is_known() {
     assert!(content.is_ready());
 }
 
-/// What is ready is another group, or has other members.
+/// The ready group is another one, or has other members.
 #[test]
 fn g_18_a_later_answer_about_other_snapshots_makes_no_group_ready() {
     let changes: [(Change, &str); 2] = [
@@ -144,7 +144,7 @@ fn g_18_a_later_answer_about_other_snapshots_makes_no_group_ready() {
     }
 }
 
-/// A driver may spell the handles in another way (row S-124), all of the snapshots' or none.
+/// A driver may spell the handles of all snapshots differently (row S-124), or none.
 #[test]
 fn g_27_s_124_answers_about_another_group_or_other_snapshots() {
     let rows: [(Change, Option<&str>); 7] = [
@@ -220,7 +220,7 @@ fn s_119_s_124_an_answer_with_another_handle() {
     assert_eq!(bench.run(), lines(&["Get snap-9 {}", TAKEN]));
 }
 
-/// Quirk 26.
+/// Quirk 26: a hint about the flag.
 #[test]
 fn s_64_calls_that_run_out_of_time_again_and_again_name_the_flag() {
     let late = || fails(Code::DeadlineExceeded, "x");
@@ -241,7 +241,7 @@ fn s_64_calls_that_run_out_of_time_again_and_again_name_the_flag() {
     let third = joined(&[&lines(&[CREATE_SINGLE]), &told_later(&text(hint))]);
     assert_eq!(bench.next().1, third);
     assert_eq!(bench.next().1, lines(&[CREATE_SINGLE]), "said once");
-    // Any other end of a call begins anew.
+    // Any other result of a call resets the count.
     let mut bench = Bench::new();
     bench.answers([late(), late(), fails(Code::Aborted, "y"), late(), late()]);
     let mut trace = bench.run();

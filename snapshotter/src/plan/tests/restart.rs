@@ -1,10 +1,10 @@
-//! Section 10.6: a process that ends between two effects, and what the next one makes of it.
+//! Section 10.6: a process ends between two effects, and the next one takes over.
 
 use super::{CLEARED, CREATE, TAKEN, lines};
 use crate::model::{Content, Text};
 use crate::testing::{Bench, status};
 
-/// What a new process makes of the content as the one before has left it.
+/// The lines of a new process for the content as the earlier one left it.
 fn left_with(change: impl FnOnce(&mut Content)) -> (Bench, Vec<String>) {
     let mut bench = Bench::new();
     bench.content(change);
@@ -17,7 +17,7 @@ fn left_with(change: impl FnOnce(&mut Content)) -> (Bench, Vec<String>) {
 fn s_107_to_111_after_a_crash() {
     let marked = |content: &mut Content| content.being_created = true;
     let (_, trace) = left_with(marked);
-    // The mark is taken over first: no patch of the process before can take it away any more.
+    // The mark is renewed first: no patch of the earlier process can remove it any more.
     let expected = ["bc+ again", CREATE, TAKEN, "bc-"];
     assert_eq!(trace, lines(&expected), "S-107, S-108");
     let (_, trace) = left_with(|content| {

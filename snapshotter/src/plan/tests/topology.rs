@@ -1,4 +1,4 @@
-//! Section 10.6, the gate `VolumeSnapshotTopology`: where snapshots must be usable, and where they are.
+//! Section 10.6, the gate `VolumeSnapshotTopology`: requisite and accessible topologies of snapshots.
 
 use csi_proto::csi::{Snapshot, Topology};
 use tonic::Code;
@@ -10,7 +10,7 @@ use crate::testing::{Bench, created, fails, listed, pre_provisioned, snapshot};
 const WISH: &str = r#"[{"matchLabelExpressions":[{"key":"zone","values":["b","a"]}]}]"#;
 const THERE: &str = r#"[{"zone":"a"}]"#;
 
-/// With the gate, and a content that wishes for this.
+/// The gate is on, and the content has these allowed topologies.
 fn wishing(allowed: Option<&str>) -> Bench {
     let mut bench = Bench::new();
     bench.set(|settings| settings.topology = true);
@@ -90,7 +90,7 @@ fn s_116_where_it_is() {
     let expected = lines(&["bc+", CREATE, &there, TAKEN, "bc-"]);
     assert_eq!(bench.run(), expected, "S-116");
     assert_eq!(bench.resync(), lines(&[]), "S-116");
-    // Known before it is ready, and once.
+    // Written before the snapshot is ready, and only once.
     let mut bench = wishing(None);
     bench.answers([created(at("a", false)), created(at("a", true))]);
     let expected = lines(&["bc+", CREATE, &there, CUT, "bc-"]);
@@ -109,12 +109,12 @@ fn s_116_where_it_is() {
     bench.restart();
     let expected = lines(&["bc+ again", CREATE, TAKEN, "bc-"]);
     assert_eq!(bench.run(), expected, "S-116, W20");
-    // An answer without takes nothing away.
+    // A response without topology removes nothing.
     let mut bench = wishing(None);
     bench.answers([created(at("a", false)), created(snapshot(true))]);
     bench.run();
     assert_eq!(bench.next().1, lines(&[CREATE, READY]), "7.2");
-    // What was there before.
+    // A pre-provisioned snapshot.
     let mut bench = Bench::empty(crate::plan::Settings {
         topology: true,
         ..crate::plan::Settings::default()

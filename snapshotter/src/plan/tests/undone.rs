@@ -1,5 +1,5 @@
-//! Writes that the API server accepts and that do not show in the content: a definition without the field
-//! drops it, an admission webhook undoes it.
+//! Writes that the API server accepts but that do not show in the content: a definition without the field
+//! drops it, or an admission webhook reverts it.
 
 use sidecar::snapshot::CONTENT_BOUND;
 
@@ -13,7 +13,7 @@ const GOES: fn(&mut Content) = |content| {
     content.status = Some(status(true));
 };
 
-/// Row S-123, and every other write.
+/// Row S-123, and the same for every other write.
 #[test]
 fn s_123_what_does_not_show_is_not_written_again() {
     type Undo = fn(&Content, &mut Content);
@@ -79,7 +79,7 @@ fn s_123_what_does_not_show_is_not_written_again() {
             let writes = trace.iter().filter(|line| !line.starts_with("E "));
             assert!(writes.count() <= 4, "{row}: {trace:#?}");
         }
-        // Whatever undid it is gone.
+        // The webhook or definition is fixed.
         bench.server.undo = None;
         bench.next();
         bench.run();
@@ -87,7 +87,8 @@ fn s_123_what_does_not_show_is_not_written_again() {
     }
 }
 
-/// Definitions before those of groups drop which group a snapshot is of: nothing else is wrong with it.
+/// Definitions from before group snapshots drop the handle of a snapshot's group: nothing else is wrong
+/// with it.
 #[test]
 fn s_123_the_oldest_definitions() {
     const FOUND: &str = r#"st {"creationTime":1767323045000000000,"readyToUse":true,"restoreSize":5,"snapshotHandle":"snap-9","volumeGroupSnapshotHandle":"g1"}"#;

@@ -1,4 +1,4 @@
-//! What drivers answer, as scripts of the bench have it.
+//! The driver's responses, for scripts of the bench.
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{
@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::plan::outcome::RpcError;
 
-/// What the driver answers next, whatever it is asked.
+/// The driver's next response, whatever the call.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Created(CreateSnapshotResponse),
@@ -20,7 +20,7 @@ pub(crate) enum Answer {
     Failed(RpcError),
 }
 
-/// What the driver of the fixture answers.
+/// The response of the fixture's driver.
 pub(crate) fn snapshot(ready: bool) -> Snapshot {
     Snapshot {
         size_bytes: 1 << 30,
@@ -35,7 +35,7 @@ pub(crate) fn snapshot(ready: bool) -> Snapshot {
     }
 }
 
-/// What the driver of the fixture answers about a group: its second snapshot has no size, and is as
+/// The response of the fixture's driver about a group: its second snapshot has no size, and is as
 /// ready as the group.
 pub(crate) fn group(ready: bool) -> VolumeGroupSnapshot {
     let second = Snapshot {
@@ -72,7 +72,7 @@ pub(crate) fn group_got(group: VolumeGroupSnapshot) -> Answer {
     Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
 }
 
-/// One page.
+/// One page of a list.
 pub(crate) fn listed(ids: &[&str], next: &str, change: impl Fn(&mut Snapshot)) -> Answer {
     let entries = ids.iter().map(|id| {
         let mut found = snapshot(true);

@@ -1,4 +1,4 @@
-//! What becomes of a step on the bench, and how it is recorded.
+//! Executes requests on the bench, and records them.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -69,7 +69,7 @@ impl Bench {
         }
     }
 
-    /// What somebody else does while the driver works.
+    /// Applies another program's change while the driver works.
     fn meddle(&mut self) {
         if let Some(meddle) = self.during.take() {
             meddle(&mut self.server);
@@ -216,7 +216,7 @@ impl Bench {
     }
 }
 
-/// The script says that the call fails.
+/// The script lets the call fail.
 fn failed(answer: Answer) -> CallError {
     match answer {
         Answer::Failed(error) => CallError::Failed(error),
@@ -228,7 +228,7 @@ fn text(map: &BTreeMap<String, String>) -> String {
     format!("{map:?}").replace('"', "")
 }
 
-/// Where it must be usable, and where that would be best.
+/// The requisite and the preferred topologies.
 fn places(required: Option<&TopologyRequirement>) -> String {
     let list = |places: &[Topology]| {
         let places = places.iter().map(|place| format!("{:?}", place.segments));

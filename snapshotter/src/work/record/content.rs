@@ -1,6 +1,6 @@
 //! VolumeSnapshotContents and VolumeGroupSnapshotContents on the wire.
 //!
-//! Which kind an object is of follows from the reference that it must have.
+//! The reference to the snapshot or group shows the kind.
 
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
@@ -111,7 +111,7 @@ fn status_of(kind: Kind, wire: content::Status<'_>) -> Status {
         size: wire.restore_size,
         group,
         members: if members.is_empty() {
-            // Of which there is one for all.
+            // All contents without members share one empty list.
             Members::default()
         } else {
             members.into_iter().map(member).collect()

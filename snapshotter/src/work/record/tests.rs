@@ -93,7 +93,7 @@ fn what_is_absent_or_null_or_odd() {
     assert_eq!(nulls, Content::default());
     let empty: Content = read(&json!({"metadata": {"name": "a"}, "status": {}}));
     assert_eq!(empty.status, Some(Status::default()));
-    // An error object without message, which upstream's sidecar does not survive.
+    // An error object without a message; upstream's sidecar crashes on it.
     let silent: Content = read(&json!({"metadata": {}, "status": {"error": {}}}));
     assert_eq!(silent.status.unwrap().error.as_deref(), Some(""));
     let unknown: Content = read(&json!({"metadata": {}, "spec": {"deletionPolicy": "Recycle"}}));
@@ -116,7 +116,7 @@ fn s_38_s_39_s_40_the_secret_that_annotations_name() {
             "snapshot.storage.kubernetes.io/deletion-secret-namespace": namespace,
         });
         let object = object.to_string();
-        // Absent, not null: annotations have no nulls.
+        // Absent instead of null: annotations cannot be null.
         let object: Value = serde_json::from_str(&object).unwrap();
         let mut object = object;
         let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
@@ -165,7 +165,7 @@ fn full_group() -> Value {
                 "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted": "yes",
                 "groupsnapshot.storage.kubernetes.io/deletion-secret-name": "sec",
                 "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace": "ns2",
-                // Those of the other kind mean nothing here.
+                // Annotations of the other kind have no meaning here.
                 "snapshot.storage.kubernetes.io/deletion-secret-name": "other"
             }
         },
