@@ -1,4 +1,4 @@
-//! Plain requests to the API server, in JSON as a user would see it.
+//! Plain requests to the API server, with the JSON that a user would see.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -15,12 +15,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::wait;
 
-/// Requests under way when there are many.
+/// Concurrent requests for many objects.
 const AT_ONCE: usize = 16;
-/// Until a kind that has just been defined can be read.
+/// Time until a newly defined kind can be read.
 const DEFINED: Duration = Duration::from_secs(30);
 
-/// A client of one cluster as one user.
+/// A client of one cluster with one user's credentials.
 pub struct Api {
     runtime: Runtime,
     client: Client,
@@ -58,8 +58,8 @@ impl Api {
             .with_context(|| what)
     }
 
-    /// GET; an object, a list, or any JSON document. The storage of a kind that has just been defined answers
-    /// 429 until it is there.
+    /// GET: an object, a list, or any JSON document. The storage of a newly defined kind answers 429 until it
+    /// is initialized.
     pub fn get(&self, path: &str) -> Result<Value> {
         let begun = Instant::now();
         loop {
@@ -72,7 +72,7 @@ impl Api {
         }
     }
 
-    /// GET of something that may be absent.
+    /// GET of an object that may be absent.
     pub fn find(&self, path: &str) -> Result<Option<Value>> {
         match self.get(path) {
             Ok(value) => Ok(Some(value)),
@@ -87,7 +87,7 @@ impl Api {
         self.send(request.body(serde_json::to_vec(object)?)?)
     }
 
-    /// POST of many objects, some at a time.
+    /// POSTs many objects, some of them concurrently.
     pub fn create_all(&self, collection: &str, objects: &[Value]) -> Result<()> {
         let requests = objects.iter().map(|object| {
             let request = Request::post(collection).header("content-type", "application/json");
@@ -96,7 +96,7 @@ impl Api {
         self.send_all(requests)
     }
 
-    /// DELETE of many objects, some at a time; all of them must exist.
+    /// DELETEs many objects, some of them concurrently; all of them must exist.
     pub fn delete_all(&self, paths: &[String]) -> Result<()> {
         let requests = paths.iter();
         self.send_all(requests.map(|path| Ok(Request::delete(path).body(Vec::new())?)))
@@ -131,7 +131,7 @@ impl Api {
         }
     }
 
-    /// The events about an object, one a line, for messages.
+    /// The events about an object, one a line, for error messages.
     pub fn events(&self, namespace: &str, name: &str) -> String {
         let path = format!("/api/v1/namespaces/{namespace}/events");
         let list = self.get(&format!("{path}?fieldSelector=involvedObject.name={name}"));
@@ -150,7 +150,7 @@ impl Api {
         )
     }
 
-    /// Waits until the object is gone.
+    /// Waits until the object is deleted.
     pub fn until_gone(&self, limit: Duration, path: &str) -> Result<()> {
         wait::until_true(limit, &format!("{path} is gone"), || {
             Ok(self.find(path)?.is_none())
@@ -174,7 +174,7 @@ fn has_code(error: &anyhow::Error, code: u16) -> bool {
         .any(is)
 }
 
-/// A field of a JSON document as text, or nothing.
+/// A field of a JSON document as text; `None` if it is absent or no text.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str)
 }

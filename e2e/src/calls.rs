@@ -1,4 +1,4 @@
-//! What a driver was asked, from its own record.
+//! The calls to a driver, from its own record.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -7,14 +7,14 @@ use anyhow::{Result, bail};
 use csi_test_driver::instrument::record::{self, Call};
 use csi_test_driver::invariants::{self, Invariant, Options};
 
-/// Calls in the order of their arrival, those without an answer included.
+/// Calls in the order of their arrival, including those without a response.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
     calls: Vec<Call>,
 }
 
 impl Calls {
-    /// Reads a record; one that does not exist yet has no calls.
+    /// Reads a record; a missing file counts as empty.
     pub fn read(record: &Path) -> Result<Self> {
         let calls = if record.exists() {
             record::read(record)?
@@ -41,34 +41,34 @@ impl Calls {
         self.only(|call| call.volume == volume)
     }
 
-    /// Calls that succeeded and whose caller was there to learn of it.
+    /// Calls that succeeded while their caller was still waiting.
     pub fn answered(&self) -> Self {
         self.only(|call| call.code.as_deref() == Some("OK") && !call.caller_gone)
     }
 
-    /// The volumes they were about.
+    /// Their volume handles.
     pub fn handles(&self) -> Vec<String> {
         let handles = self.calls.iter().map(|call| call.volume.clone());
         handles.collect()
     }
 
-    /// How many they are.
+    /// Number of calls.
     pub fn count(&self) -> usize {
         self.calls.len()
     }
 
-    /// Each of them.
+    /// All calls.
     pub fn iter(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter()
     }
 
-    /// Fails if the calls break a rule that every orchestrator must hold to.
+    /// Fails if the calls break a rule for every container orchestrator.
     pub fn check(&self, options: &Options) -> Result<()> {
         self.check_but_overlaps_of(&BTreeSet::new(), options)
     }
 
-    /// As [`check`](Self::check), but calls of these processes may overlap each other: another
-    /// project's controllers, of which each calls without regard for the rest.
+    /// Like [`check`](Self::check), but calls of these processes may overlap each other: another
+    /// project's controllers, which call without regard for one another.
     pub fn check_but_overlaps_of(&self, callers: &BTreeSet<u32>, options: &Options) -> Result<()> {
         let is_theirs = |call: &&Call| call.caller.is_some_and(|it| callers.contains(&it));
         let theirs = self.calls.iter().filter(is_theirs);

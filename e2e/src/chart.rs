@@ -10,16 +10,16 @@ use serde_json::Value;
 use crate::api::text;
 use crate::{process, program};
 
-/// A release that is rendered, not installed.
+/// A release that is rendered but not installed.
 #[derive(Debug, Clone, Copy)]
 pub struct Release<'a> {
     /// Folder of the chart below `charts/`.
     pub chart: &'a str,
     /// Namespace of the release.
     pub namespace: &'a str,
-    /// A file with values, below the chart's folder; empty for none.
+    /// A values file, relative to the chart's folder; empty for none.
     pub file: &'a str,
-    /// Single values, as after `--set`.
+    /// Single values for `--set`.
     pub set: &'a [&'a str],
 }
 
@@ -39,7 +39,7 @@ impl Release<'_> {
         for value in self.set {
             helm.args(["--set", value]);
         }
-        // Nothing of who runs the tests may leak in.
+        // The environment of whoever runs the tests must have no effect.
         helm.env_remove("KUBECONFIG");
         Ok(helm)
     }
@@ -47,7 +47,7 @@ impl Release<'_> {
     /// The manifest.
     ///
     /// # Errors
-    /// What helm says, for example which value is wrong.
+    /// helm's message, for example which value is wrong.
     pub fn yaml(&self) -> Result<String> {
         self.yaml_as("test")
     }
@@ -55,7 +55,7 @@ impl Release<'_> {
     /// The manifest of a release with that name.
     ///
     /// # Errors
-    /// As of [`Self::yaml`].
+    /// Those of [`Self::yaml`].
     pub fn yaml_as(&self, name: &str) -> Result<String> {
         process::output(&mut self.command(&["template", name])?)
     }
@@ -65,26 +65,26 @@ impl Release<'_> {
         objects(&self.yaml()?).with_context(|| format!("{self:?}"))
     }
 
-    /// helm's own check, in which warnings count.
+    /// helm's own check, where warnings are errors.
     pub fn lint(&self) -> Result<()> {
         process::output(&mut self.command(&["lint", "--strict", "--quiet"])?).map(drop)
     }
 
-    /// The manifest for a release of Kubernetes, such as 1.29.0.
+    /// The manifest for a Kubernetes version such as 1.29.0.
     ///
     /// # Errors
-    /// As of [`Self::yaml`].
+    /// Those of [`Self::yaml`].
     pub fn yaml_on(&self, kubernetes: &str) -> Result<String> {
         let mut helm = self.command(&["template", "test"])?;
         process::output(helm.args(["--kube-version", kubernetes]))
     }
 
-    /// Why helm does not render it.
+    /// helm's message if it refuses to render.
     pub fn refusal(&self) -> Result<String> {
         self.refused(self.yaml())
     }
 
-    /// Why helm does not render it for a release of Kubernetes.
+    /// helm's message if it refuses to render for a Kubernetes version.
     pub fn refusal_on(&self, kubernetes: &str) -> Result<String> {
         self.refused(self.yaml_on(kubernetes))
     }
@@ -102,7 +102,7 @@ pub fn folder(chart: &str) -> PathBuf {
     program::root().join("charts").join(chart)
 }
 
-/// The values files of the chart's matrix, relative to its folder, in order.
+/// The values files of the chart's test matrix, relative to its folder, sorted.
 pub fn matrix(chart: &str) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder(chart).join("ci"))? {
@@ -113,7 +113,7 @@ pub fn matrix(chart: &str) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// Reads YAML. kubectl does it for us, and a patch without a change leaves the objects as they are.
+/// Parses YAML with kubectl; a patch without changes leaves the objects as they are.
 pub fn objects(yaml: &str) -> Result<Vec<Value>> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(yaml.as_bytes())?;
@@ -125,15 +125,15 @@ pub fn objects(yaml: &str) -> Result<Vec<Value>> {
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
-/// `Kind/name` of an object, as tests and messages call it.
+/// `Kind/name` of an object, for tests and messages.
 pub fn title(object: &Value) -> String {
     let kind = text(object, "/kind").unwrap_or_default();
     let name = text(object, "/metadata/name").unwrap_or_default();
     format!("{kind}/{name}")
 }
 
-/// The RBAC objects of one program for a driver, bound to `account`: what the chart gives with
-/// these values, and only that.
+/// The RBAC objects of one program for a driver, bound to `account`: exactly those that the chart
+/// renders with these values.
 pub fn permissions(
     program: &str,
     namespace: &str,
@@ -165,7 +165,7 @@ pub fn permissions(
     };
     let mut objects = release.objects()?;
     let component = "/metadata/labels/app.kubernetes.io~1component";
-    // A value of two words; labels have a hyphen between them.
+    // The value's name is in camel case, the label has a hyphen.
     let label = program.replace("snapshotMetadata", "snapshot-metadata");
     objects.retain(|object| {
         let version = text(object, "/apiVersion").unwrap_or_default();

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::api::{Api, text};
 use crate::{process, program, wait};
 
-/// What a cluster is started with.
+/// Start options of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Number of nodes, each a real kubelet in a mount namespace of its own.
@@ -52,8 +52,8 @@ impl Cluster {
     /// Starts a cluster and waits until its nodes are ready.
     pub fn up(options: &Options) -> Result<Self> {
         let program = program::cluster()?;
-        // Socket paths are limited to 107 bytes and the kubelet's lie deep below this directory.
-        // In an enclosure it goes with everything else.
+        // Socket paths are limited to 107 bytes, and kubelet's lie deep below this directory. In an enclosure, the
+        // directory is deleted with the enclosure.
         let parent = env::var_os("CSI_CLUSTER_ENCLOSURE").unwrap_or_else(|| "/tmp".into());
         let dir = tempfile::Builder::new().prefix("csi").tempdir_in(parent)?;
         let mut supervisor = Command::new(&program)
@@ -94,16 +94,16 @@ impl Cluster {
         }
     }
 
-    /// The line that `csi-cluster up` prints when everything is ready, or nothing if it failed.
+    /// The line that `csi-cluster up` prints when everything is ready; an error if it failed.
     fn until_ready(&self, stdout: ChildStdout) -> Result<Value> {
         let (sender, printed) = mpsc::channel();
         thread::spawn(move || {
             let mut line = String::new();
             let read = BufReader::new(stdout).read_line(&mut line);
-            // Nobody listens any more if the user has stopped us.
+            // The receiver is gone if the user has stopped the program.
             let _ = sender.send(read.map(|_| line));
         });
-        // It has a limit of its own, and says what did not get ready.
+        // csi-cluster has a limit of its own, and reports what did not get ready.
         let limit = Duration::from_secs(600);
         let line = wait::until(limit, "csi-cluster up ends", || match printed.try_recv() {
             Ok(line) => Ok(Some(line)),
@@ -117,7 +117,7 @@ impl Cluster {
         fs::read_to_string(self.dir.path().with_extension("up.log")).unwrap_or_default()
     }
 
-    /// The directory that holds everything of the cluster.
+    /// The directory with everything of the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -132,17 +132,18 @@ impl Cluster {
         Ok(self.state("/kubeconfig")?.into())
     }
 
-    /// The API server as its administrator.
+    /// A client with the administrator's credentials.
     pub fn api(&self) -> Result<Api> {
         Api::from_kubeconfig(&self.kubeconfig()?)
     }
 
-    /// Starts one more node and waits until it is ready; its kubelet directory.
+    /// Starts another node and waits until it is ready; returns its kubelet directory.
     pub fn add_node(&self, name: &str) -> Result<PathBuf> {
         self.add(&["ctl", "add-node", name], name)
     }
 
-    /// As [`Cluster::add_node`], with a taint of this key that the kubelet registers it with; pods that do not tolerate it do not come.
+    /// Like [`Cluster::add_node`]; kubelet registers the node with a taint of this key, which keeps off pods that do
+    /// not tolerate it.
     pub fn add_tainted_node(&self, name: &str, key: &str) -> Result<PathBuf> {
         self.add(&["ctl", "add-node", "--taint", key, name], name)
     }
@@ -158,7 +159,7 @@ impl Cluster {
         Ok(dir.into())
     }
 
-    /// As [`Cluster::add_node`], several at once.
+    /// Like [`Cluster::add_node`], several nodes at once.
     pub fn add_nodes(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         thread::scope(|scope| {
             let add = |name| scope.spawn(move || self.add_node(name));
@@ -171,7 +172,7 @@ impl Cluster {
         })
     }
 
-    /// Ends everything on a node and deletes its Node object.
+    /// Ends all processes on a node and deletes its Node object.
     pub fn remove_node(&self, name: &str) -> Result<()> {
         self.run(&["ctl", "remove-node", name]).map(drop)
     }
@@ -196,8 +197,8 @@ impl Cluster {
         process::output(&mut self.command(verb))
     }
 
-    /// A command line that runs `program` in the mount namespace of a node, where the kubelet sees
-    /// its mounts. It ends with its caller.
+    /// A command line that runs `program` in a node's mount namespace, where it shares kubelet's mounts. It ends with
+    /// its caller.
     pub fn on_node(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.command(&["exec-in-node", node, "--"]);
         command.arg(program);
@@ -210,12 +211,12 @@ impl Cluster {
         self.run(&["import-images", &path]).map(drop)
     }
 
-    /// Kills a component at once and starts it again: `kube-apiserver`, `etcd`, a node's name, …
+    /// Kills a component and restarts it: `kube-apiserver`, `etcd`, a node's name, …
     pub fn restart(&self, component: &str) -> Result<()> {
         self.run(&["ctl", "restart", component]).map(drop)
     }
 
-    /// Copies what everybody wrote to where `KEEP_LOGS` says: nothing is left of a cluster otherwise.
+    /// Copies all logs to the folder in `KEEP_LOGS`: nothing else of a cluster survives.
     fn keep_logs(&self) -> Result<()> {
         let Some(target) = env::var_os("KEEP_LOGS").filter(|dir| !dir.is_empty()) else {
             return Ok(());
@@ -227,7 +228,7 @@ impl Cluster {
         process::output(&mut copy).map(drop)
     }
 
-    /// Takes everything down and fails if a process, mount or loop device is left.
+    /// Takes everything down; fails if a process, mount or loop device is left.
     pub fn down(mut self) -> Result<()> {
         self.keep_logs()?;
         drop(self.leash.take());

@@ -1,8 +1,8 @@
 //! A controller sidecar beside its driver, as a Deployment would run it.
 //!
-//! It runs as its own service account and with no more permissions than it would have there: ours
-//! under the RBAC objects of our chart, another project's under the manifest that upstream ships,
-//! which Kubernetes' own storage tests carry along. `RBAC=upstream` puts ours under that one too.
+//! It runs under its own service account with exactly the permissions that it would have there: this
+//! project's under the RBAC objects of the chart, another project's under upstream's manifest, which
+//! Kubernetes' own storage tests contain. `RBAC=upstream` puts this project's under that one too.
 
 mod sidecar;
 
@@ -23,7 +23,7 @@ pub use sidecar::{
     ATTACHER, LONG_LEASE, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar, TOGETHER,
 };
 
-/// The chart's values with which a sidecar may do all that the scenarios ask of it.
+/// The chart's values that allow a sidecar everything that the scenarios need.
 const EVERYTHING: &[&str] = &[
     "features.cloning=true",
     "features.snapshots=true",
@@ -34,16 +34,16 @@ const EVERYTHING: &[&str] = &[
     "secrets.access=all",
 ];
 
-/// How a replica reaches the API server.
+/// The connection of a replica to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Straight.
+    /// Direct.
     Direct,
     /// Through the fault proxy.
     Proxy,
 }
 
-/// Where the replicas of one sidecar of one driver run.
+/// The place of one sidecar's replicas beside one driver.
 #[derive(Debug)]
 pub struct Controller<'a> {
     cluster: &'a Cluster,
@@ -56,7 +56,7 @@ pub struct Controller<'a> {
 }
 
 impl<'a> Controller<'a> {
-    /// Installs service account and RBAC objects in a namespace of the driver's own.
+    /// Installs the service account and RBAC objects, in a namespace of the driver's own.
     pub fn install(cluster: &'a Cluster, sidecar: Sidecar, driver: &Seat<'_>) -> Result<Self> {
         let controller = Self::powerless(cluster, sidecar, driver)?;
         let api = cluster.api()?;
@@ -66,7 +66,7 @@ impl<'a> Controller<'a> {
         Ok(controller)
     }
 
-    /// Installs the service account alone, without any permission.
+    /// Installs only the service account, without permissions.
     pub fn powerless(cluster: &'a Cluster, sidecar: Sidecar, driver: &Seat<'_>) -> Result<Self> {
         let controller = Self {
             cluster,
@@ -77,12 +77,12 @@ impl<'a> Controller<'a> {
             dir: driver.dir.clone(),
             driver: driver.driver.clone(),
         };
-        // Makes namespace and service account as well.
+        // Also creates the namespace and the service account.
         controller.kubeconfig(Route::Direct)?;
         Ok(controller)
     }
 
-    /// The same account beside another process of the driver.
+    /// The same account, beside another process of the driver.
     #[must_use]
     pub fn beside(&self, driver: &Seat<'_>) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// The same account and place for another program.
+    /// The same account and place, for another program.
     #[must_use]
     pub fn of(&self, program: fn() -> Result<PathBuf>) -> Self {
         Self {
@@ -113,8 +113,8 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Creates the pod that a replica says it is: no node runs it, but objects can belong to it.
-    /// Its path.
+    /// Creates the pod that a replica claims to be, for objects that it owns; no node runs it.
+    /// Returns its path.
     pub fn create_pod(&self, api: &Api, replica: &str) -> Result<String> {
         let pods = format!("/api/v1/namespaces/{}/pods", self.namespace);
         let name = format!("{}-{replica}", self.sidecar.name);
@@ -132,18 +132,18 @@ impl<'a> Controller<'a> {
         Ok(format!("{pods}/{name}"))
     }
 
-    /// The user that the API server sees.
+    /// The user name on the API server.
     pub fn user(&self) -> String {
         let (namespace, name) = (&self.namespace, self.sidecar.name);
         format!("system:serviceaccount:{namespace}:{name}")
     }
 
-    /// The program and its account.
+    /// Name of the program and of its account.
     pub fn name(&self) -> &'static str {
         self.sidecar.name
     }
 
-    /// The namespace of service account and lease.
+    /// The namespace of service account and leases.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -171,7 +171,7 @@ impl<'a> Controller<'a> {
         Ok(file)
     }
 
-    /// Whether it runs under upstream's RBAC objects instead of our chart's.
+    /// Whether it runs under upstream's RBAC objects instead of the chart's.
     pub fn is_under_upstreams_rules(&self) -> Result<bool> {
         match env::var("RBAC").as_deref() {
             Err(_) | Ok("" | "chart") => program::is_foreign(&(self.sidecar.program)()?),
@@ -196,7 +196,7 @@ impl<'a> Controller<'a> {
         permissions.context("the chart's RBAC objects (RBAC=upstream does without)")
     }
 
-    /// The RBAC objects of our chart with these values.
+    /// The chart's RBAC objects with these values.
     pub fn charts_permissions(&self, values: &[&str]) -> Result<Vec<Value>> {
         let account = self.sidecar.name;
         if !self.sidecar.has_driver {
@@ -220,7 +220,7 @@ impl<'a> Controller<'a> {
         Ok(objects)
     }
 
-    /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
+    /// Upstream's RBAC objects, moved into this namespace; cluster-wide ones get a unique name.
     fn upstreams_permissions(&self) -> Result<Vec<Value>> {
         let mut objects = manifest::read(self.cluster, self.sidecar.manifest)?;
         objects.retain(|object| text(object, "/kind") != Some("ServiceAccount"));
@@ -232,7 +232,8 @@ impl<'a> Controller<'a> {
             set(object, "/subjects/0/name", |_| self.sidecar.name.to_owned());
             if text(object, "/kind").is_some_and(|kind| kind.starts_with("Cluster")) {
                 set(object, "/metadata/name", own);
-                // Upstream's manifest of snapshot-controller has one where there can be none.
+                // Upstream's manifest of snapshot-controller gives a cluster-scoped object a
+                // namespace, which is invalid.
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
                     metadata.remove("namespace");
                 }
@@ -244,7 +245,7 @@ impl<'a> Controller<'a> {
         Ok(objects)
     }
 
-    /// Grants more than the manifest does, cluster-wide: rules that upstream asks drivers to add.
+    /// Grants further rules, cluster-wide: those that upstream asks drivers to add.
     pub fn allow(&self, api: &Api, rules: &Value) -> Result<()> {
         let (namespace, account) = (&self.namespace, self.sidecar.name);
         let version = "rbac.authorization.k8s.io/v1";
@@ -271,10 +272,10 @@ impl<'a> Controller<'a> {
         .map(drop)
     }
 
-    /// Grants what upstream's RBAC objects do as well, for upstream's program in its place.
+    /// Also grants upstream's RBAC objects, for upstream's program in its place.
     pub fn allow_as_upstream(&self, api: &Api) -> Result<()> {
         for mut object in self.upstreams_permissions()? {
-            // The chart's may have the same names.
+            // The chart's objects may have the same names.
             for place in ["/metadata/name", "/roleRef/name"] {
                 set(&mut object, place, |name| format!("{name}-upstream"));
             }
@@ -283,8 +284,8 @@ impl<'a> Controller<'a> {
         Ok(())
     }
 
-    /// Waits until the API server's authorizer has seen the roles, which takes a moment: a sidecar
-    /// that starts before is refused, and how it copes is another matter.
+    /// Waits until the API server's authorizer knows the roles, which takes a moment: a sidecar that
+    /// starts earlier is refused, which is not what most scenarios test.
     pub fn until_permitted(
         &self,
         api: &Api,
@@ -312,13 +313,13 @@ impl<'a> Controller<'a> {
         })
     }
 
-    /// Starts a replica in a pod's place: on a node, with a host name of its own, which is what
-    /// replicas that elect a leader are told apart by.
+    /// Starts a replica like a pod: on a node, with a host name of its own, which identifies
+    /// replicas in leader election.
     pub fn start(&self, replica: &str, route: Route, flags: &[&str]) -> Result<Process> {
         self.start_in(replica, route, flags, &[])
     }
 
-    /// The same with variables that the downward API would set.
+    /// The same, with variables that the downward API would set.
     pub fn start_in(
         &self,
         replica: &str,
@@ -329,7 +330,7 @@ impl<'a> Controller<'a> {
         self.start_with(replica, &self.kubeconfig(route)?, flags, environment)
     }
 
-    /// The same with a kubeconfig of its own.
+    /// The same, with a kubeconfig of its own.
     pub fn start_with(
         &self,
         replica: &str,
@@ -358,7 +359,7 @@ impl<'a> Controller<'a> {
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("POD_NAMESPACE", &self.namespace)
-            // Where csi-provisioner keeps what it says about capacity, and for whom it speaks.
+            // Namespace and owner of csi-provisioner's capacity objects, and its node.
             .env("NAMESPACE", &self.namespace)
             .env("POD_NAME", &name)
             .env("NODE_NAME", &self.node)
@@ -366,16 +367,16 @@ impl<'a> Controller<'a> {
         Process::start(&name, command, &self.dir)
     }
 
-    /// A Lease beside that of the election.
+    /// Another Lease in the election's namespace.
     ///
     /// # Errors
-    /// It is not there, or the API server does not answer.
+    /// It does not exist, or the API server does not respond.
     pub fn lease(&self, api: &Api, name: &str) -> Result<Value> {
         let leases = "/apis/coordination.k8s.io/v1/namespaces";
         api.get(&format!("{leases}/{}/leases/{name}", self.namespace))
     }
 
-    /// Who holds a lease of the namespace; empty if it was released.
+    /// The holder of a lease in the namespace; empty if it was released.
     pub fn holder(&self, api: &Api, lease: &str) -> Result<Option<String>> {
         let leases = "/apis/coordination.k8s.io/v1/namespaces";
         let lease = api.find(&format!("{leases}/{}/leases/{lease}", self.namespace))?;

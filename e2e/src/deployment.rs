@@ -11,17 +11,17 @@ use crate::{object, wait};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Where the pods of one driver run. They share one storage and one record.
+/// The places of one driver's pods, which share one storage and one record.
 #[derive(Debug)]
 pub struct Deployment<'a> {
     cluster: &'a Cluster,
-    /// The controller's pod; sidecars use its socket.
+    /// The controller's pod, whose socket the sidecars use.
     pub controller: Seat<'a>,
     flags: Vec<String>,
 }
 
 impl<'a> Deployment<'a> {
-    /// Creates the CSIDriver object; nothing runs yet. The driver processes get `flags`.
+    /// Creates the CSIDriver object; no process runs yet. The driver's processes get `flags`.
     pub fn new(cluster: &'a Cluster, api: &Api, driver: &str, flags: &[&str]) -> Result<Self> {
         let controller = Seat::controller(cluster, driver)?;
         let attach = flags.contains(&"--enable-attach=true");
@@ -51,23 +51,23 @@ impl<'a> Deployment<'a> {
         self.controller.start_driver(&flags)
     }
 
-    /// Starts the pod on a node of the cluster: node service and registrar; waits until the kubelet
-    /// has registered it. `--topology=KEY=VALUE` among the flags puts the node into a zone,
-    /// `--role=all` offers the controller service there too.
+    /// Starts the pod on a node of the cluster, with node service and registrar, and waits until
+    /// kubelet has registered the driver. The flag `--topology=KEY=VALUE` puts the node into a
+    /// zone, `--role=all` serves the controller service there too.
     pub fn start_node(&self, index: usize, more: &[&str]) -> Result<NodePod<'a>> {
         let seat = Seat::new(self.cluster, index, self.driver())?;
         self.start_on(seat, more)
     }
 
-    /// As [`Deployment::start_node`], on a node that is added for it.
+    /// Like [`Deployment::start_node`], on a new node.
     pub fn start_new_node(&self, name: &str, more: &[&str]) -> Result<NodePod<'a>> {
         let kubelet_dir = self.cluster.add_node(name)?;
         let seat = Seat::on(self.cluster, name, kubelet_dir, self.driver())?;
         self.start_on(seat, more)
     }
 
-    /// The pods on the first node and on nodes that are added for the others, all at once; each
-    /// node with flags of its own.
+    /// Starts the pods on the first node and on new nodes for the others, all at once; each node
+    /// has its own flags.
     pub fn start_nodes(&self, nodes: &[(&str, Vec<&str>)]) -> Result<Vec<NodePod<'a>>> {
         let Some(((_, first), new)) = nodes.split_first() else {
             return Ok(Vec::new());
@@ -110,12 +110,12 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// The pod of a driver on a node; it ends when it is dropped.
+/// The pod of a driver on a node; dropping it ends the pod.
 #[derive(Debug)]
 pub struct NodePod<'a> {
-    /// Where it runs.
+    /// Its place.
     pub seat: Seat<'a>,
-    /// Its entry in CSINode.
+    /// The driver's entry in CSINode.
     pub entry: Value,
     /// The node service.
     pub driver: Process,
@@ -130,18 +130,18 @@ impl NodePod<'_> {
     }
 }
 
-/// A workload whose volume is mounted.
+/// A workload with a mounted volume.
 #[derive(Debug)]
 pub struct Pod {
-    /// Its path at the API server.
+    /// Its path on the API server.
     pub path: String,
-    /// The node that the scheduler chose.
+    /// The node that the scheduler selected.
     pub node: String,
     uid: String,
 }
 
 impl Pod {
-    /// Creates a pod with the claim's volume, on `node` or wherever the scheduler likes.
+    /// Creates a pod with the claim's volume, on `node` or on any node.
     pub fn create(api: &Api, name: &str, node: Option<&str>, claim: &str) -> Result<Self> {
         let volume = object::claimed_volume(claim);
         Self::send(
@@ -153,7 +153,7 @@ impl Pod {
         )
     }
 
-    /// As [`Pod::create`], wherever there is a way, but on `node` rather than elsewhere.
+    /// Like [`Pod::create`], on any node, but preferably on `node`.
     pub fn create_near(api: &Api, name: &str, node: &str, claim: &str) -> Result<Self> {
         let pod = object::free_pod(name, &object::claimed_volume(claim));
         Self::send(api, &object::with(pod, &object::preferring(node)))
@@ -163,7 +163,7 @@ impl Pod {
         Self::of(&api.create(PODS, pod)?)
     }
 
-    /// A pod that somebody else created; waits until it is there.
+    /// A pod that another program creates; waits until it exists.
     pub fn find(api: &Api, name: &str) -> Result<Self> {
         let limit = std::time::Duration::from_secs(30);
         let pod = wait::until(limit, &format!("pod {name} is created"), || {
@@ -182,12 +182,12 @@ impl Pod {
         })
     }
 
-    /// Is it the very same pod, not another one of its name?
+    /// Whether it is the same pod, and not another one with its name.
     pub fn is(&self, other: &Self) -> bool {
         self.uid == other.uid
     }
 
-    /// Waits until it runs; its containers start only when its volumes are mounted.
+    /// Waits until it runs; its containers start only after its volumes are mounted.
     pub fn until_running(&mut self, api: &Api) -> Result<()> {
         let limit = std::time::Duration::from_secs(30);
         let name = self.path.rsplit('/').next().unwrap_or_default();
@@ -201,7 +201,7 @@ impl Pod {
         Ok(())
     }
 
-    /// Where the kubelet of `seat` mounts the persistent volume for this pod.
+    /// The path where kubelet on `seat` mounts the persistent volume for this pod.
     pub fn target(&self, seat: &Seat<'_>, volume: &str) -> std::path::PathBuf {
         let pods = seat.kubelet_dir().join("pods").join(&self.uid);
         pods.join("volumes/kubernetes.io~csi")
@@ -229,7 +229,7 @@ impl Pod {
         Ok(())
     }
 
-    /// Reads it again.
+    /// Reads that file.
     pub fn read(&self, seat: &Seat<'_>, volume: &str) -> Result<String> {
         let file = self.target(seat, volume).join("file");
         seat.run("/bin/cat", &[&file.to_string_lossy()])

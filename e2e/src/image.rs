@@ -1,7 +1,7 @@
-//! Images for pods on a real node, made of files that are here: there is no registry to pull from.
+//! Images for pods on a real node, built from local files: there is no registry to pull from.
 //!
-//! Kubernetes' tests name images by what they contain. One static busybox stands for all that only
-//! need a shell; agnhost comes from the pinned Kubernetes; a sidecar's image is its static program.
+//! Kubernetes' tests name images by their content. One static busybox replaces all those that only need a shell;
+//! agnhost comes from the pinned Kubernetes; a sidecar's image contains its static program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The image in which scenarios run a shell.
+/// The image of scenarios' shells.
 pub const SHELL: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2";
 
-/// Images of the pinned Kubernetes' tests in which specs run a shell.
+/// Images of the pinned Kubernetes' tests whose specs run a shell.
 const SHELLS: [&str; 4] = [
     SHELL,
     "registry.k8s.io/e2e-test-images/busybox:1.36.1-1",
@@ -24,15 +24,15 @@ const SHELLS: [&str; 4] = [
     "registry.k8s.io/e2e-test-images/nginx:1.28.0-2",
 ];
 
-/// The one in which specs use options that busybox's dd does not know.
+/// The image of specs that use options which busybox's dd lacks.
 const GNU: &str = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.1.1";
 
-/// What the kubelet runs in every pod first.
+/// The images of the first process in every pod.
 const PAUSE: [&str; 2] = ["registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.10"];
 
 const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.66.1";
 
-/// The processor as images name it.
+/// This machine's architecture as images name it.
 fn architecture() -> String {
     let here = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -42,7 +42,7 @@ fn architecture() -> String {
     here.to_owned()
 }
 
-/// The image that pods need before anything else, and the busybox that scenarios use.
+/// The image that every pod needs first, and the busybox for scenarios.
 pub fn basic(busybox: &Path) -> Result<Archive> {
     let mut archive = Archive::new();
     archive.add(&SHELLS, shell(busybox)?)?;
@@ -54,10 +54,10 @@ pub fn basic(busybox: &Path) -> Result<Archive> {
     Ok(archive)
 }
 
-/// The images in which specs of Kubernetes' tests run shells with GNU's tools, this machine's.
+/// The image for specs of Kubernetes' tests that need GNU tools: this machine's.
 pub fn gnu(archive: &mut Archive, busybox: &Path) -> Result<()> {
     let mut image = shell(busybox)?;
-    // A shell that is not busybox either: that one prefers its own dd whatever the search path says.
+    // The shell must not be busybox either: that one prefers its own dd, whatever the search path says.
     for program in ["/bin/sh", "/bin/dd"] {
         let layer = with_libraries(program, Path::new(program))?;
         image.layers.push(layer);
@@ -66,10 +66,10 @@ pub fn gnu(archive: &mut Archive, busybox: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A layer with a program and, unless it is static, the libraries that it is started with here.
+/// A layer with a program and, unless it is static, the libraries that this machine loads with it.
 fn with_libraries(at: &str, program: &Path) -> Result<Layer> {
     let mut layer = Layer::program(at, program)?;
-    // Fails for static programs, which need none.
+    // Fails for static programs, which need no libraries.
     let libraries = process::output(Command::new("ldd").arg(program)).unwrap_or_default();
     let words = libraries.split_whitespace();
     for path in words.filter(|word| word.starts_with('/')) {
@@ -88,7 +88,7 @@ pub fn agnhost(archive: &mut Archive, busybox: &Path, agnhost: &Path) -> Result<
     Ok(())
 }
 
-/// The archive in `folder` of a program of ours; an older build's is refused.
+/// The archive of one of this project's programs in `folder`; an older build's is refused.
 pub fn shipped(folder: &Path, program: &Path) -> Result<PathBuf> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let stem = format!("{name}-{}", architecture());
@@ -101,8 +101,8 @@ pub fn shipped(folder: &Path, program: &Path) -> Result<PathBuf> {
     Ok(folder.join(format!("{stem}.oci.tar")))
 }
 
-/// An image with a program alone, as sidecars are shipped: the program is its entry point, and `links`
-/// are other names of it.
+/// An image with only a program, as sidecars are shipped: the program is the entry point, and `links` are further names
+/// of it.
 pub fn program(
     archive: &mut Archive,
     names: &[&str],
@@ -125,7 +125,7 @@ pub fn program(
     Ok(())
 }
 
-/// A program together with a shell and the tools that a driver calls. `first` come before the arguments that a manifest has.
+/// A program with a shell and the tools that a driver calls. `first` come before a manifest's arguments.
 pub fn program_with_tools(
     archive: &mut Archive,
     names: &[&str],
@@ -141,7 +141,7 @@ pub fn program_with_tools(
     Ok(())
 }
 
-/// An image with a wget that finds names in the hosts file. The one of a static busybox crashes.
+/// An image with a wget that looks names up in the hosts file; a static busybox's wget crashes there.
 pub fn wget(archive: &mut Archive, name: &str, busybox: &Path) -> Result<()> {
     let script = br#"#!/bin/sh
 for url; do :; done
@@ -167,7 +167,7 @@ fn shell(busybox: &Path) -> Result<Image> {
     })
 }
 
-/// A root directory of busybox and nothing else.
+/// A root directory with only busybox.
 fn root(busybox: &Path) -> Result<Layer> {
     let mut layer = Layer::new();
     for directory in [
@@ -195,7 +195,7 @@ fn root(busybox: &Path) -> Result<Layer> {
         b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n",
         0o644,
     )?;
-    // Specs read numbers out of `ls -l`: no group that they use may have a name.
+    // Specs parse numbers in the output of `ls -l`: no group that they use may have a name.
     layer.file("/etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)?;
     layer.copy("/bin/busybox", busybox, 0o755)?;
     let applets = process::output(Command::new(busybox).arg("--list-full"))?;

@@ -1,8 +1,8 @@
-//! A wish of the user to stop: Ctrl-C, SIGTERM, SIGHUP.
+//! The user's request to stop: Ctrl-C, SIGTERM, SIGHUP.
 //!
-//! A signal does not end the program: what it started must be taken down first. So it is noted, and
-//! whoever waits for something or begins a step finds it and fails like for any other reason.
-//! Programs that never call [`listen`] die of signals as usual.
+//! A signal does not end the program: it has to take down first what it started. So the signal is
+//! recorded, and whoever waits or begins a step finds it and fails as for any other reason. Programs
+//! that never call [`listen`] die of signals as usual.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,20 +19,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::process;
 use crate::suite::say;
 
-/// The signal that nobody has reacted to yet; 0 for none.
+/// The signal that no code has reacted to yet; 0 for none.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// One key press can arrive twice: from the terminal and from `make`, which passes it on.
+/// Time within which a second signal belongs to the same key press: it may come from the terminal
+/// and from `make`, which forwards it.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// The user stopped us.
+/// The user has stopped the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted {
     signal: i32,
 }
 
 impl Interrupted {
-    /// What a shell expects of a program that ended for this reason.
+    /// The exit code that shells expect after this signal.
     pub fn exit_code(self) -> u8 {
         u8::try_from(128 + self.signal).unwrap_or(u8::MAX)
     }
@@ -52,8 +53,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Notes signals from now on, and says so when one arrives. A further one, a second later or more,
-/// ends the process on the spot, and what it started: the user insists.
+/// Records signals from now on, and prints each. A further one, at least a second later, kills the
+/// process and everything that it started: the user insists.
 pub fn listen() -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
@@ -106,7 +107,7 @@ fn end_now(interrupted: Interrupted) -> ! {
     exit(i32::from(interrupted.exit_code()))
 }
 
-/// The signal that arrived, once: taking everything down afterwards has to wait as well.
+/// Returns a recorded signal once: taking everything down afterwards has to wait as well.
 pub fn take() -> Option<Interrupted> {
     match PENDING.swap(0, Ordering::SeqCst) {
         0 => None,
@@ -114,15 +115,15 @@ pub fn take() -> Option<Interrupted> {
     }
 }
 
-/// The signal that an error comes from, or that arrived while it came from something else: a program
-/// that the same key press ended fails before anybody looks for a signal.
+/// The signal that an error comes from, or one that arrived during another failure: a program that
+/// the same key press ended may fail before anything checks for a signal.
 pub fn behind(error: &anyhow::Error) -> Option<Interrupted> {
     { error.chain() }
         .find_map(|cause| cause.downcast_ref().copied())
         .or_else(take)
 }
 
-/// Fails if a signal arrived.
+/// Fails if a signal was recorded.
 pub fn check() -> Result<()> {
     match take() {
         None => Ok(()),

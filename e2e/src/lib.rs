@@ -1,17 +1,16 @@
-//! Scenarios on a real control plane: the harness.
+//! The harness for scenarios on a real control plane.
 //!
-//! **Layout.** [`cluster`] starts and steers the test cluster, [`api`] talks to its API server,
-//! [`process`] owns every program that a scenario starts, [`node`] runs the driver and the
-//! registrar on a node, [`node_agent`] does what a kubelet does for volumes where there is none,
-//! [`deployment`] runs both everywhere and pods that use their volumes, [`controller`] runs a
-//! sidecar under its service account, [`chart`] renders our charts, [`manifest`] reads what
-//! Kubernetes ships, [`requests`] and [`calls`] count what was asked of API server and driver, [`outside`] writes it down,
-//! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] notes a user's wish
-//! to stop, [`story`] tells a demonstration step by step, [`real`] starts a cluster whose node runs
-//! containers, [`image`] makes what they are started from and [`stand_in`] gives it the names that manifests have, [`suite`] runs scenarios and gives
-//! the verdict.
+//! **Layout.** [`cluster`] starts and controls the test cluster, [`api`] is a client of its API server, [`process`]
+//! owns every program that a scenario starts, [`node`] runs the driver and the registrar on a node, [`node_agent`] does
+//! kubelet's part for volumes where there is no kubelet, [`deployment`] runs both on all nodes and pods with their
+//! volumes, [`controller`] runs a sidecar under its service account, [`chart`] renders the charts, [`manifest`] reads
+//! Kubernetes' manifests, [`requests`] and [`calls`] count requests to API server and driver, [`outside`] records them,
+//! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] records a user's
+//! signal, [`story`] prints a demonstration step by step, [`real`] starts a cluster whose node runs containers,
+//! [`image`] builds their images and [`stand_in`] gives these the names in manifests, [`suite`] runs scenarios and
+//! prints the verdict.
 //!
-//! Everything is synchronous: a scenario reads from top to bottom like the story it tells.
+//! Everything is synchronous: a scenario reads from top to bottom.
 
 pub mod api;
 pub mod calls;

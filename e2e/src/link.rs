@@ -1,5 +1,4 @@
-//! The connection of one replica to the API server: TCP that can be cut, that can fall silent, and whose bytes are
-//! counted.
+//! The connection of one replica to the API server: TCP that can be cut or silenced, and whose bytes are counted.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,20 +9,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// How soon a connection notices what was decided about it.
+/// Interval at which a connection checks for commands.
 const PERIOD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 struct Gate {
     silent: AtomicBool,
-    /// Counts how often everything was cut.
+    /// Number of cuts so far.
     cuts: AtomicU64,
     closed: AtomicBool,
-    /// What the far side said.
+    /// Bytes from the far side.
     bytes: AtomicU64,
 }
 
-/// An address that leads to the API server; nothing passes any more when it is dropped.
+/// An address that leads to the API server; dropping it closes all connections.
 #[derive(Debug)]
 pub struct Link {
     gate: Arc<Gate>,
@@ -34,7 +33,7 @@ impl Link {
     /// Listens on the loop-back interface for connections to `target`.
     ///
     /// # Errors
-    /// No port or no thread is to be had.
+    /// No free port, or the thread cannot be started.
     pub fn to(target: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -52,12 +51,12 @@ impl Link {
         self.port
     }
 
-    /// From now on nothing passes, and nobody is told; or everything does again.
+    /// Silently drops everything from now on, or lets everything pass again.
     pub fn silence(&self, silent: bool) {
         self.gate.silent.store(silent, Ordering::Relaxed);
     }
 
-    /// How many bytes came from `target` and were passed on so far.
+    /// Number of bytes from `target` that were passed on so far.
     pub fn bytes(&self) -> u64 {
         self.gate.bytes.load(Ordering::Relaxed)
     }
@@ -72,7 +71,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.gate.closed.store(true, Ordering::Relaxed);
         self.cut();
-        // Wakes whoever waits for a connection.
+        // Wakes the thread that accepts connections.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -91,7 +90,7 @@ fn accept(listener: &TcpListener, target: &str, gate: &Arc<Gate>) {
             let back = (far.try_clone()?, near.try_clone()?, true);
             Ok([(near, far, false), back])
         });
-        // Whoever connects while there is no API server finds the connection closed.
+        // Without an API server, the client's connection is closed.
         for (from, to, is_back) in joined.into_iter().flatten() {
             let gate = Arc::clone(gate);
             let thread = thread::Builder::new().name("link".to_owned());
@@ -100,7 +99,7 @@ fn accept(listener: &TcpListener, target: &str, gate: &Arc<Gate>) {
     }
 }
 
-/// Copies until one side ends or everything is cut.
+/// Copies until one side closes or all connections are cut.
 fn pump(mut from: TcpStream, mut to: TcpStream, gate: &Gate, is_back: bool) {
     let cuts = gate.cuts.load(Ordering::Relaxed);
     let is_cut = || gate.cuts.load(Ordering::Relaxed) != cuts;
@@ -116,7 +115,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, gate: &Gate, is_back: bool) {
             Err(error) if is_no_end(error.kind()) => continue,
             Err(_) => break,
         };
-        // What has been read when silence begins must not pass either.
+        // Bytes that were read before the silence began must not pass either.
         while gate.silent.load(Ordering::Relaxed) && !is_cut() {
             thread::sleep(PERIOD);
         }
@@ -132,7 +131,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, gate: &Gate, is_back: bool) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Nothing came in time.
+/// Whether a read merely timed out.
 fn is_no_end(error: ErrorKind) -> bool {
     let passing = [
         ErrorKind::WouldBlock,

@@ -1,4 +1,4 @@
-//! Manifests that nobody here wrote: they come with the pinned Kubernetes.
+//! Manifests of other projects, from the pinned Kubernetes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::api::{Api, text};
 use crate::cluster::Cluster;
 use crate::{process, program};
 
-/// The objects of a manifest, which is named by its path in the Kubernetes module. kubectl reads
-/// YAML for us, once for all scenarios of a cluster.
+/// The objects of a manifest, given by its path in the Kubernetes module. kubectl parses the YAML,
+/// once for all scenarios of a cluster.
 pub fn read(cluster: &Cluster, name: &str) -> Result<Vec<Value>> {
     let dir = cluster.dir().join("run").join("manifests");
     fs::create_dir_all(&dir)?;
@@ -28,7 +28,7 @@ pub fn read(cluster: &Cluster, name: &str) -> Result<Vec<Value>> {
     objects(&fs::read_to_string(&parsed)?, name)
 }
 
-/// The objects of a file that lies elsewhere.
+/// The objects of another file.
 pub fn read_file(cluster: &Cluster, file: &Path) -> Result<Vec<Value>> {
     objects(&json(cluster, file)?, &file.to_string_lossy())
 }
@@ -47,12 +47,12 @@ fn objects(json: &str, name: &str) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// Creates an object where its kind and namespace say.
+/// Creates an object in the collection of its kind and namespace.
 pub fn create(api: &Api, object: &Value) -> Result<Value> {
     api.create(&collection(object)?, object)
 }
 
-/// Deletes an object that was created so, and waits until it is gone.
+/// Deletes such an object, and waits until it is gone.
 pub fn delete(api: &Api, object: &Value) -> Result<()> {
     let name = text(object, "/metadata/name").context("an object without name")?;
     let path = format!("{}/{name}", collection(object)?);

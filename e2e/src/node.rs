@@ -16,32 +16,32 @@ use crate::cluster::Cluster;
 use crate::process::{self, Process};
 use crate::{program, wait};
 
-/// Where the programs of one driver live on one node.
+/// The place of one driver's programs on one node.
 #[derive(Debug)]
 pub struct Seat<'a> {
-    /// The cluster whose mount namespaces the nodes live in; none for a node without kubelet.
+    /// The cluster with the nodes' mount namespaces; `None` for a node without kubelet.
     cluster: Option<&'a Cluster>,
-    /// The node among them; another one than `node` for a node without kubelet.
+    /// The node whose mount namespace is used; differs from `node` for a node without kubelet.
     place: String,
     /// CSI driver name.
     pub driver: String,
-    /// Kubernetes node name; also the node id that the driver reports.
+    /// Name of the Node; also the node ID that the driver reports.
     pub node: String,
     kubelet_dir: PathBuf,
     /// Logs, records and driver state.
     pub dir: PathBuf,
-    /// Where driver state and record are: processes of one driver share them.
+    /// Directory of driver state and record: the processes of one driver share it.
     storage: PathBuf,
 }
 
 impl<'a> Seat<'a> {
-    /// Prepares the directories that a DaemonSet would mount.
+    /// Creates the directories that a DaemonSet would mount.
     pub fn new(cluster: &'a Cluster, index: usize, driver: &str) -> Result<Self> {
         let (node, kubelet_dir) = cluster.node(index)?;
         Self::on(cluster, &node, kubelet_dir, driver)
     }
 
-    /// As [`Seat::new`], on a node that came later.
+    /// Like [`Seat::new`], on a node that was added later.
     pub fn on(
         cluster: &'a Cluster,
         node: &str,
@@ -61,8 +61,8 @@ impl<'a> Seat<'a> {
         .prepare()
     }
 
-    /// The pod of a driver's controller service. It runs on the first node and ends with it, but
-    /// the kubelet there does not know it.
+    /// The pod of a driver's controller service. It runs on the first node and ends with it, but that
+    /// node's kubelet does not know it.
     pub fn controller(cluster: &'a Cluster, driver: &str) -> Result<Self> {
         let dir = cluster.dir().join("run").join(driver);
         Self {
@@ -77,7 +77,7 @@ impl<'a> Seat<'a> {
         .prepare()
     }
 
-    /// Gives this process of a driver the volumes and the record of another one.
+    /// Shares the volumes and the record of another process of the driver.
     #[must_use]
     pub fn sharing(self, other: &Seat<'_>) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// A node that is only an API object: its kubelet directory is below `dir`, and whoever
-    /// registers drivers there is no kubelet.
+    /// A node that is only an API object: its kubelet directory is below `dir`, and another program
+    /// than kubelet registers drivers there.
     pub fn without_kubelet(dir: &Path, node: &str, driver: &str) -> Result<Self> {
         let kubelet_dir = dir.join(node);
         let dir = dir.join(format!("{driver}-{node}"));
@@ -105,8 +105,8 @@ impl<'a> Seat<'a> {
         seat.prepare()
     }
 
-    /// As [`Seat::without_kubelet`], where mounts end with the cluster: in the namespace of its first
-    /// node.
+    /// Like [`Seat::without_kubelet`], in the mount namespace of the cluster's first node, where
+    /// mounts end with the cluster.
     pub fn with_mounts(cluster: &'a Cluster, node: &str, driver: &str) -> Result<Self> {
         let seat = Self::without_kubelet(&cluster.dir().join("run"), node, driver)?;
         let place = cluster.node(0)?.0;
@@ -123,7 +123,7 @@ impl<'a> Seat<'a> {
         Ok(self)
     }
 
-    /// A command line that runs where the kubelet of this node sees its mounts.
+    /// A command line that runs in this node's mount namespace, where it shares kubelet's mounts.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         match self.cluster {
             Some(cluster) => cluster.on_node(&self.place, program),
@@ -155,7 +155,7 @@ impl<'a> Seat<'a> {
         self.registry().join(format!("{}-reg.sock", self.driver))
     }
 
-    /// The file with one line for each call the driver answered.
+    /// The file with one line per answered call.
     pub fn record(&self) -> PathBuf {
         self.storage.join("calls.jsonl")
     }
@@ -165,7 +165,7 @@ impl<'a> Seat<'a> {
         Client::new(self.dir.join("control.sock"))
     }
 
-    /// Command line of the driver, with flags that csi-driver-host-path understands too.
+    /// Command line of the driver, with flags that csi-driver-host-path accepts too.
     pub fn driver_command(&self, flags: &[&str]) -> Result<Command> {
         let mut command = self.command(program::driver()?);
         command
@@ -202,7 +202,7 @@ impl<'a> Seat<'a> {
     fn await_driver(&self, driver: &Process) -> Result<()> {
         let limit = Duration::from_secs(10);
         wait::until_true(limit, "the driver serves its socket", || {
-            // The file alone may be what a killed driver left.
+            // The file alone may be a killed driver's.
             Ok(UnixStream::connect(self.socket()).is_ok())
         })
         .with_context(|| driver.tail())
@@ -244,11 +244,11 @@ impl<'a> Seat<'a> {
             .cloned())
     }
 
-    /// Waits until the kubelet has entered the driver into CSINode.
+    /// Waits until kubelet has registered the driver in CSINode.
     pub fn until_registered(&self, api: &Api, registrar: &mut Process) -> Result<Value> {
         let what = format!("{} is in CSINode {}", self.driver, self.node);
         let entry = wait::until(Duration::from_secs(20), &what, || {
-            // A registrar that ended will not register: waiting longer would only hide why.
+            // An ended registrar will never register: waiting longer would only hide the reason.
             Ok(match registrar.must_run() {
                 Ok(()) => self.csinode_entry(api)?.map(Ok),
                 Err(ended) => Some(Err(ended)),
@@ -257,7 +257,7 @@ impl<'a> Seat<'a> {
         entry.with_context(|| registrar.tail())?
     }
 
-    /// Waits until the kubelet has taken the driver out of CSINode.
+    /// Waits until kubelet has removed the driver from CSINode.
     pub fn until_unregistered(&self, api: &Api) -> Result<()> {
         let what = format!("{} is out of CSINode {}", self.driver, self.node);
         wait::until_true(Duration::from_secs(20), &what, || {
@@ -282,7 +282,7 @@ impl<'a> Seat<'a> {
         process::output(self.command(program).args(arguments))
     }
 
-    /// How often the driver answered the CSI method so far (`NodePublishVolume`, …).
+    /// Number of times the driver has answered the CSI method so far (`NodePublishVolume`, …).
     pub fn calls(&self, method: &str) -> Result<usize> {
         let record = fs::read_to_string(self.record()).unwrap_or_default();
         let mut calls = 0;

@@ -1,4 +1,4 @@
-//! csi-node-agent under the permissions that are shipped with it and no others.
+//! csi-node-agent under exactly the permissions that are shipped with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::node::Seat;
 use crate::process::{self, Process};
 use crate::{chart, manifest, program, wait};
 
-/// The service account of all agents of a cluster, which its ClusterRole is bound to.
+/// The service account of all agents in a cluster, with its ClusterRole.
 #[derive(Debug)]
 pub struct NodeAgent {
     kubeconfig: PathBuf,
@@ -22,11 +22,11 @@ pub struct NodeAgent {
 }
 
 impl NodeAgent {
-    /// The user that the API server sees.
+    /// The user name on the API server.
     pub const USER: &str = "system:serviceaccount:default:node-agent";
 
-    /// Creates account, role and binding unless they are there, and waits until the authorizer,
-    /// which takes a moment, has seen them.
+    /// Creates account, role and binding unless they exist, and waits until the authorizer knows
+    /// them.
     pub fn install(cluster: &Cluster, api: &Api) -> Result<Self> {
         let kubeconfig = cluster.dir().join("run/node-agent.kubeconfig");
         let shipped = program::root().join("node-agent/deploy/rbac.yaml");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A CSIDriver that allows both life cycles and wants to know the pod.
+/// A CSIDriver that allows both lifecycles and requests pod information.
 pub fn csi_driver(name: &str, attach_required: bool) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -41,7 +41,7 @@ pub fn pod(name: &str, node: &str, volume: &Value) -> Value {
     })
 }
 
-/// As [`pod`], on whatever node the scheduler likes.
+/// Like [`pod`], on any node.
 pub fn free_pod(name: &str, volume: &Value) -> Value {
     with(
         pod(name, "", volume),
@@ -49,7 +49,7 @@ pub fn free_pod(name: &str, volume: &Value) -> Value {
     )
 }
 
-/// What makes the scheduler put a pod on `node` unless it cannot be there; see [`with`].
+/// An affinity that prefers `node`; see [`with`].
 pub fn preferring(node: &str) -> Value {
     json!({ "spec": { "affinity": { "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{
@@ -81,18 +81,18 @@ pub fn inline_volume(driver: &str) -> Value {
     json!({ "csi": { "driver": driver, "volumeAttributes": { "purpose": "scratch" } } })
 }
 
-/// A node that is only an object; no kubelet stands behind it.
+/// A Node object without a kubelet.
 pub fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
-        // Nothing can run there, and no scheduler shall try.
+        // Nothing can run there, so the scheduler must not try.
         "spec": { "unschedulable": true },
     })
 }
 
-/// What a kubelet says of a driver on its node.
+/// A kubelet's entry for a driver on its node.
 pub fn csi_node(name: &str, driver: &str, node_id: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -102,7 +102,7 @@ pub fn csi_node(name: &str, driver: &str, node_id: &str) -> Value {
     })
 }
 
-/// A volume made by an administrator, kept when its claim goes.
+/// A manually created volume, retained after its claim's deletion.
 pub fn persistent_volume(name: &str, driver: &str, handle: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -118,7 +118,7 @@ pub fn persistent_volume(name: &str, driver: &str, handle: &str) -> Value {
     })
 }
 
-/// A claim for one volume that is named.
+/// A claim for one named volume.
 pub fn claim_of(name: &str, volume: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -133,12 +133,12 @@ pub fn claim_of(name: &str, volume: &str) -> Value {
     })
 }
 
-/// The source of a pod's volume that a claim stands for.
+/// The source of a pod's volume: a claim.
 pub fn claimed_volume(claim: &str) -> Value {
     json!({ "persistentVolumeClaim": { "claimName": claim } })
 }
 
-/// What kube-controller-manager creates to have a volume attached.
+/// The object that kube-controller-manager creates to attach a volume.
 pub fn volume_attachment(name: &str, driver: &str, volume: &str, node: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -189,12 +189,12 @@ pub fn secret(name: &str, password: &str) -> Value {
     })
 }
 
-/// When a claim gets its volume.
+/// When a claim's volume is provisioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
     /// At once.
     Immediate,
-    /// When the scheduler has chosen a node for the first pod.
+    /// After the scheduler has selected a node for the first pod.
     WaitForFirstConsumer,
 }
 
@@ -212,7 +212,7 @@ pub fn claim(name: &str, class: &str, size: &str) -> Value {
     })
 }
 
-/// A claim whose volume starts as a copy: of the claim or VolumeSnapshot `source`.
+/// A claim with the claim or VolumeSnapshot `source` as data source.
 pub fn claim_from(name: &str, class: &str, size: &str, kind: &str, source: &str) -> Value {
     let group = match kind {
         "VolumeSnapshot" => "snapshot.storage.k8s.io",
@@ -226,8 +226,7 @@ pub fn claim_from(name: &str, class: &str, size: &str, kind: &str, source: &str)
     claim
 }
 
-/// A class of snapshots. `policy` says what becomes of a snapshot in the storage when its VolumeSnapshot
-/// goes: `Delete` or `Retain`.
+/// A VolumeSnapshotClass. `policy` is its deletion policy: `Delete` or `Retain`.
 pub fn snapshot_class(name: &str, driver: &str, policy: &str) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
@@ -238,7 +237,7 @@ pub fn snapshot_class(name: &str, driver: &str, policy: &str) -> Value {
     })
 }
 
-/// A snapshot that shall be taken of a claim of its namespace.
+/// A VolumeSnapshot of a claim in its namespace.
 pub fn snapshot_of(name: &str, class: &str, claim: &str) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
@@ -251,14 +250,14 @@ pub fn snapshot_of(name: &str, class: &str, claim: &str) -> Value {
     })
 }
 
-/// What a snapshot controller and a snapshotter leave behind for a snapshot that the storage has:
-/// the content, and the VolumeSnapshot of the namespace `default` that it is bound to. The status is
-/// a subresource and has to be written on its own.
+/// The objects of an existing snapshot, as snapshot-controller and csi-snapshotter leave them: the
+/// content, and the bound VolumeSnapshot in the namespace `default`. The status is a subresource and has
+/// to be written separately.
 pub fn snapshot(name: &str, driver: &str, handle: &str, bytes: u64) -> Snapshot {
     snapshot_in("default", name, driver, handle, bytes)
 }
 
-/// As [`snapshot`], in another namespace; names of contents are cluster-wide, and made from `name`.
+/// Like [`snapshot`], in another namespace; the content's cluster-wide name is derived from `name`.
 pub fn snapshot_in(
     namespace: &str,
     name: &str,

@@ -1,9 +1,10 @@
-//! What a scenario looks like from outside: what sidecars asked of the API server and of the driver, and their events. Where
-//! `RECORD` names a folder, each scenario gets a file there, which `make upstream` compares with that of other programs.
+//! A scenario as seen from outside: the sidecars' requests to the API server and calls to the driver, and their events.
+//! With a folder in `RECORD`, each scenario writes a file there, which `make upstream` compares with another program's.
 //!
-//! Two runs of one program must have the same files. So each line stands once, however often it happened; leases are left
-//! out, and so is what depends on who was first: conflicts, and what was gone already. What is new in each run, uids for
-//! example, is a star, and so are numbers at the end of names: of many claims the first events are kept, whichever those are.
+//! Two runs of one program must produce the same files. So each line is there once, however often it happened; leases
+//! are omitted, and so is everything that depends on a race: conflicts, and objects that were gone already. Values that
+//! are new in each run, such as UIDs, become stars, and so do numbers at the end of names: of many claims, the first
+//! events are kept, whichever they are.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ use crate::calls::Calls;
 use crate::cluster::Cluster;
 use crate::requests::AuditLog;
 
-/// Service accounts; those of sidecars are in namespaces of their drivers, those of Kubernetes in kube-system.
+/// Service accounts; the sidecars' are in namespaces of their drivers, Kubernetes' in kube-system.
 const ACCOUNTS: &str = "system:serviceaccount:[^:]+:[a-z-]+";
 
-/// Events of Kubernetes itself.
+/// Sources of Kubernetes' own events.
 const KUBERNETES: [&str; 8] = [
     "attachdetach-controller",
     "controllermanager",
@@ -32,25 +33,25 @@ const KUBERNETES: [&str; 8] = [
     "node-controller",
 ];
 
-/// What the API server says to a writer who was late.
+/// The API server's message for a conflict.
 const CONFLICT: &str = "the object has been modified";
 
-/// Writes down what happens on a cluster.
+/// Records what happens on a cluster.
 pub struct Outside<'a> {
     cluster: &'a Cluster,
     folder: PathBuf,
     requests: AuditLog<'a>,
-    /// How many calls of each record belong to earlier scenarios.
+    /// Number of calls in each record that belong to earlier scenarios.
     calls: BTreeMap<PathBuf, usize>,
-    /// Events that do.
+    /// Events that belong to earlier scenarios.
     events: HashSet<String>,
 }
 
 impl<'a> Outside<'a> {
-    /// One that begins now; none unless `RECORD` names a folder.
+    /// Starts a recording; `None` without `RECORD`.
     ///
     /// # Errors
-    /// The folder cannot be made, or the audit log cannot be marked.
+    /// The folder cannot be created, or the audit log cannot be marked.
     pub fn of(cluster: &'a Cluster) -> Result<Option<Self>> {
         let Some(folder) = env::var_os("RECORD").filter(|folder| !folder.is_empty()) else {
             return Ok(None);
@@ -65,7 +66,7 @@ impl<'a> Outside<'a> {
         }))
     }
 
-    /// Writes the file of a scenario that has ended so.
+    /// Writes the file of a scenario with this ending.
     ///
     /// # Errors
     /// Log, record or events cannot be read, or the file cannot be written.
@@ -103,7 +104,7 @@ impl<'a> Outside<'a> {
             let record = place?.path().join("calls.jsonl");
             let calls = Calls::read(&record)?;
             let known = self.calls.insert(record, calls.count()).unwrap_or(0);
-            // The kubelet makes the others.
+            // kubelet makes the node calls.
             let calls = calls.iter().skip(known);
             for call in calls.filter(|call| !call.method.starts_with("Node")) {
                 let code = call.code.as_deref().unwrap_or("unanswered");
@@ -138,7 +139,7 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// Stars for uids, times, ports, and numbers at the end of names.
+/// Replaces UIDs, times, ports, and numbers at the end of names by stars.
 fn without_chance(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -163,7 +164,7 @@ fn without_chance(line: &str) -> String {
     text
 }
 
-/// The length of the uid at the beginning.
+/// Length of a UID at the beginning of the text.
 fn uid(text: &str) -> Option<usize> {
     const LENGTH: usize = 36;
     let uid = text.get(..LENGTH)?;

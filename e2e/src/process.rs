@@ -1,4 +1,5 @@
-//! A program that a scenario started: its log, its end, and the promise that it does not outlive us.
+//! A program that a scenario has started: its log, its exit, and the guarantee that it does not
+//! outlive the harness.
 
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,14 +13,14 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::wait;
 
-/// The process groups of everything that runs.
+/// The process groups of all running programs.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 fn running(change: impl FnOnce(&mut Vec<Pid>)) {
     change(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Ends everything that was started here, for an end of this program that drops nothing.
+/// Kills everything that was started here, before an exit that runs no destructors.
 pub(crate) fn kill_all() {
     running(|groups| {
         for group in groups.drain(..) {
@@ -28,19 +29,19 @@ pub(crate) fn kill_all() {
     });
 }
 
-/// A running program; killed with its process group when dropped.
+/// A running program; dropping it kills its process group.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// Bytes that earlier programs of this name left there.
+    /// Bytes in the log that earlier programs of this name have written.
     earlier: usize,
 }
 
 impl Process {
     /// Starts `command` in a process group of its own. Standard output and error go to
-    /// `<dir>/<name>.log`, after what an earlier program of this name left there.
+    /// `<dir>/<name>.log`, after those of earlier programs of this name.
     pub fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log)?;
@@ -68,22 +69,22 @@ impl Process {
         Pid::from_raw(raw).ok_or_else(|| anyhow!("{} has no process id", self.name))
     }
 
-    /// The operating system's number of the process.
+    /// The process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal to the program, not to its children.
+    /// Sends a signal to the program, but not to its children.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         kill_process(self.pid()?, signal).with_context(|| format!("cannot signal {}", self.name))
     }
 
-    /// Has it ended?
+    /// The exit status, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits for the end and gives the exit code; a death by signal is `128 + signal`.
+    /// Waits for the exit and returns the exit code; death by a signal is `128 + signal`.
     pub fn exit_code(&mut self, limit: Duration) -> Result<i32> {
         let what = format!("{} ends", self.name);
         let status = wait::until(limit, &what, || self.ended()).with_context(|| self.tail())?;
@@ -92,7 +93,7 @@ impl Process {
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
     }
 
-    /// Fails, with the end of the log, if the program has ended.
+    /// Fails if the program has ended, with the end of the log.
     pub fn must_run(&mut self) -> Result<()> {
         match self.ended()? {
             None => Ok(()),
@@ -100,12 +101,12 @@ impl Process {
         }
     }
 
-    /// Everything that was written so far.
+    /// The whole log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// What this one has written, without what earlier programs of its name have.
+    /// The log without the lines of earlier programs of its name.
     pub fn own_log(&self) -> String {
         let log = self.log();
         log.get(self.earlier..).unwrap_or_default().to_owned()
@@ -148,25 +149,25 @@ impl Drop for Process {
     }
 }
 
-/// Beyond this a program that was asked to end hangs.
+/// Time after which a terminated program counts as hanging.
 const END: Duration = Duration::from_secs(60);
 
-/// Programs while they run.
+/// Running programs.
 #[derive(Debug)]
 pub struct Programs(Vec<Process>);
 
 impl Programs {
-    /// These.
+    /// Takes these processes.
     pub fn of(processes: Vec<Process>) -> Self {
         Self(processes)
     }
 
-    /// Their numbers.
+    /// Their process IDs.
     pub fn ids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(Process::id)
     }
 
-    /// Fails, with the end of its log, if one has ended.
+    /// Fails if one has ended, with the end of its log.
     pub fn must_run(&mut self) -> Result<()> {
         self.0.iter_mut().try_for_each(Process::must_run)
     }
@@ -177,7 +178,7 @@ impl Programs {
         tails.join("\n")
     }
 
-    /// Ends them as kubelet does.
+    /// Terminates them as kubelet does.
     pub fn stop(self) -> Result<()> {
         for mut process in self.0 {
             process.signal(Signal::TERM)?;
@@ -187,7 +188,7 @@ impl Programs {
     }
 }
 
-/// Runs a command to its end and gives its standard output.
+/// Runs a command to its end and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let done = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! Where the programs under test are.
+//! Finds the programs under test.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// A tool of the tests in `bin/`, or the file that the environment variable `override_by` names.
+/// A test tool in `bin/`, or the file in the environment variable `override_by`.
 pub fn find(name: &str, override_by: &str, make_target: &str) -> Result<PathBuf> {
     find_in(&root().join("bin"), name, override_by, make_target)
 }
 
-/// A program of ours in the folder that `CSI_PROGRAMS` names (relative to the repository's root), or the file that the environment
-/// variable `override_by` names. The folder is `build/programs` unless `make` says otherwise, as it does for measurements, which are
-/// about what ships.
+/// One of this project's programs in the folder in `CSI_PROGRAMS` (relative to the repository's root), or the file in
+/// the environment variable `override_by`. The default folder is `build/programs`; `make` sets another one for
+/// measurements, which test the released programs.
 fn sidecar(name: &str, override_by: &str) -> Result<PathBuf> {
     find_in(&folder(), name, override_by, "programs")
 }
@@ -28,7 +28,7 @@ fn folder() -> PathBuf {
     root().join(folder)
 }
 
-/// Are the programs under test the released ones?
+/// Whether the programs under test are the released ones.
 pub fn ships() -> bool {
     folder() == root().join("bin")
 }
@@ -101,17 +101,17 @@ pub fn snapshotter() -> Result<PathBuf> {
     sidecar("csi-snapshotter", "SNAPSHOTTER")
 }
 
-/// The controller of all snapshots of a cluster.
+/// The snapshot-controller under test.
 pub fn snapshot_controller() -> Result<PathBuf> {
     sidecar("snapshot-controller", "SNAPSHOT_CONTROLLER")
 }
 
-/// The plugin of kubectl that says why a volume is stuck.
+/// The kubectl plugin.
 pub fn kubectl_csi() -> Result<PathBuf> {
     sidecar("kubectl-csi", "KUBECTL_CSI")
 }
 
-/// Whether `UPSTREAM` names a folder of upstream's programs.
+/// Whether `UPSTREAM` names a folder with upstream's programs.
 pub fn has_upstreams() -> bool {
     env::var_os("UPSTREAM").is_some_and(|folder| !folder.is_empty())
 }
@@ -151,20 +151,20 @@ pub fn upstreams_snapshot_controller() -> Result<PathBuf> {
     upstreams("snapshot-controller")
 }
 
-/// All sidecars in one program.
+/// The program with all sidecars.
 pub fn all_in_one() -> Result<PathBuf> {
     sidecar("csi-sidecars", "CSI_SIDECARS")
 }
 
-/// The sidecars of a node in one program.
+/// The program with a node's sidecars.
 pub fn node_sidecars() -> Result<PathBuf> {
     sidecar("csi-node-sidecars", "CSI_NODE_SIDECARS")
 }
 
-/// Whether one process does the work of a driver's controllers: `SIDECARS=together`.
+/// Whether one process runs all of a driver's controllers: `SIDECARS=together`.
 ///
 /// # Errors
-/// Another value, or a variable that names a single program beside it.
+/// Another value, or a variable that names a single program as well.
 pub fn are_together() -> Result<bool> {
     match env::var("SIDECARS").as_deref() {
         Err(_) | Ok("" | "separate") => return Ok(false),
@@ -181,7 +181,8 @@ pub fn are_together() -> Result<bool> {
     Ok(true)
 }
 
-/// The folder with the archives that `make archives` or `make images` wrote of a program of ours; none of another program.
+/// The folder with the archives that `make archives` or `make images` has written of one of this project's programs;
+/// `None` for other programs.
 pub fn archives(program: &Path) -> Option<PathBuf> {
     let build = root().join("build");
     let folder = program.parent()?;
@@ -194,20 +195,20 @@ pub fn archives(program: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Is the sidecar under test another project's? A program outside of this repository is, or in `build/upstream`: scenarios
-/// about what only ours does are then left out, and its figures are shown beside ours.
+/// Whether the sidecar under test is another project's: a program outside this repository, or in `build/upstream`. Then
+/// scenarios about this project's own features are skipped, and its figures are shown beside this project's.
 pub fn is_foreign(sidecar: &Path) -> Result<bool> {
     let root = root().canonicalize()?;
     let upstream = root.join("build").join("upstream");
     Ok(!sidecar.starts_with(root) || sidecar.starts_with(upstream))
 }
 
-/// The CSI driver: ours, or csi-driver-host-path when `HOSTPATHPLUGIN` names it.
+/// The CSI driver: this project's, or csi-driver-host-path if `HOSTPATHPLUGIN` names it.
 pub fn driver() -> Result<PathBuf> {
     find("csi-test-driver", "HOSTPATHPLUGIN", "driver")
 }
 
-/// Runs the scenarios with csi-driver-host-path instead of our own driver?
+/// Whether the scenarios use csi-driver-host-path instead of this project's driver.
 pub fn driver_is_foreign() -> bool {
     env::var_os("HOSTPATHPLUGIN").is_some_and(|path| !path.is_empty())
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::node::http;
 
-/// The proxy's control address. Dropping it removes all rules, so that a scenario that fails does
-/// not spoil the next one.
+/// The proxy's control address. Dropping it removes all rules, so that a failed scenario does not
+/// affect the next one.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: String,
@@ -32,18 +32,18 @@ impl FaultProxy {
         Ok(answer)
     }
 
-    /// Replaces all rules; the first that matches and is not used up applies.
+    /// Replaces all rules; the first one that matches and is not used up applies.
     pub fn replace(&self, rules: &[Value]) -> Result<()> {
         self.ask("PUT", "/rules", &json!(rules).to_string())
             .map(drop)
     }
 
-    /// Adds a rule behind those that are there.
+    /// Adds a rule after the existing ones.
     pub fn add(&self, rule: &Value) -> Result<()> {
         self.ask("POST", "/rules", &rule.to_string()).map(drop)
     }
 
-    /// To how many requests the rules of that name were applied.
+    /// Number of requests that the rules of that name applied to.
     pub fn hits(&self, name: &str) -> Result<u64> {
         let rules: Vec<Value> = serde_json::from_str(&self.ask("GET", "/rules", "")?)
             .context("the fault proxy's rules cannot be read")?;
@@ -58,7 +58,7 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        // Without a proxy there are no rules either.
+        // Without a proxy there are no rules to remove.
         let _ = self.ask("DELETE", "/rules", "");
     }
 }

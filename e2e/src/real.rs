@@ -1,7 +1,7 @@
 //! A cluster whose one node runs containers.
 //!
-//! It can only live in an enclosure of its own (`csi-cluster enclosed`), so a program that wants one
-//! is started there by `e2e/runtime/enclosed.sh`, which also says when a machine cannot do it.
+//! It can only run in an enclosure of its own (`csi-cluster enclosed`), so `e2e/runtime/enclosed.sh`
+//! starts such a program there, and reports if a machine cannot do it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub fn runtime() -> PathBuf {
     program::root().join("build").join("node")
 }
 
-/// The busybox that images are made of.
+/// The busybox in images.
 pub fn busybox() -> PathBuf {
     runtime().join("bin").join("busybox")
 }
@@ -40,7 +40,7 @@ pub fn up(flags: &[&str]) -> Result<Cluster> {
     })
 }
 
-/// Writes images to a file and loads them; pods can use them by name from then on.
+/// Writes images to a file and loads them; from then on pods can use them by name.
 pub fn load(cluster: &Cluster, images: &Archive) -> Result<()> {
     let file: &Path = &cluster.dir().join("run").join("images.tar");
     images.write(file)?;
@@ -49,8 +49,8 @@ pub fn load(cluster: &Cluster, images: &Archive) -> Result<()> {
     Ok(())
 }
 
-/// Loads an archive that `make images` wrote, as an administrator would, and gives the image the name
-/// that a manifest has.
+/// Loads an archive that `make images` has written, as an administrator would, and gives the image
+/// the name in a manifest.
 pub fn load_shipped(cluster: &Cluster, archive: &Path, name: &str) -> Result<()> {
     cluster.import(archive)?;
     let own = oci_archive::names(archive)?;

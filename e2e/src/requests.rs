@@ -1,7 +1,6 @@
-//! What a program asked of the API server, counted from the audit log.
+//! A program's requests to the API server, counted from the audit log.
 //!
-//! Programs are told apart by their user, which for a sidecar is its service account: a user agent
-//! is only what a program says of itself.
+//! The user identifies a program, for a sidecar its service account: a user agent is only a claim.
 
 use std::fmt;
 
@@ -14,23 +13,23 @@ use crate::cluster::Cluster;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
-    /// Who asked.
+    /// The user.
     pub user: String,
-    /// What the program calls itself.
+    /// The user agent.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `patch`, …
     pub verb: String,
     /// Group of the resource; empty for the core group.
     pub api_group: String,
-    /// Plural name of the resource; empty for a request that is about none.
+    /// Plural name of the resource; empty for a request without one.
     #[serde(default)]
     pub resource: String,
     /// `status`, `token`, …
     #[serde(default)]
     pub subresource: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub code: u16,
-    /// How many there were.
+    /// Number of requests.
     pub count: u64,
 }
 
@@ -44,35 +43,35 @@ impl Request {
     }
 }
 
-/// The requests of some time.
+/// The requests of a period.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requests {
     kinds: Vec<Request>,
 }
 
 impl Requests {
-    /// Each kind.
+    /// All kinds of requests.
     pub fn iter(&self) -> impl Iterator<Item = &Request> {
         self.kinds.iter()
     }
 
-    /// How many requests `chosen` holds for.
+    /// Number of requests that `chosen` selects.
     pub fn count(&self, chosen: impl Fn(&Request) -> bool) -> u64 {
         let kinds = self.kinds.iter().filter(|kind| chosen(kind));
         kinds.map(|kind| kind.count).sum()
     }
 
-    /// Requests with that verb on `resource` or `resource/subresource`.
+    /// Number of requests with this verb on `resource` or `resource/subresource`.
     pub fn on(&self, verb: &str, path: &str) -> u64 {
         self.count(|kind| kind.verb == verb && kind.path() == path)
     }
 
-    /// Requests with that verb on everything but leases, which come by the clock.
+    /// Number of requests with this verb, except on leases, which depend on the clock.
     pub fn verb(&self, verb: &str) -> u64 {
         self.count(|kind| kind.verb == verb && kind.resource != "leases")
     }
 
-    /// Requests on leases.
+    /// Number of requests on leases.
     pub fn leases(&self) -> u64 {
         self.count(|kind| kind.resource == "leases")
     }
@@ -93,7 +92,7 @@ impl fmt::Display for Requests {
     }
 }
 
-/// The audit log as far as it is about one user.
+/// The audit log of one user.
 #[derive(Debug)]
 pub struct AuditLog<'a> {
     cluster: &'a Cluster,
@@ -110,7 +109,7 @@ struct Counted {
 }
 
 impl<'a> AuditLog<'a> {
-    /// Counts from now on what `user` asks, which may be a regular expression for whole names.
+    /// Starts to count the requests of `user`, a regular expression that matches whole names.
     pub fn of(cluster: &'a Cluster, user: &str) -> Result<Self> {
         let mark: String = user
             .chars()
@@ -125,7 +124,7 @@ impl<'a> AuditLog<'a> {
         })
     }
 
-    /// Requests since the last call of this function, or since counting began.
+    /// Requests since the last call of this function, or since the start.
     pub fn phase(&mut self) -> Result<Requests> {
         let user = self.user.replace('.', "\\.");
         let verb = [

@@ -1,4 +1,4 @@
-//! The snapshot API, which is no part of Kubernetes and has to be installed.
+//! The snapshot API, which is not part of Kubernetes and has to be installed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::{manifest, object, process, program, wait};
 /// Base path of the snapshot API.
 pub const GROUP: &str = "/apis/snapshot.storage.k8s.io/v1";
 
-/// Base path of the API of group snapshots.
+/// Base path of the group snapshot API.
 pub const GROUPS: &str = "/apis/groupsnapshot.storage.k8s.io/v1";
 
 const KINDS: [(&str, &str, &str); 6] = [
@@ -26,11 +26,11 @@ const KINDS: [(&str, &str, &str); 6] = [
     (GROUPS, "groupsnapshot", "volumegroupsnapshots"),
 ];
 
-/// The module that the API's authors publish it in; `e2e/snapshot-crds/go.mod` has the version.
+/// The module in which the API's authors publish it; `e2e/snapshot-crds/go.mod` has the version.
 const MODULE: &str = "github.com/kubernetes-csi/external-snapshotter/client/v8";
 
-/// The folder of the CustomResourceDefinitions in the pinned module, where Go keeps it. It is fetched if
-/// it is not there.
+/// The folder of the CustomResourceDefinitions in the pinned module, in Go's module cache. Downloads the
+/// module if it is missing.
 pub fn definitions() -> Result<PathBuf> {
     let mut go = Command::new("go");
     go.current_dir(program::root().join("e2e").join("snapshot-crds"));
@@ -42,7 +42,7 @@ pub fn definitions() -> Result<PathBuf> {
     Ok(PathBuf::from(folder).join("config").join("crd"))
 }
 
-/// Installs the CustomResourceDefinitions of snapshots and of their groups, unless they are there; no
+/// Installs the CustomResourceDefinitions of snapshots and group snapshots unless they exist; no
 /// controller.
 pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
     if api.find(&format!("{GROUP}/volumesnapshots"))?.is_some() {
@@ -66,7 +66,7 @@ pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
     )
 }
 
-/// What upstream's manifest of the snapshot controller in Kubernetes leaves out: groups.
+/// Rules for group snapshots, which upstream's manifest of snapshot-controller in Kubernetes lacks.
 pub fn group_rules() -> Value {
     let group = "groupsnapshot.storage.k8s.io";
     let read = ["get", "list", "watch"];
@@ -83,12 +83,12 @@ pub fn group_rules() -> Value {
     ])
 }
 
-/// Stores a snapshot that exists in the storage, as if controllers had done so.
+/// Creates the objects of an existing snapshot, as the controllers would.
 pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
     let stored = manifest::create(api, &snapshot.object)?;
     let mut content = snapshot.content.clone();
     if let Some(reference) = content.pointer_mut("/spec/volumeSnapshotRef") {
-        // Bound is what names the very object, not one of its name.
+        // The binding needs the UID of this very object, not just its name.
         if let (Some(uid), Some(fields)) =
             (stored.pointer("/metadata/uid"), reference.as_object_mut())
         {
@@ -102,7 +102,7 @@ pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Removes what [`store`] has stored, and waits until it is gone.
+/// Removes the objects of [`store`], and waits until they are gone.
 pub fn remove(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
     for path in [path(snapshot), path_of_content(snapshot)] {
         api.delete(&path)?;

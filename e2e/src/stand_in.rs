@@ -1,6 +1,6 @@
-//! Our programs under the image names of others.
+//! This project's programs under the image names of others.
 //!
-//! What is loaded of a sidecar is the archive that `make images` writes, not one made for this.
+//! For a sidecar it loads the archive that `make images` writes, not one made for the tests.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use oci_archive::catalogue::PROGRAMS;
 use crate::cluster::Cluster;
 use crate::{image, program, real};
 
-/// Loads our program under the name that a manifest gives; false if there is none of ours.
+/// Loads this project's program under the name in a manifest; false if there is none.
 pub fn load(cluster: &Cluster, name: &str) -> Result<bool> {
     let Some(file) = ours(name).and_then(Result::ok) else {
         return Ok(false);
@@ -36,18 +36,19 @@ pub fn load(cluster: &Cluster, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// `registry.k8s.io/sig-storage/csi-attacher:v4.11.0` is csi-attacher's.
+/// Name of the program in an image: csi-attacher for
+/// `registry.k8s.io/sig-storage/csi-attacher:v4.11.0`.
 pub fn base(image: &str) -> &str {
     let name = image.rsplit('/').next().unwrap_or_default();
     name.split([':', '@']).next().unwrap_or_default()
 }
 
-/// The driver calls programs.
+/// Whether it is a driver, which needs other programs in its image.
 fn is_driver(image: &str) -> bool {
     base(image) == "hostpathplugin"
 }
 
-/// The program that takes the place of what is in an image.
+/// This project's program in place of the one in an image.
 fn ours(image: &str) -> Option<Result<PathBuf>> {
     match base(image) {
         "hostpathplugin" => Some(program::driver()),

@@ -1,4 +1,4 @@
-//! A demonstration as a list of steps, each printed with the time it took.
+//! A demonstration as a list of steps, each printed with its duration.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::interrupt;
 use crate::suite::say;
 
-/// The steps told so far.
+/// The steps so far.
 #[derive(Debug)]
 pub struct Story {
     began: Instant,
@@ -25,7 +25,7 @@ impl Default for Story {
 }
 
 impl Story {
-    /// Does one step and prints its line; a failure names the step.
+    /// Runs one step and prints its line; an error names the step.
     pub fn step<T>(&mut self, what: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
         interrupt::check()?;
         announce(what);
@@ -37,18 +37,18 @@ impl Story {
         Ok(done)
     }
 
-    /// Prints a fact that belongs to the step before.
+    /// Prints a fact about the previous step.
     pub fn note(&self, fact: &str) {
         say(&format!("            {fact}"));
     }
 
-    /// Number of steps and time since the beginning.
+    /// Number of steps, and time since the start.
     pub fn total(&self) -> (usize, Duration) {
         (self.steps.len(), self.began.elapsed())
     }
 }
 
-/// What a person at a terminal waits for; the step's line takes its place.
+/// Shows the current step at a terminal; the step's line will replace it.
 fn announce(what: &str) {
     let mut out = stdout().lock();
     if out.is_terminal() {
@@ -57,7 +57,7 @@ fn announce(what: &str) {
     }
 }
 
-/// Back to the beginning of an announced line.
+/// Returns to the beginning of the announced line.
 fn anew() -> &'static str {
     if stdout().is_terminal() {
         "\r\x1b[K"

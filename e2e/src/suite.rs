@@ -1,4 +1,4 @@
-//! Runs scenarios one after the other and gives a verdict.
+//! Runs scenarios one after the other and prints the verdict.
 
 use std::env;
 use std::io::{Write, stdout};
@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, anyhow};
 
 use crate::interrupt;
 
-/// One scenario: a name that says what must happen, and the story.
+/// One scenario: a name that states the expected behaviour, and the code.
 pub struct Scenario<C> {
-    /// Sentence in snake case.
+    /// A sentence in snake case.
     pub name: &'static str,
     /// Fails with the reason.
     pub run: fn(&C) -> Result<Verdict>,
@@ -24,18 +24,18 @@ impl<C> std::fmt::Debug for Scenario<C> {
     }
 }
 
-/// How a scenario ended without failing.
+/// The result of a scenario that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything held.
     Passed,
-    /// Everything held, and these are the counts: columns of a table, by name.
+    /// Everything held; the counts are columns of a table, by name.
     Counted(Vec<(&'static str, String)>),
-    /// Could not run here, and why.
+    /// It could not run here; the reason.
     Skipped(String),
 }
 
-/// The counts of scenarios, as a table for people and for pages.
+/// The scenarios' counts, as a table for people and for documentation.
 #[derive(Default)]
 struct Table {
     lines: Vec<String>,
@@ -67,15 +67,15 @@ impl Table {
     }
 }
 
-/// Prints a line that belongs to the report, at once.
+/// Prints a line of the report at once.
 pub fn say(line: &str) {
     let mut out = stdout().lock();
-    // A closed standard output is no reason to fail a test run.
+    // A closed standard output must not fail a test run.
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
 
-/// The whole chain of causes, one a line; a backtrace would only hide it.
+/// The whole chain of causes, one a line; a backtrace would hide it.
 pub fn reasons(error: &anyhow::Error) -> String {
     let causes: Vec<_> = error.chain().map(|cause| format!("    {cause}")).collect();
     causes.join("\n")
@@ -97,15 +97,15 @@ fn excerpt(error: &anyhow::Error) -> String {
     beginnings.collect::<Vec<_>>().join("\n")
 }
 
-/// The first argument that is no flag selects scenarios by a part of their name.
+/// The first argument that is no flag: it selects scenarios by a part of their name.
 pub fn wanted() -> Option<String> {
     env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'))
 }
 
-/// Part `number` of `of` parts of all scenarios, which run at the same time on clusters of their own:
-/// `--part=1/2`. Every scenario is in one of them.
+/// Part `number` of `of` parts of all scenarios, which run at the same time on clusters of their own: `--part=1/2`.
+/// Every scenario is in exactly one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     number: usize,
@@ -132,8 +132,8 @@ impl Part {
     }
 }
 
-/// The whole of a program that runs scenarios: gives what `scenarios` does, or says why it could not
-/// begin or end.
+/// The main function of a program with scenarios: returns the result of `scenarios`, or prints why it could not
+/// start or end.
 pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
     match interrupt::listen().and_then(|()| scenarios()) {
         Ok(code) => code,
@@ -145,7 +145,7 @@ pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// Runs one scenario and what comes after it; how both ended, and the seconds that the scenario took.
+/// Runs one scenario and the action after it; returns both results, and the scenario's duration in seconds.
 fn carry_out<C>(
     scenario: &Scenario<C>,
     context: &C,
@@ -167,19 +167,19 @@ fn carry_out<C>(
     )
 }
 
-/// Runs what is wanted and prints `N passed, N failed, N skipped` at the end. A signal ends the
-/// scenario that runs, so that it takes down what it started, and the run.
+/// Runs the selected scenarios and prints `N passed, N failed, N skipped` at the end. A signal ends the running
+/// scenario, so that it takes down what it started, and the run.
 ///
 /// # Errors
-/// `--part` cannot be read.
+/// `--part` does not parse.
 pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> Result<ExitCode> {
     run_and(groups, context, |_, _| Ok(()))
 }
 
-/// As [`run`]; after each scenario it does what `after` says, which gets its name and how it ended, and may fail it.
+/// Like [`run`]; calls `after` after each scenario with its name and result; it may fail the scenario.
 ///
 /// # Errors
-/// `--part` cannot be read.
+/// `--part` does not parse.
 pub fn run_and<C>(
     groups: &[&[Scenario<C>]],
     context: &C,

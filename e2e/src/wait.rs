@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with a message that says what did not.
+//! Waits for a condition; the error names the condition that did not become true.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crate::interrupt;
 
 const PERIOD: Duration = Duration::from_millis(40);
 
-/// Polls `probe` until it gives a value. `Err` of the probe counts as "not yet" and is part of the
-/// message when time runs out. A signal that the program listens to ends the waiting.
+/// Polls `probe` until it returns a value. An `Err` of the probe counts as "not yet"; the error
+/// after the time limit includes it. A signal that the program listens to ends the waiting.
 pub fn until<T>(
     limit: Duration,
     what: &str,
@@ -43,7 +43,7 @@ pub fn until_true(
     until(limit, what, || Ok(probe()?.then_some(())))
 }
 
-/// Fails if `probe` turns false at any moment of `period`.
+/// Fails if `probe` turns false during `period`.
 pub fn stays(period: Duration, what: &str, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + period;
     while Instant::now() < end {

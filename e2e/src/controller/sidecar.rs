@@ -1,4 +1,4 @@
-//! The controllers that there are.
+//! The controllers under test.
 
 use std::path::PathBuf;
 
@@ -6,26 +6,27 @@ use anyhow::Result;
 
 use crate::program;
 
-/// A lease that outlives the API server's restart, however busy the machine is: for what is not about elections.
+/// Durations of a lease that outlives a restart of the API server on a busy machine, for scenarios that do not
+/// test elections.
 pub const LONG_LEASE: [&str; 2] = [
     "--leader-election-lease-duration=180s",
     "--leader-election-renew-deadline=150s",
 ];
 
-/// A sidecar that talks to the API server.
+/// A sidecar that uses the API server.
 #[derive(Debug, Clone, Copy)]
 pub struct Sidecar {
     /// Name of the program and of its service account.
     pub name: &'static str,
-    /// Upstream's RBAC objects, among the manifests of the pinned Kubernetes.
+    /// Path of upstream's RBAC objects, among the manifests of the pinned Kubernetes.
     pub manifest: &'static str,
-    /// Where the program is.
+    /// Finds the program.
     pub program: fn() -> Result<PathBuf>,
-    /// Whether it stands beside a driver.
+    /// Whether it runs beside a driver.
     pub has_driver: bool,
 }
 
-/// csi-attacher, or what `ATTACHER` names.
+/// csi-attacher, or the program that `ATTACHER` names.
 pub const ATTACHER: Sidecar = Sidecar {
     name: "csi-attacher",
     manifest: "storage-csi/external-attacher/rbac.yaml",
@@ -33,7 +34,7 @@ pub const ATTACHER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// csi-provisioner, or what `PROVISIONER` names.
+/// csi-provisioner, or the program that `PROVISIONER` names.
 pub const PROVISIONER: Sidecar = Sidecar {
     name: "csi-provisioner",
     manifest: "storage-csi/external-provisioner/rbac.yaml",
@@ -41,7 +42,7 @@ pub const PROVISIONER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// csi-resizer, or what `RESIZER` names.
+/// csi-resizer, or the program that `RESIZER` names.
 pub const RESIZER: Sidecar = Sidecar {
     name: "csi-resizer",
     manifest: "storage-csi/external-resizer/rbac.yaml",
@@ -49,7 +50,7 @@ pub const RESIZER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// csi-snapshotter, or what `SNAPSHOTTER` names.
+/// csi-snapshotter, or the program that `SNAPSHOTTER` names.
 pub const SNAPSHOTTER: Sidecar = Sidecar {
     name: "csi-snapshotter",
     manifest: "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
@@ -57,7 +58,7 @@ pub const SNAPSHOTTER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// snapshot-controller, or what `SNAPSHOT_CONTROLLER` names. It works for all drivers of a cluster.
+/// snapshot-controller, or the program that `SNAPSHOT_CONTROLLER` names. It serves all drivers of a cluster.
 pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
     name: "snapshot-controller",
     manifest: "cluster/addons/volumesnapshots/volume-snapshot-controller/rbac-volume-snapshot-controller.yaml",
@@ -65,12 +66,12 @@ pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
     has_driver: false,
 };
 
-/// All of a driver's controllers in one process; single ones under the same account are [`Controller::of`] it.
+/// All of a driver's controllers in one process; [`Controller::of`] gives single ones under the same account.
 ///
 /// [`Controller::of`]: super::Controller::of
 pub const TOGETHER: Sidecar = Sidecar {
     name: "csi-sidecars",
-    // Upstream has none.
+    // Upstream has no such program.
     manifest: "",
     program: program::all_in_one,
     has_driver: true,

@@ -1,4 +1,4 @@
-//! Does what users do, at its time, whatever the API server is like just then.
+//! Performs the users' acts at their scheduled times, whatever state the API server is in.
 
 pub(crate) mod administrator;
 pub(crate) mod ledger;
@@ -17,13 +17,13 @@ use crate::users::{Act, Leaving, Origin, Step, namespace_of};
 
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// How many users there are. What concerns one claim is done by one of them.
+/// Number of users. All acts on one claim belong to the same user.
 pub(crate) const USERS: u64 = 8;
 
-/// After this a request is not tried again.
+/// Time after which a failing request is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What has been done so far.
+/// Counters of the acts so far.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) created: AtomicU64,
@@ -34,28 +34,28 @@ pub(crate) struct Done {
     pub(crate) detached: AtomicU64,
     pub(crate) deleted: AtomicU64,
     pub(crate) namespaces: AtomicU64,
-    /// VolumeSnapshots of claims.
+    /// VolumeSnapshots created from claims.
     pub(crate) taken: AtomicU64,
     /// VolumeSnapshots deleted.
     pub(crate) dropped: AtomicU64,
-    /// Contents for snapshots that were made by hand.
+    /// Contents created for snapshots that were taken by hand.
     pub(crate) brought: AtomicU64,
-    /// Contents that were told to stay.
+    /// Contents whose policy was changed to Retain.
     pub(crate) retained: AtomicU64,
-    /// Contents that lost their finalizers to somebody.
+    /// Contents whose finalizers somebody removed.
     pub(crate) cut_loose: AtomicU64,
     /// Contents deleted.
     pub(crate) removed: AtomicU64,
-    /// Contents that came again from a backup.
+    /// Contents recreated from a backup.
     pub(crate) again: AtomicU64,
-    /// PersistentVolumes for volumes that were made by hand.
+    /// PersistentVolumes created for volumes that were made by hand.
     pub(crate) made: AtomicU64,
-    /// The claim was gone, or had no volume yet.
+    /// Acts skipped because the claim was gone or had no volume yet.
     pub(crate) left_out: AtomicU64,
 }
 
 impl Done {
-    /// What users did, for the table.
+    /// The counters by name, for the table.
     pub(crate) fn told(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("claims created", count(&self.created)),
@@ -110,12 +110,12 @@ pub(crate) fn count(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// One more.
+/// Increments a counter.
 fn count_one(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Users at work.
+/// The users of a run.
 pub(crate) struct Users<'r> {
     pub(crate) began: Instant,
     pub(crate) stop: &'r AtomicBool,
@@ -123,7 +123,7 @@ pub(crate) struct Users<'r> {
 }
 
 impl Users<'_> {
-    /// Does the steps of one user.
+    /// Performs all steps of one user.
     pub(crate) fn work(&self, api: &Api, steps: &[Step], user: u64) {
         for step in steps.iter().filter(|it| it.claim % USERS == user) {
             let counted = self.insist(step.at_ms, || self.perform(api, step));
@@ -133,7 +133,7 @@ impl Users<'_> {
         }
     }
 
-    /// Deletes namespaces.
+    /// Deletes the namespaces at their times.
     pub(crate) fn leave(&self, api: &Api, leaving: &[Leaving]) {
         for leave in leaving {
             let path = format!("/api/v1/namespaces/{}", namespace(leave.namespace));
@@ -144,8 +144,8 @@ impl Users<'_> {
         }
     }
 
-    /// Does something when its time has come, again and again while the API server has trouble.
-    /// Nothing if the object is in a state in which it cannot be done.
+    /// Performs an act when it is due, and retries it while the API server fails. `None` if the
+    /// object's state makes it impossible.
     fn insist<T>(&self, at_ms: u64, mut act: impl FnMut() -> Result<T>) -> Option<T> {
         let due = self.began + Duration::from_millis(at_ms);
         while Instant::now() < due {
@@ -169,7 +169,7 @@ impl Users<'_> {
         }
     }
 
-    /// The counter of what was done.
+    /// Performs one step; returns its counter.
     fn perform(&self, api: &Api, step: &Step) -> Result<&AtomicU64> {
         let home = namespace(namespace_of(step.claim));
         let claims = format!("/api/v1/namespaces/{home}/persistentvolumeclaims");
@@ -238,7 +238,7 @@ fn attachment(claim: u64) -> String {
     format!("chaos-{claim}")
 }
 
-/// A create whose answer was lost has been done all the same.
+/// A create whose response was lost has succeeded all the same.
 fn create(api: &Api, collection: &str, object: &serde_json::Value) -> Result<()> {
     match api.create(collection, object) {
         Err(error) if status(&error) == Some(409) => Ok(()),
@@ -246,12 +246,12 @@ fn create(api: &Api, collection: &str, object: &serde_json::Value) -> Result<()>
     }
 }
 
-/// The API server's answer is that this cannot be done.
+/// Whether the API server refuses the request for good.
 fn is_final(error: &anyhow::Error) -> bool {
     status(error).is_some_and(|code| (400..500).contains(&code) && code != 409 && code != 429)
 }
 
-/// The status of an answer that is an error.
+/// The HTTP status of an API error.
 pub(crate) fn status(error: &anyhow::Error) -> Option<u16> {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
     causes.find_map(|cause: &kube::Error| {

@@ -1,4 +1,4 @@
-//! What is wrong with a cluster and a storage system, seen from outside. Pure: from what both list.
+//! Finds damage in a cluster and its storage, seen from outside. Pure: from the lists of both.
 
 mod snapshots;
 mod state;
@@ -13,62 +13,62 @@ pub(crate) use state::{
     Attachment, Claim, Content, Namespace, Origin, Snapshot, State, Stored, Taken, Volume,
 };
 
-/// What the cluster should be like.
+/// The expected state of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Nothing is under way; what users have not deleted is there.
+    /// No work is in progress; everything that users have not deleted exists.
     Settled,
-    /// All has been deleted.
+    /// Everything has been deleted.
     Empty,
 }
 
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Damage {
-    /// A volume that nobody will ever delete.
+    /// A leaked volume: nobody will ever delete it.
     VolumeWithoutPv,
-    /// Data that is gone.
+    /// A lost volume: its data is gone.
     PvWithoutVolume,
-    /// Two volumes for one claim.
+    /// Two volumes of one claim.
     TwoVolumes,
-    /// Attached, and no VolumeAttachment says so.
+    /// A volume is attached without a VolumeAttachment.
     AttachedWithoutObject,
-    /// A VolumeAttachment says so, and it is not attached.
+    /// A VolumeAttachment is attached, but the volume is not.
     ObjectWithoutAttached,
-    /// Still not attached.
+    /// A VolumeAttachment is still not attached.
     NotAttached,
-    /// A VolumeAttachment that stays although it was deleted.
+    /// A VolumeAttachment was deleted and stays.
     AttachmentStays,
-    /// A claim without volume.
+    /// A claim has no volume.
     ClaimPending,
-    /// A claim that stays although it was deleted.
+    /// A claim was deleted and stays.
     ClaimStays,
-    /// A PersistentVolume that stays although its claim is gone.
+    /// The claim of a PersistentVolume is gone, and the PersistentVolume stays.
     PvStays,
-    /// A namespace that stays although it was deleted.
+    /// A namespace was deleted and stays.
     NamespaceStays,
-    /// Claim, PersistentVolume and storage disagree about a size, or it is too small.
+    /// Claim, PersistentVolume and storage differ in size, or the size is less than requested.
     Size,
-    /// A snapshot that nobody will ever delete.
+    /// A leaked snapshot: nobody will ever delete it.
     SnapshotWithoutContent,
-    /// A snapshot that is gone.
+    /// A lost snapshot.
     ContentWithoutSnapshot,
-    /// A volume or snapshot that somebody was told would stay.
+    /// A volume or snapshot that had to be kept is gone.
     KeptGone,
-    /// Two contents for one VolumeSnapshot.
+    /// Two contents of one VolumeSnapshot.
     TwoContents,
-    /// Still not ready.
+    /// A VolumeSnapshot is still not ready.
     SnapshotPending,
-    /// A VolumeSnapshot or content that stays although it was deleted.
+    /// A VolumeSnapshot or content was deleted and stays.
     SnapshotStays,
-    /// A process that neither leads when it could, nor ends when it is asked to.
+    /// A process neither leads although it could, nor ends when it is asked to.
     Hangs,
-    /// A call of a leader that was frozen or cut off, after another one had taken its place.
+    /// A leader that was frozen or cut off has called the driver after another one had taken over.
     StaleCall,
 }
 
 impl Damage {
-    /// All kinds, in the order of their weight.
+    /// All kinds, the worst first.
     pub(crate) const ALL: [Self; 20] = [
         Self::VolumeWithoutPv,
         Self::PvWithoutVolume,
@@ -128,17 +128,17 @@ impl fmt::Display for Damage {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) damage: Damage,
-    /// Which object.
+    /// Name of the object.
     pub(crate) object: String,
 }
 
-/// Damage to an object.
+/// A finding about an object.
 pub(crate) fn finding(damage: Damage, object: impl Into<String>) -> Finding {
     let object = object.into();
     Finding { damage, object }
 }
 
-/// All that is wrong.
+/// All findings.
 pub(crate) fn audit(state: &State, expected: Expected) -> Vec<Finding> {
     let mut found = storage(state);
     found.extend(attachments(state));
@@ -157,7 +157,7 @@ pub(crate) fn audit(state: &State, expected: Expected) -> Vec<Finding> {
     found
 }
 
-/// Volumes on both sides.
+/// Compares volumes in the cluster and in the storage.
 fn storage(state: &State) -> Vec<Finding> {
     let handles: BTreeSet<_> = state.volumes.iter().map(|it| it.handle.as_str()).collect();
     let stored: BTreeSet<_> = state.stored.iter().map(|it| it.handle.as_str()).collect();
@@ -194,7 +194,7 @@ fn storage(state: &State) -> Vec<Finding> {
     found
 }
 
-/// Whether people have left it there, or given up what would say so.
+/// Whether an administrator has left it there, or has deleted its journal entry.
 fn is_nobodys(state: &State, volume: &Stored) -> bool {
     let known = &state.known;
     let claim = volume.name.strip_prefix("pvc-");
@@ -203,7 +203,7 @@ fn is_nobodys(state: &State, volume: &Stored) -> bool {
         || claim.is_some_and(|uid| known.given_up.contains(uid))
 }
 
-/// Attachments on both sides.
+/// Compares attachments in the cluster and in the storage.
 fn attachments(state: &State) -> Vec<Finding> {
     let handles: BTreeMap<_, _> = { state.volumes.iter() }
         .map(|it| (it.name.as_str(), it.handle.as_str()))
@@ -232,7 +232,7 @@ fn attachments(state: &State) -> Vec<Finding> {
     found
 }
 
-/// What is under way although nothing should be.
+/// Work that is still in progress.
 fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     for claim in &state.claims {
@@ -251,7 +251,7 @@ fn settled(state: &State) -> Vec<Finding> {
     }
     for volume in &state.volumes {
         let claim = state.claims.iter().find(|it| it.uid == volume.claim);
-        // What somebody made may wait for its claim, or outlive it.
+        // A PersistentVolume made by hand may wait for its claim, or outlive it.
         let alone = claim.is_none() && !volume.retained && !volume.claim.is_empty();
         if volume.terminating || alone {
             found.push(finding(Damage::PvStays, &volume.name));
@@ -270,7 +270,7 @@ fn settled(state: &State) -> Vec<Finding> {
     found
 }
 
-/// Nobody can make a copy of what is not there.
+/// Whether the data source of a copy exists.
 fn is_there(state: &State, origin: &Origin) -> bool {
     match origin {
         Origin::Claim(name) => {
@@ -284,7 +284,7 @@ fn is_there(state: &State, origin: &Origin) -> bool {
     }
 }
 
-/// Whether everybody means the same size.
+/// Checks that claim, PersistentVolume and storage agree on the size.
 fn size(state: &State, claim: &Claim, volume: &Volume) -> Option<Finding> {
     let stored = state.stored.iter().find(|it| it.handle == volume.handle)?;
     let same = claim.capacity == volume.capacity && volume.capacity == stored.capacity;
@@ -304,7 +304,7 @@ fn size(state: &State, claim: &Claim, volume: &Volume) -> Option<Finding> {
     })
 }
 
-/// What is there although nothing should be.
+/// Everything that is left.
 fn left(state: &State) -> Vec<Finding> {
     let claims = state.claims.iter().map(|it| (Damage::ClaimStays, &it.name));
     let volumes = state.volumes.iter().map(|it| (Damage::PvStays, &it.name));

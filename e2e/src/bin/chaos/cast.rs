@@ -1,5 +1,5 @@
-//! The processes that things go wrong with: two replicas of each controller, and the driver. What
-//! has ended is started again, as the kubelet would.
+//! The processes that faults happen to: two replicas of each controller, and the driver. A process
+//! that has ended is restarted, as kubelet would.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use rustix::process::Signal;
 use crate::schedule::Who;
 use crate::stage::Stage;
 
-/// How long a process stays away when it has ended.
+/// Pause before an ended process is restarted.
 const PAUSE: Duration = Duration::from_millis(1000);
 
-/// Of all controllers. Leases are short, so that many change hands in one run; back-off is, so that
-/// what stays undone at the end is not only waiting for its next try.
+/// Flags of all controllers. Leases are short, so that many change hands in one run; back-offs are
+/// short, so that unfinished work at the end is not just waiting for its next retry.
 const FLAGS: [&str; 9] = [
     "--leader-election=true",
     "--leader-election-lease-duration=8s",
@@ -34,21 +34,21 @@ const FLAGS: [&str; 9] = [
 /// One replica.
 pub(crate) struct Replica<'s, 'a> {
     controller: &'s Controller<'a>,
-    /// Whose work it does; the first one's lease is the head of all.
+    /// The controllers in this process; the lease of the first one decides for all.
     pub(crate) serves: &'static [Who],
-    /// What its identity in the lease contains.
+    /// The part of its lease identity that is its own.
     pub(crate) identity: String,
     pub(crate) link: Link,
     number: &'static str,
     kubeconfig: PathBuf,
     process: Option<Process>,
     due: Instant,
-    /// Whoever ended it was not we.
+    /// The harness has killed or terminated it.
     expected: bool,
-    /// It is not started before, once it has ended.
+    /// It is not restarted before this time.
     away: Instant,
     pub(crate) starts: u64,
-    /// How often it ended without having been killed or terminated.
+    /// Number of times it ended without having been killed or terminated.
     pub(crate) ended_itself: u64,
 }
 
@@ -58,7 +58,7 @@ impl Replica<'_, '_> {
         self.controller.name()
     }
 
-    /// Its process id, if it runs.
+    /// Its process ID, if it runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
     }
@@ -72,7 +72,7 @@ impl Replica<'_, '_> {
     }
 }
 
-/// All of them.
+/// All processes of a run.
 pub(crate) struct Cast<'s, 'a> {
     stage: &'s Stage<'a>,
     pub(crate) replicas: Vec<Replica<'s, 'a>>,
@@ -82,7 +82,7 @@ pub(crate) struct Cast<'s, 'a> {
 }
 
 impl<'s, 'a> Cast<'s, 'a> {
-    /// Starts everything beside a driver that runs.
+    /// Starts all controllers beside a running driver.
     pub(crate) fn start(stage: &'s Stage<'a>, driver: Process) -> Result<Self> {
         let mut replicas = Vec::new();
         for (serves, controller) in &stage.programs {
@@ -115,7 +115,7 @@ impl<'s, 'a> Cast<'s, 'a> {
         Ok(cast)
     }
 
-    /// Starts what has ended, a moment later.
+    /// Restarts ended processes, after a pause.
     pub(crate) fn keep(&mut self) -> Result<()> {
         let now = Instant::now();
         for replica in &mut self.replicas {
@@ -158,13 +158,13 @@ impl<'s, 'a> Cast<'s, 'a> {
         Ok(())
     }
 
-    /// Kills the driver and keeps it away for a while.
+    /// Kills the driver; it is restarted after `away`.
     pub(crate) fn kill_driver(&mut self, away: Duration) {
         self.driver = None;
         self.driver_due = Instant::now() + away;
     }
 
-    /// The replica that holds a lease of this holder, if it runs.
+    /// Index of the replica with this holder identity, if it runs.
     pub(crate) fn leader(&self, who: Who, holder: &str) -> Option<usize> {
         let leads = |it: &Replica<'_, '_>| {
             it.serves.contains(&who)
@@ -174,7 +174,7 @@ impl<'s, 'a> Cast<'s, 'a> {
         self.replicas.iter().position(leads)
     }
 
-    /// Terminates a replica, which is not started again before. Its process id, if it runs.
+    /// Terminates a replica, which stays away until a time. Returns its process ID, if it runs.
     pub(crate) fn send_away(&mut self, index: usize, until: Instant) -> Option<u32> {
         let replica = self.replicas.get_mut(index)?;
         let pid = replica.pid()?;
@@ -182,7 +182,7 @@ impl<'s, 'a> Cast<'s, 'a> {
         replica.signal(Signal::TERM).then_some(pid)
     }
 
-    /// Lets everybody come back.
+    /// Ends the absence of all replicas.
     pub(crate) fn call_back(&mut self) {
         for replica in &mut self.replicas {
             replica.away = Instant::now();
@@ -190,7 +190,7 @@ impl<'s, 'a> Cast<'s, 'a> {
         }
     }
 
-    /// Lets everybody go on and reach the API server.
+    /// Resumes all replicas and restores their connections.
     pub(crate) fn release(&mut self) {
         for replica in &mut self.replicas {
             replica.link.silence(false);

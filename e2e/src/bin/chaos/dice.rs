@@ -1,11 +1,11 @@
-//! Numbers from a seed: the same ones for the same seed, on every machine.
+//! Pseudo-random numbers: a seed gives the same ones on every machine.
 
 /// splitmix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// A sequence for one purpose: what one of them throws changes nothing for another.
+    /// A sequence for one purpose: draws from one sequence do not affect another.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         let mut dice = Self(seed);
         for byte in purpose.bytes() {
@@ -22,24 +22,24 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high.saturating_sub(low) + 1)
     }
 
-    /// True so many times of a hundred.
+    /// True with this percentage.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.between(1, 100) <= percent
     }
 
-    /// One of them.
+    /// A random item.
     pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
         let last = u64::try_from(items.len()).ok()?.checked_sub(1)?;
         let index = usize::try_from(self.between(0, last)).ok()?;
         items.get(index).cloned()
     }
 
-    /// All of them in another order.
+    /// The items in random order.
     pub(crate) fn shuffle<T>(&mut self, mut items: Vec<T>) -> Vec<T> {
         let mut shuffled = Vec::with_capacity(items.len());
         while let Some(last) = items.len().checked_sub(1) {

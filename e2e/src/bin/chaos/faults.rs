@@ -1,4 +1,4 @@
-//! Makes things go wrong, and right again.
+//! Injects faults, and ends them.
 
 mod administrator;
 
@@ -25,10 +25,10 @@ use crate::stale::Silenced;
 
 use administrator::{Administrators, Job};
 
-/// How long a fault waits for somebody whom it can happen to.
+/// Time that a fault waits for a target.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What is undone, or tried again, later.
+/// An action that is due later: the end of a fault, or another attempt at one.
 #[derive(Debug)]
 enum Later {
     Thaw { replica: usize, pid: u32 },
@@ -44,23 +44,23 @@ pub(crate) struct Faults<'s, 'a> {
     proxy: FaultProxy,
     driver: Client,
     began: Instant,
-    /// Those that have not begun, by time.
+    /// The faults that have not started, by time.
     ahead: std::vec::IntoIter<Fault>,
     next: Option<Fault>,
     later: Vec<(Instant, Later)>,
     api_server: Option<JoinHandle<Result<()>>>,
     administrators: Administrators,
     rules: u64,
-    /// Leaders that could not renew.
+    /// Leaders that could not renew their leases.
     pub(crate) silenced: Vec<Silenced>,
-    /// What happened, by kind.
+    /// Number of faults by kind.
     pub(crate) counts: BTreeMap<&'static str, u64>,
-    /// What there was nobody for.
+    /// Number of faults without a target.
     pub(crate) missed: u64,
 }
 
 impl<'s, 'a> Faults<'s, 'a> {
-    /// Nothing goes wrong yet.
+    /// No fault has started.
     pub(crate) fn new(
         stage: &'s Stage<'a>,
         leases: &'s Leases,
@@ -87,7 +87,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         })
     }
 
-    /// Does what is due.
+    /// Performs everything that is due.
     pub(crate) fn proceed(&mut self, cast: &mut Cast<'_, '_>) -> Result<()> {
         let done = self.administrators.finished()?;
         self.count(done);
@@ -111,7 +111,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         Ok(())
     }
 
-    /// Whether it could be done is known when an administrator is ready.
+    /// The result of an administrator's fault is known only when the administrator has finished.
     fn count(&mut self, done: Vec<(Kind, bool)>) {
         for (kind, _) in done.into_iter().filter(|(_, could)| !could) {
             if let Some(count) = self.counts.get_mut(kind.name()) {
@@ -143,14 +143,14 @@ impl<'s, 'a> Faults<'s, 'a> {
                     it.link.silence(false);
                 }
             }
-            // A driver that has died since has no rules.
+            // A driver that was restarted since has no rules.
             Later::Unrule(id) => drop(self.driver.remove_rule(&id)),
             Later::Again { kind, until } => self.happen(cast, kind, until)?,
         }
         Ok(())
     }
 
-    /// Makes a fault happen, or puts it off if there is nobody whom it could happen to.
+    /// Injects a fault, or postpones it if it has no target.
     fn happen(&mut self, cast: &mut Cast<'_, '_>, kind: Kind, until: Instant) -> Result<()> {
         if self.try_once(cast, &kind)? {
             *self.counts.entry(kind.name()).or_default() += 1;
@@ -165,7 +165,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         Ok(())
     }
 
-    /// Minutes and seconds since the beginning.
+    /// Minutes and seconds since the start.
     pub(crate) fn clock(&self) -> String {
         let seconds = self.began.elapsed().as_secs();
         format!("  {:2}:{:02}", seconds / 60, seconds % 60)
@@ -301,14 +301,15 @@ impl<'s, 'a> Faults<'s, 'a> {
         Ok(true)
     }
 
-    /// Two verbs of the cluster with a pause in between; false while the last ones are under way.
+    /// Runs two verbs of the cluster with a pause in between; false while the previous ones are running.
     fn api_server(&mut self, verbs: [&'static str; 2], ms: u64) -> Result<bool> {
         if { self.api_server.as_ref() }.is_some_and(|it| !it.is_finished()) {
             return Ok(false);
         }
         self.join_api_server()?;
         let [mut down, mut up] = verbs.map(|verb| self.component(verb, "kube-apiserver"));
-        // It would look away for up to a minute after a failed watch, and nobody would have anything to do meanwhile.
+        // kube-controller-manager would retry a failed watch only after up to a minute, and nothing would happen
+        // meanwhile.
         let mut manager = self.component("restart", "kube-controller-manager");
         self.api_server = Some(thread::spawn(move || {
             process::output(&mut down)?;
@@ -355,7 +356,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         self.driver.add_rule(&rule).ok()
     }
 
-    /// Ends everything that is still wrong.
+    /// Ends all faults.
     pub(crate) fn end(&mut self, cast: &mut Cast<'_, '_>) -> Result<()> {
         self.next = None;
         for (_, what) in std::mem::take(&mut self.later) {
@@ -365,7 +366,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         }
         cast.release();
         self.proxy.replace(&[])?;
-        // A driver that has died since has no rules.
+        // A driver that was restarted since has no rules.
         let _ = self.driver.clear_rules();
         self.join_api_server()?;
         self.stage.until_served()?;

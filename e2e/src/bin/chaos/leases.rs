@@ -1,4 +1,4 @@
-//! Who leads: looks at the leases all the time and notes each change.
+//! Records who leads: polls the leases and notes each change.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -33,16 +33,16 @@ impl Leases {
         self.with(|held| held.clone())
     }
 
-    /// Who holds the lease, if anybody does.
+    /// The current holder of the lease, if there is one.
     pub(crate) fn holder(&self, of: Who) -> Option<String> {
         let last = self.with(|held| held.iter().rfind(|it| it.of == of).cloned());
         last.map(|it| it.holder).filter(|it| !it.is_empty())
     }
 
-    /// Looks until `stop`. An API server that does not answer changes nothing.
+    /// Polls until `stop`. An API server that does not respond changes nothing.
     pub(crate) fn watch(&self, api: &Api, namespace: &str, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            // Before the question: the change was then, or later.
+            // Taken before the request: the change happened then or later.
             let from_ns = now_ns();
             for of in Who::ALL {
                 if let Ok(Some(holder)) = holder(api, namespace, of) {

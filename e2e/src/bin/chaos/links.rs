@@ -1,4 +1,5 @@
-//! What the faults do to a replica's connection to the API server is what they say.
+//! Tests that a fault on a replica's connection to the API server has the effect that its name
+//! says.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use e2e::link::Link;
 
-/// A server that says everything twice.
+/// A server that echoes its input.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

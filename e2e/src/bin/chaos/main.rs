@@ -1,14 +1,13 @@
-//! `make chaos`: claims come and go on a real control plane while everything around the controllers
-//! goes wrong; then an audit from outside says whether a volume was lost, leaked or forgotten.
+//! `make chaos`: claims come and go on a real control plane under constant faults of everything around the controllers;
+//! then an audit from outside finds lost, leaked or forgotten volumes.
 //!
-//! `schedule` and `users` decide beforehand what happens when, from a seed (`dice`); `stage` is what
-//! does not change, `cast` the processes, each with a [`link`](e2e::link) to the API server of its own; `acts`
-//! does what users do and `faults` what goes wrong, `leases` notes who leads; `observe` reads both
-//! sides, `audit` and `stale` judge what was read, `takeover` looks for processes that do nothing, `report` tells it; `run` is
-//! the order of all that.
+//! `schedule` and `users` decide beforehand, from a seed (`dice`), what happens when; `stage` holds the constant part,
+//! `cast` the processes, each with its own [`link`](e2e::link) to the API server; `acts` performs the users' acts and
+//! `faults` injects faults, `leases` records who leads; `observe` reads the cluster and the storage, `audit` and
+//! `stale` judge them, `takeover` finds idle processes, `report` prints the result; `run` is the order of all that.
 //!
-//! `PROVISIONER`, `ATTACHER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to do this to; with
-//! `SIDECARS=together` it is done to two replicas of one process that holds all of a driver's.
+//! `PROVISIONER`, `ATTACHER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to test; with
+//! `SIDECARS=together` the run tests two replicas of one process that has all controllers of a driver.
 
 mod acts;
 mod audit;
@@ -42,7 +41,7 @@ use crate::schedule::Schedule;
 
 const USAGE: &str = "usage: chaos [--seed N] [--minutes N] [--claims N] [--schedule FILE] [--break volume|forget|attachment|snapshot] [--quiet SECONDS]";
 
-/// What a run is asked for.
+/// The options of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     seed: u64,
@@ -155,7 +154,7 @@ fn chaos(wanted: &Wanted) -> Result<bool> {
     Ok(report.is_clean())
 }
 
-/// What results are kept as: the seed alone stands for a run of full length.
+/// Name under which results are kept: the seed alone means a run of full length.
 fn profile(schedule: &Schedule) -> Result<String> {
     let Schedule {
         seed,
@@ -178,7 +177,7 @@ fn read(file: &PathBuf) -> Result<Schedule> {
     serde_json::from_str(&text).with_context(|| format!("{} is no schedule", file.display()))
 }
 
-/// Writes the schedule to where it can be found when the run has ended.
+/// Writes the schedule to a file that outlives the run.
 fn keep(schedule: &Schedule) -> Result<PathBuf> {
     let folder = program::root().join("build/chaos");
     fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! Reads what the cluster and the storage list.
+//! Reads the state of the cluster and of the storage.
 
 mod snapshots;
 
@@ -14,16 +14,16 @@ use crate::stage::{DRIVER, node_id};
 
 pub(crate) use snapshots::{CONTENTS, contents_as_they_are};
 
-/// Claims of all namespaces.
+/// Path of the claims in all namespaces.
 pub(crate) const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
-/// PersistentVolumes.
+/// Path of the PersistentVolumes.
 pub(crate) const VOLUMES: &str = "/api/v1/persistentvolumes";
-/// VolumeAttachments.
+/// Path of the VolumeAttachments.
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
-/// Namespaces.
+/// Path of the namespaces.
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 
-/// Everything at about this moment, but for the volume `preexisting`, which is nobody's.
+/// The current state, without the volume `preexisting`, which belongs to no claim.
 pub(crate) fn state(
     api: &Api,
     driver: &Client,
@@ -71,7 +71,7 @@ fn string(object: &Value, pointer: &str) -> String {
     text(object, pointer).unwrap_or_default().to_owned()
 }
 
-/// Somebody has deleted it, and finalizers hold it.
+/// Whether an object is being deleted and its finalizers keep it.
 pub(crate) fn terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
@@ -130,7 +130,7 @@ fn attachment(object: &Value) -> Attachment {
     }
 }
 
-/// What the driver's state lists.
+/// The volumes in the driver's state.
 fn stored(state: &Value, preexisting: &str) -> Vec<Stored> {
     let volumes = state.get("volumes").and_then(Value::as_object);
     let volumes = volumes.into_iter().flatten();
@@ -162,7 +162,7 @@ fn stored(state: &Value, preexisting: &str) -> Vec<Stored> {
         .collect()
 }
 
-/// How many volumes the storage has, for a line of progress.
+/// Number of volumes in the storage, for a line of progress.
 pub(crate) fn stored_now(driver: &Client) -> Result<usize> {
     let state = driver.state().context("the driver's state")?;
     Ok(stored(&state, "").len())

@@ -1,4 +1,4 @@
-//! What a run was, and what it found: a table for people and for pages.
+//! The report of a run: tables for people and for documentation.
 
 use std::collections::BTreeMap;
 
@@ -10,40 +10,40 @@ use e2e::program;
 use crate::audit::{Damage, Finding};
 use crate::schedule::Who;
 
-/// Examples of each kind of damage that are named.
+/// Number of examples per kind of damage.
 const EXAMPLES: usize = 5;
 
-/// Whose programs ours are.
+/// Label of this project's programs.
 const WE: &str = "ours";
 
-/// All that is told at the end.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Programs, by name: path, or what they are.
+    /// Programs by name: their path, or a label.
     pub(crate) programs: Vec<(String, String)>,
-    /// What users did.
+    /// Counters of the users' acts.
     pub(crate) users: Vec<(&'static str, u64)>,
-    /// Faults by kind.
+    /// Number of faults by kind.
     pub(crate) faults: BTreeMap<&'static str, u64>,
-    /// Faults that there was nobody for.
+    /// Number of faults without a target.
     pub(crate) missed: u64,
-    /// Calls of the driver by method: all of them, and those answered OK.
+    /// Calls to the driver by method: all of them, and the successful ones.
     pub(crate) calls: Vec<(&'static str, usize, usize)>,
     /// Starts of a program, and how often it ended without having been killed or terminated.
     pub(crate) starts: Vec<(String, u64, u64)>,
-    /// Until nothing was under way, and until nothing was left; nothing if that never came.
+    /// Seconds until no work was in progress, and until nothing was left; `None` if that did not happen.
     pub(crate) settled: Option<f64>,
     pub(crate) emptied: Option<f64>,
-    /// Rules of the CSI specification that the driver's record breaks, by rule.
+    /// Violations of the CSI specification in the driver's record, by rule.
     pub(crate) broken_rules: BTreeMap<String, Vec<String>>,
-    /// When users had stopped.
+    /// Damage after the users had stopped.
     pub(crate) after_faults: Vec<Finding>,
-    /// When everything had been deleted.
+    /// Damage after everything was deleted.
     pub(crate) at_the_end: Vec<Finding>,
 }
 
 impl Report {
-    /// Nothing is wrong.
+    /// Whether there is no damage.
     pub(crate) fn is_clean(&self) -> bool {
         self.after_faults.is_empty() && self.at_the_end.is_empty()
     }
@@ -103,7 +103,7 @@ impl Report {
         lines.join("\n")
     }
 
-    /// The same as numbers, for `make figures`: of each damage what there was more of, after the faults or at the end.
+    /// The result as numbers, for `make figures`: for each damage the larger count, after the faults or at the end.
     pub(crate) fn figures(&self) -> Vec<(String, f64)> {
         let number = |count: usize| u32::try_from(count).map_or(f64::NAN, f64::from);
         let of = |found: &[Finding], damage| found.iter().filter(|it| it.damage == damage).count();
@@ -148,7 +148,7 @@ impl Report {
     }
 }
 
-/// What runs, and whose it is.
+/// The programs under test, and which project they belong to.
 pub(crate) fn programs() -> Result<Vec<(String, String)>> {
     let mut named = if program::are_together()? {
         vec![("csi-sidecars", program::all_in_one()?)]
@@ -177,7 +177,7 @@ pub(crate) fn programs() -> Result<Vec<(String, String)>> {
         .collect()
 }
 
-/// What a violation says, and each call about its volume.
+/// The text of a violation, and all calls about its volume.
 pub(crate) fn story(all: &[Call], violation: &Violation) -> String {
     let id = |call: &Call| format!("{}#{}", call.instance, call.seq);
     let first = { all.iter() }.find(|call| violation.calls.contains(&id(call)));

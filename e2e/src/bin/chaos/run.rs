@@ -35,40 +35,40 @@ use crate::takeover::takeover;
 use crate::users::lifetimes::lifetimes;
 use crate::users::{Step, leaving, steps};
 
-/// How often processes are looked after and faults are looked for.
+/// Interval at which processes and faults are checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often a line of progress is printed.
+/// Interval between lines of progress.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// A state without damage must last: a call that is still under way may end after it.
+/// Time that a state without damage must last: a call in progress may end later.
 const LASTS: Duration = Duration::from_secs(12);
 
-/// Damage that is done on purpose, to see that it is found.
+/// Deliberate damage, to test that the audit finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Break {
-    /// A volume is made at the driver.
+    /// The driver creates a volume.
     Volume,
     /// The driver forgets its volumes.
     Forget,
-    /// A volume is attached at the driver.
+    /// The driver attaches a volume.
     Attachment,
-    /// A snapshot is taken at the driver.
+    /// The driver takes a snapshot.
     Snapshot,
 }
 
-/// What is not part of the schedule.
+/// Options outside the schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Damage to be found.
+    /// The deliberate damage.
     pub(crate) broken: Option<Break>,
-    /// How long everything may take to settle, and to go.
+    /// Time limit for everything to settle, and for everything to be deleted.
     pub(crate) quiet: Duration,
-    /// Where logs and the driver's record are kept.
+    /// Folder for logs and the driver's record.
     pub(crate) logs: PathBuf,
 }
 
-/// Everything that a run needs while it lasts.
+/// The state of a run in progress.
 struct Run<'s, 'a> {
     stage: &'s Stage<'a>,
     cast: Cast<'s, 'a>,
@@ -121,7 +121,7 @@ fn on(cluster: &Cluster, schedule: &Schedule, options: &Options) -> Result<Repor
     Ok(report)
 }
 
-/// Copies what the programs and the driver have written, in place of what an earlier run has left.
+/// Copies the logs of the programs and the driver, in place of those of an earlier run.
 fn keep_logs(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -203,7 +203,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Users work and things go wrong until both have come to their end.
+    /// Lets users work and injects faults until both have finished.
     fn disturb(
         &mut self,
         faults: &mut Faults<'_, '_>,
@@ -256,7 +256,7 @@ impl Run<'_, '_> {
                 self.cast.keep()?;
                 if told.elapsed() > PROGRESS {
                     told = Instant::now();
-                    // A driver that is away has told nothing.
+                    // A driver that is down reports nothing.
                     let stored = observe::stored_now(&self.driver)
                         .map_or("?".to_owned(), |it| it.to_string());
                     say(&format!(
@@ -282,7 +282,7 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Looks after processes until something is so.
+    /// Keeps the processes running until a condition holds.
     fn until(&mut self, what: &str, is: impl Fn() -> bool) -> Result<()> {
         let began = Instant::now();
         while !is() {
@@ -316,7 +316,7 @@ impl Run<'_, '_> {
         )
     }
 
-    /// What is still wrong when it has been given time, and when nothing was wrong any more.
+    /// The damage that remains after waiting, and the seconds until there was none.
     fn until_clean(&mut self, expected: Expected) -> Result<(Vec<Finding>, Option<f64>)> {
         let began = Instant::now();
         let mut clean_since: Option<Instant> = None;

@@ -1,4 +1,4 @@
-//! What goes wrong and when: made from a seed, kept in a file, so that a run can be repeated.
+//! The schedule of faults: made from a seed and kept in a file, so that a run can be repeated.
 
 mod decks;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::dice::Dice;
 
-/// Nothing goes wrong until the first claims are there, and nothing new shortly before the end.
+/// No faults before the first claims exist, and no new ones shortly before the end.
 const HEAD_MS: u64 = 5_000;
 const TAIL_MS: u64 = 10_000;
 
-/// So many claims to one lifetime of snapshots and of static objects.
+/// Number of claims for each lifetime of snapshots or static objects.
 const CLAIMS_PER_LIFETIME: u64 = 2;
 
-/// No outage that is shorter is longer than a lease.
+/// A shorter outage does not outlast a lease.
 const OUTAGE_MS: u64 = 15_000;
 
 /// One of the controllers.
@@ -30,12 +30,12 @@ pub(crate) enum Who {
     Resizer,
     /// csi-snapshotter.
     Snapshotter,
-    /// snapshot-controller, which stands beside no driver.
+    /// snapshot-controller, which needs no driver.
     SnapshotController,
 }
 
 impl Who {
-    /// All of them.
+    /// All controllers.
     pub(crate) const ALL: [Self; 5] = [
         Self::Provisioner,
         Self::Attacher,
@@ -44,7 +44,7 @@ impl Who {
         Self::SnapshotController,
     ];
 
-    /// Those that stand beside a driver.
+    /// The controllers beside a driver.
     pub(crate) const OF_DRIVER: [Self; 4] = [
         Self::Provisioner,
         Self::Attacher,
@@ -52,7 +52,7 @@ impl Who {
         Self::Snapshotter,
     ];
 
-    /// Those that do nothing about snapshots.
+    /// The controllers that do not handle snapshots.
     pub(crate) const OF_VOLUMES: [Self; 3] = [Self::Provisioner, Self::Attacher, Self::Resizer];
 
     /// Name of the program.
@@ -67,7 +67,7 @@ impl Who {
     }
 }
 
-/// What the API server refuses to take from the programs.
+/// Objects that the API server refuses from the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rejected {
@@ -88,7 +88,7 @@ pub(crate) enum Rejected {
 }
 
 impl Rejected {
-    /// All of them.
+    /// All kinds of objects.
     pub(crate) const ALL: [Self; 7] = [
         Self::Leases,
         Self::Volumes,
@@ -113,7 +113,7 @@ impl Rejected {
     }
 }
 
-/// Who refuses.
+/// The reason for the API server's refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum By {
@@ -121,7 +121,7 @@ pub(crate) enum By {
     Forbidden,
     /// A ValidatingAdmissionPolicy, with 422.
     Invalid,
-    /// A webhook that nobody answers at: 500.
+    /// A webhook without a server: 500.
     Webhook,
 }
 
@@ -130,65 +130,65 @@ impl By {
     pub(crate) const ALL: [Self; 3] = [Self::Forbidden, Self::Invalid, Self::Webhook];
 }
 
-/// Something that goes wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "fault", deny_unknown_fields)]
 pub(crate) enum Kind {
-    /// SIGKILL for the leader.
+    /// SIGKILL the leader.
     KillLeader { of: Who },
-    /// SIGKILL for both replicas.
+    /// SIGKILL both replicas.
     KillBoth { of: Who },
-    /// SIGSTOP for the leader, SIGCONT after a while.
+    /// SIGSTOP the leader, SIGCONT after a while.
     FreezeLeader { of: Who, ms: u64 },
-    /// SIGTERM for the leader.
+    /// SIGTERM the leader.
     TerminateLeader { of: Who },
-    /// Nothing passes between the leader and the API server for a while, and nobody is told.
+    /// Silently drop everything between the leader and the API server for a while.
     BlackHoleLeader { of: Who, ms: u64 },
-    /// The API server carries out so many writes of a controller, and their answers are lost.
+    /// The API server applies this many writes of a controller, but their responses are lost.
     LoseReplies { of: Who, times: u64 },
-    /// The API server answers so many requests of a controller with an error.
+    /// The API server answers this many requests of a controller with an error.
     RefuseRequests { of: Who, code: u16, times: u64 },
-    /// All connections to the API server are closed, and with them all watches; `gone`: those that
-    /// are begun next are told that what they ask for is too old.
+    /// Close all connections to the API server, and with them all watches; `gone`: the next watches get the error that
+    /// their version is too old.
     CutWatches { gone: bool },
-    /// SIGKILL for the API server, which is started again after a while.
+    /// SIGKILL the API server, restart it after a while.
     KillApiServer { ms: u64 },
-    /// SIGSTOP for the API server for a while.
+    /// SIGSTOP the API server for a while.
     PauseApiServer { ms: u64 },
-    /// SIGKILL for the driver, which is started again after a while.
+    /// SIGKILL the driver, restart it after a while.
     KillDriver { ms: u64 },
     /// The driver closes all its connections.
     DisconnectDriver,
-    /// The driver does the work of so many calls and answers none of them: it closes the connection.
+    /// The driver carries out this many calls and closes the connection instead of responding.
     LoseAnswers { method: String, times: u64 },
-    /// The driver does the work of so many calls and their callers wait until their deadline.
+    /// The driver carries out this many calls, but their callers wait until the deadline.
     Hang { method: String, times: u64 },
-    /// The driver does the work of so many calls and answers with a code that leaves it open.
+    /// The driver carries out this many calls and returns a code that leaves their outcome unknown.
     Doubt {
         method: String,
         code: String,
         times: u64,
     },
-    /// The driver refuses so many calls and does nothing.
+    /// The driver refuses this many calls without effect.
     Refuse {
         method: String,
         code: String,
         times: u64,
     },
-    /// The driver does the work of one call and dies.
+    /// The driver carries out one call and dies.
     CrashAfter { method: String },
     /// All calls take longer for a while.
     Slow { mean_ms: u64, ms: u64 },
-    /// The API server refuses all that the programs write to objects of a kind, for a while.
+    /// The API server refuses the programs' writes to one kind of objects for a while.
     Reject { what: Rejected, by: By, ms: u64 },
-    /// The Lease of an election is deleted; a quota keeps everybody from making it anew for a while.
+    /// Delete the Lease of an election; a quota prevents recreating it for a while.
     DeleteElection { of: Who, quota_ms: u64 },
-    /// The Leases of the provisioner's journal are deleted, in the same way.
+    /// Delete the Leases of the provisioner's journal, also with a quota.
     DeleteJournal { quota_ms: u64 },
 }
 
 impl Kind {
-    /// The kind alone, for tables.
+    /// The kind without details, for tables.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::KillLeader { .. } => "leader killed",
@@ -242,35 +242,36 @@ impl fmt::Display for Kind {
 /// One fault of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
-    /// Milliseconds after the beginning of the run.
+    /// Milliseconds since the start of the run.
     pub(crate) at_ms: u64,
-    /// What happens.
+    /// The fault.
     #[serde(flatten)]
     pub(crate) kind: Kind,
 }
 
-/// All that decides how a run goes, but for what the machine does.
+/// Everything that decides a run, apart from the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Schedule {
-    /// What everything else was made from; also what the claims are made from.
+    /// The seed of everything else, including the claims.
     pub(crate) seed: u64,
-    /// How long claims are created and faults happen.
+    /// Seconds during which claims are created and faults happen.
     pub(crate) seconds: u64,
-    /// How many claims.
+    /// Number of claims.
     pub(crate) claims: u64,
-    /// How many lifetimes of snapshots, and of volumes and snapshots that administrators make; none in files from before there
-    /// were any.
+    /// Number of lifetimes of snapshots, and of volumes and snapshots that administrators make; 0 in files from before
+    /// they existed.
     #[serde(default, alias = "lives")]
     pub(crate) lifetimes: u64,
-    /// By time.
+    /// The faults, by time.
     pub(crate) faults: Vec<Fault>,
 }
 
-/// One sequence of faults beside others: of what, and how long it is from one to the next.
+/// An independent sequence of faults: name, the deck of faults, and least and greatest time between two, in
+/// milliseconds.
 type Stream = (&'static str, fn(&mut Dice) -> Vec<Kind>, (u64, u64));
 
-/// All of them. Faults that last overlap with those that follow.
+/// All sequences. Faults with a duration overlap with later ones.
 const STREAMS: [Stream; 4] = [
     ("faults", decks::volumes, (2_000, 5_000)),
     ("snapshots", decks::snapshots, (3_000, 7_000)),
@@ -279,7 +280,7 @@ const STREAMS: [Stream; 4] = [
 ];
 
 impl Schedule {
-    /// The schedule of a seed. In each stream every kind of fault comes once before one of them comes again.
+    /// The schedule of a seed. In each stream every kind of fault happens once before any is repeated.
     pub(crate) fn new(seed: u64, seconds: u64, claims: u64) -> Self {
         let mut faults: Vec<_> = { STREAMS.iter() }
             .flat_map(|stream| faults(stream, seed, seconds))
@@ -299,7 +300,7 @@ fn faults((purpose, kinds, gap): &Stream, seed: u64, seconds: u64) -> Vec<Fault>
     let mut dice = Dice::new(seed, purpose);
     let mut faults = Vec::new();
     let mut deck = Vec::new();
-    // What comes seldom does not have to come at the beginning.
+    // A rare stream need not begin at once.
     let mut at_ms = HEAD_MS.max(gap.0 / 2);
     while at_ms + TAIL_MS < seconds * 1000 {
         if deck.is_empty() {
@@ -314,7 +315,7 @@ fn faults((purpose, kinds, gap): &Stream, seed: u64, seconds: u64) -> Vec<Fault>
     faults
 }
 
-/// What the controllers have the driver do.
+/// CSI methods that the controllers call for volumes.
 pub(crate) const METHODS: [&str; 5] = [
     "CreateVolume",
     "DeleteVolume",
@@ -323,7 +324,7 @@ pub(crate) const METHODS: [&str; 5] = [
     "ControllerExpandVolume",
 ];
 
-/// The same of snapshots.
+/// CSI methods that the controllers call for snapshots.
 pub(crate) const SNAPSHOT_METHODS: [&str; 3] =
     ["CreateSnapshot", "DeleteSnapshot", "ListSnapshots"];
 
@@ -389,7 +390,7 @@ mod tests {
         }
     }
 
-    /// What is added comes beside what there was: the faults of a seed from before are there at their times.
+    /// New streams are additional: the faults of an old seed keep their times.
     #[test]
     fn a_file_from_before_snapshots_is_read_and_a_seed_has_its_faults_still() {
         let file = include_str!("schedule/seed-7-30s-10.json");

@@ -1,4 +1,4 @@
-//! The cluster with everything that claims need: a driver, accounts, classes, nodes, namespaces.
+//! The cluster and everything that claims need: a driver, accounts, classes, nodes, namespaces.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,45 +34,45 @@ pub(crate) const SNAPSHOT_CLASSES: [(&str, &str); 2] =
 /// Name of the VolumeSnapshot in each namespace.
 pub(crate) const SNAPSHOT: &str = "taken";
 
-/// Bytes of that snapshot.
+/// Size of that snapshot in bytes.
 const SNAPSHOT_BYTES: i64 = 1 << 20;
 
-/// What each namespace has of the storage before anything happens.
+/// The volume and the snapshot that exist before anything happens.
 pub(crate) struct Preexisting {
-    /// Handle of the volume that belongs to no claim.
+    /// Handle of the volume without a claim.
     pub(crate) volume: String,
-    /// Handle of the snapshot of it.
+    /// Handle of its snapshot.
     pub(crate) snapshot: String,
 }
 
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 
-/// A namespace of users.
+/// Name of a namespace of users.
 pub(crate) fn namespace(number: u64) -> String {
     format!("users-{number}")
 }
 
-/// A node without kubelet.
+/// Name of a node without kubelet.
 pub(crate) fn node(number: u64) -> String {
     format!("chaos-node-{number}")
 }
 
-/// What the driver calls a node.
+/// The driver's ID for a node.
 pub(crate) fn node_id(node: &str) -> String {
     format!("id-of-{node}")
 }
 
-/// Everything that stays where it is while things go wrong.
+/// The part of a run that faults do not touch.
 pub(crate) struct Stage<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) api: Api,
     pub(crate) deployment: Deployment<'a>,
-    /// What each program serves. The head of its leases comes first.
+    /// The controllers in each program. The one whose lease decides comes first.
     pub(crate) programs: Vec<(&'static [Who], Controller<'a>)>,
 }
 
 impl<'a> Stage<'a> {
-    /// Creates what administrators create; nothing runs yet.
+    /// Creates the administrators' objects; no program runs yet.
     pub(crate) fn build(cluster: &'a Cluster) -> Result<Self> {
         let api = cluster.api()?;
         let flags = [
@@ -88,8 +88,8 @@ impl<'a> Stage<'a> {
         for (serves, sidecar) in kinds()? {
             let controller = Controller::install(cluster, sidecar, &deployment.controller)?;
             if serves.contains(&Who::Provisioner) && controller.is_under_upstreams_rules()? {
-                // Upstream's manifest leaves these to drivers that have such classes; without them
-                // its provisioner never starts.
+                // Upstream's manifest leaves these rights to drivers with such classes; without
+                // them its provisioner never starts.
                 let classes = json!([{
                     "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
                     "verbs": ["get", "list", "watch"],
@@ -97,7 +97,8 @@ impl<'a> Stage<'a> {
                 controller.allow(&api, &classes)?;
             }
             if serves.contains(&Who::SnapshotController) && controller.is_under_upstreams_rules()? {
-                // Without them upstream's waits half a minute for kinds that it cannot list.
+                // Without them upstream's controller waits half a minute for kinds that it cannot
+                // list.
                 controller.allow(&api, &snapshots::group_rules())?;
             }
             controller.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
@@ -123,7 +124,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Starts the driver and waits until it serves its socket.
+    /// Starts the driver and waits for its socket.
     pub(crate) fn start_driver(&self) -> Result<Process> {
         self.deployment
             .start_controller(&["--accept-any-node=true"])
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
         DRIVER.replace('.', "-")
     }
 
-    /// A way of a replica's own to the API server, and the kubeconfig that leads over it.
+    /// A connection of a replica's own to the API server, and the kubeconfig that uses it.
     pub(crate) fn link(
         &self,
         controller: &Controller<'_>,
@@ -175,7 +176,7 @@ impl<'a> Stage<'a> {
         Ok((link, own))
     }
 
-    /// Waits until there is an API server that answers.
+    /// Waits until the API server responds.
     pub(crate) fn until_served(&self) -> Result<()> {
         let limit = Duration::from_secs(120);
         wait::until_true(limit, "the API server answers", || {
@@ -184,7 +185,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The programs that are tried, and what each serves.
+/// The programs under test, and the controllers in each.
 fn kinds() -> Result<Vec<(&'static [Who], Sidecar)>> {
     if program::are_together()? {
         return Ok(vec![
@@ -201,7 +202,8 @@ fn kinds() -> Result<Vec<(&'static [Who], Sidecar)>> {
     ])
 }
 
-/// Contents need names of their own in the cluster; the snapshot has the same one everywhere.
+/// A content's name is unique in the cluster; the VolumeSnapshot has the same name in each
+/// namespace.
 fn rename(snapshot: &mut object::Snapshot) {
     let place = "/metadata/name";
     let own = text(&snapshot.object, place).map(|_| json!(SNAPSHOT));

@@ -1,18 +1,18 @@
-//! Calls of leaders that were frozen or cut off while another one took their place. Pure: from the
-//! driver's record and from who held which lease when.
+//! Finds calls of leaders that were frozen or cut off while another one took over. Pure: from the
+//! driver's record and the history of lease holders.
 
 use csi_test_driver::instrument::record::Call;
 
 use crate::audit::{Damage, Finding};
 use crate::schedule::{METHODS, SNAPSHOT_METHODS, Who};
 
-/// The lease had another holder from then on.
+/// A change of a lease's holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) of: Who,
     /// Nanoseconds since the epoch.
     pub(crate) from_ns: u64,
-    /// As the lease says; empty if it was released.
+    /// The holder's identity; empty if the lease was released.
     pub(crate) holder: String,
 }
 
@@ -20,17 +20,17 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Silenced {
     pub(crate) of: Who,
-    /// What its identity contains.
+    /// The part of its lease identity that is its own.
     pub(crate) replica: String,
     pub(crate) pid: u32,
-    /// When it was thawed or cut off, in nanoseconds since the epoch.
+    /// Time of the thaw or of the cut, in nanoseconds since the epoch.
     pub(crate) since_ns: u64,
 }
 
-/// How long it may take until a change of the lease is noticed here.
+/// Time within which the harness notices a change of the lease.
 const NOTICED_NS: u64 = 1_000_000_000;
 
-/// Every call with an effect that such a process began while the lease was another one's.
+/// All calls with an effect that such a process began while another one held the lease.
 pub(crate) fn stale_calls(calls: &[Call], silenced: &[Silenced], held: &[Held]) -> Vec<Finding> {
     let mut found = Vec::new();
     for replica in silenced {

@@ -1,5 +1,5 @@
-//! Whether every process does what it is there for, when nothing goes wrong any more: one that neither leads nor ends is not
-//! seen as long as the other one works.
+//! Checks that every process does its work once there are no faults: nobody notices a process that neither leads nor
+//! ends as long as the other one works.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::cast::Cast;
 use crate::leases::Leases;
 use crate::schedule::Who;
 
-/// A lease that nobody gave back is free after its duration; a process that was asked to end does so within its grace.
+/// A lease that was not released expires after its duration; a terminated process ends within its grace period.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// Asks all leaders to end, which have to, and the others have to take over; then those.
+/// Terminates all leaders, which must end, and the others must take over; then terminates those.
 pub(crate) fn takeover(cast: &mut Cast<'_, '_>, leases: &Leases) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let until = Instant::now() + 10 * LIMIT;
@@ -68,7 +68,7 @@ fn leaders(cast: &Cast<'_, '_>, leases: &Leases) -> Vec<usize> {
     all
 }
 
-/// What nobody leads for, those apart.
+/// The controllers without a leader outside `apart`.
 fn idle(cast: &Cast<'_, '_>, leases: &Leases, apart: Option<&[usize]>) -> Vec<&'static str> {
     let leads = |of| {
         let index = leases.holder(of).and_then(|it| cast.leader(of, &it));

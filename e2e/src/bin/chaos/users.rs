@@ -1,50 +1,50 @@
-//! What users do, decided beforehand: which claims they create when, what becomes of their volumes,
-//! and when they delete them. Pure: the same for the same seed.
+//! The users' acts, decided beforehand: when they create which claims, how those are used, and when
+//! they delete them. Pure: the same for the same seed.
 
 pub(crate) mod lifetimes;
 
 use crate::dice::Dice;
 
-/// Namespaces that claims are spread over.
+/// Number of namespaces that claims are spread over.
 pub(crate) const NAMESPACES: u64 = 10;
 
-/// Nodes without kubelet that volumes are attached to.
+/// Number of nodes without kubelet that volumes are attached to.
 pub(crate) const NODES: u64 = 6;
 
-/// What a claim starts from.
+/// The data source of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nothing.
+    /// None.
     New,
-    /// The claim of that number, in the same namespace.
+    /// The claim with this number, in the same namespace.
     Clone(u64),
-    /// The snapshot of the namespace.
+    /// The namespace's snapshot.
     Snapshot,
 }
 
-/// One thing that is done about a claim.
+/// An act on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// The claim is created.
+    /// Create the claim.
     Create(Origin),
-    /// Its owner asks for so many MiB.
+    /// The user requests this size in MiB.
     Grow(u64),
-    /// Kubernetes wants its volume on that node.
+    /// Attach its volume to this node.
     Attach(u64),
-    /// Nobody needs it there any more.
+    /// Detach its volume.
     Detach,
-    /// Its owner deletes it.
+    /// The user deletes the claim.
     Delete,
 }
 
-/// An act and its time.
+/// An act with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Milliseconds after the beginning of the run.
+    /// Milliseconds since the start of the run.
     pub(crate) at_ms: u64,
     /// Number of the claim.
     pub(crate) claim: u64,
-    /// What is done.
+    /// The act.
     pub(crate) act: Act,
 }
 
@@ -53,16 +53,16 @@ pub(crate) fn namespace_of(claim: u64) -> u64 {
     claim % NAMESPACES
 }
 
-/// A namespace that is deleted with all that is in it, and when.
+/// The deletion of a namespace with everything in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leaving {
-    /// Milliseconds after the beginning of the run.
+    /// Milliseconds since the start of the run.
     pub(crate) at_ms: u64,
     /// Number of the namespace.
     pub(crate) namespace: u64,
 }
 
-/// Two namespaces go in the middle of everything.
+/// Deletes two namespaces in the middle of the run.
 pub(crate) fn leaving(seconds: u64) -> [Leaving; 2] {
     [2, 3].map(|quarter| Leaving {
         at_ms: seconds * 1000 * quarter / 4,
@@ -70,7 +70,7 @@ pub(crate) fn leaving(seconds: u64) -> [Leaving; 2] {
     })
 }
 
-/// All that is done, by time; what concerns one claim is in its order.
+/// All acts, by time; those on one claim keep their order.
 pub(crate) fn steps(seed: u64, seconds: u64, claims: u64) -> Vec<Step> {
     let mut dice = Dice::new(seed, "users");
     let births = births(&mut dice, seconds, claims);
@@ -88,7 +88,7 @@ pub(crate) fn steps(seed: u64, seconds: u64, claims: u64) -> Vec<Step> {
     all
 }
 
-/// When claims are created: most of them one by one, every third one in a crowd.
+/// The creation times: most claims come one by one, every third in a crowd.
 fn births(dice: &mut Dice, seconds: u64, claims: u64) -> Vec<u64> {
     let last = seconds * 900;
     let crowds: Vec<_> = (0..10).map(|_| dice.between(0, last)).collect();
@@ -104,7 +104,7 @@ fn births(dice: &mut Dice, seconds: u64, claims: u64) -> Vec<u64> {
     births
 }
 
-/// Every so many-th row of claims is one that others are cloned from; these do not grow.
+/// In every fourth row the claims are sources of clones; these do not grow.
 const SOURCE_ROW: u64 = 4;
 
 fn is_source(claim: u64) -> bool {
@@ -134,7 +134,8 @@ impl Lifetime<'_> {
                 acts.push((second, Act::Grow(self.dice.between(5, 9))));
             }
         }
-        // What is due after the end of the run, or long after the claim's, is never done.
+        // Acts after the end of the run are dropped, and those after the claim's deletion, except
+        // detaches.
         acts.retain(|(at, act)| *at < self.end && (*at < until || *act == Act::Detach));
         if let Some(death) = death {
             acts.push((death, Act::Delete));
@@ -161,7 +162,7 @@ impl Lifetime<'_> {
         }
     }
 
-    /// Every fourth claim goes before its volume can be there, half of them later.
+    /// One claim in four is deleted before its volume can exist, half of them later.
     fn death(&mut self) -> Option<u64> {
         match self.dice.between(1, 100) {
             1..=25 => Some(self.born + self.dice.between(5, 1_500)),
@@ -171,8 +172,8 @@ impl Lifetime<'_> {
         .filter(|death| *death < self.end)
     }
 
-    /// Attached once or twice; the detach may come before the attach has ended, and after the claim
-    /// has gone.
+    /// One or two attachments; the detach may come before the attach has finished, and after the
+    /// claim's deletion.
     fn attachment(&mut self, until: u64) -> Vec<(u64, Act)> {
         let mut acts = Vec::new();
         let mut at = self.born + self.dice.between(1_000, 10_000);

@@ -1,4 +1,4 @@
-//! What Kubernetes' storage suite is told about the driver.
+//! The driver's definition for Kubernetes' storage suite.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::selection::Present;
 /// CSI driver name.
 pub(crate) const DRIVER: &str = "conformance.csi.example.com";
 
-/// A class that exists before the suite begins.
+/// A VolumeAttributesClass that exists before the suite starts.
 pub(crate) const ATTRIBUTES_CLASS: &str = "conformance";
 
-/// Key of the driver's topology, which is csi-driver-host-path's.
+/// Topology key of the driver: csi-driver-host-path's.
 const TOPOLOGY_KEY: &str = "topology.hostpath.csi/node";
 
-/// The driver's flags, which csi-driver-host-path understands, too. The limit of volumes is what one
-/// spec uses up, and more than all others need at a time: at most 12 run, with at most 5 volumes each.
+/// The driver's flags, which csi-driver-host-path accepts too. One spec uses up the limit of volumes;
+/// all others need fewer at a time: at most 12 run, with at most 5 volumes each.
 pub(crate) const DRIVER_FLAGS: [&str; 7] = [
     "--enable-attach=true",
     "--enable-topology=true",
@@ -25,8 +25,8 @@ pub(crate) const DRIVER_FLAGS: [&str; 7] = [
     "--maxvolumespernode=60",
 ];
 
-/// The driver takes as long as storage does. The performance specs note that a claim exists only
-/// after its creation is answered, and end the suite's process if they see the claim bound before.
+/// Makes the driver as slow as real storage. The performance specs register a claim only after the
+/// response to its creation, and end the suite's process if they see it bound before.
 pub(crate) fn driver_setup() -> Value {
     json!({ "rules": [{
         "match": { "method": "CreateVolume" },
@@ -43,7 +43,7 @@ pub(crate) const PROVISIONER_FLAGS: [&str; 5] = [
     "--capacity-for-immediate-binding=true",
 ];
 
-/// The file that `--storage.testdriver` names. What is false or absent is skipped by the suite.
+/// The file for `--storage.testdriver`. The suite skips specs whose capability is false or absent.
 pub(crate) fn definition(present: Present) -> Value {
     let (expansion, snapshots) = (present.resizer, present.snapshots);
     let mut definition = json!({

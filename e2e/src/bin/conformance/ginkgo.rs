@@ -1,10 +1,10 @@
-//! Runs the suite's own processes, and repeats what one of them did not finish.
+//! Runs the suite's processes, and repeats the specs that one of them did not finish.
 //!
-//! A spec that fails has failed: it is never repeated. But the suite's process can end in the middle
-//! of specs that it then says nothing about. In Kubernetes 1.36 and 1.37 a failure in some goroutines of
-//! volume-lifecycle-performance and pvc-deletion-performance does that, because nothing recovers
-//! the panic: deletions of claims that the API server does not answer well, and a handler that sees
-//! a claim bound before its creation was answered.
+//! A spec that has failed is never repeated. But the suite's process can end in the middle of specs
+//! without a report. In Kubernetes 1.36 and 1.37 failures in some goroutines of
+//! volume-lifecycle-performance and pvc-deletion-performance do that, because nothing recovers the
+//! panic: deletions of claims with an error from the API server, and a handler that sees a claim bound
+//! before the response to its creation.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use crate::report::Report;
 use crate::selection::{Part, Selection};
 use crate::tool;
 
-/// A spec that hangs must not hold the run for ever.
+/// Time limit of a process, for a spec that hangs.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// Namespaces that a process has left behind are emptied by controllers.
+/// Time limit for controllers to empty the namespaces that a process has left behind.
 const CLEANUP: Duration = Duration::from_secs(180);
 
-/// What is needed to start the suite.
+/// The suite's inputs.
 pub(crate) struct Suite<'a> {
     cluster: &'a Cluster,
     api: &'a Api,
@@ -40,14 +40,14 @@ pub(crate) struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    /// `definition` is what the suite is told about the driver.
+    /// `definition` is the driver's definition.
     pub(crate) fn new(
         cluster: &'a Cluster,
         api: &'a Api,
         selection: &'a Selection,
         definition: &str,
     ) -> Result<Self> {
-        // What an earlier run said must not be taken for this one's.
+        // Nobody must take the output of an earlier run for this one's.
         let _ = std::fs::remove_dir_all(kept());
         let dir = cluster.dir().join("run");
         let file = dir.join("driver.json");
@@ -98,7 +98,7 @@ impl<'a> Suite<'a> {
         let name = format!("suite-{}{suffix}", part.name());
         let report = format!("{name}.json");
         let mut run = Process::start(&name, self.command(part, &report)?, &self.dir)?;
-        // Its exit code says no more than the report, if there is one.
+        // If there is a report, the exit code adds nothing to it.
         let code = run.exit_code(LIMIT + Duration::from_secs(60))?;
         let report = self.dir.join(report);
         keep(&self.dir.join(format!("{name}.log")))?;
@@ -141,7 +141,7 @@ impl<'a> Suite<'a> {
         Ok(ginkgo)
     }
 
-    /// What a process that ended had made would stand in the way of what comes after it.
+    /// Removes what an ended process has created: it would disturb later specs.
     fn remove_leftovers(&self) -> Result<()> {
         let list = self
             .api
@@ -168,7 +168,7 @@ impl<'a> Suite<'a> {
 
 enum Outcome {
     Finished(Report),
-    /// The process said nothing about its specs; why, if it is known.
+    /// The process ended without a report; the reason, if known.
     Ended(String),
 }
 
@@ -180,7 +180,7 @@ fn reason(run: &Process, code: i32) -> String {
             .iter()
             .any(|start| line.starts_with(start))
     };
-    // Where it happened is in the line after it.
+    // The line after the panic names its place.
     let mut lines = log.lines().map(str::trim).skip_while(|line| !panics(line));
     match (lines.next(), lines.next()) {
         (Some(panic), place) => {
@@ -190,7 +190,7 @@ fn reason(run: &Process, code: i32) -> String {
     }
 }
 
-/// Without the colours that the suite gives a panic even where nobody wants them.
+/// Removes the colours that the suite gives a panic even with colours off.
 fn plain(log: &str) -> String {
     let mut parts = log.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -200,7 +200,7 @@ fn plain(log: &str) -> String {
     plain
 }
 
-/// Keeps the suite's own words for whoever asks why.
+/// Keeps a log of the suite after the run.
 fn keep(file: &Path) -> Result<()> {
     let target = kept();
     std::fs::create_dir_all(&target)?;

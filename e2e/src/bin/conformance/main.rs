@@ -1,9 +1,9 @@
-//! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node. `make conformance-mock`:
-//! its specs about the driver that it brings along.
+//! `make conformance`: Kubernetes' own storage suite against this project's sidecars and driver on a real node.
+//! `make conformance-mock`: its specs about the mock driver that it contains.
 //!
 //! `REGISTRAR`, `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs,
-//! `HOSTPATHPLUGIN` that of csi-driver-host-path, `DRIVER` the folder of any other driver. `SIDECARS=together`: the
-//! controllers beside the driver are one process.
+//! `HOSTPATHPLUGIN` names csi-driver-host-path, `DRIVER` the folder of any other driver. `SIDECARS=together` runs the
+//! controllers beside the driver in one process.
 
 mod definition;
 mod ginkgo;
@@ -104,7 +104,7 @@ fn conformance() -> Result<bool> {
         "conformance: {}, {minutes:.1} minutes",
         report.counts()
     ));
-    // A program that has ended explains what failed, so it comes last.
+    // This check comes last: an ended program explains the failures.
     system.must_run()?;
     drop(system);
     cluster.down()?;
@@ -115,7 +115,7 @@ fn conformance() -> Result<bool> {
     Ok(report.failures.is_empty())
 }
 
-/// A program that `make conformance` builds from the pinned Kubernetes.
+/// A tool that `make conformance` builds from the pinned Kubernetes.
 fn tool(name: &str) -> Result<PathBuf> {
     let path = program::root().join("build").join(name);
     ensure!(

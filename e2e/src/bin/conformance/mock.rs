@@ -1,5 +1,5 @@
-//! Specs about the driver that Kubernetes' tests bring along ("CSI Mock"). The suite starts it and sidecars beside it in
-//! pods, from upstream's manifests; under the names of their images there are our sidecars.
+//! Specs about the driver in Kubernetes' tests ("CSI Mock"). The suite starts it with sidecars in pods, from upstream's
+//! manifests; this project's sidecars have the names of their images.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -15,7 +15,7 @@ const MANIFESTS: [&str; 4] = [
     "storage-csi/mock/csi-mock-driver-resizer.yaml",
 ];
 
-/// Loads the images that the manifests name, all but those in which specs run shells.
+/// Loads the images that the manifests name, except those with shells for specs.
 pub(crate) fn load_images(cluster: &Cluster) -> Result<()> {
     let mut loaded = Vec::new();
     for name in MANIFESTS {
@@ -36,7 +36,7 @@ pub(crate) fn load_images(cluster: &Cluster) -> Result<()> {
 fn load(cluster: &Cluster, name: &str) -> Result<()> {
     match stand_in::base(name) {
         "busybox" => Ok(()),
-        // Its place in the manifests is csi-driver-host-path's, of which the specs use nothing but what each driver does.
+        // The manifests name csi-driver-host-path; the specs use only what every driver does.
         "hostpathplugin" => {
             let mut images = Archive::new();
             let driver = program::cluster()?;

@@ -1,4 +1,4 @@
-//! What ginkgo's report says.
+//! Parses ginkgo's report.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// Counts, and what failed.
+/// Counts, and the failed specs.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) passed: usize,
-    /// Began and found that the driver's definition or the cluster has not what they need.
+    /// Started, but the driver's definition or the cluster lacks a requirement.
     pub(crate) skipped: usize,
     pub(crate) failures: Vec<Failure>,
-    /// Processes of the suite that ended by themselves, after which their specs ran once more.
+    /// Processes of the suite that ended early, whose specs then ran once more.
     pub(crate) repeated: usize,
 }
 
 impl Report {
-    /// Reads a `--json-report`; none if it has nothing to say about any spec, not even that it was
-    /// left out, which is what a process that ended by itself leaves.
+    /// Reads a `--json-report`; `None` if it has no spec at all, not even a skipped one, as after a
+    /// process that ended early.
     pub(crate) fn read(json: &Value) -> Option<Self> {
         let suites = json.as_array().into_iter().flatten();
         let mut specs = suites
@@ -37,7 +37,7 @@ impl Report {
         Some(report)
     }
 
-    /// Adds what another part of the run says.
+    /// Adds the report of another part of the run.
     pub(crate) fn join(&mut self, other: Self) {
         self.passed += other.passed;
         self.skipped += other.skipped;
@@ -45,7 +45,7 @@ impl Report {
         self.failures.extend(other.failures);
     }
 
-    /// What failed, for people.
+    /// The failed specs, for people.
     pub(crate) fn lines(&self) -> String {
         let lines = self.failures.iter().map(|failure| {
             let (name, message) = (&failure.name, &failure.message);
@@ -54,7 +54,7 @@ impl Report {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// All counts in one line.
+    /// All counts, in one line.
     pub(crate) fn counts(&self) -> String {
         let (passed, failed, skipped) = (self.passed, self.failures.len(), self.skipped);
         let counts = format!("{passed} passed, {failed} failed, {skipped} skipped");
@@ -73,7 +73,7 @@ impl Report {
         match text("/State").unwrap_or_default() {
             "passed" => self.passed += usize::from(is_spec),
             "pending" => {}
-            // What the selection leaves out is "skipped" as well, without a reason.
+            // Specs outside the selection are "skipped" too, but without a reason.
             "skipped" => self.skipped += usize::from(!message.is_empty()),
             _ => self.failures.push(Failure {
                 name: name(spec),

@@ -1,15 +1,17 @@
-//! Which specs run.
+//! Selects the specs of a run.
 
-/// The specs that the driver's definition makes; the packages that they share code with have others.
+/// The specs that the driver's definition creates; the packages contain others too.
 const SUITE: &str = "External Storage";
 
-/// Never: a second node, Windows, what changed between snapshots (no sidecar of ours), file systems that the driver does not make, and a populator whose images cannot be had.
+/// Specs that never run: they need a second node, Windows, changed-block metadata (no sidecar of this project), file
+/// systems that the driver does not make, or a populator whose images are not available.
 const NEVER: &str = r"\[Disruptive\]|Feature:Windows|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
 
-/// The specs about the driver that Kubernetes' tests bring along.
+/// The specs about the driver in Kubernetes' tests.
 const MOCK: &str = "CSI Mock";
 
-/// Of these never, besides: what is alpha, and csi-snapshotter, whose manifest pulls its image from a registry.
+/// Specs about the mock driver that never run either: alpha features, and csi-snapshotter, whose manifest pulls its
+/// image from a registry.
 const NEVER_MOCK: &str = r"Feature:OffByDefault|volume snapshot";
 
 /// Specs that need csi-resizer.
@@ -18,23 +20,23 @@ const EXPANSION: &str = "volume-expand|volume-modify";
 /// Specs that need csi-snapshotter and snapshot-controller.
 const SNAPSHOTS: &str = "VolumeSnapshotDataSource|volumegroupsnapshot";
 
-/// What a run of all tests leaves out besides serial specs: those that prove a kubelet more than
-/// sidecars, and of snapshots those that are like others.
+/// Specs that a run of all tests omits besides serial ones: those that test a kubelet more than sidecars, and snapshot
+/// specs that resemble others.
 const LONG: &str = r"subPath|fsgroupchangepolicy|volumeIO|Ephemeral Snapshot|volumegroupsnapshot|snapshot data source \(ROX mode\)";
 
 /// Specs that share one process of the suite, or one group of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Side by side; they mostly wait.
+    /// Concurrent specs, which mostly wait.
     Parallel,
-    /// Side by side, but each starts a driver with its sidecars, in pods.
+    /// Concurrent specs that each start a driver with its sidecars in pods.
     Deploying,
-    /// One after the other: they need the node for themselves.
+    /// Consecutive specs, which need the node for themselves.
     Serial,
 }
 
 impl Part {
-    /// Its name in files and messages.
+    /// The name in files and messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Parallel => "parallel",
@@ -43,7 +45,7 @@ impl Part {
         }
     }
 
-    /// What ginkgo is told.
+    /// ginkgo's flags.
     pub(crate) const fn flags(self) -> [&'static str; 2] {
         match self {
             Self::Parallel => ["--procs=12", "--label-filter=!Serial"],
@@ -53,7 +55,7 @@ impl Part {
     }
 }
 
-/// Programs without which some specs cannot run.
+/// Programs that some specs require.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Present {
     /// csi-resizer.
@@ -62,7 +64,7 @@ pub(crate) struct Present {
     pub(crate) snapshots: bool,
 }
 
-/// Which specs run, and how.
+/// The selected specs, and how they run.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) focus: String,
@@ -71,7 +73,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// All specs, without those that need programs that are not here.
+    /// All specs, except those whose required programs are missing.
     pub(crate) fn all(present: Present) -> Self {
         let mut skip = vec![NEVER];
         skip.extend((!present.resizer).then_some(EXPANSION));
@@ -83,7 +85,7 @@ impl Selection {
         }
     }
 
-    /// What fits into a run of all tests.
+    /// The specs for a run of all tests.
     pub(crate) fn quick(present: Present) -> Self {
         let all = Self::all(present);
         Self {
@@ -93,7 +95,7 @@ impl Selection {
         }
     }
 
-    /// Specs about the driver that Kubernetes' tests bring along, whose name matches.
+    /// Specs about the mock driver whose name matches.
     pub(crate) fn mock(focus: &str) -> Self {
         Self {
             focus: format!("{MOCK}.*({focus})"),
@@ -102,12 +104,12 @@ impl Selection {
         }
     }
 
-    /// Whether the suite starts driver and sidecars.
+    /// Whether the suite itself starts driver and sidecars.
     pub(crate) fn is_mock(&self) -> bool {
         self.focus.starts_with(MOCK)
     }
 
-    /// Only specs whose name matches.
+    /// Only the specs whose name matches.
     pub(crate) fn focused(present: Present, focus: &str) -> Self {
         Self {
             focus: format!("{SUITE}.*({focus})"),

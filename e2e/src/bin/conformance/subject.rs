@@ -1,10 +1,10 @@
-//! The driver that the suite judges: the one of the tests, or a driver author's own, of which
-//! `DRIVER` names a folder:
+//! The driver under test: the one of the tests, or a driver author's own, whose folder is in
+//! `DRIVER`:
 //!
 //! - `driver` starts it in the foreground. Its environment has `CSI_ENDPOINT`, `NODE_NAME` and
-//!   `STATE_DIR`, a folder that goes when the run ends.
-//! - `definition.yaml` is what the suite takes as `--storage.testdriver`.
-//! - `objects.yaml` has the CSIDriver, and classes and Secrets that the definition refers to.
+//!   `STATE_DIR`, a folder that is deleted when the run ends.
+//! - `definition.yaml` is the file for `--storage.testdriver`.
+//! - `objects.yaml` has the CSIDriver, and the classes and Secrets that the definition references.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::selection::Present;
 
 const FILES: [&str; 3] = ["driver", "definition.yaml", "objects.yaml"];
 
-/// Capabilities for which csi-resizer is needed.
+/// Capabilities that need csi-resizer.
 const GROWTH: [&str; 4] = [
     "controllerExpansion",
     "nodeExpansion",
@@ -34,11 +34,11 @@ const GROWTH: [&str; 4] = [
     "offlineExpansion",
 ];
 
-/// What is known about the driver.
+/// The driver under test.
 pub(crate) struct Subject {
     /// CSI driver name.
     pub(crate) name: String,
-    /// What the suite is told.
+    /// The definition for the suite.
     pub(crate) definition: String,
     folder: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ impl Subject {
         })
     }
 
-    /// Whether its volumes grow, or have attributes that can be changed.
+    /// Whether it supports expansion or modification of volumes.
     pub(crate) fn needs_resizer(&self) -> bool {
         let promises = |capability| field(&self.definition, capability) == Some("true");
         self.folder.is_none()
@@ -85,17 +85,17 @@ impl Subject {
             || self.definition.contains("VolumeAttributesClass")
     }
 
-    /// Whether snapshots can be taken of its volumes.
+    /// Whether it supports snapshots.
     pub(crate) fn has_snapshots(&self) -> bool {
         self.folder.is_none() || field(&self.definition, "snapshotDataSource") == Some("true")
     }
 
-    /// Whether it knows how much room there is.
+    /// Whether it reports capacity.
     pub(crate) fn has_capacity(&self) -> bool {
         self.folder.is_none() || field(&self.definition, "capacity") == Some("true")
     }
 
-    /// Creates the objects about the driver.
+    /// Creates the driver's objects.
     pub(crate) fn introduce(&self, cluster: &Cluster, api: &Api) -> Result<()> {
         let Some(folder) = &self.folder else {
             manifest::create(api, &csi_driver())?;

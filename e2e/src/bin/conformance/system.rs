@@ -16,7 +16,7 @@ use crate::definition::PROVISIONER_FLAGS;
 use crate::selection::Present;
 use crate::subject::Subject;
 
-/// The driver and its sidecars; none, if the suite starts its own.
+/// The driver and its sidecars; empty if the suite starts its own.
 #[derive(Default)]
 pub(crate) struct System {
     processes: Vec<Process>,
@@ -92,7 +92,7 @@ impl Starter<'_> {
     fn start(&self, sidecar: Sidecar, flags: &[&str]) -> Result<Process> {
         let controller = Controller::install(self.cluster, sidecar, self.seat)?;
         if controller.is_under_upstreams_rules()? {
-            // Upstream's manifests leave this to drivers that have such classes.
+            // Upstream's manifests leave these rights to drivers with such classes.
             let (group, resource) = ("storage.k8s.io", "volumeattributesclasses");
             let classes = json!([{
                 "apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"],

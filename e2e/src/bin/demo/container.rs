@@ -1,9 +1,9 @@
 //! One container of a pod, as a process.
 //!
-//! The test cluster's kubelets mount the volumes of a pod, but their container runtime starts
-//! nothing. This does what a runtime would do for the chart's containers: the sidecar's program in an
-//! empty root directory that cannot be written to, with the arguments, environment, mounts and token
-//! of its container. The driver needs programs of the machine; it gets no root directory of its own.
+//! The test cluster's kubelets mount a pod's volumes, but their container runtime starts nothing.
+//! This module does a runtime's part for the chart's containers: it runs the sidecar's program in an
+//! empty, read-only root directory, with the arguments, environment, mounts and token of its
+//! container. The driver needs programs of the machine, so it gets no root directory of its own.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -22,8 +22,9 @@ pub(crate) const ZONE: &str = "topology.demo.csi.example.com/zone";
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Makes a root directory that only this process sees, and becomes the program in it. Arguments:
-/// host name, directory, program, (source, target, ro or rw)…, `--`, arguments of the program.
+/// Script that builds a root directory only for this process, and becomes the program in it.
+/// Arguments: host name, directory, program, (source, target, ro or rw)…, `--`, arguments of the
+/// program.
 const BECOME: &str = r#"set -eu
 echo "$1" > /proc/sys/kernel/hostname
 root=$2 program=$3
@@ -42,25 +43,25 @@ mount -o remount,ro "$root"
 exec chroot "$root" "/${program##*/}" "$@"
 "#;
 
-/// Where on a node the directories of its kubelet are.
+/// The directories of a node's kubelet.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Its name, which is the driver's node id as well.
+    /// Its name, which is also the driver's node ID.
     pub(crate) name: String,
     /// The kubelet's directory.
     pub(crate) kubelet_dir: PathBuf,
-    /// The part of the data centre that it stands in.
+    /// Its zone.
     pub(crate) zone: &'static str,
 }
 
-/// A container of a pod that the kubelet has prepared.
+/// A container of a pod whose volumes kubelet has mounted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Container<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) node: &'a Node,
     pub(crate) pod: &'a Value,
     pub(crate) spec: &'a Value,
-    /// For its log and whatever it needs.
+    /// Folder for its log and other files.
     pub(crate) dir: &'a Path,
 }
 
@@ -73,7 +74,7 @@ impl Container<'_> {
         text(self.pod, "/metadata/name").context("a pod without name")
     }
 
-    /// Has its pod the network of the machine?
+    /// Whether its pod uses the machine's network.
     fn on_host_network(&self) -> bool {
         self.pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true))
     }
@@ -97,7 +98,7 @@ impl Container<'_> {
         };
         command.args(self.arguments()?);
         if name == "driver" {
-            // What a driver learns from the machine or the data centre that it runs in.
+            // A real driver would learn the topology from its machine or data centre.
             command.arg(format!("--topology={ZONE}={}", self.node.zone));
         }
         Process::start(name, command, self.dir)
@@ -107,7 +108,7 @@ impl Container<'_> {
         let mut command = self.cluster.on_node(&self.node.name, "unshare");
         command.args(["--mount", "--uts"]);
         if !self.on_host_network() {
-            // Pods of all nodes want the same ports.
+            // Pods of all nodes use the same ports.
             command.arg("--net");
         }
         command.args(["/bin/sh", "-c", BECOME, "sh", self.pod_name()?]);
@@ -120,7 +121,7 @@ impl Container<'_> {
         Ok(command)
     }
 
-    /// The way to a pod's directory is longer than the address of a socket may be.
+    /// A short link to the pod's directory, whose path would exceed the limit of a socket's address.
     fn short(&self) -> PathBuf {
         self.dir.join("driver").join("csi")
     }
@@ -135,7 +136,7 @@ impl Container<'_> {
         Ok(command)
     }
 
-    /// Directories on the node, where the container sees them, and whether it may write there.
+    /// Directories on the node, their paths in the container, and the mode of the mount.
     fn mounts(&self) -> Result<Vec<(PathBuf, String, &'static str)>> {
         let mut mounts = Vec::new();
         for mount in items(self.spec, "/volumeMounts") {
@@ -148,7 +149,7 @@ impl Container<'_> {
         Ok(mounts)
     }
 
-    /// Where the kubelet has put a volume of the pod.
+    /// The directory where kubelet has mounted a volume of the pod.
     fn volume(&self, name: &str) -> Result<PathBuf> {
         let mut volumes = items(self.pod, "/spec/volumes");
         let volume = volumes.find(|volume| text(volume, "/name") == Some(name));
@@ -199,7 +200,7 @@ impl Container<'_> {
         Ok(variables)
     }
 
-    /// The arguments, with `$(NAME)` replaced as kubelets do.
+    /// The arguments, with `$(NAME)` replaced as kubelet does.
     fn arguments(&self) -> Result<Vec<String>> {
         let variables = self.environment()?;
         let arguments = items(self.spec, "/args").filter_map(Value::as_str);

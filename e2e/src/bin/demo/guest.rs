@@ -1,8 +1,8 @@
-//! The smaller story, on a cluster that exists: a driver is registered and taken out again.
+//! The smaller story, on an existing cluster: registers and unregisters a driver.
 //!
-//! Nothing is known of that cluster's nodes. So a node object of the demonstration's own stands for
-//! one, and `csi-plugin-manager` does what a kubelet does; no volume is made and nothing is mounted.
-//! Both objects are removed at the end, however it comes.
+//! Nothing is known about that cluster's nodes. So the demonstration creates a Node object of its
+//! own, and `csi-plugin-manager` does kubelet's part; no volume is created and nothing is mounted.
+//! Both objects are removed at the end, even after a failure.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use crate::tally::mebibytes;
 use crate::{DRIVER, SOON};
 
-/// Removes what the demonstration created in somebody's cluster, also when it failed.
+/// Removes the demonstration's objects from the user's cluster, even after a failure.
 struct Guest<'a> {
     api: &'a Api,
     node: String,
@@ -52,7 +52,7 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// Tells it.
+/// Runs the story.
 pub(crate) fn tell(kubeconfig: &Path) -> Result<()> {
     say(
         "  on your cluster: registration alone. The whole life of a volume takes a node where this",
@@ -86,7 +86,7 @@ pub(crate) fn tell(kubeconfig: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Registers the driver and takes it out again; closing lines.
+/// Registers and unregisters the driver; returns the closing lines.
 fn registered(story: &mut Story, api: &Api, kubeconfig: &Path, node: &str) -> Result<Vec<String>> {
     let dir = tempfile::Builder::new().prefix("csi").tempdir_in("/tmp")?;
     let seat = Seat::without_kubelet(dir.path(), node, DRIVER)?;

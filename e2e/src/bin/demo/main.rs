@@ -1,9 +1,9 @@
-//! `make demo`: what our sidecars do, seen from the outside.
+//! `make demo`: the sidecars' work, seen from outside.
 //!
-//! By default the whole life of volumes, on a test cluster of the demonstration's own (`whole`). With
-//! `--kubeconfig FILE` a driver's registration on the cluster that the file names (`guest`).
+//! By default it shows the whole life of volumes, on a test cluster of its own (`whole`). With
+//! `--kubeconfig FILE` it shows a driver's registration on the cluster of that file (`guest`).
 //!
-//! However it ends, by itself, by a failure or by Ctrl-C, it takes down what it started and says so.
+//! After success, failure or Ctrl-C it takes down everything that it has started, and says so.
 
 mod container;
 mod guest;
@@ -27,7 +27,7 @@ use e2e::suite::{reasons, say};
 /// The driver's name.
 const DRIVER: &str = "demo.csi.example.com";
 
-/// Beyond this something hangs.
+/// Time limit of a step.
 const SOON: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The last words of a demonstration that did not pass.
+/// Prints the verdict of a demonstration that did not pass.
 fn verdict(error: &anyhow::Error) -> ExitCode {
     match interrupt::behind(error) {
         Some(stopped) => {
@@ -78,8 +78,8 @@ fn arguments() -> Result<Option<PathBuf>> {
     }
 }
 
-/// Fails unless this machine has what the demonstration needs. `make demo` has asked before it
-/// built anything. From here on signals are noted.
+/// Fails unless this machine meets the demonstration's requirements, which `make demo` has checked
+/// before it built anything. From here on signals are recorded.
 fn ready(kubeconfig: Option<PathBuf>) -> Result<Option<PathBuf>> {
     let mut script = Command::new(program::root().join("e2e/needs.sh"));
     script.arg(if kubeconfig.is_some() {

@@ -1,4 +1,4 @@
-//! The pods of the chart: placed by the scheduler, prepared by kubelets, run by us.
+//! The pods of the charts: bound by the scheduler, prepared by kubelets, run by the demonstration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use crate::{DRIVER, SOON};
 /// Zones of the nodes, in their order.
 const ZONES: [&str; 3] = ["north", "north", "south"];
 
-/// How many nodes there are.
+/// Number of nodes.
 pub(crate) const NODES: u32 = 3;
 
-/// Where every node has its kubelet's directory, as nodes of a real cluster have `/var/lib/kubelet`:
-/// one DaemonSet is for all of them.
+/// The kubelet directory of every node, like `/var/lib/kubelet` in a real cluster: one DaemonSet
+/// serves all nodes.
 pub(crate) fn kubelet_dir(cluster: &Cluster) -> PathBuf {
     cluster.dir().join("kubelet")
 }
@@ -34,7 +34,7 @@ pub(crate) fn nodes(cluster: &Cluster) -> Result<Vec<Node>> {
     let mut nodes = Vec::new();
     for (index, zone) in ZONES.into_iter().enumerate() {
         let (name, kubelet_dir) = cluster.node(index)?;
-        // Private: mounts below would otherwise be there twice, which confuses kubelets.
+        // Private: otherwise later mounts would appear twice, which confuses kubelets.
         let script = "mount --bind \"$0\" \"$1\" && mount --make-private \"$1\"";
         let mut mount = cluster.on_node(&name, "/bin/sh");
         mount.args(["-c", script]).arg(&kubelet_dir).arg(&common);
@@ -48,16 +48,16 @@ pub(crate) fn nodes(cluster: &Cluster) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-/// Waits until every pod of the charts has its node and its volumes.
+/// Waits until every pod of the charts is bound to a node and has its volumes.
 pub(crate) fn until_prepared(api: &Api) -> Result<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    // The driver's controllers, the cluster's snapshot-controller, and one on each node.
+    // The driver's controllers, the snapshot-controller, and one pod per node.
     let wanted = 2 + ZONES.len();
     let what = format!("{wanted} pods of the charts run");
     let pods = wait::until(SOON, &what, || {
         let list = api.get(&path)?;
         let running = items(&list, "/items").filter(|pod| {
-            // Containers start when volumes are mounted.
+            // Containers start only after their volumes are mounted.
             text(pod, "/status/phase") == Some("Running")
         });
         let running: Vec<_> = running.cloned().collect();
@@ -71,7 +71,7 @@ pub(crate) fn until_prepared(api: &Api) -> Result<Vec<Value>> {
     })
 }
 
-/// A program of the chart that runs.
+/// A running program of the charts.
 #[derive(Debug)]
 pub(crate) struct Program {
     /// Name of the container.
@@ -87,14 +87,14 @@ impl Program {
     }
 }
 
-/// All programs of the chart. They end when this is dropped.
+/// All programs of the charts; dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct Programs {
     all: Vec<Program>,
 }
 
 impl Programs {
-    /// Starts the containers of these pods, drivers first: sidecars wait for them anyway.
+    /// Starts the containers of these pods, drivers first, since sidecars wait for them.
     pub(crate) fn start(cluster: &Cluster, nodes: &[Node], pods: &[Value]) -> Result<Self> {
         let mut programs = Self { all: Vec::new() };
         for drivers in [true, false] {
@@ -138,17 +138,17 @@ impl Programs {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of programs.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Fails, with the reason, if one of them has ended.
+    /// Fails if one of them has ended, with the reason.
     pub(crate) fn must_run(&mut self) -> Result<()> {
         self.all.iter_mut().try_for_each(Program::must_run)
     }
 
-    /// Waits, as long as all of them run.
+    /// Waits as long as all programs run.
     pub(crate) fn until<T>(
         &mut self,
         what: &str,
@@ -161,7 +161,7 @@ impl Programs {
         found.with_context(|| self.controllers())?
     }
 
-    /// As [`Programs::until`]; if it does not come, the events of this object may tell why.
+    /// Like [`Programs::until`]; a failure includes the events of this object.
     pub(crate) fn until_about<T>(
         &mut self,
         api: &Api,
@@ -171,13 +171,13 @@ impl Programs {
     ) -> Result<T> {
         let found = self.until(what, probe);
         match self.must_run() {
-            // Why a program has ended, events cannot tell.
+            // Events do not show why a program has ended.
             Err(_) => found,
             Ok(()) => found.with_context(|| api.events("default", object)),
         }
     }
 
-    /// The end of what the controllers logged.
+    /// The ends of the controllers' logs.
     fn controllers(&self) -> String {
         let names = [
             "csi-provisioner",
@@ -195,7 +195,7 @@ impl Programs {
         tails.join("\n    ")
     }
 
-    /// Resident memory of all processes, by the name of the program.
+    /// Resident memory of all processes, by program.
     pub(crate) fn memory(&self) -> Result<BTreeMap<String, Vec<u64>>> {
         let mut memory = BTreeMap::<_, Vec<_>>::new();
         for program in &self.all {
@@ -208,7 +208,7 @@ impl Programs {
         Ok(memory)
     }
 
-    /// Asks all sidecars to end, as a kubelet does; fails unless each does so in order.
+    /// Terminates all sidecars as kubelet does; fails unless each exits properly.
     pub(crate) fn stop_sidecars(&mut self) -> Result<()> {
         let mut sidecars: Vec<_> = { self.all.iter_mut() }
             .filter(|it| it.name != "driver")
@@ -219,7 +219,7 @@ impl Programs {
         for sidecar in &mut sidecars {
             let code = sidecar.process.exit_code(SOON)?;
             let (name, pod) = (&sidecar.name, &sidecar.pod);
-            // The livenessprobe has nothing to tidy up and lets the signal end it, as upstream's.
+            // Like upstream's, livenessprobe has nothing to clean up and dies of the signal.
             let died = name == "livenessprobe" && code == 128 + 15;
             ensure!(
                 code == 0 || died,
@@ -231,7 +231,7 @@ impl Programs {
     }
 }
 
-/// Directory of a pod's logs; short, since the driver's socket is below it.
+/// Directory of a pod's logs; short, because the driver's socket lies below it.
 fn pod_dir(cluster: &Cluster, node: &Node, pod: &Value) -> PathBuf {
     let label = |key: &str| text(pod, &format!("/metadata/labels/app.kubernetes.io~1{key}"));
     let name = match (label("name"), label("component")) {
@@ -242,7 +242,7 @@ fn pod_dir(cluster: &Cluster, node: &Node, pod: &Value) -> PathBuf {
     Path::new(cluster.dir()).join("run").join("pods").join(name)
 }
 
-/// Waits until the kubelet of every node has entered the driver into its CSINode.
+/// Waits until every node's kubelet has registered the driver in its CSINode.
 pub(crate) fn until_registered(api: &Api, nodes: &[Node], programs: &mut Programs) -> Result<()> {
     for node in nodes {
         let what = format!("{DRIVER} is in CSINode {}", node.name);
@@ -251,7 +251,7 @@ pub(crate) fn until_registered(api: &Api, nodes: &[Node], programs: &mut Program
     Ok(())
 }
 
-/// Waits until no kubelet knows the driver.
+/// Waits until no CSINode lists the driver.
 pub(crate) fn until_unregistered(api: &Api, nodes: &[Node]) -> Result<()> {
     for node in nodes {
         let what = format!("{DRIVER} is out of CSINode {}", node.name);

@@ -1,4 +1,4 @@
-//! Our chart as a user installs it: real helm, real API server.
+//! This project's charts as a user installs them: real helm, real API server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use sidecar_testkit::free_address;
 use crate::container::items;
 use crate::{DRIVER, SOON};
 
-/// Where the chart's objects are.
+/// Namespace of the charts' objects.
 pub(crate) const NAMESPACE: &str = "storage";
 
-/// The users that the API server sees in the controllers, as a regular expression.
+/// The controllers' users on the API server, as a regular expression.
 pub(crate) const CONTROLLERS: &str =
     "system:serviceaccount:storage:(demo-csi-sidecars-controller|snapshot-controller)";
 
-/// Where objects of the chart were, and of their controllers.
+/// Collections that contain objects of the charts or of their controllers.
 const KINDS: [&str; 10] = [
     "/api/v1/namespaces/storage/pods",
     "/api/v1/namespaces/storage/serviceaccounts",
@@ -35,17 +35,17 @@ const KINDS: [&str; 10] = [
     "/apis/storage.k8s.io/v1/csidrivers",
 ];
 
-/// How the sidecars of a pod run.
+/// The form of a pod's sidecars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sidecars {
-    /// A container for each.
+    /// One container each.
     Separate,
     /// One process.
     Together,
 }
 
 impl Sidecars {
-    /// As the chart has it.
+    /// The chart's value.
     fn value(self) -> &'static str {
         match self {
             Self::Separate => "separate",
@@ -54,7 +54,7 @@ impl Sidecars {
     }
 }
 
-/// One of our charts as it is installed here.
+/// A release of one of this project's charts.
 #[derive(Debug)]
 pub(crate) struct Release {
     helm: PathBuf,
@@ -66,7 +66,7 @@ pub(crate) struct Release {
     shown: &'static str,
 }
 
-/// The network port of an address.
+/// The port of an address.
 fn port(address: &str) -> Option<u16> {
     address.rsplit(':').next()?.parse().ok()
 }
@@ -92,7 +92,7 @@ impl Release {
         })
     }
 
-    /// The chart `snapshot-controller`, once for all drivers of a cluster.
+    /// The chart `snapshot-controller`, once per cluster.
     pub(crate) fn of_snapshots(cluster: &Cluster) -> Result<Self> {
         let values = json!({
             "image": { "registry": "registry.example.com/storage" },
@@ -108,15 +108,15 @@ impl Release {
         )
     }
 
-    /// The chart `csi-sidecars` with the demonstration's driver, and where the livenessprobe beside its
-    /// controller answers. On the nodes the kubelet's directory is at `kubelet_dir`.
+    /// The chart `csi-sidecars` with the demonstration's driver, and the address of the livenessprobe
+    /// beside its controller. The nodes' kubelet directory is `kubelet_dir`.
     pub(crate) fn of_driver(
         cluster: &Cluster,
         kubelet_dir: &Path,
         sidecars: Sidecars,
     ) -> Result<(Self, String)> {
         let home = cluster.dir().join("run");
-        // The controllers' pod has the machine's network, and no port may be taken.
+        // The controllers' pod uses the machine's network, where every port may be taken.
         let ports = [
             free_address(),
             free_address(),
@@ -138,7 +138,7 @@ impl Release {
             "livenessprobe": { "port": port(&health) },
             "controller": {
                 "hostNetwork": true,
-                // The driver runs as root, and so its socket is root's.
+                // The driver runs as root, so its socket belongs to root.
                 "runAsRoot": true,
                 "driver": driver(&home, "controller"),
             },
@@ -154,7 +154,7 @@ impl Release {
         Ok((release, health))
     }
 
-    /// What a user would add to the command.
+    /// The flags that a user would add to the command.
     pub(crate) fn shown(&self) -> &'static str {
         self.shown
     }
@@ -169,7 +169,7 @@ impl Release {
         command
     }
 
-    /// A verb that needs chart and values.
+    /// A helm command with chart and values.
     fn with_chart(&self, verb: &str) -> Command {
         let mut command = self.command(&[verb, self.name]);
         command.arg(chart::folder(self.chart));
@@ -177,7 +177,7 @@ impl Release {
         command
     }
 
-    /// Renders the chart; how many objects of each kind it has.
+    /// Renders the chart; returns the number of objects of each kind.
     pub(crate) fn render(&self) -> Result<String> {
         let rendered = process::output(&mut self.with_chart("template"))?;
         let mut kinds = BTreeMap::<&str, u32>::new();
@@ -200,7 +200,7 @@ impl Release {
         process::output(helm.arg("--create-namespace")).map(drop)
     }
 
-    /// Removes it, and waits until none of its objects is left.
+    /// Uninstalls it, and waits until all of its objects are gone.
     pub(crate) fn uninstall(&self, api: &Api) -> Result<()> {
         let mut helm = self.command(&["uninstall", self.name, "--wait", "--timeout=30s"]);
         process::output(&mut helm)?;
@@ -218,7 +218,7 @@ impl Release {
     }
 }
 
-/// The driver's container. All its processes share one storage, as an array in a network would be.
+/// The driver's container. All driver processes share one storage, like a network array.
 fn driver(home: &Path, role: &str) -> Value {
     let (state, record) = (home.join("storage"), record(home));
     let mut args = vec![
@@ -230,7 +230,7 @@ fn driver(home: &Path, role: &str) -> Value {
         format!("--record={}", record.display()),
         "--enable-attach=true".to_owned(),
         "--enable-topology=true".to_owned(),
-        // File systems of their own behind loop devices: a volume that grows has more room.
+        // Each volume has a file system on a loop device, so expansion has a visible effect.
         "--fs-images=true".to_owned(),
         "--sync=false".to_owned(),
     ];
@@ -240,12 +240,12 @@ fn driver(home: &Path, role: &str) -> Value {
     json!({ "image": "registry.example.com/csi-test-driver:v1", "args": args })
 }
 
-/// Where the driver writes down its calls.
+/// File with the driver's record of its calls.
 pub(crate) fn record(home: &Path) -> PathBuf {
     home.join("calls.jsonl")
 }
 
-/// Where the driver's controller says what it has.
+/// The control socket of the driver's controller.
 pub(crate) fn control(home: &Path) -> PathBuf {
     home.join("control.sock")
 }

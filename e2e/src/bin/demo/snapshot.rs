@@ -1,4 +1,4 @@
-//! A snapshot of the database's volume, and a volume that begins as the snapshot.
+//! A snapshot of the database's volume, and a volume that is restored from it.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
@@ -18,7 +18,7 @@ use crate::{DRIVER, SOON};
 /// Name of the VolumeSnapshot.
 const BACKUP: &str = "backup";
 
-/// Name of the pod that reads what was restored, and of its claim.
+/// Name of the pod that reads the restored volume, and of its claim.
 const READER: &str = "restored";
 
 fn path() -> String {
@@ -26,7 +26,7 @@ fn path() -> String {
     format!("{group}/namespaces/default/volumesnapshots/{BACKUP}")
 }
 
-/// Takes it while the pod runs.
+/// Takes the snapshot while the pod runs.
 pub(crate) fn take(
     story: &mut Story,
     api: &Api,
@@ -59,7 +59,7 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// The volume gets other data; a volume that is made from the snapshot has that of before.
+/// Changes the data on the volume, then restores the snapshot: the new volume has the old data.
 pub(crate) fn restore(
     story: &mut Story,
     cluster: &Cluster,
@@ -98,7 +98,7 @@ pub(crate) fn restore(
     Ok(())
 }
 
-/// Deletes it; nothing of it is left in the cluster.
+/// Deletes the snapshot, and waits until its objects are gone.
 pub(crate) fn delete(api: &Api, programs: &mut Programs) -> Result<()> {
     api.delete(&path())?;
     let group = snapshots::GROUP;

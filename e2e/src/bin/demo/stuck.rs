@@ -1,4 +1,4 @@
-//! A claim that cannot get a volume, what `kubectl csi why` says of it, and that its advice helps.
+//! A stuck claim, the answer of `kubectl csi why`, and the effect of its advice.
 
 use std::process::Command;
 
@@ -16,13 +16,13 @@ use crate::workload::{self, CLAIMS, CLASSES, SMALL};
 /// Name of the claim.
 const STUCK: &str = "scratch";
 
-/// The class that the claim names, and nobody has created.
+/// The class that the claim names, and that does not exist.
 const MISSING: &str = "demo-fast";
 
-/// The program's exit code for an object that is stuck for a reason that it found.
+/// Exit code of `kubectl csi why` for a stuck object with a known cause.
 const EXPLAINED: i32 = 3;
 
-/// Breaks it, asks, and does what the answer says.
+/// Creates the stuck claim, asks, and follows the advice.
 pub(crate) fn explain(
     story: &mut Story,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! The closing table: what each program took and asked for.
+//! The closing table: memory, requests and calls of each program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use e2e::suite::say;
 
 use crate::release::Sidecars;
 
-/// The sidecars in the order of their work, and the calls that only they make. Controllers of one process
-/// tell the API server their own names, all but for leases.
+/// The sidecars in the order of their work, with the calls that only they make. Controllers in one
+/// process use their own names as user agents, except for leases.
 const SIDECARS: [(&str, &[&str]); 9] = [
     ("csi-node-driver-registrar", &[]),
     ("livenessprobe", &[]),
@@ -33,13 +33,13 @@ const IDENTITY: [&str; 4] = [
     "ControllerGetCapabilities",
 ];
 
-/// Mebibytes, for people.
+/// Bytes as mebibytes, for people.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Lines for people.
+/// The table's lines and sums.
 #[derive(Debug)]
 pub(crate) struct Tally {
     lines: Vec<String>,
@@ -50,8 +50,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes stock: resident memory by program, what the controllers asked of the API server, and
-    /// the driver's record.
+    /// Collects resident memory by program, the controllers' requests to the API server, and the driver's
+    /// record.
     pub(crate) fn new(
         sidecars: Sidecars,
         memory: &BTreeMap<String, Vec<u64>>,
@@ -70,7 +70,7 @@ impl Tally {
         let is_alone = |name: &str| !["csi-sidecars", "csi-node-sidecars"].contains(&name);
         for (name, methods) in SIDECARS {
             let memory = memory.get(name).map_or(&[][..], Vec::as_slice);
-            // A controller of one process has requests, but no process of its own.
+            // With one process, a controller has requests but no process of its own.
             let is_shown = match sidecars {
                 Sidecars::Separate => is_alone(name),
                 Sidecars::Together => !memory.is_empty() || name.starts_with("csi-"),
@@ -112,7 +112,7 @@ impl Tally {
 }
 
 impl Tally {
-    /// Sums of this telling beside those of another.
+    /// Prints the sums of this story beside those of another.
     pub(crate) fn print_beside(&self, other: &Self) {
         say("");
         let line = |what: &str, other: &str, own: &str| {
@@ -148,7 +148,7 @@ impl Tally {
     }
 }
 
-/// The most that one of the processes takes, and how many there are.
+/// The largest process and the number of processes.
 fn resident(memory: &[u64]) -> String {
     let most = memory.iter().copied().max().map_or(0.0, mebibytes);
     match memory.len() {
@@ -163,8 +163,9 @@ fn line(program: &str, memory: &str, requests: [&str; 4], calls: &str) -> String
     format!("{program:<27}{memory:>13}{reads:>15}{writes:>8}{leases:>8}{permissions:>13}   {calls}")
 }
 
-/// Reads, writes, requests on leases, and questions about its permissions, which every controller
-/// asks on starting. Our programs share an account, as containers of a pod do, and say who they are.
+/// Reads, writes, requests on leases, and checks of its own permissions, which every controller makes at
+/// its start. The programs share a service account, like containers of a pod, and differ in their user
+/// agents.
 fn asked(program: &str, requests: &Requests) -> [String; 4] {
     let agent = format!("{program}/");
     let count = |chosen: &dyn Fn(&Request) -> bool| {

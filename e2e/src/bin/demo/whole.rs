@@ -1,4 +1,4 @@
-//! The whole life of volumes on a test cluster of our own.
+//! The whole life of volumes, on a test cluster of the demonstration's own.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::tally::{self, Tally};
 use crate::workload::{self, LARGE, Member, SET, SMALL};
 use crate::{snapshot, stuck};
 
-/// Tells it as `SIDECARS` asks, with a program for each sidecar (the default), with one process for all of a pod, or with both one
-/// after the other, and takes everything down whatever happens.
+/// Runs the story in the form that `SIDECARS` names: a program for each sidecar (the default), one process for all of a
+/// pod, or both in turn. Always takes everything down.
 pub(crate) fn tell() -> Result<()> {
     if program::driver_is_foreign() {
         bail!("HOSTPATHPLUGIN is set, but the nodes of this story share their storage: unset it");
@@ -68,7 +68,7 @@ fn wanted() -> Result<&'static [Sidecars]> {
     }
 }
 
-/// One telling, on a cluster of its own.
+/// Runs the story once, on a cluster of its own.
 fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
     let mut story = Story::default();
     let what = format!(
@@ -82,7 +82,7 @@ fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
         })
     })?;
     let told = on(&mut story, &cluster, sidecars);
-    // The programs have ended with the story. What is left now is the cluster.
+    // The programs ended with the story; only the cluster is left.
     let is_down = match &told {
         Ok(_) => story.step(
             "the cluster is down; no process, mount or loop device is left",
@@ -111,7 +111,7 @@ fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
     }
 }
 
-/// Everything between the beginning and the end of the cluster.
+/// Everything between the start and the end of the cluster.
 fn on(story: &mut Story, cluster: &Cluster, sidecars: Sidecars) -> Result<Tally> {
     let api = cluster.api()?;
     let nodes = pods::nodes(cluster)?;
@@ -157,7 +157,7 @@ fn on(story: &mut Story, cluster: &Cluster, sidecars: Sidecars) -> Result<Tally>
     Ok(tally)
 }
 
-/// From the chart to a driver that every node knows.
+/// From the chart to a driver that is registered on every node.
 fn deploy(
     story: &mut Story,
     cluster: &Cluster,
@@ -246,7 +246,7 @@ fn live(
         }
         Ok(())
     })?;
-    // Only one of the zones has a second node.
+    // Only this zone has a second node.
     let roomy = members.iter().position(|member| member.zone == "north");
     let roomy = roomy.context("no volume is in zone north")?;
     let (node, pod) = running.swap_remove(roomy);
@@ -290,7 +290,7 @@ fn has_data(pod: &Pod, seat: &Seat<'_>, member: &Member) -> Result<()> {
     Ok(())
 }
 
-/// More room while the pod runs.
+/// Expands a volume while its pod runs.
 fn grow(
     story: &mut Story,
     api: &Api,
@@ -323,7 +323,7 @@ fn grow(
     Ok(())
 }
 
-/// The pod loses its node and goes on where its volume can follow.
+/// The pod loses its node and continues where its volume is accessible.
 fn move_on<'n>(
     story: &mut Story,
     api: &Api,
@@ -349,7 +349,7 @@ fn move_on<'n>(
     Ok((other, new))
 }
 
-/// Neither the driver nor a node keeps anything of the volumes.
+/// Checks that neither the driver nor a node keeps anything of the volumes.
 fn nothing_left(
     story: &mut Story,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! A user of the driver: a StatefulSet whose pods each claim a volume.
+//! A user of the driver: a StatefulSet whose pods have a claim each.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
@@ -15,10 +15,10 @@ use crate::pods::Programs;
 /// Name of the StatefulSet.
 pub(crate) const SET: &str = "database";
 
-/// What the claims ask for in the beginning.
+/// Size that the claims request at first.
 pub(crate) const SMALL: &str = "32Mi";
 
-/// What one of them asks for later.
+/// Size that one of them requests later.
 pub(crate) const LARGE: &str = "96Mi";
 
 const REPLICAS: u32 = 2;
@@ -30,7 +30,7 @@ pub(crate) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// A pod of the set, and what belongs to it.
+/// A pod of the set, with its claim and volume.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// Name of the pod.
@@ -39,11 +39,11 @@ pub(crate) struct Member {
     pub(crate) claim: String,
     /// Name of its PersistentVolume.
     pub(crate) volume: String,
-    /// The zone that the volume can be used in.
+    /// The zone in which the volume is accessible.
     pub(crate) zone: String,
 }
 
-/// Creates class and set.
+/// Creates the class and the set.
 pub(crate) fn create(api: &Api) -> Result<()> {
     let class = object::storage_class(CLASS, DRIVER, Binding::WaitForFirstConsumer);
     api.create(CLASSES, &class)?;
@@ -57,7 +57,7 @@ pub(crate) fn create(api: &Api) -> Result<()> {
     api.create(SETS, &object::with(set, &apart)).map(drop)
 }
 
-/// Waits until all claims are bound; fails unless each volume belongs to a zone.
+/// Waits until all claims are bound; fails unless each volume has a zone.
 pub(crate) fn until_provisioned(api: &Api, programs: &mut Programs) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for index in 0..REPLICAS {
@@ -92,7 +92,7 @@ pub(crate) fn until_bound(
     })
 }
 
-/// The one zone that the nodes of a PersistentVolume must be in.
+/// The only zone in a PersistentVolume's node affinity.
 fn zone(volume: &Value) -> Result<String> {
     let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms");
     let expression = "/0/matchExpressions/0";
@@ -105,7 +105,7 @@ fn zone(volume: &Value) -> Result<String> {
     Ok(zone.to_owned())
 }
 
-/// Waits until the pod of a member runs that is not `other`; the node and the pod.
+/// Waits until the member's pod runs and is not `other`; returns the node and the pod.
 pub(crate) fn until_running<'n>(
     api: &Api,
     programs: &mut Programs,
@@ -140,7 +140,7 @@ pub(crate) fn until_running<'n>(
     Ok((node, pod))
 }
 
-/// Waits until the volume of each member is attached; to which nodes.
+/// Waits until the volume of each member is attached; returns the nodes.
 pub(crate) fn until_attached(
     api: &Api,
     programs: &mut Programs,
@@ -162,7 +162,8 @@ pub(crate) fn until_attached(
     Ok(nodes)
 }
 
-/// The member's owner asks for more room; waits until the driver's controller has made it.
+/// Requests a larger size for the member's claim; waits until the driver's controller has expanded
+/// the volume.
 pub(crate) fn enlarge(api: &Api, programs: &mut Programs, member: &Member) -> Result<()> {
     let path = format!("{CLAIMS}/{}", member.claim);
     let larger = json!({ "spec": { "resources": { "requests": { "storage": LARGE } } } });
@@ -176,7 +177,7 @@ pub(crate) fn enlarge(api: &Api, programs: &mut Programs, member: &Member) -> Re
     })
 }
 
-/// Waits until the node has given the room to the file system, and the claim says so.
+/// Waits until the node has expanded the file system, and the claim has its new capacity.
 pub(crate) fn until_grown(api: &Api, programs: &mut Programs, member: &Member) -> Result<()> {
     let path = format!("{CLAIMS}/{}", member.claim);
     let what = format!("claim {} has {LARGE}", member.claim);
@@ -193,7 +194,7 @@ fn has_members(object: &Value, pointer: &str) -> bool {
     members.is_some_and(|members| !members.is_empty())
 }
 
-/// Size of the file system, in bytes, as a program in the pod sees it.
+/// Size of the file system in bytes, as a program in the pod sees it.
 pub(crate) fn file_system(pod: &Pod, seat: &Seat<'_>, member: &Member) -> Result<u64> {
     let target = pod.target(seat, &member.volume);
     let target = target.to_string_lossy();
@@ -202,19 +203,19 @@ pub(crate) fn file_system(pod: &Pod, seat: &Seat<'_>, member: &Member) -> Result
     Ok(size.trim().parse()?)
 }
 
-/// Where the driver and its volumes are on a node.
+/// The directories of the driver on a node.
 pub(crate) fn seat<'c>(cluster: &'c Cluster, node: &Node) -> Result<Seat<'c>> {
     Seat::on(cluster, &node.name, node.kubelet_dir.clone(), DRIVER)
 }
 
-/// No new pods for the node.
+/// Cordons the node.
 pub(crate) fn cordon(api: &Api, node: &Node) -> Result<()> {
     let cordoned = json!({ "spec": { "unschedulable": true } });
     api.merge(&format!("/api/v1/nodes/{}", node.name), &cordoned)
         .map(drop)
 }
 
-/// Deletes set and claims; waits until their objects are gone.
+/// Deletes the set and the claims; waits until they are gone.
 pub(crate) fn delete(api: &Api, programs: &mut Programs, members: &[Member]) -> Result<()> {
     api.delete(&format!("{SETS}/{SET}"))?;
     for member in members {
@@ -232,7 +233,7 @@ pub(crate) fn delete(api: &Api, programs: &mut Programs, members: &[Member]) -> 
     Ok(())
 }
 
-/// Waits until Kubernetes has no object about a volume any more.
+/// Waits until Kubernetes has no object of a volume any more.
 pub(crate) fn until_forgotten(api: &Api, programs: &mut Programs) -> Result<()> {
     for path in [VOLUMES, ATTACHMENTS] {
         programs.until(&format!("{path} is empty"), || {

@@ -1,4 +1,4 @@
-//! `helm test`: a pod that asks the sidecars' ports.
+//! `helm test`: a pod that queries the sidecars' ports.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
 }];
 
 const DRIVER: &str = "asked.csi.example.com";
-/// A driver that can do more than its sidecars may is told of at /readyz.
+/// With this value /readyz reports that the driver can do more than its sidecars may.
 const CLONING: &str = "features.cloning=true";
 const WGET: &str = "registry.example.com/wget:1";
 const LONG: Duration = Duration::from_secs(90);
@@ -38,7 +38,7 @@ fn passes_while_the_driver_answers(cluster: &Cluster) -> Result<Verdict> {
     let mut images = Archive::new();
     image::wget(&mut images, WGET, &real::busybox())?;
     real::load(cluster, &images)?;
-    // Nothing here resolves names of Services. The pods stay, and so their addresses.
+    // Nothing here resolves names of Services. The pods stay, and so do their addresses.
     let mut settings = vec![CLONING.to_owned(), format!("test.image={WGET}")];
     let pods = api.get("/api/v1/namespaces/storage/pods")?;
     let pods = pods.pointer("/items").and_then(Value::as_array);

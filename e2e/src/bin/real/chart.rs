@@ -1,4 +1,5 @@
-//! The chart as a user installs it: real helm, our images, and the whole life of a volume.
+//! The chart as a user installs it: real helm, this project's images, and the whole life of a
+//! volume.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -35,7 +36,7 @@ fn a_file_outlives_its_pod_on_a_volume_of_the_chart(cluster: &Cluster) -> Result
     Ok(Verdict::Passed)
 }
 
-/// The program tells by its name what it has to be: here the names are links in a container.
+/// The program chooses its role by its name: here the names are links in a container.
 fn one_image_is_every_sidecar_of_the_chart(cluster: &Cluster) -> Result<Verdict> {
     let Ok(program) = program::all_in_one() else {
         let required = std::env::var("CI").is_ok_and(|value| value == "true");
@@ -56,7 +57,7 @@ fn one_image_is_every_sidecar_of_the_chart(cluster: &Cluster) -> Result<Verdict>
     Ok(Verdict::Passed)
 }
 
-/// The chart that a driver's author writes, as its README has it, with further values.
+/// The chart of a driver author as in the README, with further values.
 fn demo(cluster: &Cluster, more: &[&str]) -> Result<Helm> {
     let registry = "csi-sidecars.image.registry=registry.example.com/storage";
     let settings = [&[registry], more].concat();
@@ -89,7 +90,7 @@ fn life_of_a_volume(helm: &Helm, cluster: &Cluster) -> Result<()> {
     helm.nothing_left(cluster)
 }
 
-/// A pod that writes who it is, unless somebody has.
+/// A StatefulSet whose pod writes its own name into a file, unless the file exists.
 fn keeper() -> Value {
     let mut set = object::stateful_set("keeper", 1, "csi-hostpath", "1Mi");
     let script = "[ -e /data/file ] || echo $POD > /data/file; exec sleep 100000";
@@ -108,7 +109,7 @@ fn keeper() -> Value {
     set
 }
 
-/// Waits until a pod that is not `other` is ready; its uid.
+/// Waits until a pod other than `other` is ready; returns its UID.
 fn until_ready(api: &Api, other: &str) -> Result<String> {
     let uid = wait::until(LONG, "pod keeper-0 is ready", || {
         let Some(pod) = api.find(POD)? else {
@@ -121,7 +122,7 @@ fn until_ready(api: &Api, other: &str) -> Result<String> {
     uid.with_context(|| api.events("default", "keeper-0"))
 }
 
-/// What the container finds in the file.
+/// The file's content, read in the container.
 fn read(cluster: &Cluster) -> Result<String> {
     let mut kubectl = Command::new(program::cluster()?);
     kubectl.args(["kubectl", "--dir"]).arg(cluster.dir());

@@ -1,6 +1,6 @@
-//! A claim that grows while a container uses it, and between two pods.
+//! Expands a claim's volume while a container uses it, and between two pods.
 //!
-//! Volumes are XFS images: the kernel lets them grow while they are mounted wherever root may mount.
+//! Volumes are XFS images: the kernel grows these while mounted, wherever root may mount.
 
 use std::process::Command;
 use std::time::Duration;
@@ -28,10 +28,10 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims/growing";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 
-/// mkfs.xfs makes nothing below 300 MiB.
+/// mkfs.xfs needs at least 300 MiB.
 const SIZES: [&str; 3] = ["320Mi", "480Mi", "640Mi"];
 
-/// Growth that no rounding explains; the sizes are 160 MiB apart.
+/// Growth that rounding cannot explain; the sizes are 160 MiB apart.
 const GROWN: u64 = 100 << 20;
 
 fn a_file_system_grows_under_a_container_and_between_two(cluster: &Cluster) -> Result<Verdict> {
@@ -79,7 +79,7 @@ fn a_file_system_grows_under_a_container_and_between_two(cluster: &Cluster) -> R
     Ok(Verdict::Passed)
 }
 
-/// The driver and its sidecars, which run beside the containers, under the chart's permissions.
+/// The driver and its sidecars, which run beside the containers with the chart's permissions.
 struct System {
     processes: Vec<Process>,
 }
@@ -133,7 +133,7 @@ fn start(cluster: &Cluster, api: &Api, seat: &Seat<'_>, sidecar: Sidecar) -> Res
     controller.start("0", Route::Direct, &["-v=4"])
 }
 
-/// Creates a pod with the claim, unless it is there, and waits until it is ready; its uid.
+/// Creates a pod with the claim, unless it exists, and waits until it is ready; returns its UID.
 fn start_pod(api: &Api, name: &str) -> Result<String> {
     let path = format!("{PODS}/{name}");
     if api.find(&path)?.is_none() {
@@ -164,7 +164,7 @@ fn stop_pod(api: &Api, name: &str) -> Result<()> {
     api.until_gone(LONG, &path)
 }
 
-/// The claim's owner asks for more.
+/// Requests a larger size for the claim.
 fn ask_for(api: &Api, size: &str) -> Result<()> {
     let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
     api.merge(CLAIM, &patch).map(drop)
@@ -193,7 +193,7 @@ fn size(cluster: &Cluster, pod: &str) -> Result<u64> {
     Ok(kib.parse::<u64>().with_context(|| said.clone())? << 10)
 }
 
-/// Runs a shell in the container; what it prints.
+/// Runs a shell script in the container; returns its output.
 fn shell(cluster: &Cluster, pod: &str, script: &str) -> Result<String> {
     let mut kubectl = Command::new(program::cluster()?);
     kubectl.args(["kubectl", "--dir"]).arg(cluster.dir());

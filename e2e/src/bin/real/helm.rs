@@ -1,4 +1,4 @@
-//! helm, as an administrator calls it.
+//! helm, as an administrator uses it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,13 +12,13 @@ use e2e::{process, program, wait};
 const NAMESPACE: &str = "storage";
 const LONG: Duration = Duration::from_secs(90);
 
-/// A chart of ours as it is installed on this cluster, in the namespace `storage`.
+/// A release of one of this project's charts in the namespace `storage` of this cluster.
 pub(crate) struct Helm {
     /// Name of the release.
     release: &'static str,
     /// Folder of the chart below `charts/`.
     chart: &'static str,
-    /// Besides the chart's own values.
+    /// Values besides the chart's own.
     settings: Vec<String>,
     program: std::path::PathBuf,
     kubeconfig: std::path::PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Helm {
 }
 
 impl Helm {
-    /// A release that is not installed yet, with values as after `--set`.
+    /// A release that is not installed yet, with values for `--set`.
     pub(crate) fn new(
         cluster: &Cluster,
         release: &'static str,
@@ -54,7 +54,7 @@ impl Helm {
         command
     }
 
-    /// A verb on the release, with its settings.
+    /// Runs a helm verb on the release, with its settings.
     pub(crate) fn run(&self, verb: &[&str]) -> Result<String> {
         let chart = program::root().join("charts").join(self.chart);
         let (first, rest) = verb.split_first().unwrap_or((&"version", &[]));
@@ -65,7 +65,7 @@ impl Helm {
         process::output(&mut command)
     }
 
-    /// The images that the rendered chart names.
+    /// The images in the rendered chart.
     pub(crate) fn images(&self) -> Result<BTreeSet<String>> {
         let rendered = self.run(&["template"])?;
         let fields = rendered.lines().filter_map(|line| {
@@ -86,7 +86,7 @@ impl Helm {
         process::output(kubectl.args(arguments))
     }
 
-    /// Runs the tests of the release, as it is installed.
+    /// Runs the tests of the installed release.
     pub(crate) fn test(&self) -> Result<String> {
         let verb = [
             "test",
@@ -98,7 +98,7 @@ impl Helm {
         process::output(self.command().args(verb))
     }
 
-    /// Removes the release.
+    /// Uninstalls the release.
     pub(crate) fn uninstall(&self) -> Result<()> {
         let verb = [
             "uninstall",
@@ -110,13 +110,13 @@ impl Helm {
         process::output(self.command().args(verb)).map(drop)
     }
 
-    /// What an administrator would look at when an installation does not get ready.
+    /// The description of the pods, for failed installations.
     pub(crate) fn pods(&self) -> String {
         let describe = ["describe", "pods", "--namespace", NAMESPACE];
         self.kubectl(&describe).unwrap_or_default()
     }
 
-    /// Fails if the release leaves an object.
+    /// Fails if the release leaves an object behind.
     pub(crate) fn nothing_left(&self, cluster: &Cluster) -> Result<()> {
         let kinds = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,\
                      csidrivers,storageclasses,csistoragecapacities,volumeattachments";

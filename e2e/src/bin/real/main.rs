@@ -1,7 +1,7 @@
-//! Scenarios on a node that runs containers: what hollow nodes cannot tell, which is whether images,
+//! Scenarios on a node that runs containers: they test what hollow nodes cannot, whether images,
 //! manifests, probes, service accounts and mounts of containers fit together.
 //!
-//! `e2e/runtime/enclosed.sh real-node [NAME]` runs those whose name contains NAME.
+//! `e2e/runtime/enclosed.sh real-node [NAME]` runs the scenarios whose name contains NAME.
 
 mod asked;
 mod chart;

@@ -1,7 +1,7 @@
-//! An image swap: upstream's own manifests of csi-driver-host-path with every sidecar, read from the
-//! pinned Kubernetes, in which our images stand under upstream's names. No field is changed.
+//! An image swap: upstream's own manifests of csi-driver-host-path with every sidecar, from the pinned Kubernetes, with
+//! this project's images under upstream's names. No field changes.
 //!
-//! A sidecar that we do not have is left out of the pod, and so is a volume that only it mounts.
+//! Sidecars without an equivalent in this project are removed from the pod, and so are volumes that only they mount.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 
-/// Long enough for slow machines; the driver's pod takes seconds.
+/// Time limit that suits slow machines; the driver's pod takes seconds.
 const LONG: Duration = Duration::from_secs(90);
 
-/// Longer than its liveness probe needs to end a container.
+/// Longer than its liveness probe takes to restart a container.
 const PROBED: Duration = Duration::from_secs(25);
 
 fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict> {
@@ -71,7 +71,7 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     api.until_gone(LONG, &volume)?;
     nothing_restarted(&api)?;
     api.delete("/apis/storage.k8s.io/v1/storageclasses/swap")?;
-    // Its pod goes first, while the sidecars may still do what they have to.
+    // The pod is deleted first, while the sidecars still have their permissions.
     for object in created.iter().rev() {
         manifest::delete(&api, object)?;
     }
@@ -79,7 +79,7 @@ fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict>
     Ok(Verdict::Passed)
 }
 
-/// Loads our images under the names that the manifest gives; leaves out what has none.
+/// Loads this project's images under the manifest's names; removes containers without one.
 fn keep_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
     let pod = set.pointer_mut("/spec/template/spec");
     let pod = pod.context("a StatefulSet without pod")?;
@@ -105,8 +105,8 @@ fn keep_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// csi-snapshotter takes a snapshot and deletes it. The VolumeSnapshotContent is as snapshot-controller, which no manifest of a
-/// driver has, creates it for a VolumeSnapshot, and lets it go.
+/// csi-snapshotter takes and deletes a snapshot. No manifest of a driver contains snapshot-controller, so the test
+/// creates the VolumeSnapshotContent as that would for a VolumeSnapshot, and releases it.
 fn take_a_snapshot(api: &Api, handle: &str) -> Result<()> {
     let content = json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
@@ -155,7 +155,7 @@ fn until_running(api: &Api) -> Result<()> {
     })
 }
 
-/// Runs a shell with the claim's volume at `/data` to its end.
+/// Runs a shell script with the claim's volume at `/data`, and waits for its end.
 fn run(api: &Api, name: &str, script: &str) -> Result<()> {
     let mut pod = object::pod(name, "node-0", &object::claimed_volume("swap"));
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
@@ -183,7 +183,7 @@ fn run(api: &Api, name: &str, script: &str) -> Result<()> {
     api.until_gone(LONG, &path)
 }
 
-/// Fails if a container ended by itself or by its liveness probe.
+/// Fails if a container ended on its own or by its liveness probe.
 fn nothing_restarted(api: &Api) -> Result<()> {
     wait::stays(PROBED, "no container of the driver's pod restarts", || {
         let pod = api.get(POD)?;

@@ -1,4 +1,4 @@
-//! From a container for each sidecar to one process, and back, beside a driver that runs on.
+//! From one container per sidecar to one process, and back, while the driver keeps running.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,11 +26,11 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 
-/// A failed write ends the container, and shows as a restart of it.
+/// A failed write ends the container, which is visible as a restart.
 const WRITER: &str =
     "i=0; while :; do i=$((i+1)); echo $i >> /data/file || exit 1; sleep 0.05; done";
 
-/// Longer than any of the chart's liveness probes needs to fail.
+/// Longer than any of the chart's liveness probes takes to fail.
 const PROBED: Duration = Duration::from_secs(70);
 
 fn upgrade_and_back(cluster: &Cluster) -> Result<Verdict> {
@@ -131,13 +131,14 @@ pub(crate) fn roll(helm: &Helm, verb: &str) -> Result<()> {
     Ok(())
 }
 
-/// A claim and a pod that writes into its volume until it is deleted; the pod's uid.
+/// Creates a claim and a pod that writes to its volume until it is deleted; returns the pod's UID.
 fn start_writer(api: &Api) -> Result<String> {
     api.create(CLAIMS, &object::claim("data", DRIVER, "1Mi"))?;
     start_pod(api, "writer", "data", WRITER)
 }
 
-/// Creates a pod that runs a script with the claim's volume, and waits until it is ready; its uid.
+/// Creates a pod that runs a script with the claim's volume, and waits until it is ready; returns
+/// its UID.
 fn start_pod(api: &Api, name: &str, claim: &str, script: &str) -> Result<String> {
     let pod = object::pod(name, "node-0", &object::claimed_volume(claim));
     let mut pod = object::with(pod, &json!({ "spec": { "restartPolicy": "Always" } }));
@@ -155,14 +156,14 @@ fn start_pod(api: &Api, name: &str, claim: &str, script: &str) -> Result<String>
     uid.with_context(|| api.events("default", name))
 }
 
-/// A volume is made, attached, mounted, detached and deleted.
+/// The life of a volume: create, attach, mount, detach, delete.
 fn live(api: &Api, name: &str) -> Result<()> {
     api.create(CLAIMS, &object::claim(name, DRIVER, "1Mi"))?;
     start_pod(api, name, name, "echo x > /data/x && exec sleep 100000")?;
     remove(api, name, name)
 }
 
-/// Deletes a pod and its claim, and waits until its volume is gone and attached nowhere.
+/// Deletes a pod and its claim, and waits until the volume is detached and deleted.
 fn remove(api: &Api, pod: &str, claim: &str) -> Result<()> {
     let bound = api.get(&format!("{CLAIMS}/{claim}"))?;
     let volume = text(&bound, "/spec/volumeName").context("the claim is not bound")?;
@@ -173,10 +174,10 @@ fn remove(api: &Api, pod: &str, claim: &str) -> Result<()> {
         .with_context(|| api.events("default", claim))
 }
 
-/// How many lines the pod has written; fails if one is missing.
+/// Number of lines that the pod has written; fails if one is missing.
 fn written(helm: &Helm) -> Result<usize> {
     let said = helm.kubectl(&["exec", "writer", "--", "cat", "/data/file"])?;
-    // The last one may be half written.
+    // The last line may be incomplete.
     let mut lines: Vec<_> = said.split('\n').collect();
     lines.pop();
     for (index, line) in lines.iter().enumerate() {
@@ -187,7 +188,7 @@ fn written(helm: &Helm) -> Result<usize> {
     Ok(lines.len())
 }
 
-/// Objects that are not made anew with each change.
+/// Objects that a change does not recreate.
 fn lasting(names: &str) -> BTreeSet<&str> {
     let made = ["pod/", "replicaset.apps/", "controllerrevision.apps/"];
     let names = names.lines();

@@ -1,6 +1,5 @@
-//! `upstream FOLDER`: what controllers of another project say of themselves, a file for each help text and for all that is at
-//! `/metrics` while there is nothing to do. `ATTACHER`, `PROVISIONER` and so on name those that are looked at. `make upstream`
-//! compares such folders.
+//! `upstream FOLDER`: collects what another project's controllers print: a file per help text, and one per `/metrics`
+//! of an idle controller. `ATTACHER`, `PROVISIONER` and so on name the programs. `make upstream` compares such folders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use e2e::suite::{reasons, say};
 use e2e::{snapshots, wait};
 use sidecar_testkit::free_address;
 
-/// Controllers, and the variables that name them.
+/// The controllers, with the variables that name their programs.
 const CONTROLLERS: [(Sidecar, &str); 5] = [
     (ATTACHER, "ATTACHER"),
     (PROVISIONER, "PROVISIONER"),
@@ -27,7 +26,7 @@ const CONTROLLERS: [(Sidecar, &str); 5] = [
     (SNAPSHOT_CONTROLLER, "SNAPSHOT_CONTROLLER"),
 ];
 
-/// By then a controller has made its first requests and calls, which are counted.
+/// Time for a controller's first requests and calls, which the metrics count.
 const QUIET: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -69,7 +68,7 @@ fn file(folder: &Path, sidecar: Sidecar, what: &str) -> PathBuf {
     folder.join(format!("{}.{what}.txt", sidecar.name))
 }
 
-/// What `--help` prints, without the program's path.
+/// The output of `--help`, without the program's path.
 fn help(sidecar: Sidecar) -> Result<String> {
     let program = (sidecar.program)()?;
     let output = Command::new(&program).arg("--help").output()?;
@@ -78,7 +77,7 @@ fn help(sidecar: Sidecar) -> Result<String> {
     Ok(text.replace(&*program.to_string_lossy(), sidecar.name))
 }
 
-/// Help and type of each metric, and the names of its labels.
+/// Help and type of each metric, with the names of its labels.
 fn metrics(cluster: &Cluster, sidecar: Sidecar, seat: &Seat<'_>) -> Result<String> {
     let controller = Controller::install(cluster, sidecar, seat)?;
     let address = free_address();
@@ -94,7 +93,7 @@ fn metrics(cluster: &Cluster, sidecar: Sidecar, seat: &Seat<'_>) -> Result<Strin
     Ok(lines.into_iter().collect::<Vec<_>>().join("\n") + "\n")
 }
 
-/// A line without values.
+/// A line of metrics without its values.
 fn shape(line: &str) -> String {
     if line.starts_with('#') {
         return line.to_owned();

@@ -1,4 +1,5 @@
-//! What users do with snapshots, and what administrators and backup tools do with volumes and snapshots that they make by hand.
+//! The acts of users on snapshots, and of administrators and backup tools on volumes and snapshots that they make by
+//! hand.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +17,12 @@ use crate::stage::{CLASS, DRIVER, SNAPSHOT_CLASSES, namespace};
 use crate::users::lifetimes::{Action, LifetimeStep, mark};
 use crate::users::namespace_of;
 
-/// How many of them there are. What concerns one lifetime is done by one of them.
+/// Number of administrators. All acts of one lifetime belong to the same administrator.
 pub(crate) const ADMINISTRATORS: u64 = 4;
 
 const BYTES: i64 = 1 << 20;
 
-/// What the marks of a content are called.
+/// The annotation of each mark of a content.
 const ANNOTATIONS: [(u8, &str); 3] = [
     (
         mark::BEING_CREATED,
@@ -37,16 +38,16 @@ const ANNOTATIONS: [(u8, &str); 3] = [
     ),
 ];
 
-/// What somebody remembers of a lifetime.
+/// An administrator's memory of a lifetime.
 #[derive(Debug, Default)]
 struct Memory {
     /// Handle of the volume or snapshot that was made by hand.
     handle: Option<String>,
-    /// The content, as it was when it was told to stay.
+    /// The content as it was when its policy was changed to Retain.
     content: Option<Value>,
 }
 
-/// One of them.
+/// One administrator.
 pub(crate) struct Administrator<'r> {
     pub(crate) users: &'r Users<'r>,
     pub(crate) api: &'r Api,
@@ -56,7 +57,7 @@ pub(crate) struct Administrator<'r> {
     pub(crate) preexisting: &'r str,
 }
 
-/// Names and paths of one lifetime.
+/// Number and namespace of one lifetime.
 struct Lifetime {
     number: u64,
     home: String,
@@ -68,7 +69,7 @@ impl Lifetime {
         Self { number, home }
     }
 
-    /// What is made by hand, and its objects.
+    /// Name of the volume or snapshot that is made by hand, and of its objects.
     fn made(&self) -> String {
         format!("made-{}", self.number)
     }
@@ -99,7 +100,7 @@ impl Lifetime {
 }
 
 impl Administrator<'_> {
-    /// Does the steps of one of them.
+    /// Performs all steps of one administrator.
     pub(crate) fn work(&self, steps: &[LifetimeStep], administrator: u64) {
         let mut memory: BTreeMap<u64, Memory> = BTreeMap::new();
         for step in steps
@@ -169,7 +170,7 @@ impl Administrator<'_> {
         Ok(())
     }
 
-    /// What is still going cannot be made again: this is tried once more.
+    /// Fails if the object is still being deleted, so that recreating it is retried.
     fn must_not_go(&self, path: &str) -> Result<()> {
         let object = self.api.find(path)?;
         let going = object.as_ref().is_some_and(terminating);
@@ -177,7 +178,7 @@ impl Administrator<'_> {
         Ok(())
     }
 
-    /// The volume or snapshot of a lifetime, which is made in the storage the first time. No object speaks of it yet.
+    /// The volume or snapshot of a lifetime; the first call makes it in the storage. No object refers to it yet.
     fn handle(&self, memory: &mut Memory, make: impl FnOnce() -> Result<String>) -> Result<String> {
         if let Some(handle) = &memory.handle {
             return Ok(handle.clone());
@@ -187,7 +188,7 @@ impl Administrator<'_> {
         Ok(memory.handle.insert(handle).clone())
     }
 
-    /// What the object that now speaks of it promises.
+    /// Records whether the storage must keep it, now that an object refers to it.
     fn promise(&self, handle: &str, retain: bool) {
         if retain {
             self.ledger.keep(handle);
@@ -214,7 +215,7 @@ impl Administrator<'_> {
         Ok(true)
     }
 
-    /// The content of a lifetime: what was made by hand, or what stands behind the VolumeSnapshot.
+    /// The content of a lifetime: of the snapshot made by hand, or of the VolumeSnapshot.
     fn content(&self, life: &Lifetime, memory: &Memory) -> Result<Option<Value>> {
         let named = { memory.content.as_ref() }.and_then(|it| text(it, "/metadata/name"));
         let name = match (named, &memory.handle) {
@@ -237,7 +238,7 @@ impl Administrator<'_> {
         let patch = json!({ "spec": { "deletionPolicy": "Retain" } });
         let now = self.api.merge(&path_of(&content)?, &patch)?;
         let handle = handle_of(&now);
-        // A snapshot that is under way when it is told may come later, and stays then.
+        // A snapshot that is being taken at this moment may appear later, and then stays.
         if let Some(name) = uid_of_taken(&now) {
             self.ledger.free(&name);
         }
@@ -264,7 +265,7 @@ impl Administrator<'_> {
                 continue;
             };
             if text(&content, "/spec/deletionPolicy") != Some("Retain") {
-                // Whether it goes with the content, nobody can say.
+                // Whether the snapshot is deleted with the content cannot be known.
                 let names = uid_of_taken(&content);
                 for it in names.iter().map(String::as_str).chain(handle_of(&content)) {
                     self.ledger.free(it);
@@ -282,7 +283,7 @@ impl Administrator<'_> {
         Ok(did)
     }
 
-    /// Deletes the content just as it was read, so that it is known what becomes of the snapshot.
+    /// Deletes the content in exactly the state that was read, so that its snapshot's fate is known.
     fn remove(&self, life: &Lifetime, memory: &Memory) -> Result<bool> {
         let Some(content) = self.content(life, memory)? else {
             return Ok(false);
@@ -332,7 +333,7 @@ impl Administrator<'_> {
     }
 }
 
-/// Deletes a content in the state in which it was read.
+/// Deletes a content in exactly the state that was read.
 pub(crate) fn remove(api: &Api, content: &Value, ledger: &Ledger) -> Result<()> {
     let fate = Fate::when_deleted(content);
     match handle_of(content) {
@@ -340,7 +341,7 @@ pub(crate) fn remove(api: &Api, content: &Value, ledger: &Ledger) -> Result<()> 
         Some(handle) if fate == Fate::Free => ledger.free(handle),
         Some(_) | None => {}
     }
-    // A call for it may be under way, and nobody will take its answer.
+    // A call for its snapshot may be in flight, and its response will be lost.
     if let Some(name) = uid_of_taken(content).filter(|_| fate != Fate::Held) {
         ledger.free(&name);
     }
@@ -354,12 +355,12 @@ fn path_of(content: &Value) -> Result<String> {
     Ok(format!("{CONTENTS}/{name}"))
 }
 
-/// The snapshot that it stands for, if that is known.
+/// The handle of its snapshot, if known.
 fn handle_of(content: &Value) -> Option<&str> {
     text(content, "/status/snapshotHandle").or_else(|| text(content, "/spec/source/snapshotHandle"))
 }
 
-/// The name by which a content's snapshot is asked for, if the driver takes it.
+/// The name that the driver gets for a content's snapshot; `None` if the snapshot was made by hand.
 fn uid_of_taken(content: &Value) -> Option<String> {
     let name = text(content, "/metadata/name")?;
     Some(format!("snapshot-{}", name.strip_prefix("snapcontent-")?))

@@ -1,5 +1,5 @@
-//! What is known of volumes and snapshots in the storage from what people have done: which must be there whatever objects say,
-//! and of which nothing can be said.
+//! Facts about volumes and snapshots in the storage that users' and administrators' acts imply: which ones must exist
+//! whatever the objects say, and which ones may or may not.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -11,19 +11,19 @@ use serde_json::Value;
 pub(crate) const BOUND: &str =
     "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 
-/// What becomes of a snapshot when somebody deletes its content.
+/// The fate of a snapshot whose content is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It goes with its content.
+    /// It is deleted with its content.
     Held,
-    /// The content says that it stays.
+    /// The content's policy keeps it.
     Stays,
-    /// Nothing can be said: the content may go before anybody has seen it.
+    /// Unknown: the content may disappear before a controller has seen it.
     Free,
 }
 
 impl Fate {
-    /// By what the content is when it is deleted.
+    /// The fate that the content's state at its deletion implies.
     pub(crate) fn when_deleted(content: &Value) -> Self {
         if text(content, "/spec/deletionPolicy") == Some("Retain") {
             return Self::Stays;
@@ -41,18 +41,18 @@ impl Fate {
     }
 }
 
-/// Handles, and names that the driver was asked for, of volumes and snapshots.
+/// Facts about volumes and snapshots, by handle or by the name that the driver got.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// No object has to stand for it, and it need not be there.
+    /// It may exist or not, and no object has to refer to it.
     pub(crate) free: BTreeSet<String>,
-    /// It must be there, with or without an object.
+    /// It must exist, with or without an object.
     pub(crate) kept: BTreeSet<String>,
-    /// UIDs of claims whose calls were given up with the journal.
+    /// UIDs of claims whose unfinished calls were deleted with the journal.
     pub(crate) given_up: BTreeSet<String>,
 }
 
-/// The same while it is written by several.
+/// [`Known`], shared by several threads.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<Known>);
 
@@ -61,12 +61,12 @@ impl Ledger {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As it is now.
+    /// A copy of the current facts.
     pub(crate) fn known(&self) -> Known {
         self.with(|known| known.clone())
     }
 
-    /// Nothing can be said.
+    /// Records that it may exist or not.
     pub(crate) fn free(&self, it: &str) {
         self.with(|known| {
             known.kept.remove(it);
@@ -74,7 +74,7 @@ impl Ledger {
         });
     }
 
-    /// Nobody may delete it.
+    /// Records that nobody may delete it.
     pub(crate) fn keep(&self, it: &str) {
         self.with(|known| {
             known.free.remove(it);
@@ -82,7 +82,7 @@ impl Ledger {
         });
     }
 
-    /// An object stands for it, and it goes with the object.
+    /// Records that an object refers to it, and that it is deleted with the object.
     pub(crate) fn hold(&self, it: &str) {
         self.with(|known| {
             known.free.remove(it);
@@ -90,7 +90,7 @@ impl Ledger {
         });
     }
 
-    /// Somebody deleted the journal's record of these claims.
+    /// Records that the journal's entries of these claims were deleted.
     pub(crate) fn give_up(&self, claims: impl IntoIterator<Item = String>) {
         self.with(|known| known.given_up.extend(claims));
     }

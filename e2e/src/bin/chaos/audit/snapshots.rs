@@ -1,10 +1,10 @@
-//! Snapshots on both sides, and what people were told would stay.
+//! Snapshots in the cluster and in the storage, and those that had to be kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Claim, Content, Damage, Finding, Origin, Snapshot, State, finding};
 
-/// Snapshots on both sides.
+/// Compares snapshots in the cluster and in the storage.
 pub(super) fn storage(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     let contents = || state.contents.iter();
@@ -49,12 +49,12 @@ fn is_stored(state: &State, handle: &str) -> bool {
     state.taken.iter().any(|it| it.handle == handle)
 }
 
-/// What is under way although nothing should be.
+/// Work that is still in progress.
 pub(super) fn settled(state: &State) -> Vec<Finding> {
     let mut found = Vec::new();
     for snapshot in &state.snapshots {
         if snapshot.terminating {
-            // No provisioner restores it any more, and the claim that waits for it holds it, as upstream's does.
+            // No provisioner restores it any more, and the claim that waits for it keeps it, as with upstream's.
             if !snapshot.ready || !is_awaited(state, snapshot) {
                 found.push(finding(Damage::SnapshotStays, &snapshot.name));
             }
@@ -77,8 +77,9 @@ pub(super) fn settled(state: &State) -> Vec<Finding> {
     found
 }
 
-/// Whether the VolumeSnapshot was deleted without its finalizers, which somebody had removed. snapshot-controller then leaves a
-/// content with the policy Delete to its owner: the manifest may come from another cluster, where the VolumeSnapshot lives on.
+/// Whether the content waits for its owner: the VolumeSnapshot was deleted after somebody had removed its finalizers.
+/// snapshot-controller then leaves a content with policy Delete alone: the manifest may come from another cluster where
+/// the VolumeSnapshot still exists.
 fn waits_for_people(state: &State, content: &Content) -> bool {
     let (handle, name) = (content.handle.clone(), content.taken_as());
     let freed = { handle.into_iter().chain(name) }.any(|it| state.known.free.contains(&it));
@@ -95,7 +96,7 @@ fn is_awaited(state: &State, snapshot: &Snapshot) -> bool {
     waiting.any(|it| it.source == Some(Origin::Snapshot(snapshot.name.clone())))
 }
 
-/// Whether what it is taken of, or stands for, is there.
+/// Whether its source exists.
 fn can_be_ready(state: &State, snapshot: &Snapshot) -> bool {
     match &snapshot.source {
         Origin::Claim(name) => {
@@ -113,7 +114,7 @@ fn can_be_ready(state: &State, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// What is there although nothing should be.
+/// Everything that is left.
 pub(super) fn left(state: &State) -> impl Iterator<Item = Finding> {
     let snapshots = state.snapshots.iter().map(|it| &it.name);
     let contents = { state.contents.iter() }.filter(|it| !waits_for_people(state, it));

@@ -1,13 +1,14 @@
-//! What both sides list at one moment.
+//! The state of the cluster and the storage at one moment.
 
 use crate::acts::ledger::Known;
 
-/// What something is made from.
+/// The data source of a claim or of a VolumeSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// `namespace/name` of a claim.
     Claim(String),
-    /// `namespace/name` of a VolumeSnapshot; of a VolumeSnapshot: name of the content that it names.
+    /// `namespace/name` of a VolumeSnapshot; for a VolumeSnapshot: name of the content that it
+    /// names.
     Snapshot(String),
 }
 
@@ -19,15 +20,15 @@ pub(crate) struct Claim {
     pub(crate) uid: String,
     pub(crate) bound: bool,
     pub(crate) terminating: bool,
-    /// What it is a copy of.
+    /// Its data source.
     pub(crate) source: Option<Origin>,
-    /// The PersistentVolume that somebody made for it by hand.
+    /// The PersistentVolume that an administrator made for it by hand.
     pub(crate) made_for: Option<String>,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub(crate) requested: i64,
-    /// Bytes it has by its status.
+    /// Bytes in its status.
     pub(crate) capacity: i64,
-    /// An expansion is under way by its status.
+    /// An expansion is in progress according to its status.
     pub(crate) growing: bool,
 }
 
@@ -38,11 +39,11 @@ pub(crate) struct Volume {
     pub(crate) handle: String,
     /// UID of its claim.
     pub(crate) claim: String,
-    /// `namespace/name` of its claim; empty if it has none.
+    /// `namespace/name` of its claim; empty without one.
     pub(crate) claim_name: String,
     pub(crate) capacity: i64,
     pub(crate) terminating: bool,
-    /// It outlives its claim.
+    /// Its reclaim policy is Retain.
     pub(crate) retained: bool,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Attachment {
     pub(crate) name: String,
     /// Name of its PersistentVolume.
     pub(crate) volume: String,
-    /// The driver's id of the node.
+    /// The driver's ID of the node.
     pub(crate) node: String,
     pub(crate) attached: bool,
     pub(crate) terminating: bool,
@@ -69,9 +70,9 @@ pub(crate) struct Namespace {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) handle: String,
-    /// Name it was created by.
+    /// The name in the CreateVolume request.
     pub(crate) name: String,
-    /// `namespace/name` of the claim it was created for, as the driver was told.
+    /// `namespace/name` of its claim, from the CreateVolume request.
     pub(crate) claim: String,
     pub(crate) capacity: i64,
     /// Nodes it is attached to.
@@ -93,20 +94,20 @@ pub(crate) struct Snapshot {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) name: String,
-    /// UID of its VolumeSnapshot; empty if it is not bound.
+    /// UID of its VolumeSnapshot; empty if unbound.
     pub(crate) snapshot_uid: String,
-    /// What it stands for, by its status or its source.
+    /// The snapshot handle in its status or source.
     pub(crate) handle: Option<String>,
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
-    /// It outlives its VolumeSnapshot, and the snapshot outlives it.
+    /// Its deletion policy is Retain.
     pub(crate) retained: bool,
-    /// Its source is a snapshot that was there.
+    /// It is pre-provisioned.
     pub(crate) made_by_hand: bool,
 }
 
 impl Content {
-    /// The name by which its snapshot is asked for.
+    /// The name in the CreateSnapshot request.
     pub(super) fn taken_as(&self) -> Option<String> {
         let uid = self.name.strip_prefix("snapcontent-")?;
         (!self.made_by_hand).then(|| format!("snapshot-{uid}"))
@@ -117,11 +118,11 @@ impl Content {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) handle: String,
-    /// Name it was taken by.
+    /// The name in the CreateSnapshot request.
     pub(crate) name: String,
 }
 
-/// Everything at one moment.
+/// The state at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) namespaces: Vec<Namespace>,
@@ -132,6 +133,6 @@ pub(crate) struct State {
     pub(crate) contents: Vec<Content>,
     pub(crate) stored: Vec<Stored>,
     pub(crate) taken: Vec<Taken>,
-    /// What people have done that nobody can see.
+    /// Facts that only the acts themselves show.
     pub(crate) known: Known,
 }

@@ -1,8 +1,8 @@
-//! Each kind of damage is seen, in made-up states, and nothing else.
+//! The audit finds each kind of damage in a constructed state, and nothing else.
 
 use super::*;
 
-/// A claim with its volume of 4 MiB, attached to a node.
+/// A claim with a volume of 4 MiB that is attached to a node.
 fn sound() -> State {
     State {
         namespaces: vec![Namespace {
@@ -295,7 +295,7 @@ fn snapshots_of_one_side_only_are_seen() {
         settled(|it| it.taken.clear()),
         [Damage::ContentWithoutSnapshot]
     );
-    // The driver was asked, and its answer has not been written.
+    // The driver was called, and its response has not been written.
     let asked = settled(|it| {
         it.contents[0].handle = None;
         it.contents[0].retained = true;
@@ -350,7 +350,7 @@ fn a_snapshot_that_is_not_ready_is_seen_unless_its_source_is_gone() {
         it.snapshots[0].ready = false;
     });
     assert_eq!(shown, [Damage::SnapshotPending]);
-    // Nor is one that nobody has shown to anybody.
+    // Nor is a content without a VolumeSnapshot.
     let alone = settled(|it| {
         by_hand(it);
         it.snapshots.clear();
@@ -376,7 +376,7 @@ fn snapshots_that_do_not_go_are_seen() {
         it.contents[0].retained = true;
     });
     assert_eq!(retained, []);
-    // A claim that waits for what cannot be used any more holds it.
+    // A claim that waits for an unusable snapshot keeps it.
     let awaited = settled(|it| {
         it.snapshots[0].terminating = true;
         it.claims.push(Claim {

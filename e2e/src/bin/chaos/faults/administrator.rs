@@ -1,5 +1,5 @@
-//! What administrators do, and what they install, goes wrong too: objects that the API server refuses for a while, Leases
-//! deleted. Each does its work in a thread of its own, since an API server that is away keeps it waiting.
+//! Faults by administrators and by what they install: objects that the API server refuses for a while, deleted Leases.
+//! Each one has its own thread, since it blocks while the API server is down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,25 +17,25 @@ use crate::schedule::{By, Kind, Rejected, Who};
 use crate::stage::{DRIVER, Stage};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-/// What the annotation of a call begins with that a journal's Lease holds.
+/// Prefix of the annotations that hold calls in a journal's Lease.
 const INTENT: &str = "intent.csi-sidecars.io/";
-/// How long somebody tries: longer than an outage.
+/// Time after which an administrator gives up: longer than an outage.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long it takes until what was installed has to be removed.
+/// Time limit for removing what was installed.
 const REMOVAL: Duration = Duration::from_secs(90);
 
-/// What one of them is asked for.
+/// The job of an administrator.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Job {
-    /// Objects are refused.
+    /// Let the API server refuse objects.
     Reject { what: Rejected, by: By, ms: u64 },
-    /// The Lease of an election is deleted.
+    /// Delete the Lease of an election.
     DeleteElection { of: Who, quota_ms: u64 },
-    /// The Leases of the journal are deleted.
+    /// Delete the Leases of the journal.
     DeleteJournal { quota_ms: u64 },
 }
 
-/// All who are at work.
+/// The administrators with a running job.
 pub(crate) struct Administrators {
     stop: Arc<AtomicBool>,
     ledger: Arc<Ledger>,
@@ -53,7 +53,7 @@ impl Administrators {
         }
     }
 
-    /// Sets somebody to work.
+    /// Starts an administrator.
     pub(super) fn begin(&mut self, stage: &Stage<'_>, kind: &Kind, job: Job) -> Result<bool> {
         self.number += 1;
         let one = Administrator {
@@ -68,13 +68,13 @@ impl Administrators {
         Ok(true)
     }
 
-    /// What has been done since, and whether it could be.
+    /// The finished jobs, and whether they succeeded.
     pub(super) fn finished(&mut self) -> Result<Vec<(Kind, bool)>> {
         let done = self.at_work.extract_if(.., |(_, it)| it.is_finished());
         done.map(joined).collect()
     }
 
-    /// Everybody undoes what they have done.
+    /// Lets all administrators undo their work, and waits for them.
     pub(super) fn end(&mut self) -> Result<Vec<(Kind, bool)>> {
         self.stop.store(true, Ordering::Relaxed);
         self.at_work.drain(..).map(joined).collect()
@@ -95,7 +95,7 @@ struct Administrator {
 }
 
 impl Administrator {
-    /// Whether it could be done.
+    /// Does the job; returns whether it succeeded.
     fn work(&self, job: Job) -> Result<bool> {
         match job {
             Job::Reject { what, by, ms } => self.reject(what, by, ms),
@@ -111,7 +111,7 @@ impl Administrator {
         leases::path(&self.namespace)
     }
 
-    /// Tries for a while; false if the API server does not let it happen.
+    /// Retries for a while; false if the API server never accepts it.
     fn insist(&self, limit: Duration, act: impl Fn() -> Result<()>) -> bool {
         let began = Instant::now();
         loop {
@@ -132,7 +132,7 @@ impl Administrator {
         }
     }
 
-    /// Creates objects, waits, and deletes them in reverse.
+    /// Creates objects, waits, and deletes them in reverse order.
     fn installed(
         &self,
         objects: &[(String, Value)],
@@ -145,7 +145,7 @@ impl Administrator {
             made.push(format!("{path}/{}", self.name));
             all &= self.insist(PATIENCE, || {
                 match self.api.create(path, object) {
-                    // Its answer was lost.
+                    // The first attempt succeeded, and its response was lost.
                     Err(error) if crate::acts::status(&error) == Some(409) => Ok(()),
                     other => other.map(drop),
                 }
@@ -217,7 +217,7 @@ impl Administrator {
         self.installed(&objects, ms, || true)
     }
 
-    /// Does something while nobody can create Leases, and for so long after.
+    /// Performs an act while a quota prevents new Leases, and keeps the quota for this time.
     fn under_quota(&self, ms: u64, act: impl Fn() -> Result<()>) -> Result<bool> {
         let does = || self.insist(PATIENCE, &act);
         if ms == 0 {
@@ -229,7 +229,7 @@ impl Administrator {
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": self.name },
             "spec": { "hard": none },
         });
-        // This cluster has no controller that counts.
+        // This cluster has no controller that maintains a quota's status.
         let counted = json!({ "status": { "hard": none, "used": none } });
         let status = format!("{path}/{}/status", self.name);
         self.installed(&[(path, quota)], ms, || {
@@ -237,7 +237,7 @@ impl Administrator {
         })
     }
 
-    /// Deletes the Leases of the journal. The calls that are open in them are given up.
+    /// Deletes the Leases of the journal. Their unfinished calls are given up.
     fn delete_journal(&self) -> Result<()> {
         let prefix = format!("{}-journal-", DRIVER.replace('.', "-"));
         let list = self.api.get(&self.leases())?;

@@ -1,4 +1,4 @@
-//! What the cluster and the storage list of snapshots.
+//! Reads the snapshots in the cluster and in the storage.
 
 use anyhow::Result;
 use e2e::api::{Api, text};
@@ -9,10 +9,10 @@ use super::{list, string, terminating};
 use crate::audit::{Content, Origin, Snapshot, Taken};
 use crate::stage::DRIVER;
 
-/// VolumeSnapshotContents.
+/// Path of the VolumeSnapshotContents.
 pub(crate) const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 
-/// VolumeSnapshots of all namespaces.
+/// VolumeSnapshots in all namespaces.
 pub(super) fn snapshots(api: &Api) -> Result<Vec<Snapshot>> {
     let all = list(api, &format!("{GROUP}/volumesnapshots"))?;
     Ok(all.iter().map(snapshot).collect())
@@ -23,14 +23,14 @@ pub(super) fn contents(api: &Api) -> Result<Vec<Content>> {
     Ok(contents_as_they_are(api)?.iter().map(content).collect())
 }
 
-/// The same as the API server has them.
+/// The contents of the driver as JSON.
 pub(crate) fn contents_as_they_are(api: &Api) -> Result<Vec<Value>> {
     let mut all = list(api, CONTENTS)?;
     all.retain(|it| text(it, "/spec/driver") == Some(DRIVER));
     Ok(all)
 }
 
-/// What the driver's state lists.
+/// The snapshots in the driver's state.
 pub(super) fn taken(state: &Value) -> Vec<Taken> {
     let all = state.get("snapshots").and_then(Value::as_object);
     { all.into_iter().flatten() }

@@ -1,4 +1,4 @@
-//! What is done when users and faults have come to their end.
+//! The end of a run, after the users and faults.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::observe;
 use crate::stage::{DRIVER, node, node_id};
 
 impl Run<'_, '_> {
-    /// What there is. A driver that has just died is not back at once.
+    /// Reads the state; retries while the driver is restarting.
     fn look_until_seen(&mut self) -> Result<State> {
         let began = Instant::now();
         loop {
@@ -27,7 +27,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What the attach-detach controller does when there is no pod any more.
+    /// Does the attach/detach controller's part: deletes the VolumeAttachments that no claim uses
+    /// any more.
     pub(super) fn detach_for_the_gone(&mut self) -> Result<()> {
         let state = self.look_until_seen()?;
         for object in &state.attachments {
@@ -53,7 +54,7 @@ impl Run<'_, '_> {
         for namespace in &state.namespaces {
             api.delete(&format!("{}/{}", observe::NAMESPACES, namespace.name))?;
         }
-        // What outlives claims and VolumeSnapshots, or has none.
+        // PersistentVolumes that outlive their claims, or have none.
         for volume in { state.volumes.iter() }.filter(|it| it.retained || it.claim.is_empty()) {
             if !volume.retained {
                 self.ledger.free(&volume.handle);
@@ -63,7 +64,7 @@ impl Run<'_, '_> {
         self.delete_contents()
     }
 
-    /// Deletes contents that do not go with their VolumeSnapshots.
+    /// Deletes contents that are not deleted with their VolumeSnapshots.
     fn delete_contents(&mut self) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -75,7 +76,7 @@ impl Run<'_, '_> {
                     refused = refused.and(remove(&self.stage.api, &content, &self.ledger));
                 }
             }
-            // They change while their VolumeSnapshots go.
+            // Contents change while their VolumeSnapshots are being deleted.
             if refused.is_ok() || began.elapsed() > self.options.quiet {
                 return refused;
             }
@@ -83,10 +84,10 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Damage on purpose.
+    /// Does deliberate damage.
     pub(super) fn damage(&mut self, broken: Break) -> Result<()> {
         let state = self.look_until_seen()?;
-        // One that is in use: what is deleted anyway, nobody misses.
+        // A volume in use: nobody would miss one that is deleted anyway.
         let used = |volume: &&Volume| {
             let mut claims = state.claims.iter();
             claims.any(|it| it.uid == volume.claim && it.bound && !it.terminating)

@@ -1,18 +1,18 @@
-//! One of each kind of fault, with details that differ from one time to the next.
+//! Decks with each kind of fault once, with random details.
 
 use super::{By, Kind, METHODS, Rejected, SNAPSHOT_METHODS, Who};
 use crate::dice::Dice;
 
-/// How long a leader is stopped or cut off: longer than its lease.
+/// Time that a leader is frozen or cut off: longer than its lease.
 const LONGER_THAN_LEASE_MS: (u64, u64) = (12_000, 20_000);
 
-/// How long the API server is away then: as long as no lease lasts, and what follows from its end.
+/// Duration of an outage of the API server: longer than any lease and the consequences of its end.
 const OUTAGE_MS: (u64, u64) = (17_000, 26_000);
 
-/// How long objects are refused.
+/// Time that objects are refused.
 const REJECTED_MS: (u64, u64) = (3_000, 14_000);
 
-/// What goes wrong around volumes.
+/// Faults around volumes.
 pub(super) fn volumes(dice: &mut Dice) -> Vec<Kind> {
     let mut all: Vec<_> = { Who::OF_VOLUMES.into_iter() }
         .flat_map(|of| replicas(dice, of))
@@ -35,7 +35,7 @@ pub(super) fn volumes(dice: &mut Dice) -> Vec<Kind> {
     all
 }
 
-/// What goes wrong around snapshots.
+/// Faults around snapshots.
 pub(super) fn snapshots(dice: &mut Dice) -> Vec<Kind> {
     let mut all: Vec<_> = [Who::Snapshotter, Who::SnapshotController]
         .into_iter()
@@ -47,7 +47,7 @@ pub(super) fn snapshots(dice: &mut Dice) -> Vec<Kind> {
     all
 }
 
-/// What administrators do, and what they install: objects refused, Leases deleted.
+/// Faults by administrators and what they install: refused objects, deleted Leases.
 pub(super) fn administrators(dice: &mut Dice) -> Vec<Kind> {
     let mut all = Vec::new();
     for what in Rejected::ALL {
@@ -55,7 +55,7 @@ pub(super) fn administrators(dice: &mut Dice) -> Vec<Kind> {
         let ms = dice.between(REJECTED_MS.0, REJECTED_MS.1);
         all.push(Kind::Reject { what, by, ms });
     }
-    // The two that everything waits for, once more.
+    // Once more for the kinds that all others depend on.
     for what in [Rejected::Leases, Rejected::Volumes, Rejected::Contents] {
         let by = dice.pick(&By::ALL).unwrap_or(By::Forbidden);
         let ms = dice.between(REJECTED_MS.0, REJECTED_MS.1);
@@ -72,7 +72,7 @@ pub(super) fn administrators(dice: &mut Dice) -> Vec<Kind> {
     all
 }
 
-/// The API server is away for longer than any lease.
+/// Outages of the API server that are longer than any lease.
 pub(super) fn outages(dice: &mut Dice) -> Vec<Kind> {
     let (low, high) = OUTAGE_MS;
     let killed = dice.between(low, high);
@@ -83,7 +83,7 @@ pub(super) fn outages(dice: &mut Dice) -> Vec<Kind> {
     ]
 }
 
-/// For how long nobody can make the Lease anew: often for no time.
+/// Time that a quota prevents recreating the Lease: 0 in half of the cases.
 fn quota(dice: &mut Dice) -> u64 {
     if dice.percent(50) {
         0
@@ -92,7 +92,7 @@ fn quota(dice: &mut Dice) -> u64 {
     }
 }
 
-/// What can happen to the replicas of a controller.
+/// Faults of a controller's replicas.
 fn replicas(dice: &mut Dice, of: Who) -> Vec<Kind> {
     let (low, high) = LONGER_THAN_LEASE_MS;
     let mut all = vec![
@@ -112,7 +112,7 @@ fn replicas(dice: &mut Dice, of: Who) -> Vec<Kind> {
     all
 }
 
-/// What a driver can do to calls of a method.
+/// Faults of the driver's responses to a method.
 fn answers(dice: &mut Dice, method: &str) -> Vec<Kind> {
     let method = method.to_owned();
     let mut all = Vec::new();

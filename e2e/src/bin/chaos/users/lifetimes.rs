@@ -1,67 +1,68 @@
 //! Lifetimes of snapshots, and of volumes and snapshots that administrators and backup tools make: decided beforehand,
-//! as what becomes of claims is. Pure: the same for the same seed.
+//! like the claims. Pure: the same for the same seed.
 
 use super::{Dice, NAMESPACES};
 
-/// One thing that is done in a lifetime.
+/// An action of a lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A VolumeSnapshot of the claim of that number is created, of a class that deletes or retains.
+    /// Create a VolumeSnapshot of the claim with this number, with a class that deletes or retains.
     Take { claim: u64, retain: bool },
-    /// A claim is created that starts from the VolumeSnapshot.
+    /// Create a claim from the VolumeSnapshot.
     Restore,
-    /// A snapshot is taken by hand and gets a VolumeSnapshotContent, which carries what another lifetime has left: `marks`.
+    /// Take a snapshot by hand and create a VolumeSnapshotContent for it, with `marks` that an earlier lifetime has
+    /// left.
     Bring { retain: bool, marks: u8 },
-    /// A VolumeSnapshot is created that names that content.
+    /// Create a VolumeSnapshot that names this content.
     Show,
-    /// The VolumeSnapshot is deleted.
+    /// Delete the VolumeSnapshot.
     Drop,
-    /// The content shall outlive its VolumeSnapshot.
+    /// Change the content's policy to Retain.
     Retain,
-    /// Finalizers are removed of VolumeSnapshot and content.
+    /// Remove the finalizers of VolumeSnapshot and content.
     CutLoose,
-    /// The content is deleted.
+    /// Delete the content.
     Remove,
-    /// The content is created as it was read, and the VolumeSnapshot.
+    /// Recreate the content as it was read, and the VolumeSnapshot.
     Again,
-    /// A volume is made by hand and gets a PersistentVolume.
+    /// Make a volume by hand and create a PersistentVolume for it.
     Make { retain: bool },
-    /// A claim for that volume is created.
+    /// Create a claim for that volume.
     Claim,
-    /// That claim is deleted.
+    /// Delete that claim.
     Unclaim,
-    /// The PersistentVolume is deleted.
+    /// Delete the PersistentVolume.
     RemoveVolume,
-    /// The PersistentVolume is created as before.
+    /// Recreate the PersistentVolume.
     MakeAgain,
 }
 
 /// Marks of a content that was made by hand.
 pub(crate) mod mark {
-    /// The annotation that a call may have had an effect.
+    /// The annotation of a create call that may have had an effect.
     pub(crate) const BEING_CREATED: u8 = 1;
-    /// The annotation that its VolumeSnapshot is going.
+    /// The annotation that its VolumeSnapshot is being deleted.
     pub(crate) const BEING_DELETED: u8 = 2;
     /// The annotation of a member of a group.
     pub(crate) const MEMBER: u8 = 4;
     /// The finalizer of a bound content.
     pub(crate) const PROTECTED: u8 = 8;
-    /// How many sets of them there are.
+    /// Number of sets of marks.
     pub(crate) const SETS: u8 = 16;
 }
 
-/// An action and its time.
+/// An action with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LifetimeStep {
-    /// Milliseconds after the beginning of the run.
+    /// Milliseconds since the start of the run.
     pub(crate) at_ms: u64,
     /// Number of the lifetime.
     pub(crate) life: u64,
-    /// What is done.
+    /// The action.
     pub(crate) action: Action,
 }
 
-/// All that is done, by time; what concerns one lifetime is in its order.
+/// All actions, by time; those of one lifetime keep their order.
 pub(crate) fn lifetimes(seed: u64, seconds: u64, claims: u64, lifetimes: u64) -> Vec<LifetimeStep> {
     let mut dice = Dice::new(seed, "lifetimes");
     let end = seconds * 1000;
@@ -80,7 +81,7 @@ pub(crate) fn lifetimes(seed: u64, seconds: u64, claims: u64, lifetimes: u64) ->
     all
 }
 
-/// A claim of the lifetime's namespace that was created not long ago, if so many are.
+/// A recently created claim in the lifetime's namespace, if there are that many.
 fn source(life: u64, born: u64) -> u64 {
     let row = (born / NAMESPACES).saturating_sub(1 + life / NAMESPACES % 4);
     row * NAMESPACES + life % NAMESPACES
@@ -108,7 +109,7 @@ fn actions(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Action)> {
                 story.then(dice.between(late.0, late.1), Action::Drop);
             }
         }
-        // A backup tool that only wants to see whether the snapshot is there.
+        // A backup tool that only checks whether the snapshot exists.
         36..=47 => {
             story.then(0, Action::Bring { retain, marks });
             story.then(dice.between(300, 3_000), Action::Remove);
@@ -150,7 +151,7 @@ fn actions(dice: &mut Dice, claim: u64, born: u64) -> Vec<(u64, Action)> {
     story.actions
 }
 
-/// Actions with their times, one after the other.
+/// Actions with their times, in order.
 struct Story {
     at: u64,
     actions: Vec<(u64, Action)>,
@@ -162,7 +163,7 @@ impl Story {
         self.actions.push((self.at, action));
     }
 
-    /// A snapshot that was taken by the driver or by hand, with its VolumeSnapshot.
+    /// A snapshot that the driver takes or that is made by hand, with its VolumeSnapshot.
     fn first(&mut self, dice: &mut Dice, claim: u64, marks: u8) {
         let retain = false;
         if dice.percent(50) {
@@ -227,7 +228,7 @@ mod tests {
         assert!(begun.len() > 490);
     }
 
-    /// The shortest way to leak a snapshot: it goes while the driver still looks for it.
+    /// The quickest way to leak a snapshot: its content is deleted while the driver is still looking for it.
     #[test]
     fn contents_go_within_seconds_and_carry_every_set_of_marks() {
         let all = all();
