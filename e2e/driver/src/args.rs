@@ -1,5 +1,5 @@
-//! The command line: csi-driver-host-path's flags, so that the two can stand in for one another,
-//! and those of the instrument.
+//! The command line: csi-driver-host-path's flags, so that either can replace the other, and those
+//! of the instrument.
 
 mod table;
 
@@ -22,23 +22,23 @@ const HOSTPATH_TOPOLOGY_KEY: &str = "topology.hostpath.csi/node";
 /// A validated command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Who the driver is.
+    /// The driver's identity.
     pub identity: Identity,
-    /// What it allows.
+    /// Limits and options of its decisions.
     pub policy: Policy,
-    /// What it offers.
+    /// Its services and capabilities.
     pub features: Features,
-    /// Attachments that ControllerPublishVolume allows per node, 0 for no limit.
+    /// Attachments per node that ControllerPublishVolume allows, 0 for no limit.
     pub attach_limit: i64,
     /// CSI socket.
     pub endpoint: PathBuf,
     /// State folder.
     pub state: PathBuf,
-    /// Really mount?
+    /// Whether it really mounts.
     pub mounts: bool,
-    /// Wait for the disk?
+    /// Whether it waits for the disk after each change.
     pub sync: bool,
-    /// Record file.
+    /// File of the record.
     pub record: Option<PathBuf>,
     /// Control socket.
     pub control: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// A flag at fault.
+/// An invalid flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{flag}: {reason}")]
 pub struct Error {
@@ -77,7 +77,7 @@ fn socket(values: &Values, flag: &'static str) -> Result<PathBuf, Error> {
 }
 
 impl Config {
-    /// Validates the values.
+    /// Validates the flags.
     pub fn from_flags(values: &Values) -> Result<Self, Error> {
         if !values.string("proxy-endpoint").is_empty() {
             return fault("proxy-endpoint", "not supported by this driver");

@@ -1,7 +1,7 @@
 //! Effects: files, mounts and loop devices below the state folder and at kubelet's paths.
 //!
-//! Everything here blocks and is called from a blocking thread. Each function may be repeated: a
-//! driver that died in the middle is asked again by the caller.
+//! Everything here blocks and runs on a blocking thread. Every function may run twice: the caller
+//! repeats a call that the driver's death has interrupted.
 
 pub mod command;
 pub mod file_system;
@@ -22,23 +22,23 @@ use crate::plan::Refusal;
 /// Why an effect failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// A program is missing.
     #[error("cannot run {program}: is it installed?")]
     Missing {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -49,10 +49,10 @@ pub enum Error {
         command: String,
         /// Exit status.
         status: String,
-        /// What it printed.
+        /// Its output.
         output: String,
     },
-    /// A mount option that a bind mount cannot have.
+    /// A mount option that a bind mount does not support.
     #[error("mount option {0:?} is not supported")]
     Option(String),
 }

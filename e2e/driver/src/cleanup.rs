@@ -1,7 +1,7 @@
-//! Removes what drivers that were killed left on the machine: mounts and loop devices.
+//! Removes mounts and loop devices that killed drivers have left on the machine.
 //!
-//! Works without the state, from the tables of the kernel, so that it also helps after a crash in
-//! the middle of a change.
+//! It works from the kernel's tables, without the state, so that it also helps after a crash in the
+//! middle of a change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::backing::command::run as run_program;
 use crate::backing::mount_table::belonging_to;
 use crate::backing::{Error, loop_device, mount, wrap};
 
-/// What was removed.
+/// The removed mounts and devices.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Mount points, innermost first.
@@ -19,7 +19,7 @@ pub struct Done {
     pub detached: Vec<PathBuf>,
 }
 
-/// Undoes all mounts and loop devices of the state folder, and removes the folder if asked to.
+/// Removes all mounts and loop devices of the state folder, and the folder itself if `remove`.
 pub fn run(folder: &Path, remove: bool) -> Result<Done, Error> {
     if !folder.exists() {
         return Ok(Done::default());
@@ -27,7 +27,7 @@ pub fn run(folder: &Path, remove: bool) -> Result<Done, Error> {
     let folder = folder.canonicalize().map_err(wrap("find", folder))?;
     let mut done = Done::default();
     let loops = loop_device::below(&folder)?;
-    // Kubelet puts a loop device of its own on top of a block volume's target.
+    // kubelet attaches a loop device of its own to a block volume's target.
     let points = belonging_to(&mount::table()?, &folder, &loops);
     for point in &points {
         for upper in loop_device::below(point)? {

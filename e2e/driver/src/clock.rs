@@ -1,10 +1,10 @@
-//! Wall clock and fresh ids, the two inputs that the pure parts must not fetch themselves.
+//! Wall clock and fresh IDs, the two inputs that pure code must not fetch itself.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since the epoch. Wall clock, because records of several processes and the API
-/// server's audit log are read side by side.
+/// server's audit log are compared.
 pub fn now() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "this module owns the clock")]
     let elapsed = SystemTime::now()

@@ -1,7 +1,7 @@
-//! The instrument: what is recorded about each call, and what is done to it on request.
+//! The instrument: records each call, and injects faults on request.
 //!
-//! [`facts`] reads a request, [`rules`] decides what happens to it (both pure), [`call`] does it,
-//! [`record`] writes and reads the lines, [`settings`] holds what the driver is told to say.
+//! [`facts`] reads a request, [`rules`] decides its fate (both pure), [`call`] carries that out,
+//! [`record`] writes and reads the lines, [`settings`] holds the responses that tests have set.
 
 pub mod call;
 pub mod facts;

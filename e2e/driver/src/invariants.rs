@@ -1,8 +1,8 @@
-//! What every orchestrator must hold to, checked on a record after the fact.
+//! Checks a record against the rules for every container orchestrator.
 //!
-//! Pure over the calls of a record. The checks are those of the CSI specification (life cycle of a
-//! volume, "Concurrency", idempotent retries) and do not depend on what the driver answered, unless
-//! said so.
+//! Pure, over the calls of a record. The checks come from the CSI specification (life cycle of a
+//! volume, "Concurrency", idempotent retries) and do not depend on the driver's responses, unless
+//! stated otherwise.
 
 mod history;
 mod order;
@@ -13,14 +13,14 @@ use std::fmt;
 
 use crate::instrument::record::Call;
 
-/// A rule that was broken.
+/// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
-    /// Two controller calls for one volume were under way at once.
+    /// Two controller calls for one volume overlapped.
     Overlap,
-    /// Stage, publish, unpublish, unstage: in that order.
+    /// Stage, publish, unpublish, unstage: in this order.
     NodeOrder,
-    /// A repeated Create call asked for something else.
+    /// A repeated Create call had another request.
     RetryChanged,
     /// A volume was deleted that may still have been attached or published.
     DeleteInUse,
@@ -30,14 +30,14 @@ pub enum Invariant {
     NoDeadline,
 }
 
-/// One violation, with the calls that show it.
+/// One violation, with the calls that prove it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What was broken.
+    /// The violated rule.
     pub invariant: Invariant,
     /// `instance#seq` of the calls.
     pub calls: Vec<String>,
-    /// For people.
+    /// Description for people.
     pub message: String,
 }
 
@@ -53,12 +53,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What to leave out or add.
+/// Options of the checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Nodes were lost on purpose: volumes may be detached while the dead node still has them.
+    /// Nodes were lost on purpose: a volume may be detached while a dead node still has it.
     pub nodes_were_lost: bool,
-    /// Every call must have a deadline. Off by default: kubelet's own calls have none.
+    /// Require a deadline for every call. Off by default: kubelet's own calls have none.
     pub deadlines: bool,
 }
 

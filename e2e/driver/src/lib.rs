@@ -7,7 +7,7 @@
 //!   control socket ──► control                               ├──► store    (journal, shared)
 //!                                                            └──► backing  (mounts, loop devices)
 //! ```
-//! `invariants` checks a record after the fact; `cleanup` removes what killed drivers left behind.
+//! `invariants` checks a record after the fact; `cleanup` removes what killed drivers have left.
 
 pub mod args;
 pub mod backing;

@@ -1,4 +1,4 @@
-//! The program: serves as a driver, or does one of the small jobs around one.
+//! The program: runs the driver, or one of its verbs.
 //!
 //! # Layout
 //! `csi-test-driver --flags` runs the driver (`run`); `ctl`, `state`, `cleanup` and `check` are

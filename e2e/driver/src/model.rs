@@ -1,6 +1,6 @@
-//! What the driver knows: volumes, snapshots, nodes, and how topologies compare.
+//! The driver's state: volumes, snapshots, nodes, and the comparison of topologies.
 //!
-//! Plain values that can be written to the state file. Nothing here performs an effect.
+//! Plain values for the state file. Nothing here has an effect.
 
 pub mod snapshot;
 pub mod state;

@@ -1,7 +1,7 @@
-//! What each call means: pure functions of the request, the state and the driver's policy.
+//! Decides each call: pure functions of the request, the state and the driver's policy.
 //!
-//! No effect, no clock, no fresh ids: those come in as arguments. The codes follow the error tables
-//! of the CSI specification, because the sidecars under test decide by them.
+//! No effects, no clock, no fresh IDs: those are arguments. The codes follow the error tables of
+//! the CSI specification, because the sidecars under test depend on them.
 
 pub mod attach;
 pub mod capability;
@@ -47,36 +47,36 @@ impl From<Refusal> for Status {
     }
 }
 
-/// What the driver was configured to allow.
+/// The driver's configured limits and options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Largest volume in bytes.
     pub max_volume_size: i64,
     /// Largest volume on a node expansion, in bytes.
     pub max_volume_size_node: i64,
-    /// Bytes per kind of storage and place; empty for no limit.
+    /// Bytes per kind of storage and topology; empty for no limit.
     pub capacity: BTreeMap<String, i64>,
-    /// Volumes belong to places.
+    /// Volumes have a topology.
     pub topology: bool,
-    /// Mutable parameters are understood at all.
+    /// Mutable parameters are supported.
     pub modify: bool,
-    /// Names of mutable parameters that are accepted; empty for all.
+    /// Accepted names of mutable parameters; empty for all.
     pub mutable_names: Vec<String>,
-    /// Refuse calls out of order instead of performing them.
+    /// Refuse calls in the wrong order instead of performing them.
     pub check_lifecycle: bool,
-    /// A controller publish comes before the node calls.
+    /// Require a controller publish before the node calls.
     pub attach: bool,
-    /// File system volumes are images with a real file system.
+    /// Volumes with file systems are images with a real one.
     pub fs_images: bool,
-    /// Publish to nodes that never registered.
+    /// Publish to nodes that have never registered, too.
     pub any_node: bool,
-    /// What ids of volumes begin with.
+    /// Prefix of volume IDs.
     pub id_prefix: String,
-    /// The node has to act after a controller expansion.
+    /// Require a node expansion after a controller expansion.
     pub node_expansion: bool,
 }
 
-/// The argument must be there.
+/// The argument, or an error if it is empty.
 pub fn required<'a>(value: &'a str, what: &str) -> Result<&'a str, Refusal> {
     if value.is_empty() {
         return Err(Refusal::new(

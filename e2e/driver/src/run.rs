@@ -1,4 +1,4 @@
-//! Puts the driver together and runs it until a signal comes.
+//! Assembles the driver and runs it until a signal arrives.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use crate::service::Driver;
 use crate::service::busy::Busy;
 use crate::store::Store;
 
-/// Rules and settings that hold from the start.
+/// Initial rules and settings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Setup {
@@ -62,7 +62,7 @@ pub async fn run(config: Config) -> Result<()> {
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    // The control socket comes first: who sees the CSI socket may rely on both.
+    // The control socket comes first: a client that sees the CSI socket may rely on both.
     if let Some(path) = &config.control {
         let control = Control {
             driver,
@@ -85,7 +85,7 @@ pub async fn run(config: Config) -> Result<()> {
     // Volumes stay published, as with any driver: pods outlive it.
     listener.stop();
     if let Some(path) = &config.control {
-        // Left behind it would only be in the way of whoever looks for a live driver.
+        // A leftover socket would mislead clients that look for a live driver.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
@@ -104,7 +104,7 @@ fn driver(config: &Config, settings: Settings) -> Result<Driver> {
             topology: config.identity.topology.clone(),
             attach_limit: config.attach_limit,
         };
-        // How the controller, perhaps another process, gets to know its nodes.
+        // This tells the controller, which may be another process, about the node.
         store.transact(|state| {
             let known = state.nodes.get(&node.id) == Some(&node);
             Ok::<_, Refusal>((

@@ -1,4 +1,4 @@
-//! The driver's socket: listening, connections, and which service a call goes to.
+//! The driver's socket: listener, connections, dispatch to the services.
 
 pub mod connection;
 pub mod dispatch;

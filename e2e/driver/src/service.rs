@@ -1,7 +1,7 @@
-//! The services of CSI: each call is planned on the state, recorded, and performed.
+//! The CSI services: each call is decided on the state, recorded there, and performed.
 //!
-//! The functions here are synchronous, because everything they do blocks; [`grpc`] runs them on
-//! blocking threads, where they go on when the caller has gone away, as in any driver.
+//! The functions here are synchronous, because all their work blocks; [`grpc`] runs them on
+//! blocking threads, where they continue when the caller goes away, as in any driver.
 
 pub mod advertise;
 pub mod busy;
@@ -23,37 +23,37 @@ use crate::store::Store;
 use advertise::Features;
 use busy::Busy;
 
-/// Name of the driver and place of its node.
+/// Name of the driver and topology of its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Driver name.
     pub name: String,
-    /// Version of GetPluginInfo.
+    /// Version in GetPluginInfo.
     pub vendor_version: String,
     /// Node id.
     pub node: String,
     /// Segments of this node.
     pub topology: Segments,
-    /// Most volumes on this node, 0 for no limit.
+    /// Volumes on this node at most, 0 for no limit.
     pub max_volumes: i64,
 }
 
 /// One driver process.
 #[derive(Debug)]
 pub struct Driver {
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
-    /// What it allows.
+    /// Limits and options of its decisions.
     pub policy: Policy,
-    /// What it says it can do.
+    /// Its services and capabilities.
     pub features: Features,
-    /// Shared state.
+    /// The shared state.
     pub store: Store,
     /// Mounts.
     pub targets: Targets,
-    /// Operations under way.
+    /// Operations in progress.
     pub busy: Busy,
-    /// What tests changed at run time.
+    /// Settings that tests have changed.
     pub settings: Mutex<Settings>,
 }
 
@@ -65,7 +65,7 @@ impl Driver {
         }
     }
 
-    /// A copy of what tests changed.
+    /// A copy of the settings that tests have changed.
     pub fn settings(&self) -> Settings {
         self.settings
             .lock()

@@ -1,4 +1,4 @@
-//! Bytes as text: `10`, `10Gi`, `10G`.
+//! Sizes as text: `10`, `10Gi`, `10G`.
 //!
 //! Only whole numbers with an optional suffix, as in `--capacity=fast=10Gi` and in the attribute
 //! `size` of inline volumes.
@@ -18,7 +18,7 @@ const SUFFIXES: [(&str, i64); 12] = [
     ("", 1),
 ];
 
-/// Bytes, `None` if the text is no such number or too large.
+/// Size in bytes; `None` if the text does not parse or the size is too large.
 pub fn parse(text: &str) -> Option<i64> {
     let (suffix, unit) = SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix))?;
     let number = text.strip_suffix(suffix)?.parse::<i64>().ok()?;

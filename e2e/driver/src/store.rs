@@ -1,11 +1,11 @@
 //! The state on disk: a journal of changes that several driver processes share.
 //!
 //! `journal.jsonl` in the state folder has one change per line; `lock` orders the processes. Before
-//! each use a process reads what others appended, so all see one state: a controller and the nodes
-//! of one driver can be separate processes. A line is the unit of atomicity: a writer that dies in
-//! the middle leaves a line without its end, which the next writer cuts off. When the journal has
-//! become much longer than the state, it is replaced by renaming a new file over it; others notice
-//! the new inode and start over.
+//! each use a process reads the lines that others have appended, so all see the same state: the
+//! controller and the nodes of one driver can be separate processes. A line is the unit of
+//! atomicity: a writer that dies in the middle leaves an incomplete line, which the next writer
+//! cuts off. When the journal has become much longer than the state, a process replaces it by
+//! renaming a new file over it; the others notice the new inode and start over.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,33 +20,33 @@ use crate::plan::Refusal;
 
 const JOURNAL: &str = "journal.jsonl";
 const LOCK: &str = "lock";
-/// The journal is rewritten when it is this much longer than what it says.
+/// The journal is rewritten once it exceeds twice its last rewritten length by this many bytes.
 const SLACK_BYTES: u64 = 8 << 20;
 
-/// Why the state cannot be used.
+/// Why the state is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system refused.
+    /// A file operation failed.
     #[error("cannot {action} {path}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The journal has a line that is no change.
+    /// A line of the journal is no change.
     #[error(
         "line at byte {at} of {path} is not a change of state; use another --statedir or remove it"
     )]
     Corrupt {
         /// The journal.
         path: PathBuf,
-        /// Where the line starts.
+        /// Offset of the line in bytes.
         at: u64,
-        /// The parser's reason.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
@@ -66,21 +66,21 @@ pub struct Store {
     view: Mutex<View>,
 }
 
-/// What this process has read so far.
+/// The part of the journal that this process has read.
 #[derive(Debug)]
 struct View {
     lock: File,
     journal: File,
     inode: u64,
     offset: u64,
-    /// Length of the journal right after it was last rewritten.
+    /// Length of the journal right after its last rewriting.
     base: u64,
     state: State,
 }
 
 impl Store {
     /// Opens or creates the state folder; `sync` waits for the disk after each change, which
-    /// matters for a crash of the machine, not of the driver.
+    /// matters if the machine crashes, not if the driver does.
     pub fn open(folder: &Path, sync: bool) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(wrap("create", folder))?;
         let lock_path = folder.join(LOCK);
@@ -106,7 +106,7 @@ impl Store {
             sync,
             view: Mutex::new(view),
         };
-        // Fails now, not in the first call, if the journal cannot be read.
+        // Reports an unreadable journal now instead of in the first call.
         store.read(|_| ())?;
         Ok(store)
     }
@@ -117,11 +117,11 @@ impl Store {
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
-        // A panic while it was held leaves at worst a view that is behind.
+        // A panic under the lock leaves at worst an outdated view.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the present state.
+    /// Reads the current state.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T, Error> {
         let mut view = self.view();
         let _held = Held::shared(&view.lock).map_err(wrap("lock", &self.folder))?;
@@ -129,7 +129,7 @@ impl Store {
         Ok(look(&view.state))
     }
 
-    /// Decides on the present state and performs the changes; no other process comes in between.
+    /// Decides on the current state and performs the changes; no other process comes in between.
     pub fn transact<T, E: From<Error>>(
         &self,
         decide: impl FnOnce(&State) -> Result<(Vec<Change>, T), E>,
@@ -149,7 +149,7 @@ impl Store {
         self.folder.join(JOURNAL)
     }
 
-    /// Reads what was appended since the last time.
+    /// Reads the lines that were appended since the last time.
     fn catch_up(&self, view: &mut View) -> Result<(), Error> {
         let path = self.path();
         let current = fs::metadata(&path).map(|meta| (meta.ino(), meta.len()));
@@ -195,7 +195,7 @@ impl Store {
         let path = self.path();
         let text = lines(&changes, &path)?;
         let mut journal = &view.journal;
-        // What stands behind the last complete line was never acknowledged to anybody.
+        // No process has acknowledged anything behind the last complete line.
         view.journal
             .set_len(view.offset)
             .map_err(wrap("write", &path))?;

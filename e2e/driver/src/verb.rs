@@ -1,4 +1,4 @@
-//! What the program does besides being a driver.
+//! The program's verbs, besides running the driver.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::invariants;
 use crate::server::endpoint;
 use crate::store::Store;
 
-/// A small job.
+/// A verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Talk to a driver's control socket.
+    /// Send requests to a driver's control socket.
     Ctl,
-    /// Print the state of a driver that may not run.
+    /// Print a driver's state, whether it runs or not.
     State,
-    /// Remove mounts and loop devices that a driver left behind.
+    /// Remove a driver's leftover mounts and loop devices.
     Cleanup,
     /// Check a record against the invariants.
     Check,
@@ -39,7 +39,7 @@ const USAGE: &str = "usage:
   csi-test-driver check RECORD...
 ";
 
-/// The verb of that name.
+/// The verb with this name.
 pub fn find(name: &str) -> Option<Verb> {
     match name {
         "ctl" => Some(Verb::Ctl),
@@ -50,7 +50,7 @@ pub fn find(name: &str) -> Option<Verb> {
     }
 }
 
-/// Does the job.
+/// Runs a verb.
 pub fn run(verb: Verb, arguments: &[OsString]) -> Exit {
     let words: Vec<String> = arguments
         .iter()
@@ -68,7 +68,7 @@ pub fn run(verb: Verb, arguments: &[OsString]) -> Exit {
     }
 }
 
-/// Takes `--name VALUE` or `--name=VALUE` out of the words.
+/// Removes `--name VALUE` or `--name=VALUE` from the arguments; returns the value.
 fn option(words: &mut Vec<String>, name: &str) -> Option<String> {
     let position = words.iter().position(|word| {
         word == name

@@ -1,4 +1,4 @@
-//! Runs the few programs for which there is no safe library: `losetup`, `mkfs.*`, `cp`, `resize2fs`,
+//! Runs the few programs that have no safe library: `losetup`, `mkfs.*`, `cp`, `resize2fs`,
 //! `xfs_growfs`.
 
 use std::ffi::OsStr;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::Error;
 
-/// Runs a program to its end; what it printed on stdout.
+/// Runs a program to its end; returns its standard output.
 pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Result<String, Error> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Which file system is in an image.
+//! Detects the file system in an image.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use super::{Error, wrap};
 
-/// File systems that can be recognised.
+/// File systems that the driver detects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
-    /// ext2, ext3 or ext4. The magic number stands at byte 1080.
+    /// ext2, ext3 or ext4. The magic number is at byte 1080.
     Ext,
     /// XFS. The image begins with its magic number.
     Xfs,
 }
 
 impl FileSystem {
-    /// What is in the image; none if it is empty or of another kind.
+    /// The file system in the image; `None` if it is empty or of another type.
     pub fn of(image: &Path) -> Result<Option<Self>, Error> {
         let file = File::open(image).map_err(wrap("open", image))?;
         let mut start = Vec::new();
@@ -25,7 +25,7 @@ impl FileSystem {
         Ok(recognise(&start))
     }
 
-    /// Whether `mkfs.NAME` makes this one.
+    /// Whether `mkfs.NAME` makes this file system.
     pub fn is_made_by(self, name: &str) -> bool {
         match self {
             Self::Ext => name.starts_with("ext"),

@@ -1,8 +1,8 @@
-//! Lets a mounted file system show the new size of its image.
+//! Grows a mounted file system to the new size of its image.
 //!
-//! ext4 grows while it is mounted, but the kernel asks for CAP_SYS_RESOURCE, which root does not
-//! have everywhere (containers, some virtual machines). Without it the file system is unmounted,
-//! grown and mounted again at the same places; that works as long as nobody has a file open, which
+//! ext4 grows while mounted, but the kernel requires CAP_SYS_RESOURCE, which root does not have
+//! everywhere (containers, some virtual machines). Without it the driver unmounts the file system,
+//! grows it and mounts it again at the same paths; that works only while no file is open, which
 //! holds on nodes without containers.
 
 use std::path::Path;
@@ -36,9 +36,8 @@ pub fn ext(device: &Path) -> Result<(), Error> {
     grown
 }
 
-/// Grows the XFS file system on `device` to the size of the device. It can grow only while it is
-/// mounted, for which the kernel wants no more than mounting does; one that is not mounted is left
-/// for when it is.
+/// Grows the XFS file system on `device` to the size of the device. XFS grows only while mounted,
+/// which requires no more privileges than mounting; an unmounted one is left for its next mount.
 pub fn xfs(device: &Path) -> Result<(), Error> {
     let source = device.to_string_lossy();
     let table = mount::table()?;
@@ -56,7 +55,7 @@ fn resize(device: &Path) -> Result<(), Error> {
     run("resize2fs", &[device.as_os_str()]).map(drop)
 }
 
-/// resize2fs insists on a check before it touches an unmounted file system.
+/// resize2fs requires a check of an unmounted file system first.
 fn unmounted(device: &Path) -> Result<(), Error> {
     run(
         "e2fsck",
@@ -65,8 +64,8 @@ fn unmounted(device: &Path) -> Result<(), Error> {
     resize(device)
 }
 
-/// Mounts again what was mounted; places that show a part of the file system are bound from the
-/// first, which shows all of it.
+/// Restores the mounts; paths that show a part of the file system are bind-mounted from the first
+/// one, which shows all of it.
 fn remount(device: &Path, mounts: &[Mount]) -> Result<(), Error> {
     let mut first: Option<&Path> = None;
     for mounted in mounts {

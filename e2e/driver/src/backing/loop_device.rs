@@ -1,7 +1,7 @@
 //! Loop devices of image files.
 //!
-//! Loop devices belong to the machine, not to a mount namespace: drivers of several nodes on one
-//! machine share the device of an image, so that they see one another's writes.
+//! Loop devices belong to the machine, not to a mount namespace: the drivers of several nodes on
+//! one machine share the device of an image, so that each sees the others' writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ fn all() -> Result<Vec<(PathBuf, PathBuf)>, Error> {
     let mut devices = Vec::new();
     for entry in fs::read_dir(BLOCK).map_err(wrap("read", Path::new(BLOCK)))? {
         let entry = entry.map_err(wrap("read", Path::new(BLOCK)))?;
-        // Absent while the device is not in use; it may also go away right now.
+        // The file is missing while the device is unused; the device may also disappear at this
+        // moment.
         if let Ok(file) = fs::read_to_string(entry.path().join("loop/backing_file")) {
             let file = file.trim_end_matches('\n');
             let file = file.strip_suffix(" (deleted)").unwrap_or(file);
@@ -46,7 +47,7 @@ fn all() -> Result<Vec<(PathBuf, PathBuf)>, Error> {
     Ok(devices)
 }
 
-/// The device of an image, a new one if there is none.
+/// The device of an image; attaches a new one if there is none.
 pub fn attach(image: &Path) -> Result<PathBuf, Error> {
     if let Some(device) = of(image)?.into_iter().next() {
         return Ok(device);
@@ -55,7 +56,7 @@ pub fn attach(image: &Path) -> Result<PathBuf, Error> {
     Ok(PathBuf::from(run("losetup", &arguments)?))
 }
 
-/// Gives the devices of an image back.
+/// Detaches the devices of an image.
 pub fn detach(image: &Path) -> Result<(), Error> {
     for device in of(image)? {
         run("losetup", &["--detach".as_ref(), device.as_os_str()])?;
@@ -63,7 +64,7 @@ pub fn detach(image: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets the devices of an image see its new size.
+/// Updates the devices of an image to its new size.
 pub fn grow(image: &Path) -> Result<Vec<PathBuf>, Error> {
     let devices = of(image)?;
     for device in &devices {

@@ -17,12 +17,12 @@ pub fn table() -> Result<Vec<Mount>, Error> {
     Ok(mount_table::parse(&text))
 }
 
-/// Is something mounted exactly there?
+/// Whether something is mounted at exactly this path.
 pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
     Ok(table()?.iter().any(|mount| mount.point == path))
 }
 
-/// What a list of mount options means for a bind mount.
+/// The flags of a bind mount with these mount options.
 pub fn flags(options: &[String], readonly: bool) -> Result<MountFlags, Error> {
     let mut flags = MountFlags::empty();
     if readonly {
@@ -44,7 +44,7 @@ pub fn flags(options: &[String], readonly: bool) -> Result<MountFlags, Error> {
     Ok(flags)
 }
 
-/// Bind-mounts with those flags; with the flags it takes a second call, as in mount(8).
+/// Bind-mounts with these flags; flags take a second call, as in mount(8).
 pub fn bind(source: &Path, target: &Path, flags: MountFlags) -> Result<(), Error> {
     mount_bind(source, target).map_err(wrap("bind-mount on", target))?;
     if flags.is_empty() {
@@ -59,23 +59,23 @@ pub fn device(source: &Path, target: &Path, fs_type: &str, flags: MountFlags) ->
     mount(source, target, fs_type, flags, None).map_err(wrap("mount on", target))
 }
 
-/// Flags of a mount as the kernel's table lists them; what cannot be set again is left out.
+/// Flags of a mount from the kernel's table; those that cannot be set again are omitted.
 pub fn known_flags(options: &[String]) -> MountFlags {
     let known = |option: &String| flags(std::slice::from_ref(option), false).ok();
     options.iter().filter_map(known).collect()
 }
 
-/// Unmounts the topmost mount there.
+/// Unmounts the topmost mount at the path.
 pub fn once(target: &Path) -> Result<(), Error> {
     unmount(target, UnmountFlags::NOFOLLOW).map_err(wrap("unmount", target))
 }
 
-/// Unmounts everything that is mounted exactly there.
+/// Unmounts all mounts at exactly this path.
 pub fn undo(target: &Path) -> Result<(), Error> {
     loop {
         match unmount(target, UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
-            // EINVAL: not a mount point.
+            // EINVAL: the path is not a mount point.
             Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
             Err(error) => return Err(wrap("unmount", target)(error)),
         }

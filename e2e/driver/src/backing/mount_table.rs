@@ -1,6 +1,6 @@
-//! `/proc/self/mountinfo`: what is mounted where, and which mounts show files of a given folder.
+//! `/proc/self/mountinfo`: all mounts, and which of them show files of a given folder.
 //!
-//! Pure, so that the clean-up can be tested against tables of other machines (see proc(5)).
+//! Pure, so that tests can run the clean-up on tables of other machines (see proc(5)).
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// `major:minor` of the file system.
     pub device: String,
-    /// Folder or file of the file system that is mounted.
+    /// The mounted folder or file of the file system.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// Its mount point.
     pub point: PathBuf,
     /// Options of this mount, not of the file system.
     pub options: Vec<String>,
@@ -21,7 +21,7 @@ pub struct Mount {
     pub source: String,
 }
 
-/// Parses the table; lines that do not look like mounts are skipped.
+/// Parses the table; lines that are no mounts are skipped.
 pub fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -46,7 +46,7 @@ fn parse_line(line: &str) -> Option<Mount> {
     })
 }
 
-/// Space, tab, newline and backslash are written as `\` and three octal digits.
+/// Decodes space, tab, newline and backslash, which are written as `\` and three octal digits.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -69,9 +69,9 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The mounts to undo so that nothing shows or lies below `folder` any more, innermost first.
+/// The mounts to undo so that no mount shows or lies below `folder` any more, innermost first.
 ///
-/// Those are the mounts below the folder, the bind mounts of files and folders below it, and all
+/// These are the mounts below the folder, the bind mounts of files and folders below it, and all
 /// mounts of the loop devices `loops` (`/dev/loop3`), whose files lie below it.
 pub fn belonging_to(table: &[Mount], folder: &Path, loops: &[PathBuf]) -> Vec<PathBuf> {
     let home = table
@@ -86,7 +86,7 @@ pub fn belonging_to(table: &[Mount], folder: &Path, loops: &[PathBuf]) -> Vec<Pa
         let named = loops
             .iter()
             .any(|device| Path::new(&mount.source) == device);
-        // A block volume is the device node, bound from the file system of /dev.
+        // A block volume is a bind mount of the device node from /dev.
         let node = loops.iter().any(|device| {
             mount.root.file_name() == device.file_name() && mount.root.components().count() == 2
         });

@@ -11,7 +11,7 @@ use super::{Error, grow, loop_device, wrap};
 use crate::model::snapshot::Snapshot;
 use crate::model::volume::{Backing, Kind, Source, Volume};
 
-/// Where data lies.
+/// The storage of all data.
 #[derive(Debug, Clone)]
 pub struct Storage {
     folder: PathBuf,
@@ -24,7 +24,7 @@ impl Storage {
             let path = folder.join(name);
             fs::create_dir_all(&path).map_err(wrap("create", &path))?;
         }
-        // Loop devices report real paths, so ours must be real as well.
+        // Loop devices report real paths, so this path has to be real as well.
         let folder = folder.canonicalize().map_err(wrap("find", folder))?;
         Ok(Self { folder })
     }
@@ -40,7 +40,7 @@ impl Storage {
     }
 
     fn path(&self, kind: &str, id: &str, backing: Backing) -> PathBuf {
-        // Ids of inline volumes come from the caller; they must not lead out of the folder.
+        // Callers choose the IDs of inline volumes; these must not lead out of the folder.
         let name = id.replace('/', "_");
         let name = match backing {
             Backing::Directory => format!("{name}.dir"),
@@ -49,14 +49,14 @@ impl Storage {
         self.folder.join(kind).join(name)
     }
 
-    /// Makes the data of a new volume, with the content of its source.
+    /// Creates the data of a new volume, with the content of its source.
     pub fn make(&self, volume: &Volume) -> Result<(), Error> {
         let path = self.of_volume(volume);
         let source = volume.source.as_ref().map(|source| match source {
             Source::Snapshot(id) => self.of_snapshot(id, volume.backing),
             Source::Volume(id) => self.path("volumes", id, volume.backing),
         });
-        // Half of an earlier attempt may be there.
+        // An earlier attempt may have left a part.
         remove(&path)?;
         match volume.backing {
             Backing::Directory => {
@@ -108,7 +108,7 @@ impl Storage {
         remove(&self.of_snapshot(&snapshot.id, snapshot.backing))
     }
 
-    /// Makes the image of an expanded volume larger; folders have no size.
+    /// Enlarges the image of an expanded volume; folders have no size.
     pub fn grow(&self, volume: &Volume) -> Result<(), Error> {
         match volume.backing {
             Backing::Directory => Ok(()),
@@ -116,7 +116,7 @@ impl Storage {
         }
     }
 
-    /// Lets loop device and file system of an image show its size.
+    /// Updates loop device and file system of an image to its size.
     pub fn grow_shown(&self, volume: &Volume) -> Result<(), Error> {
         if volume.backing == Backing::Directory {
             return Ok(());
@@ -143,7 +143,7 @@ impl Storage {
         loop_device::attach(&self.of_volume(volume))
     }
 
-    /// Gives the loop device of an image back if it is unused, asked under the lock.
+    /// Detaches the loop device of an image if `unused` returns true under the lock.
     pub fn detach(&self, volume: &Volume, unused: impl FnOnce() -> bool) -> Result<(), Error> {
         let _held = self.loop_lock()?;
         if unused() {
@@ -153,8 +153,8 @@ impl Storage {
         }
     }
 
-    /// Keeps the drivers of several nodes from attaching and detaching at once; released when the
-    /// file is closed.
+    /// Keeps the drivers of several nodes from attaching and detaching at the same time; released
+    /// when the file is closed.
     fn loop_lock(&self) -> Result<File, Error> {
         let path = self.folder.join("loops.lock");
         let file = File::create(&path).map_err(wrap("open", &path))?;
@@ -162,7 +162,7 @@ impl Storage {
         Ok(file)
     }
 
-    /// Makes a file system in an image that has none, as kubelet's mount utilities would.
+    /// Creates a file system in an image without one, as kubelet's mount utilities would.
     pub fn format(&self, volume: &Volume) -> Result<String, Error> {
         let path = self.of_volume(volume);
         let fs_type = if volume.fs_type.is_empty() {
@@ -215,7 +215,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
 
 fn copy_image(from: &Path, to: &Path) -> Result<(), Error> {
     if !loop_device::of(from)?.is_empty() {
-        // The loop device and a file system on it keep data of their own in memory.
+        // The loop device and its file system have caches of their own.
         rustix::fs::sync();
     }
     let options = ["--sparse=always", "--reflink=auto"].map(AsRef::as_ref);
@@ -223,7 +223,7 @@ fn copy_image(from: &Path, to: &Path) -> Result<(), Error> {
     run("cp", &[sparse, reflink, from.as_os_str(), to.as_os_str()]).map(drop)
 }
 
-/// Creates the image or makes it larger; never smaller.
+/// Creates the image or enlarges it; never shrinks it.
 fn set_size(path: &Path, bytes: i64) -> Result<(), Error> {
     let mut options = OpenOptions::new();
     let opened = options.create(true).truncate(false).write(true).open(path);

@@ -12,13 +12,13 @@ use super::storage::Storage;
 use super::{Error, mount, wrap};
 use crate::model::volume::{Backing, Kind, Volume};
 
-/// Stages and publishes.
+/// Stages and publishes volumes.
 #[derive(Debug, Clone)]
 pub struct Targets {
     /// The data.
     pub storage: Storage,
-    /// Really mount; otherwise paths are made and removed, which is all that a kubelet with fake
-    /// mounts looks at.
+    /// Whether to really mount; otherwise only paths are created and removed, which is all that a
+    /// kubelet with fake mounts checks.
     pub mounts: bool,
 }
 
@@ -32,14 +32,14 @@ impl Targets {
         }
         let data = self.storage.of_volume(volume);
         match (volume.kind, volume.backing) {
-            // The device appears at the target path only.
+            // The device appears only at the target path.
             (Kind::Block, _) => self.storage.attach(volume).map(drop),
             (Kind::Mount, Backing::Directory) => mount::bind(&data, staging, flags),
             (Kind::Mount, Backing::Image) => {
                 let fs_type = self.storage.format(volume)?;
                 let device = self.storage.attach(volume)?;
                 mount::device(&device, staging, &fs_type, flags)?;
-                // A clone may be larger than the file system that was copied.
+                // A clone may be larger than the copied file system.
                 if volume.source.is_some() {
                     self.storage.grow_shown(volume)
                 } else {
@@ -58,7 +58,7 @@ impl Targets {
         }
     }
 
-    /// Gives the loop device back if `unused` says so while no other process can attach it.
+    /// Detaches the loop device if `unused` returns true while no other process can attach it.
     pub fn release(&self, volume: &Volume, unused: impl FnOnce() -> bool) -> Result<(), Error> {
         if !self.mounts || volume.backing == Backing::Directory {
             return Ok(());
@@ -66,7 +66,7 @@ impl Targets {
         self.storage.detach(volume, unused)
     }
 
-    /// Lets device and file system show the volume's size.
+    /// Updates device and file system to the volume's size.
     pub fn grow(&self, volume: &Volume) -> Result<(), Error> {
         if self.mounts {
             self.storage.grow_shown(volume)
@@ -104,7 +104,7 @@ impl Targets {
         if self.mounts {
             mount::undo(target)?;
         }
-        // Never recursive: what is left in an unmounted target is somebody's data.
+        // Never recursive: files in an unmounted target are user data.
         let removed = match fs::symlink_metadata(target) {
             Ok(meta) if meta.is_dir() => fs::remove_dir(target),
             Ok(_) => fs::remove_file(target),
@@ -119,7 +119,7 @@ impl Targets {
     }
 }
 
-/// How to publish.
+/// The options of a publish.
 #[derive(Debug)]
 pub struct Publish<'a> {
     /// Target path.

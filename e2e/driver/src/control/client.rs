@@ -1,6 +1,6 @@
-//! Asks the control socket.
+//! Client of the control socket.
 //!
-//! Blocking, with the standard library only, so that a harness needs no runtime for it.
+//! Blocking, with the standard library only, so that a harness needs no async runtime.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,19 +11,19 @@ use serde_json::Value;
 
 use crate::instrument::rules::{Listed, Rule};
 
-/// Why a question has no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No driver there.
+    /// The control socket is unreachable.
     #[error("cannot ask the driver at {}", path.display())]
     Io {
         /// The control socket.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Not what the control socket answers.
+    /// The response is not one of a control socket.
     #[error("the driver's answer cannot be read: {0}")]
     Malformed(String),
     /// The driver refused.
@@ -31,7 +31,7 @@ pub enum Error {
     Refused {
         /// HTTP status.
         status: u16,
-        /// Its reason.
+        /// The driver's message.
         message: String,
     },
 }
@@ -43,7 +43,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The control socket at `path`; nothing is asked yet.
+    /// A client of the control socket at `path`; sends nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -53,7 +53,7 @@ impl Client {
         &self.path
     }
 
-    /// Asks anything.
+    /// Sends any request.
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Error> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = format!(
@@ -78,12 +78,12 @@ impl Client {
         Ok(answer)
     }
 
-    /// Volumes, snapshots, nodes, and a count of what is left over.
+    /// Volumes, snapshots, nodes, and counts of leftovers.
     pub fn state(&self) -> Result<Value, Error> {
         self.ask("GET", "/state", None)
     }
 
-    /// Adds a rule; its id.
+    /// Adds a rule; returns its ID.
     pub fn add_rule(&self, rule: &Rule) -> Result<String, Error> {
         let answer = self.ask("POST", "/rules", Some(&serde_json::json!(rule)))?;
         let id = answer.pointer("/ids/0").and_then(Value::as_str);
@@ -91,7 +91,7 @@ impl Client {
             .ok_or_else(|| Error::Malformed(answer.to_string()))
     }
 
-    /// Removes a rule; held calls go on.
+    /// Removes a rule; calls that it holds continue.
     pub fn remove_rule(&self, id: &str) -> Result<(), Error> {
         self.ask("DELETE", &format!("/rules/{id}"), None).map(drop)
     }
@@ -107,7 +107,8 @@ impl Client {
         serde_json::from_value(answer).map_err(|error| Error::Malformed(error.to_string()))
     }
 
-    /// Makes volumes without a call, as the storage's administrator would; their handles.
+    /// Creates volumes without a CSI call, as the storage's administrator would; returns their
+    /// handles.
     pub fn make_volumes(&self, names: &[String], bytes: i64) -> Result<Vec<String>, Error> {
         let body = serde_json::json!({ "names": names, "bytes": bytes });
         let answer = self.ask("POST", "/volumes", Some(&body))?;
@@ -115,7 +116,7 @@ impl Client {
         serde_json::from_value(ids).map_err(|error| Error::Malformed(error.to_string()))
     }
 
-    /// Takes a snapshot without a call; its handle.
+    /// Takes a snapshot without a CSI call; returns its handle.
     pub fn take_snapshot(&self, name: &str, volume: &str) -> Result<String, Error> {
         let body = serde_json::json!({ "name": name, "volume": volume });
         let answer = self.ask("POST", "/snapshots", Some(&body))?;
@@ -129,7 +130,7 @@ impl Client {
         self.ask("POST", "/settings", Some(patch)).map(drop)
     }
 
-    /// Answered calls of a method so far, all codes together.
+    /// Number of answered calls of a method so far, with any code.
     pub fn calls(&self, method: &str) -> Result<u64, Error> {
         let answer = self.ask("GET", "/counters", None)?;
         let codes = answer

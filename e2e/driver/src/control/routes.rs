@@ -1,4 +1,4 @@
-//! What the control socket can do.
+//! The requests of the control socket.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::plan::Refusal;
 use crate::server::listener::Listener;
 use crate::service::Driver;
 
-/// What the control socket acts on.
+/// The objects that the control socket acts on.
 #[derive(Debug)]
 pub struct Control {
     /// The driver.
@@ -26,7 +26,7 @@ pub struct Control {
     pub listener: Arc<Listener>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Reply {
     /// HTTP status.
@@ -50,13 +50,13 @@ impl Reply {
         }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::error(StatusCode::BAD_REQUEST, message)
     }
 }
 
-/// What the driver shall no longer know. Data and mounts stay.
+/// Objects that the driver forgets; their data and mounts stay.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Forget {
@@ -64,7 +64,7 @@ struct Forget {
     all: bool,
     /// These volumes.
     volumes: Vec<String>,
-    /// The attachments of these volumes; `*` for those of all.
+    /// The attachments of these volumes; `*` for those of all volumes.
     attachments: Vec<String>,
     /// These snapshots.
     snapshots: Vec<String>,
@@ -72,7 +72,7 @@ struct Forget {
     nodes: Vec<String>,
 }
 
-/// An attachment made or undone behind the back of the sidecars.
+/// An attachment made or undone without the sidecars' knowledge.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attach {
@@ -83,7 +83,7 @@ struct Attach {
     readonly: bool,
 }
 
-/// A snapshot taken by the storage's own administrator, without a call.
+/// A snapshot that the storage's administrator takes, without a CSI call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Snap {
@@ -91,7 +91,7 @@ struct Snap {
     volume: String,
 }
 
-/// Volumes made by the storage's own administrator, without a call.
+/// Volumes that the storage's administrator creates, without a CSI call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Make {
@@ -119,7 +119,7 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Reply> {
 }
 
 impl Control {
-    /// Answers one request.
+    /// Handles one request.
     pub fn route(&self, method: &Method, path: &str, body: &[u8]) -> Reply {
         let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
         let result = match (method.as_str(), words.as_slice()) {
@@ -305,7 +305,7 @@ fn internal(error: &Refusal) -> Reply {
     Reply::error(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// The state with a summary of what is left over.
+/// The state, with a summary of leftovers.
 pub fn state_json(state: &State) -> Value {
     let volumes = || state.volumes.values();
     let mut value = json!(state);

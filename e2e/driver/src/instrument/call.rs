@@ -1,8 +1,8 @@
-//! One call from arrival to answer: recorded, and treated as the rules say.
+//! One call from arrival to response: records it, and applies the rules.
 //!
-//! The work runs in a task of its own and goes on when the caller goes away, as the handlers of
-//! most drivers do; the line of its end is written before the answer leaves, so that a test that
-//! has seen the answer finds the line.
+//! The work runs in a task of its own and continues when the caller goes away, as in most drivers;
+//! the line of its end is written before the response is sent, so that a test which has seen the
+//! response finds the line.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,21 +25,21 @@ use crate::server::connection::Connection;
 use crate::server::dispatch::Dispatch;
 use crate::service::busy::Busy;
 
-/// Answers by method and code, `-` for calls without answer.
+/// Responses by method and code; `-` for calls without a response.
 pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Records calls and applies rules.
 #[derive(Debug)]
 pub struct Instrument {
-    /// Node id of this driver.
+    /// ID of this driver's node.
     node: String,
     instance: String,
     recorder: Option<Recorder>,
     rules: Mutex<Rules>,
-    /// Counts changes of the rules; held calls look at the rules again after each.
+    /// Counts changes of the rules; held calls check the rules again after each.
     rules_changed: watch::Sender<u64>,
     counters: Mutex<Counters>,
-    /// Objects of calls that a rule delays or holds.
+    /// Objects of delayed or held calls.
     pending: Arc<Busy>,
     in_flight: AtomicU64,
     seq: AtomicU64,
@@ -50,18 +50,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call under way.
+/// A call in progress.
 struct Underway {
     instrument: Arc<Instrument>,
     call: Call,
-    /// What it is about, if it changes anything.
+    /// Its object; `None` if it changes nothing.
     object: Option<String>,
     /// Set to the time at which the caller went away.
     gone: watch::Receiver<Option<u64>>,
     connection: Connection,
 }
 
-/// Answer to be sent; none if the caller shall get none.
+/// The response; `None` if the caller gets none.
 type Reply = Option<http::Response<Body>>;
 
 impl Instrument {
@@ -81,19 +81,19 @@ impl Instrument {
         }
     }
 
-    /// Looks at the rules or changes them.
+    /// Reads or changes the rules.
     pub fn rules<T>(&self, use_rules: impl FnOnce(&mut Rules) -> T) -> T {
         let result = use_rules(&mut lock(&self.rules));
         self.rules_changed.send_modify(|version| *version += 1);
         result
     }
 
-    /// Answers so far.
+    /// The responses so far.
     pub fn counters(&self) -> Counters {
         lock(&self.counters).clone()
     }
 
-    /// Calls under way.
+    /// Number of calls in progress.
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -134,12 +134,13 @@ impl Instrument {
         let (reply_sender, reply) = oneshot::channel();
         tokio::spawn(async move {
             let reply = underway.perform(dispatch, request, decision).await;
-            // Nobody waits any more if the caller has gone.
+            // The receiver is gone if the caller has gone away.
             let _ = reply_sender.send(reply);
         });
         match reply.await {
             Ok(Some(reply)) => reply,
-            // The task sends nothing only after the caller has gone or the connection is closed.
+            // The task sends nothing only after the caller has gone away or the connection is
+            // closed.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
@@ -213,7 +214,7 @@ impl Instrument {
     }
 }
 
-/// Tells the work that the caller has gone when it is dropped.
+/// Dropping it tells the work that the caller has gone away.
 struct Caller(watch::Sender<Option<u64>>);
 
 impl Drop for Caller {
@@ -288,7 +289,7 @@ impl Underway {
         }
     }
 
-    /// The outcome a rule asks for, in place of the answer.
+    /// The rule's outcome in place of the driver's response.
     async fn faulty(mut self, outcome: &Outcome) -> Reply {
         self.call.code = None;
         self.call.message.clear();
@@ -330,14 +331,14 @@ impl Underway {
         self.instrument.end(call);
     }
 
-    /// Notes code and handle of the answer and gives it back.
+    /// Records code and handle of the response, and returns it.
     async fn read_answer(
         &mut self,
         answer: http::Response<Body>,
         versions: &Versions,
     ) -> http::Response<Body> {
         if self.call.method.starts_with("GetMetadata") {
-            // A stream, whose end is not waited for: what is noted is how it begins.
+            // For a stream only its beginning is recorded; nothing waits for its end.
             let status = Status::from_header_map(answer.headers());
             self.note(&status.unwrap_or_else(|| Status::new(Code::Ok, "")));
             return answer;
@@ -362,8 +363,8 @@ impl Underway {
             bytes = wire::frame(&versions.add(&self.call.method, wire::message(&bytes)));
         }
         if bytes.is_empty() && trailers.is_none() {
-            // The status stands in the headers, which must then end the stream: clients of Go
-            // take anything after them for a broken answer.
+            // With the status in the headers, the headers have to end the stream: Go clients treat
+            // anything after them as a broken response.
             return http::Response::from_parts(head, Body::empty());
         }
         let body = Full::new(bytes).with_trailers(std::future::ready(trailers.map(Ok)));

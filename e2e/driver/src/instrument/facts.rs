@@ -1,6 +1,6 @@
-//! What a request is about, read from its bytes: method, object, node, hashes, presence of secrets.
+//! Facts about a request, read from its bytes: method, object, node, hashes, presence of secrets.
 //!
-//! Pure. Secrets are taken out before anything is hashed or kept.
+//! Pure. Secrets are removed before anything is hashed or stored.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use csi_proto::csi;
 use csi_proto::sanitize::{Sanitize, sanitized};
 use prost::Message;
 
-/// What is known about a call before it is performed.
+/// Facts about a call before it is performed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Method without service.
@@ -23,26 +23,26 @@ pub struct Facts {
     pub target: String,
     /// Staging path.
     pub staging: String,
-    /// Were there secrets?
+    /// Whether it had secrets.
     pub secrets: bool,
-    /// Of the secrets; compared with what a rule insists on and never written anywhere.
+    /// Hash of the secrets, compared with those that a rule requires; never written anywhere.
     pub(super) secrets_hash: String,
-    /// Of everything but secrets.
+    /// Hash of everything except secrets.
     pub request_hash: String,
-    /// Of everything but secrets and where it goes: what must stay the same over all calls for one
-    /// name, while topology may change after a final error.
+    /// Hash of everything except secrets and topology: the part that has to stay the same in all
+    /// calls for one name, while topology may change after a final error.
     pub parameters_hash: String,
     /// The request as JSON without secrets.
     pub request: String,
 }
 
 impl Facts {
-    /// Are these the secrets of the call?
+    /// Whether the call had exactly these secrets.
     pub fn has_secrets(&self, wanted: &BTreeMap<String, String>) -> bool {
         self.secrets_hash == hash_secrets(wanted)
     }
 
-    /// The object on which an operation is pending while the call is delayed or held; none for
+    /// The object on which an operation is pending while the call is delayed or held; `None` for
     /// calls that only read.
     pub fn object(&self) -> Option<String> {
         let Self {
@@ -78,10 +78,10 @@ impl Facts {
     }
 }
 
-/// Requests whose parts have a meaning here.
+/// Requests whose fields are read.
 trait Describe: Message + Default + Sanitize + Clone {
     fn describe(&self, facts: &mut Facts);
-    /// The request without what may change between two calls for one name.
+    /// The request without the parts that may change between two calls for one name.
     fn lasting(&self) -> Self {
         self.clone()
     }
@@ -186,7 +186,7 @@ pub fn read(method: &str, message: &[u8]) -> Facts {
 }
 
 fn describe<R: Describe>(message: &[u8], facts: &mut Facts) {
-    // The service answers what cannot be decoded with an error of its own.
+    // The service itself answers an undecodable request with an error.
     let Ok(request) = R::decode(message) else {
         return;
     };
@@ -197,7 +197,7 @@ fn describe<R: Describe>(message: &[u8], facts: &mut Facts) {
     facts.parameters_hash = hash(&sanitized(&request.lasting()).to_string());
 }
 
-/// The handle in the answer of a Create call.
+/// The handle in the response to a Create call.
 pub fn created(method: &str, message: &[u8]) -> Option<String> {
     match method {
         "CreateVolume" => csi::CreateVolumeResponse::decode(message)
@@ -219,7 +219,7 @@ fn hash_secrets(secrets: &BTreeMap<String, String>) -> String {
     hash(&pairs.collect::<String>())
 }
 
-/// FNV-1a, 64 bit: stable over builds, unlike the standard library's hashes.
+/// FNV-1a, 64 bit: stable across builds, unlike the standard library's hashes.
 fn hash(text: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))

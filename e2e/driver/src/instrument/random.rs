@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Random(AtomicU64);
 
 impl Random {
-    /// A generator; it must not start at zero.
+    /// A generator; its state is never zero.
     pub fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed | 1))
     }
 
-    /// In `[0, 1)`.
+    /// A number from 0 up to, but not including, 1.
     pub fn unit(&self) -> f64 {
         let step = |mut x: u64| {
             x ^= x >> 12;

@@ -1,6 +1,6 @@
-//! The record: one JSON line per answered call, and one when a call begins.
+//! The record: one JSON line per answered call, and one for the start of each call.
 //!
-//! The line of the end is complete in itself. The line of the beginning matters only for calls that
+//! The line of the end is complete in itself. The line of the start matters only for calls that
 //! never end because the driver is killed. Several drivers may append to one file: each line is
 //! written at once.
 
@@ -22,59 +22,58 @@ pub struct Call {
     pub seq: u64,
     /// Method without service.
     pub method: String,
-    /// Volume, snapshot or group handle; of Create calls the one in the answer.
+    /// Volume, snapshot or group handle; for Create calls the one in the response.
     pub volume: String,
     /// Name of a Create call.
     pub name: String,
-    /// Node id of a controller call; the driver's own node for node calls.
+    /// Node ID of a controller call; the driver's own node for node calls.
     pub node: String,
     /// Target path, or volume path of stats and expansion.
     pub target: String,
     /// Staging path.
     pub staging: String,
-    /// `:authority` that the caller sent.
+    /// The caller's `:authority`.
     pub authority: String,
     /// Number of the connection in that process.
     pub connection: u64,
-    /// Process id of the caller, as the kernel gave it when the connection was made; absent if it
-    /// did not.
+    /// Process ID of the caller from the kernel, read when it connected; absent if unavailable.
     pub caller: Option<u32>,
     /// Arrival, nanoseconds since the epoch.
     pub start_ns: u64,
-    /// Answer, or the moment the caller went away; absent if the driver died before.
+    /// Time of the response, or of the caller's going away; absent if the driver died before.
     pub end_ns: Option<u64>,
-    /// End of the driver's work, if that was after the caller had gone.
+    /// End of the driver's work, if the caller had gone away before.
     pub work_end_ns: Option<u64>,
-    /// Milliseconds that the caller was ready to wait on arrival; absent without deadline.
+    /// Milliseconds until the caller's deadline on arrival; absent without a deadline.
     pub deadline_ms: Option<u64>,
-    /// Calls under way in that process on arrival, this one included.
+    /// Calls in progress in that process on arrival, including this one.
     pub in_flight: u64,
-    /// gRPC code by name; absent if there was no answer.
+    /// gRPC code by name; absent without a response.
     pub code: Option<String>,
     /// Error message.
     pub message: String,
     /// Hash of the request without secrets.
     pub request_hash: String,
-    /// The same without topology.
+    /// Hash of the request without secrets and topology.
     pub parameters_hash: String,
-    /// Did the request have secrets? Their values are never recorded.
+    /// Whether the request had secrets. Their values are never recorded.
     pub secrets: bool,
     /// The rule that applied.
     pub rule: Option<String>,
-    /// The caller did not wait for the answer.
+    /// The caller went away before the response.
     pub caller_gone: bool,
     /// The request without secrets.
     pub request: serde_json::Value,
 }
 
-/// A call that has begun.
+/// A call that has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
     /// As in [`Call`].
     pub instance: String,
     /// As in [`Call`].
     pub seq: u64,
-    /// The method; called otherwise so that a count of methods counts answered calls.
+    /// The method; under another key, so that a count of methods counts answered calls.
     pub begins: String,
     /// As in [`Call`].
     pub volume: String,
@@ -101,32 +100,32 @@ enum Line {
     End(Box<Call>),
 }
 
-/// Why a record cannot be read.
+/// Why a record is unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such file, or the like.
+    /// The file cannot be read.
     #[error("cannot read the record {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A line is something else.
+    /// A line does not parse.
     #[error("line {number} of the record {} is no call", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// Counted from 1.
         number: usize,
-        /// The parser's reason.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// Writes records.
+/// Writes the record.
 #[derive(Debug)]
 pub struct Recorder {
     file: Mutex<File>,
@@ -141,12 +140,12 @@ impl Recorder {
         })
     }
 
-    /// Writes the line of a beginning.
+    /// Writes the line of a call's start.
     pub fn begin(&self, begin: Begin) {
         self.write(&Line::Begin(Box::new(begin)));
     }
 
-    /// Writes the line of an end.
+    /// Writes the line of a call's end.
     pub fn end(&self, call: Call) {
         self.write(&Line::End(Box::new(call)));
     }
@@ -167,7 +166,8 @@ impl Recorder {
     }
 }
 
-/// Reads a record; calls in the order of their arrival, those that never ended included.
+/// Reads a record; returns the calls in the order of their arrival, including those that never
+/// ended.
 pub fn read(path: &Path) -> Result<Vec<Call>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
         path: path.to_owned(),

@@ -1,6 +1,6 @@
-//! Fault rules: which calls they match, and what happens to those.
+//! Fault rules: which calls they match, and their effect on these.
 //!
-//! Pure: counting and matching only. Randomness comes in as numbers in `[0, 1)`.
+//! Pure: only counts and matches. Random numbers in `[0, 1)` are arguments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 
-/// A rule as it is posted to the control socket.
+/// A rule as posted to the control socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Name for lists, records and removal; given by the driver if empty.
+    /// ID for lists, records and removal; the driver assigns one if it is empty.
     #[serde(default)]
     pub id: String,
-    /// Which calls.
+    /// The calls that it applies to.
     #[serde(default, rename = "match")]
     pub filter: Filter,
-    /// What happens.
+    /// Its effect.
     pub action: Action,
 }
 
-/// Which calls a rule is about. Absent members match everything.
+/// The calls that a rule applies to. Absent members match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
@@ -31,53 +31,53 @@ pub struct Filter {
     pub method: Option<String>,
     /// Volume or snapshot handle.
     pub volume: Option<String>,
-    /// Name of a Create call; `*` at the end matches any rest.
+    /// Name of a Create call; a final `*` matches any suffix.
     pub name: Option<String>,
     /// Node id of a controller call, or of the node the driver runs on.
     pub node: Option<String>,
-    /// Calls whose secrets are not exactly these; for drivers that insist on a password.
+    /// Matches calls with other secrets than exactly these; for drivers that require a password.
     pub other_secrets_than: Option<BTreeMap<String, String>>,
-    /// Leave out the first so many calls that match.
+    /// Skip this many matching calls first.
     pub skip: u64,
-    /// Apply to so many calls, then no more; absent: for ever.
+    /// Apply to this many calls at most; absent: no limit.
     pub times: Option<u64>,
-    /// Apply to every so many-th matching call only.
+    /// Apply only to every nth matching call.
     pub every: Option<u64>,
 }
 
-/// What happens to a call.
+/// The effect on a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Action {
-    /// Wait before anything else.
+    /// Delay before anything else.
     pub delay: Option<Latency>,
-    /// Wait at the place given by `at` until the rule is removed.
+    /// Hold the call at `at` until the rule is removed.
     pub hold: bool,
-    /// Let other calls for the same object through in the meantime. By default they are answered
-    /// ABORTED, as by a driver that has an operation pending.
+    /// Do not block other calls for the same object meanwhile. By default these get ABORTED, as
+    /// from a driver with a pending operation.
     pub concurrent: bool,
     /// Before the driver does the work, or after it.
     pub at: At,
-    /// What the caller sees in the end.
+    /// The caller's final result.
     pub outcome: Outcome,
 }
 
-/// Where hold and outcome apply.
+/// The point at which hold and outcome apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum At {
-    /// Nothing has been done.
+    /// Before the work.
     #[default]
     Before,
-    /// The work is done and the driver remembers it.
+    /// After the work, which the driver remembers.
     After,
 }
 
-/// What the caller sees.
+/// The caller's result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The driver's own answer.
+    /// The driver's own response.
     #[default]
     Answer,
     /// An error.
@@ -88,7 +88,7 @@ pub enum Outcome {
         #[serde(default)]
         message: String,
     },
-    /// Nothing until the caller gives up.
+    /// No response until the caller gives up.
     Hang,
     /// The connection is closed.
     Disconnect,
@@ -100,28 +100,28 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Latency {
-    /// Always the same.
+    /// Constant.
     Fixed {
         /// Milliseconds.
         ms: f64,
     },
-    /// Evenly spread.
+    /// Uniformly distributed.
     Uniform {
-        /// Least, in milliseconds.
+        /// Minimum in milliseconds.
         min_ms: f64,
-        /// Most, in milliseconds.
+        /// Maximum in milliseconds.
         max_ms: f64,
     },
-    /// Mostly short with a long tail.
+    /// Exponentially distributed: mostly short, with a long tail.
     Exponential {
         /// Mean, in milliseconds.
         mean_ms: f64,
-        /// Cut off there, in milliseconds.
+        /// Upper limit in milliseconds.
         cap_ms: f64,
     },
-    /// The smallest entry whose share is not exceeded: `[[0.5, 10], [0.99, 100], [1, 2000]]`.
+    /// The first entry whose share exceeds a random number: `[[0.5, 10], [0.99, 100], [1, 2000]]`.
     Quantiles {
-        /// Share of calls and milliseconds, ascending.
+        /// Cumulative share of calls and milliseconds, ascending.
         quantiles: Vec<(f64, f64)>,
     },
 }
@@ -142,12 +142,12 @@ impl Latency {
     }
 }
 
-/// A gRPC code by its name in capitals.
+/// A gRPC code by its upper-case name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CodeName(pub tonic::Code);
 
-/// Names in the order of the numbers.
+/// Names in numeric order.
 pub const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -214,7 +214,7 @@ impl Filter {
     }
 }
 
-/// The rules in force, with their counters.
+/// The current rules, with their counters.
 #[derive(Debug, Default)]
 pub struct Rules {
     next: u64,
@@ -233,14 +233,14 @@ struct Entry {
 pub struct Listed {
     /// The rule.
     pub rule: Rule,
-    /// Calls that matched.
+    /// Number of calls that matched.
     pub matched: u64,
-    /// Calls it was applied to.
+    /// Number of calls that it was applied to.
     pub applied: u64,
 }
 
 impl Rules {
-    /// Adds a rule, or replaces the one of the same id; its id.
+    /// Adds a rule, or replaces the one with the same ID; returns its ID.
     pub fn add(&mut self, mut rule: Rule) -> String {
         if rule.id.is_empty() {
             self.next += 1;
@@ -256,7 +256,7 @@ impl Rules {
         id
     }
 
-    /// Removes a rule; whether it was there.
+    /// Removes a rule; returns whether it existed.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.rule.id != id);
@@ -268,12 +268,12 @@ impl Rules {
         self.entries.clear();
     }
 
-    /// Is the rule in force?
+    /// Whether the rule exists.
     pub fn contains(&self, id: &str) -> bool {
         self.entries.iter().any(|entry| entry.rule.id == id)
     }
 
-    /// All rules in the order in which they are tried.
+    /// All rules, in the order in which they are checked.
     pub fn list(&self) -> Vec<Listed> {
         let listed = |entry: &Entry| Listed {
             rule: entry.rule.clone(),
@@ -283,7 +283,7 @@ impl Rules {
         self.entries.iter().map(listed).collect()
     }
 
-    /// Counts the call and gives the first rule that applies to it.
+    /// Counts the call and returns the first rule that applies to it.
     pub fn decide(&mut self, facts: &Facts) -> Option<(String, Action)> {
         let mut chosen = None;
         for entry in &mut self.entries {

@@ -1,4 +1,4 @@
-//! What a test told the driver to say, instead of what it would say by itself.
+//! Responses that a test has set in place of the driver's own.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::rules::CodeName;
 use crate::model::topology::{self, Segments};
 use crate::service::advertise::Override;
 
-/// Answer to Probe. Errors come from rules.
+/// Response to Probe. Errors come from rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
@@ -18,17 +18,17 @@ pub enum Probe {
     Ready,
     /// `ready: false`.
     NotReady,
-    /// Answer without `ready`, which means ready.
+    /// A response without `ready`, which means ready.
     Unset,
 }
 
-/// What comes next in a stream of SnapshotMetadata.
+/// A part of a SnapshotMetadata stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// A message with these ranges, by offset and size.
     Ranges(Vec<(i64, i64)>),
-    /// Messages with so many blocks each, for ever.
+    /// Endless messages with this many blocks each.
     Endless(i64),
     /// Nothing any more.
     Stall,
@@ -42,29 +42,29 @@ pub enum Part {
     },
 }
 
-/// What is wrong with a volume or with the storage behind it.
+/// A health condition of a volume or of its storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ailment {
-    /// How bad it is.
+    /// Its severity.
     pub status: HealthStatus,
-    /// For programs.
+    /// Reason, for programs.
     #[serde(default)]
     pub reason: String,
-    /// For people.
+    /// Message, for people.
     #[serde(default)]
     pub message: String,
 }
 
-/// `VolumeHealthErrorType` and `StorageHealthErrorType`, whose numbers agree as far as both go.
+/// `VolumeHealthErrorType` and `StorageHealthErrorType`, whose numbers agree as far as both are defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthStatus {
     /// Works, but not well.
     Degraded,
-    /// Cannot be reached.
+    /// Unreachable.
     Inaccessible,
-    /// Data is lost; volumes only.
+    /// Data is lost; for volumes only.
     DataLoss,
 }
 
@@ -79,14 +79,14 @@ impl HealthStatus {
     }
 }
 
-/// A fixed answer to GetCapacity.
+/// A fixed response to GetCapacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
-    /// Only for this topology; without it for all.
+    /// Applies only to this topology; without it, to all.
     #[serde(default)]
     pub topology: Option<Segments>,
-    /// Only for requests that have all these parameters.
+    /// Applies only to requests with all these parameters.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
     /// `available_capacity`.
@@ -100,7 +100,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Is it the answer to this request?
+    /// Whether it applies to this request.
     pub fn applies_to(&self, request: &csi::GetCapacityRequest) -> bool {
         let place = topology::segments(request.accessible_topology.as_ref());
         self.topology.as_ref().is_none_or(|wanted| *wanted == place)
@@ -110,7 +110,7 @@ impl Capacity {
                 .all(|(key, value)| request.parameters.get(key) == Some(value))
     }
 
-    /// The answer.
+    /// The response message.
     pub fn message(&self) -> csi::GetCapacityResponse {
         csi::GetCapacityResponse {
             available_capacity: self.available,
@@ -120,7 +120,7 @@ impl Capacity {
     }
 }
 
-/// Everything a test may change.
+/// All settings that a test may change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -128,34 +128,34 @@ pub struct Settings {
     pub name: Option<String>,
     /// Version of GetPluginInfo.
     pub vendor_version: Option<String>,
-    /// Answer to Probe.
+    /// Response to Probe.
     pub probe: Probe,
     /// Capability sets.
     pub capabilities: Override,
-    /// Answers to GetCapacity; the first that applies counts.
+    /// Responses to GetCapacity; the first that applies counts.
     pub capacity: Vec<Capacity>,
-    /// Node id of NodeGetInfo.
+    /// Node ID in NodeGetInfo.
     pub node_id: Option<String>,
-    /// Segments of NodeGetInfo.
+    /// Topology segments in NodeGetInfo.
     pub topology: Option<Segments>,
-    /// `max_volumes_per_node` of NodeGetInfo.
+    /// `max_volumes_per_node` in NodeGetInfo.
     pub max_volumes: Option<i64>,
-    /// Attachments after which ControllerPublishVolume answers RESOURCE_EXHAUSTED.
+    /// Attachments per node after which ControllerPublishVolume returns RESOURCE_EXHAUSTED.
     pub attach_limit: Option<i64>,
     /// Published nodes in ListVolumes and ControllerGetVolume, by volume handle.
     pub published_nodes: BTreeMap<String, Vec<String>>,
-    /// Whether finished snapshots say `ready_to_use`.
+    /// Whether completed snapshots are `ready_to_use`.
     pub snapshots_ready: bool,
-    /// What is wrong with volumes, by volume handle.
+    /// Health conditions by volume handle.
     pub health: BTreeMap<String, Vec<Ailment>>,
-    /// Messages of volumes that a driver of CSI 1.12 or older reports as abnormal, by volume handle; all others are
-    /// normal then. `None`: it is none.
+    /// Messages of abnormal volumes by handle, in the format of CSI 1.12 and older; all other volumes are normal
+    /// then. `None`: the driver sends no such conditions.
     pub conditions: Option<BTreeMap<String, String>>,
-    /// What is wrong with the storage.
+    /// Health conditions of the storage.
     pub storage_health: Vec<Ailment>,
-    /// What calls of SnapshotMetadata stream instead of the truth.
+    /// Parts that SnapshotMetadata streams in place of the real ranges.
     pub metadata: Option<Vec<Part>>,
-    /// Add fields that CSI 1.13 does not know to every answer.
+    /// Add fields that CSI 1.13 does not define to every response.
     pub unknown_fields: bool,
 }
 
@@ -185,16 +185,16 @@ impl Default for Settings {
 /// Why settings are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not what a settings object looks like.
+    /// They do not parse.
     #[error("settings: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// No such capability.
+    /// A capability does not exist.
     #[error("settings: unknown capability {0:?}; use a name of the .proto file or a number")]
     Capability(String),
 }
 
 impl Settings {
-    /// These settings with the members of `patch` replaced; `null` gives a member its default.
+    /// These settings with the members of `patch` replaced; `null` resets a member to its default.
     pub fn merge(&self, patch: serde_json::Map<String, serde_json::Value>) -> Result<Self, Error> {
         let mut merged = serde_json::to_value(self).map_err(Error::Malformed)?;
         if let Some(members) = merged.as_object_mut() {

@@ -1,33 +1,33 @@
-//! Fields that CSI 1.13 does not know, as drivers built on other versions send them.
+//! Adds fields that CSI 1.13 does not define, as drivers of other versions send them.
 //!
-//! Up to CSI 1.12 the status messages and NodeGetVolumeStatsResponse had a VolumeCondition in their
-//! field 2. The bytes are put into the finished answer, because the generated types cannot hold
-//! them. Pure.
+//! Up to CSI 1.12 field 2 of the status messages and of NodeGetVolumeStatsResponse was a
+//! VolumeCondition. The generated types cannot hold it, so its bytes are inserted into the finished
+//! response. Pure.
 
 use std::collections::BTreeMap;
 
 use csi_proto::csi;
 use prost::Message as _;
 
-/// Number of a field that no version has.
+/// A field number that no version uses.
 const STRANGER: u32 = 1999;
 
-/// What an answer gets of other versions of CSI.
+/// The additions of other CSI versions to a response.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
-    /// Fields of older versions and of none at all.
+    /// Add fields of older versions and one that no version has.
     pub unknown_fields: bool,
-    /// Conditions of volumes, as CSI 1.12 had them: messages of those that are abnormal, by handle.
+    /// Volume conditions as in CSI 1.12: messages of abnormal volumes by handle.
     pub conditions: Option<BTreeMap<String, String>>,
 }
 
 impl Versions {
-    /// Whether anything is added.
+    /// Whether there are any additions.
     pub fn any(&self) -> bool {
         self.unknown_fields || self.conditions.is_some()
     }
 
-    /// The answer with all that.
+    /// The response with these additions.
     pub fn add(&self, method: &str, message: &[u8]) -> Vec<u8> {
         let with = { self.conditions.as_ref() }.and_then(|all| conditions(all, method, message));
         let message = with.unwrap_or_else(|| message.to_vec());
@@ -38,9 +38,9 @@ impl Versions {
     }
 }
 
-/// The answer with a condition in each status; `None` of other methods.
+/// The response with a condition in each status; `None` for other methods.
 fn conditions(all: &BTreeMap<String, String>, method: &str, message: &[u8]) -> Option<Vec<u8>> {
-    // A message that comes twice in another one is merged with itself.
+    // Protobuf merges a submessage that occurs twice.
     let status = |volume: Option<&csi::Volume>| {
         let message = all.get(&volume?.volume_id);
         let mut condition = Vec::new();
@@ -74,7 +74,7 @@ fn conditions(all: &BTreeMap<String, String>, method: &str, message: &[u8]) -> O
     }
 }
 
-/// The answer with the fields of an older driver and one of a newer one.
+/// The response with the fields of an older driver and one of a newer one.
 pub fn add(method: &str, message: &[u8]) -> Vec<u8> {
     let condition = field(2, &condition());
     let older = match method {
@@ -83,7 +83,7 @@ pub fn add(method: &str, message: &[u8]) -> Vec<u8> {
         "NodeGetVolumeStats" => append_at(message, &[], &condition),
         _ => Some(message.to_vec()),
     };
-    // What is no valid message is left alone: the test is about unknown fields, not about garbage.
+    // An invalid message is left alone: the tests are about unknown fields, not about garbage.
     let mut changed = older.unwrap_or_else(|| message.to_vec());
     changed.extend(field(STRANGER, b"from another version"));
     changed
@@ -117,7 +117,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     }
 }
 
-/// Appends `addition` to every message found at `path`; `None` if these are no valid messages.
+/// Appends `addition` to every message at `path`; `None` if these are not valid messages.
 fn append_at(message: &[u8], path: &[u32], addition: &[u8]) -> Option<Vec<u8>> {
     let Some((wanted, deeper)) = path.split_first() else {
         return Some([message, addition].concat());

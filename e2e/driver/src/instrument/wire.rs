@@ -1,11 +1,11 @@
-//! The few things of gRPC over HTTP/2 that are handled by hand. Pure.
+//! The few parts of gRPC over HTTP/2 that are handled by hand. Pure.
 
 use bytes::Bytes;
 
-/// Length of the header of a message: compressed or not, and the length.
+/// Length of a message's header: compression flag and length.
 const HEADER: usize = 5;
 
-/// The message in a body of one frame.
+/// The message in a body with one frame.
 pub fn message(body: &[u8]) -> &[u8] {
     body.get(HEADER..).unwrap_or_default()
 }

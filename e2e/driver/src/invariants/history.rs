@@ -1,4 +1,4 @@
-//! Calls as spans of time, and what a caller may conclude from their end.
+//! Calls as time spans, and what a caller may conclude from their end.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use sidecar::rpc_code::{Finality, finality};
 use crate::instrument::record::Call;
 use crate::instrument::rules::CodeName;
 
-/// What the caller knows after a call.
+/// The caller's knowledge after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// The driver said OK and the caller was there to hear it.
+    /// The driver returned OK, and the caller received it.
     Done,
-    /// The driver refused for good.
+    /// The driver returned a final error.
     Failed,
-    /// No answer, or one that says the operation may still be running.
+    /// No response, or one after which the operation may still be running.
     InDoubt,
 }
 
-/// What the caller knows after this call.
+/// The caller's knowledge after this call.
 pub(super) fn known(call: &Call) -> Known {
     let code = call
         .code
@@ -32,15 +32,15 @@ pub(super) fn known(call: &Call) -> Known {
     }
 }
 
-/// A call and the time it was under way, from the caller's point of view.
+/// A call and its duration, from the caller's point of view.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) call: &'a Call,
     pub(super) end: u64,
 }
 
-/// The spans in order of their start. A call that was cut off by the driver's death ends with the
-/// last thing known of that driver.
+/// The spans, sorted by their start. A call that the driver's death has cut off ends at the
+/// driver's last known time.
 pub(super) fn spans(calls: &[Call]) -> Vec<Span<'_>> {
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
     for call in calls {
@@ -63,20 +63,20 @@ pub(super) fn spans(calls: &[Call]) -> Vec<Span<'_>> {
     spans
 }
 
-/// The beginning or the end of a call.
+/// The start or the end of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event<'a> {
     Start(&'a Call),
     End(&'a Call),
 }
 
-/// Beginnings and ends in the order in which they happened; of two at one time the end comes first.
+/// Starts and ends in the order in which they happened; at the same time, an end comes first.
 pub(super) fn events(calls: &[Call]) -> Vec<Event<'_>> {
     let mut events: Vec<(u64, u8, Event<'_>)> = Vec::new();
     for span in spans(calls) {
         let call = span.call;
         events.push((call.start_ns, 1, Event::Start(call)));
-        // A call that ends as it begins must not end before.
+        // A call that ends at its start must not end before.
         let order = if span.end == call.start_ns { 2 } else { 0 };
         events.push((span.end, order, Event::End(call)));
     }

@@ -1,7 +1,7 @@
-//! The life cycle of a volume: attach, stage, publish, and back in the opposite order.
+//! Life cycle of a volume: attach, stage, publish, and the reverse.
 //!
-//! What may have happened counts against tearing down; only what was confirmed counts in favour of
-//! going on.
+//! Tearing down has to consider everything that may have happened; going on requires a confirmed
+//! step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use crate::instrument::record::Call;
 struct OnNode<'a> {
     /// Confirmed staging paths.
     staged: BTreeSet<&'a str>,
-    /// Staging paths that may be in use, with the call.
+    /// Staging paths that may be in use, with the call that used them.
     maybe_staged: BTreeMap<&'a str, &'a Call>,
-    /// Target paths that may be in use, with the call.
+    /// Target paths that may be in use, with the call that used them.
     maybe_published: BTreeMap<&'a str, &'a Call>,
 }
 
@@ -24,9 +24,9 @@ struct OnNode<'a> {
 #[derive(Default)]
 struct Life<'a> {
     nodes: BTreeMap<&'a str, OnNode<'a>>,
-    /// Nodes it may be attached to, with the call.
+    /// Nodes that it may be attached to, with the call that attached it.
     maybe_attached: BTreeMap<&'a str, &'a Call>,
-    /// It was ever attached.
+    /// It was attached at least once.
     attaches: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn check(calls: &[Call], options: &Options) -> Vec<Violation> {
 
 struct Checker<'a> {
     options: &'a Options,
-    /// The driver wants volumes attached.
+    /// The driver's volumes are attached.
     attaches: bool,
     volumes: BTreeMap<&'a str, Life<'a>>,
     found: Vec<Violation>,
@@ -106,7 +106,7 @@ impl<'a> Checker<'a> {
             }
             "NodeStageVolume" if done => drop(here.staged.insert(&call.staging)),
             "NodeUnstageVolume" => {
-                // Even if the caller did not hear it: from now on it is not staged for sure.
+                // Even without a response: from now on it is not certainly staged.
                 here.staged.remove(call.staging.as_str());
                 if done {
                     here.maybe_staged.remove(call.staging.as_str());
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A refused call has changed nothing; what an earlier one may have done remains.
+/// A refused call has changed nothing; an earlier one may still have had an effect.
 fn retract<'a>(maybe: &mut BTreeMap<&'a str, &'a Call>, key: &str, call: &Call) {
     if maybe
         .get(key)
@@ -215,7 +215,7 @@ fn retract<'a>(maybe: &mut BTreeMap<&'a str, &'a Call>, key: &str, call: &Call) 
     }
 }
 
-/// A call that may have left the volume in use on a node.
+/// A call after which the node may use the volume.
 fn user<'a>(here: &OnNode<'a>) -> Option<&'a Call> {
     here.maybe_published
         .values()

@@ -1,6 +1,6 @@
 //! "The CO SHALL ensure that there is no more than one call in-flight per volume at a given time"
-//! (CSI, "Concurrency"), for the controller services. Attaching one volume to several nodes at once
-//! is what Kubernetes' attach-detach controller asks for, so it counts per node.
+//! (CSI, "Concurrency"), for the controller services. Kubernetes' attach/detach controller attaches
+//! one volume to several nodes at once, so attaching counts per node.
 
 use std::collections::BTreeMap;
 
@@ -50,14 +50,14 @@ fn object(call: &Call) -> &str {
     }
 }
 
-/// What a call is about: the name and the handle.
+/// The objects of a call: the name and the handle.
 fn keys(call: &Call) -> Vec<String> {
     let (name, volume) = (
         format!("name {}", call.name),
         format!("volume {}", call.volume),
     );
     match call.method.as_str() {
-        // A failed call names no handle.
+        // A failed call has no handle.
         "CreateVolume" if call.volume.is_empty() => vec![name],
         "CreateVolume" => vec![name, volume],
         "CreateSnapshot" | "CreateVolumeGroupSnapshot" => vec![format!("snapshot {}", call.name)],
@@ -77,7 +77,7 @@ fn conflict(a: &Call, b: &Call) -> bool {
             "ControllerPublishVolume" | "ControllerUnpublishVolume"
         )
     };
-    // Without a node, detaching is about all of them.
+    // Without a node, detaching concerns all of them.
     let other_nodes = a.node != b.node && !a.node.is_empty() && !b.node.is_empty();
     !(attaches(a) && attaches(b) && other_nodes)
 }

@@ -1,5 +1,5 @@
-//! Repeated Create calls: while an earlier one may still be running, the request must be the very
-//! same; after a final error only topology may have changed.
+//! Repeated Create calls: while an earlier one may still be running, the request has to be
+//! identical; after a final error only topology may have changed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::instrument::record::Call;
 
 pub(super) fn check(calls: &[Call]) -> Vec<Violation> {
     let mut found = Vec::new();
-    // By method and name: the latest call. By handle: which of those made it.
+    // The latest call by method and name, and which of these created each handle.
     let mut latest: BTreeMap<(&str, &str), &Call> = BTreeMap::new();
     let mut makers: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for span in spans(calls) {

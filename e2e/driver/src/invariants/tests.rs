@@ -1,6 +1,6 @@
 use super::*;
 
-/// Builds records: each call takes the time from one tick to the next.
+/// Builds records: each call lasts from one tick to the next.
 #[derive(Default)]
 struct Story {
     calls: Vec<Call>,

@@ -1,4 +1,4 @@
-//! Snapshots and groups of them.
+//! Snapshots and groups.
 
 use csi_proto::csi;
 use serde::{Deserialize, Serialize};
@@ -17,26 +17,26 @@ pub struct Snapshot {
     pub name: String,
     /// Volume handle of the source.
     pub source: String,
-    /// Bytes that a volume restored from it needs.
+    /// Least size of a restored volume in bytes.
     pub size: i64,
     /// File system or block.
     pub kind: Kind,
-    /// How the copy is kept.
+    /// Form of the copy.
     pub backing: Backing,
     /// File system in the image.
     pub fs_type: String,
     /// Seconds since the epoch.
     pub created_seconds: i64,
-    /// Group handle, empty for a snapshot of its own.
+    /// Group handle; empty for a single snapshot.
     pub group: String,
-    /// Places it can be restored in, empty for everywhere.
+    /// Topologies in which it can be restored; empty for everywhere.
     pub topology: Vec<Segments>,
-    /// Step reached.
+    /// Progress of an operation in several steps.
     pub phase: Phase,
 }
 
 impl Snapshot {
-    /// The message that goes into answers.
+    /// The message for responses.
     pub fn message(&self, ready: bool) -> csi::Snapshot {
         csi::Snapshot {
             size_bytes: self.size,
@@ -53,7 +53,7 @@ impl Snapshot {
     }
 }
 
-/// Several snapshots made together.
+/// Several snapshots of one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// Group handle.

@@ -1,7 +1,7 @@
-//! Everything the driver remembers, and the changes that lead from one state to the next.
+//! The driver's whole state, and its changes.
 //!
-//! The state is the fold of a list of changes. That list is what the journal keeps, so that several
-//! driver processes that share one state folder see the same state.
+//! The state is the fold of a list of changes. The journal keeps that list, so that several driver
+//! processes with one state folder see the same state.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::snapshot::{Group, Snapshot};
 use super::topology::Segments;
 use super::volume::Volume;
 
-/// A node on which a driver with the node role was started.
+/// A node where a driver with the node role was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Node id of NodeGetInfo.
+    /// Node ID in NodeGetInfo.
     pub id: String,
-    /// Its place; empty without topology.
+    /// Its topology segments; empty without topology.
     pub topology: Segments,
-    /// Most attachments the controller allows, 0 for no limit.
+    /// Attachments that the controller allows at most, 0 for no limit.
     pub attach_limit: i64,
 }
 
-/// Everything the driver remembers.
+/// The driver's whole state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Highest sequence number given out.
+    /// Highest assigned sequence number.
     pub sequence: u64,
     /// By volume handle.
     pub volumes: BTreeMap<String, Volume>,
@@ -54,18 +54,18 @@ pub enum Change {
     DropSnapshot(String),
     /// Adds or replaces a group.
     PutGroup(Group),
-    /// Forgets a group, not its snapshots.
+    /// Forgets a group, but not its snapshots.
     DropGroup(String),
     /// Adds or replaces a node.
     PutNode(Node),
     /// Forgets a node.
     DropNode(String),
-    /// Keeps numbers from being given out twice when the journal is rewritten.
+    /// Prevents numbers from being assigned twice after the journal is rewritten.
     Sequence(u64),
 }
 
 impl State {
-    /// Performs a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::PutVolume(volume) => {
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// The shortest list of changes that leads here from nothing.
+    /// The shortest list of changes from the empty state to this one.
     pub fn changes(&self) -> Vec<Change> {
         let mut all = vec![Change::Sequence(self.sequence)];
         all.extend(self.nodes.values().cloned().map(Change::PutNode));
@@ -109,12 +109,12 @@ impl State {
         all
     }
 
-    /// The volume made by a CreateVolume call of that name.
+    /// The volume that a CreateVolume call of that name created.
     pub fn volume_named(&self, name: &str) -> Option<&Volume> {
         self.names.get(name).and_then(|id| self.volumes.get(id))
     }
 
-    /// The snapshot made by a CreateSnapshot call of that name.
+    /// The snapshot that a CreateSnapshot call of that name created.
     pub fn snapshot_named(&self, name: &str) -> Option<&Snapshot> {
         self.snapshots
             .values()

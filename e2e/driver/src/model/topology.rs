@@ -1,16 +1,16 @@
-//! Topology segments and the choice of the place where a new volume goes.
+//! Topology segments, and the choice of a new volume's topology.
 //!
-//! Segments are compared as sets of key and value; see the comments on `TopologyRequirement` in the
-//! CSI specification for what `requisite` and `preferred` mean.
+//! Segments are compared as sets of key and value; the comments on `TopologyRequirement` in the CSI
+//! specification define `requisite` and `preferred`.
 
 use std::collections::BTreeMap;
 
 use csi_proto::csi;
 
-/// Keys and values of one place, for example `zone` = `a`.
+/// Topology segments by key, for example `zone` = `a`.
 pub type Segments = BTreeMap<String, String>;
 
-/// The segments of a topology message, empty if there is none.
+/// The segments of a topology message; empty without one.
 pub fn segments(topology: Option<&csi::Topology>) -> Segments {
     topology.map(|t| t.segments.clone()).unwrap_or_default()
 }
@@ -22,12 +22,13 @@ pub fn message(segments: &Segments) -> csi::Topology {
     }
 }
 
-/// Does a node at `node` see what is accessible from `term`? An empty term is seen from everywhere.
+/// Whether a node with the segments `node` can access volumes of `term`. An empty term is
+/// accessible from everywhere.
 pub fn reaches(node: &Segments, term: &Segments) -> bool {
     term.iter().all(|(key, value)| node.get(key) == Some(value))
 }
 
-/// One form per set of segments, the key of the capacity pools.
+/// A canonical text of segments: the key of the capacity pools.
 pub fn canonical(segments: &Segments) -> String {
     let pairs: Vec<String> = segments
         .iter()
@@ -36,7 +37,7 @@ pub fn canonical(segments: &Segments) -> String {
     pairs.join(",")
 }
 
-/// The terms of a requirement in the order in which they are to be tried, each once.
+/// The terms of a requirement without duplicates, in the order in which to try them.
 pub fn candidates(requirement: Option<&csi::TopologyRequirement>) -> Vec<Segments> {
     let mut terms: Vec<Segments> = Vec::new();
     if let Some(requirement) = requirement {
@@ -49,7 +50,7 @@ pub fn candidates(requirement: Option<&csi::TopologyRequirement>) -> Vec<Segment
     terms
 }
 
-/// Does a volume that is accessible from `places` satisfy the requirement?
+/// Whether a volume that is accessible from `places` satisfies the requirement.
 pub fn satisfies(places: &[Segments], requirement: Option<&csi::TopologyRequirement>) -> bool {
     let Some(requirement) = requirement else {
         return true;

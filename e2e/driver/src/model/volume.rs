@@ -1,4 +1,4 @@
-//! A volume: what was asked for, where it is, and who uses it.
+//! A volume: its parameters, its topology, and its users.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::topology::{self, Segments};
 
-/// What a consumer sees.
+/// A volume's kind for its consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -19,30 +19,30 @@ pub enum Kind {
     Block,
 }
 
-/// How the bytes are kept below the state folder.
+/// The form of a volume's data below the state folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backing {
-    /// A folder that is bind-mounted.
+    /// A bind-mounted folder.
     Directory,
     /// A file behind a loop device.
     Image,
 }
 
-/// How far an operation that takes several steps has come; anything but `Ready` after a restart
-/// means that the driver died in between and the caller has to repeat its call.
+/// Progress of an operation in several steps; anything but `Ready` after a restart means that the
+/// driver died in between and the caller has to repeat its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The id is taken, the data is not there yet.
+    /// The ID is assigned, the data does not exist yet.
     Creating,
     /// Usable.
     Ready,
-    /// The data may be gone already.
+    /// The data may be deleted already.
     Deleting,
 }
 
-/// Where the initial content came from.
+/// The source of the initial content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -53,7 +53,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source named by a request, if it names one.
+    /// The source in a request, if there is one.
     pub fn of(source: Option<&csi::VolumeContentSource>) -> Option<Self> {
         match source?.r#type.as_ref()? {
             volume_content_source::Type::Snapshot(s) => Some(Self::Snapshot(s.snapshot_id.clone())),
@@ -105,7 +105,7 @@ pub struct Volume {
     pub name: String,
     /// Bytes.
     pub capacity: i64,
-    /// Bytes that the file system or loop device shows; below `capacity` between controller and
+    /// Size of the file system or loop device in bytes; below `capacity` between controller and
     /// node expansion.
     pub grown_to: i64,
     /// File system or block.
@@ -114,9 +114,9 @@ pub struct Volume {
     pub backing: Backing,
     /// File system in the image.
     pub fs_type: String,
-    /// Lives as long as its pod.
+    /// An inline volume, which lives as long as its pod.
     pub ephemeral: bool,
-    /// Step reached.
+    /// Progress of an operation in several steps.
     pub phase: Phase,
     /// Parameters of the CreateVolume call.
     pub parameters: BTreeMap<String, String>,
@@ -124,9 +124,9 @@ pub struct Volume {
     pub mutable_parameters: BTreeMap<String, String>,
     /// Origin of the content.
     pub source: Option<Source>,
-    /// Places it is accessible from, empty for everywhere.
+    /// Topologies that it is accessible from; empty for everywhere.
     pub topology: Vec<Segments>,
-    /// By node id.
+    /// Attachments by node ID.
     pub attachments: BTreeMap<String, Attachment>,
     /// Staging paths by node id.
     pub staged: BTreeMap<String, BTreeSet<String>>,
@@ -135,7 +135,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// The message that goes into answers.
+    /// The message for responses.
     pub fn message(&self) -> csi::Volume {
         csi::Volume {
             capacity_bytes: self.capacity,
@@ -146,12 +146,12 @@ impl Volume {
         }
     }
 
-    /// Does a node at `node` see it?
+    /// Whether a node with these segments can access it.
     pub fn reachable_from(&self, node: &Segments) -> bool {
         self.topology.is_empty() || self.topology.iter().any(|t| topology::reaches(node, t))
     }
 
-    /// Why it may not be deleted.
+    /// Why it must not be deleted.
     pub fn user(&self) -> Option<String> {
         if let Some(node) = self
             .published
@@ -175,14 +175,14 @@ impl Volume {
             .map(|node| format!("attached to node {node}"))
     }
 
-    /// Is it staged or published on any node?
+    /// Whether it is staged or published on any node.
     pub fn in_use_on_nodes(&self) -> bool {
         self.staged.values().any(|paths| !paths.is_empty())
             || self.published.values().any(|targets| !targets.is_empty())
     }
 }
 
-/// File system or block, as the capability says.
+/// The kind in a capability.
 pub fn kind(capability: &csi::VolumeCapability) -> Option<Kind> {
     match capability.access_type.as_ref()? {
         AccessType::Block(_) => Some(Kind::Block),
@@ -190,7 +190,7 @@ pub fn kind(capability: &csi::VolumeCapability) -> Option<Kind> {
     }
 }
 
-/// Access mode number, 0 (UNKNOWN) if there is none.
+/// Access mode number; 0 (UNKNOWN) without one.
 pub fn access_mode(capability: &csi::VolumeCapability) -> i32 {
     capability.access_mode.as_ref().map_or(0, |mode| mode.mode)
 }

@@ -7,8 +7,8 @@ use super::{Policy, Refusal, capability, required};
 use crate::model::state::State;
 use crate::model::volume::{Attachment, Volume, access_mode};
 
-/// The volume with the attachment; the same volume if it is attached already. A limit given here
-/// replaces the node's own.
+/// The volume with the attachment; unchanged if it is already attached. `limit` overrides the
+/// node's own.
 pub fn publish(
     state: &State,
     policy: &Policy,
@@ -76,8 +76,8 @@ fn check_other_nodes(volume: &Volume, mode: i32) -> Result<(), Refusal> {
     }
 }
 
-/// The volume without the attachment (without any, if no node is named); `None` if there is
-/// nothing to do.
+/// The volume without the attachment (without all, if no node is named); `None` if nothing has to
+/// change.
 pub fn unpublish(
     state: &State,
     request: &csi::ControllerUnpublishVolumeRequest,

@@ -1,4 +1,4 @@
-//! Volume capabilities: are they complete, do they fit a volume.
+//! Volume capabilities: whether they are complete, and fit a volume.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::access_mode::Mode;
@@ -7,7 +7,7 @@ use tonic::Code;
 use super::Refusal;
 use crate::model::volume::{self, Kind, Volume};
 
-/// The capability must say file system or block, and an access mode.
+/// Checks that the capability has an access type and an access mode.
 pub fn check(capability: &csi::VolumeCapability) -> Result<Kind, Refusal> {
     let invalid = |message: &str| Refusal::new(Code::InvalidArgument, message);
     let kind = volume::kind(capability)
@@ -29,7 +29,7 @@ pub fn required(capability: Option<&csi::VolumeCapability>) -> Result<Kind, Refu
     }
 }
 
-/// All capabilities of a request; they must agree on file system or block.
+/// Checks all capabilities of a request, which must have the same access type.
 pub fn check_all(capabilities: &[csi::VolumeCapability]) -> Result<Kind, Refusal> {
     let mut kinds = capabilities
         .iter()
@@ -49,7 +49,7 @@ pub fn check_all(capabilities: &[csi::VolumeCapability]) -> Result<Kind, Refusal
     }
 }
 
-/// A volume made for one kind cannot be used as the other.
+/// Fails if the volume was created for the other access type.
 pub fn fits(volume: &Volume, kind: Kind) -> Result<(), Refusal> {
     if volume.kind == kind {
         return Ok(());
@@ -61,7 +61,7 @@ pub fn fits(volume: &Volume, kind: Kind) -> Result<(), Refusal> {
     Err(Refusal::new(Code::InvalidArgument, message))
 }
 
-/// May only one node have it at a time?
+/// Whether only one node at a time may use the volume.
 pub fn is_single_node(mode: i32) -> bool {
     match Mode::try_from(mode) {
         Ok(
@@ -80,7 +80,7 @@ pub fn is_single_node(mode: i32) -> bool {
     }
 }
 
-/// May only one target path on a node have it at a time?
+/// Whether only one target path on a node at a time may use the volume.
 pub fn is_single_writer(mode: i32) -> bool {
     mode == Mode::SingleNodeSingleWriter as i32
 }

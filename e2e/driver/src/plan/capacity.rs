@@ -1,7 +1,7 @@
-//! Sizes: what a capacity range asks for, and what a pool still has.
+//! Sizes: the size for a capacity range, and the free capacity of a pool.
 //!
-//! There is one pool per kind of storage (StorageClass parameter `kind`) and place, each as large
-//! as the flag `--capacity=KIND=QUANTITY` says. Without that flag storage is unlimited.
+//! There is one pool per kind of storage (StorageClass parameter `kind`) and topology, each with
+//! the size in the flag `--capacity=KIND=QUANTITY`. Without that flag storage is unlimited.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::model::topology::{self, Segments};
 /// StorageClass parameter that selects the kind of storage.
 pub const KIND_PARAMETER: &str = "kind";
 
-/// Size of a volume for which nobody says a size.
+/// Size of a volume without a requested size.
 pub const DEFAULT_SIZE: i64 = 1 << 30;
 
 /// Size for a range; `minimum` is the size of the content source.
@@ -56,13 +56,13 @@ pub fn size(range: Option<&csi::CapacityRange>, minimum: i64, max: i64) -> Resul
     Ok(wanted)
 }
 
-/// Does an existing size lie in the range?
+/// Whether an existing size lies in the range.
 pub fn within(size: i64, range: Option<&csi::CapacityRange>) -> bool {
     let (required, limit) = range.map_or((0, 0), |r| (r.required_bytes, r.limit_bytes));
     size >= required && (limit == 0 || size <= limit)
 }
 
-/// Bytes left for `parameters` at `place`; `None` without limit.
+/// Free bytes for `parameters` at `place`; `None` without a limit.
 pub fn free(
     state: &State,
     policy: &Policy,
@@ -104,7 +104,7 @@ fn only(capacity: &BTreeMap<String, i64>) -> Option<&str> {
     }
 }
 
-/// The answer to GetCapacity.
+/// The response to GetCapacity.
 pub fn answer(
     state: &State,
     policy: &Policy,
@@ -123,13 +123,13 @@ pub fn answer(
     } else {
         match free(state, policy, &request.parameters, &place) {
             Ok(free) => free.unwrap_or(policy.max_volume_size),
-            // No storage of that kind is no error here: there is none to be had.
+            // An unknown kind of storage is no error here: it has no capacity.
             Err(_) => 0,
         }
     };
     Ok(csi::GetCapacityResponse {
         available_capacity: available,
-        // The scheduler goes by this alone if it is given.
+        // If it is set, the scheduler uses only this value.
         maximum_volume_size: Some(policy.max_volume_size.min(available)),
         minimum_volume_size: None,
     })

@@ -8,16 +8,16 @@ use crate::model::state::State;
 use crate::model::topology;
 use crate::model::volume::{Backing, Kind, Phase, Source, Volume};
 
-/// What a CreateVolume call leads to.
+/// The decision about a CreateVolume call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Creation {
-    /// The volume is there.
+    /// The volume exists.
     Exists(Box<Volume>),
-    /// Its data has to be made; also after a crash while making it.
+    /// Its data has to be created; also after a crash in the middle of that.
     Make(Box<Volume>),
 }
 
-/// Decides a CreateVolume call; `fresh` is the id of a new volume.
+/// Decides a CreateVolume call; `fresh` is the ID of a new volume.
 pub fn create(
     state: &State,
     policy: &Policy,
@@ -75,7 +75,7 @@ pub fn mount_fs_type(capability: &csi::VolumeCapability) -> Option<&str> {
     }
 }
 
-/// Bytes that a volume with that source needs, and whether it can be its source at all.
+/// Least size of a volume with that source in bytes; an error if it cannot be a source.
 fn source_size(state: &State, source: Option<&Source>, kind: Kind) -> Result<i64, Refusal> {
     let not_found = |what: &str, id: &str| {
         Refusal::new(Code::NotFound, format!("source {what} {id} does not exist"))
@@ -108,7 +108,7 @@ fn source_size(state: &State, source: Option<&Source>, kind: Kind) -> Result<i64
     Ok(size)
 }
 
-/// A repeated call must ask for the same volume.
+/// Checks that a repeated call requests the same volume.
 fn same(
     existing: &Volume,
     request: &csi::CreateVolumeRequest,
@@ -143,7 +143,7 @@ fn same(
     Err(Refusal::new(Code::AlreadyExists, message))
 }
 
-/// Decides a DeleteVolume call: the volume whose data has to go, `None` if there is none.
+/// Decides a DeleteVolume call: the volume whose data has to be deleted, `None` if there is none.
 pub fn delete(state: &State, policy: &Policy, id: &str) -> Result<Option<Volume>, Refusal> {
     required(id, "volume ID")?;
     let Some(volume) = state.volumes.get(id) else {

@@ -8,7 +8,7 @@ use crate::model::state::State;
 use crate::model::topology::Segments;
 use crate::model::volume::Volume;
 
-/// The volume with its new capacity; unchanged if it is large enough.
+/// The volume with its new capacity; unchanged if it is already large enough.
 pub fn controller(
     state: &State,
     policy: &Policy,
@@ -47,7 +47,7 @@ pub fn controller(
     Ok(volume)
 }
 
-/// The volume after the node has grown what it shows, and whether there is anything to grow.
+/// The volume after the node expansion.
 pub fn node(
     state: &State,
     policy: &Policy,
@@ -72,7 +72,7 @@ pub fn node(
         return Err(Refusal::new(Code::OutOfRange, message));
     }
     let mut volume = volume.clone();
-    // Without a controller expansion the node's request is what makes the volume larger.
+    // Without a controller expansion the node's request enlarges the volume.
     volume.capacity = volume.capacity.max(wanted);
     volume.grown_to = volume.capacity;
     Ok(volume)

@@ -1,4 +1,4 @@
-//! Which ranges of a snapshot are told.
+//! The ranges that SnapshotMetadata calls return.
 
 use tonic::Code;
 
@@ -9,24 +9,24 @@ use crate::model::volume::Backing;
 
 /// Size of a block, and so of each range.
 pub const BLOCK: i64 = 4096;
-/// Ranges in a message if the caller does not say.
+/// Ranges per message if the caller sets no limit.
 const USUAL: usize = 256;
 
-/// What a call is about.
+/// The parameters of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The snapshot whose ranges are wanted.
+    /// The snapshot whose ranges are requested.
     pub target: Snapshot,
-    /// The one to which it is compared; without it, what is not zero.
+    /// The base of the comparison; `None`: all allocated ranges.
     pub base: Option<Snapshot>,
-    /// The first block of interest.
+    /// The first requested block.
     pub first: i64,
-    /// Ranges in a message.
+    /// Ranges per message.
     pub most: usize,
 }
 
 impl Question {
-    /// Checks a request: `base` is an id of GetMetadataDelta.
+    /// Checks a request; `base` is the snapshot ID of GetMetadataDelta.
     pub fn of(
         state: &State,
         (base, target): (Option<&str>, &str),

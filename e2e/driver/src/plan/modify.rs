@@ -8,7 +8,7 @@ use super::{Policy, Refusal, required};
 use crate::model::state::State;
 use crate::model::volume::Volume;
 
-/// Are these parameters accepted at all?
+/// Checks that these parameters are accepted.
 pub fn check_names(policy: &Policy, wanted: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if wanted.is_empty() {
         return Ok(());

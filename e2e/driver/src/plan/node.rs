@@ -1,6 +1,6 @@
-//! NodeStageVolume, NodePublishVolume and their opposites.
+//! NodeStageVolume, NodePublishVolume and their reverse calls.
 //!
-//! The order stage, publish, unpublish, unstage is enforced under `--check-volume-lifecycle`.
+//! With `--check-volume-lifecycle` the order stage, publish, unpublish, unstage is enforced.
 
 use csi_proto::csi;
 use tonic::Code;
@@ -10,7 +10,7 @@ use crate::model::state::State;
 use crate::model::topology::Segments;
 use crate::model::volume::{Backing, Kind, Phase, Publication, Volume, access_mode};
 
-/// Volume context key by which kubelet marks an inline volume (kubelet, CSI volume plugin).
+/// Volume context key with which kubelet marks an inline volume.
 pub const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
 
 /// Volume attribute with the size of an inline volume.
@@ -21,14 +21,14 @@ pub const SIZE_KEY: &str = "size";
 pub struct Here<'a> {
     /// Node id.
     pub id: &'a str,
-    /// Its place.
+    /// Its topology segments.
     pub topology: &'a Segments,
 }
 
-/// A volume as it is after the call, and whether it was like that before.
+/// A volume after a call, and whether the call changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// After the call.
+    /// The volume after the call.
     pub volume: Volume,
     /// The call repeats an earlier one.
     pub repeated: bool,
@@ -206,7 +206,7 @@ fn not_found(id: &str) -> Refusal {
     Refusal::new(Code::NotFound, format!("volume {id} does not exist"))
 }
 
-/// May this node use the volume now?
+/// Checks that this node may use the volume now.
 fn check_here(policy: &Policy, here: Here<'_>, volume: &Volume) -> Result<(), Refusal> {
     if !policy.check_lifecycle {
         return Ok(());

@@ -1,13 +1,13 @@
 //! Pages of lists.
 //!
-//! A token is the sequence number after which the next page starts. Entries are ordered by that
-//! number, so entries that come or go between two pages neither hide nor repeat others.
+//! A token is the sequence number after which the next page starts. Entries are sorted by that
+//! number, so entries that appear or disappear between two pages neither hide nor repeat others.
 
 use tonic::Code;
 
 use super::Refusal;
 
-/// One page of `all` (ordered by number) and the token of the next, empty at the end.
+/// One page of `all` (sorted by number), and the token of the next; empty at the end.
 pub fn page<T>(
     all: impl Iterator<Item = (u64, T)>,
     token: &str,

@@ -1,4 +1,4 @@
-//! Where a new volume goes.
+//! Chooses the topology of a new volume.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::{Policy, Refusal, capacity};
 use crate::model::state::State;
 use crate::model::topology::{self, Segments};
 
-/// The places a new volume of `bytes` is accessible from: the first candidate that some node
-/// reaches and that has room.
+/// The topology of a new volume of `bytes`: the first candidate that some node can access and that
+/// has enough capacity.
 pub fn choose(
     state: &State,
     policy: &Policy,

@@ -1,4 +1,4 @@
-//! Snapshots and groups of snapshots.
+//! Snapshots and group snapshots.
 
 use csi_proto::csi;
 use tonic::Code;
@@ -9,16 +9,16 @@ use crate::model::state::State;
 use crate::model::topology;
 use crate::model::volume::{Phase, Volume};
 
-/// What a CreateSnapshot call leads to.
+/// The decision about a CreateSnapshot call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Creation {
-    /// The snapshot is there.
+    /// The snapshot exists.
     Exists(Snapshot),
     /// Its data has to be copied from the volume.
     Make(Snapshot, Box<Volume>),
 }
 
-/// Id and time for a new object.
+/// ID and time for a new object.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh<'a> {
     /// Handle.
@@ -80,14 +80,15 @@ fn of(volume: &Volume, name: &str, group: &str, sequence: u64, fresh: Fresh<'_>)
     }
 }
 
-/// Decides a DeleteSnapshot call: the snapshot whose data has to go, `None` if there is none.
+/// Decides a DeleteSnapshot call: the snapshot whose data has to be deleted, `None` if there is
+/// none.
 pub fn delete(state: &State, id: &str) -> Result<Option<Snapshot>, Refusal> {
     required(id, "snapshot ID")?;
     let Some(snapshot) = state.snapshots.get(id) else {
         return Ok(None);
     };
     if !snapshot.group.is_empty() && state.groups.contains_key(&snapshot.group) {
-        // CSI: a member of a group goes with its group.
+        // CSI: a member is deleted with its group.
         let message = format!("snapshot {id} belongs to group {}", snapshot.group);
         return Err(Refusal::new(Code::InvalidArgument, message));
     }
@@ -97,7 +98,7 @@ pub fn delete(state: &State, id: &str) -> Result<Option<Snapshot>, Refusal> {
     }))
 }
 
-/// The snapshots that a ListSnapshots call asks for, with their sequence numbers.
+/// The snapshots that a ListSnapshots call selects, with their sequence numbers.
 pub fn matching<'a>(
     state: &'a State,
     request: &csi::ListSnapshotsRequest,
@@ -116,16 +117,16 @@ pub fn matching<'a>(
         .map(|snapshot| (snapshot.sequence, snapshot))
 }
 
-/// What a CreateVolumeGroupSnapshot call leads to.
+/// The decision about a CreateVolumeGroupSnapshot call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupCreation {
-    /// The group is there.
+    /// The group exists.
     Exists(Group),
     /// These snapshots have to be copied.
     Make(Group, Vec<(Snapshot, Volume)>),
 }
 
-/// Decides a CreateVolumeGroupSnapshot call; snapshot ids are the group's id and a number.
+/// Decides a CreateVolumeGroupSnapshot call; a snapshot's ID is the group's ID with a number.
 pub fn create_group(
     state: &State,
     request: &csi::CreateVolumeGroupSnapshotRequest,
@@ -175,7 +176,7 @@ pub fn create_group(
     Ok(GroupCreation::Make(group, copies))
 }
 
-/// The group a call names, `None` if there is none; named members must be its members.
+/// The group that a call names, `None` if there is none; fails if `members` are not its members.
 pub fn group<'a>(
     state: &'a State,
     id: &str,

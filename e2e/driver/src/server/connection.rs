@@ -13,7 +13,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The connection of that number, made by the process `caller`.
+    /// A connection with this number from the process `caller`.
     pub fn new(number: u64, caller: Option<u32>) -> Self {
         Self {
             number,
@@ -27,17 +27,17 @@ impl Connection {
         self.number
     }
 
-    /// Process id of whoever made it, if the system says so.
+    /// Process ID of the client, if the system knows it.
     pub fn caller(&self) -> Option<u32> {
         self.caller
     }
 
-    /// Closes it without a word.
+    /// Closes it abruptly.
     pub fn close(&self) {
         self.close.notify_one();
     }
 
-    /// Until someone closes it.
+    /// Waits until it is closed.
     pub async fn closed(&self) {
         self.close.notified().await;
     }

@@ -1,7 +1,7 @@
-//! Which service a call goes to.
+//! Dispatches calls to the services.
 //!
 //! By hand instead of through tonic's router: five services need no web framework, and a role that
-//! is not served must answer UNIMPLEMENTED.
+//! is not served has to return UNIMPLEMENTED.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::service::grpc::Services;
 pub struct Dispatch(Services);
 
 impl Dispatch {
-    /// The services of that driver.
+    /// The services of this driver.
     pub fn new(driver: Arc<Driver>) -> Self {
         Self(Services(driver))
     }
 
-    /// What an answer gets of other versions of CSI.
+    /// The additions of other CSI versions to responses.
     pub fn versions(&self) -> Versions {
         let settings = self.0.0.settings();
         Versions {
@@ -39,7 +39,7 @@ impl Dispatch {
         }
     }
 
-    /// Calls the service that the path names.
+    /// Calls the service in the request's path.
     pub async fn call(&mut self, request: http::Request<Full<Bytes>>) -> http::Response<Body> {
         let services = self.0.clone();
         let features = &self.0.0.features;

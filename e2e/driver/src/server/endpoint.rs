@@ -1,9 +1,9 @@
-//! Where to listen.
+//! Parses the endpoint.
 
 use std::path::PathBuf;
 
-/// The forms that csi-driver-host-path understands, but only for unix sockets: `unix:///path`,
-/// `unix:path`, `unix://relative/path`, `/path`.
+/// Accepts csi-driver-host-path's forms, but only for unix sockets: `unix:///path`, `unix:path`,
+/// `unix://relative/path`, `/path`.
 pub fn parse(text: &str) -> Result<PathBuf, Error> {
     let path = match text.split_once(':') {
         Some(("unix", rest)) => rest.strip_prefix("//").unwrap_or(rest),
@@ -21,10 +21,10 @@ pub fn parse(text: &str) -> Result<PathBuf, Error> {
 /// Why an endpoint is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not a unix socket.
+    /// The scheme is not that of a unix socket.
     #[error("scheme {0:?} is not supported, use unix:///path/to/csi.sock")]
     Scheme(String),
-    /// No path.
+    /// The path is empty.
     #[error("the path of the socket is empty, use unix:///path/to/csi.sock")]
     Empty,
 }

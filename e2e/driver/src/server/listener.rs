@@ -1,4 +1,4 @@
-//! Accepts connections, and stops, starts or loses its socket when a test says so.
+//! Accepts connections; stops, starts or removes its socket on request.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::dispatch::Dispatch;
 use crate::instrument::call::Instrument;
 
-/// Cancelled calls that a connection bears.
+/// Cancelled calls that a connection tolerates.
 const RESETS: usize = 100_000;
 
 /// The driver's socket.
@@ -27,7 +27,7 @@ pub struct Listener {
     instrument: Arc<Instrument>,
     dispatch: Dispatch,
     connections: AtomicU64,
-    /// Counts the times all connections were closed.
+    /// Number of times that all connections were closed.
     hang_up: watch::Sender<u64>,
     accepting: Mutex<Option<JoinHandle<()>>>,
 }
@@ -35,22 +35,22 @@ pub struct Listener {
 /// Why the driver cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something else lies there.
+    /// Another kind of file has the socket's path.
     #[error("{} exists and is not a socket, remove it or choose another --endpoint", .0.display())]
     Occupied(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot listen on {} (--endpoint)", path.display())]
     Bind {
         /// The socket.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
 impl Listener {
-    /// A socket that does not exist yet.
+    /// A listener whose socket does not exist yet.
     pub fn new(path: PathBuf, instrument: Arc<Instrument>, dispatch: Dispatch) -> Arc<Self> {
         Arc::new(Self {
             path,
@@ -62,7 +62,7 @@ impl Listener {
         })
     }
 
-    /// Creates the socket, in place of one left behind, and accepts connections.
+    /// Creates the socket, replacing a leftover one, and accepts connections.
     pub fn start(self: &Arc<Self>) -> Result<(), Error> {
         let listener = bind(&self.path)?;
         let this = Arc::clone(self);
@@ -77,7 +77,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Accepts no more connections, closes the present ones and removes the socket.
+    /// Stops accepting connections, closes the existing ones and removes the socket.
     pub fn stop(&self) {
         let mut accepting = self
             .accepting
@@ -91,7 +91,7 @@ impl Listener {
         self.hang_up();
     }
 
-    /// Removes the socket and goes on serving those who are connected.
+    /// Removes the socket, but continues to serve connected clients.
     pub fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
@@ -110,7 +110,8 @@ impl Listener {
             match listener.accept().await {
                 Ok((stream, _)) => drop(tokio::spawn(Arc::clone(&self).serve(stream))),
                 Err(error) => {
-                    // Out of file descriptors, most likely; it passes or the test fails anyway.
+                    // Most likely out of file descriptors; either this passes, or the test fails
+                    // anyway.
                     tracing::error!("cannot accept a connection: {error}");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }
@@ -134,9 +135,9 @@ impl Listener {
         });
         let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         server
-            // As many as in Go; with hyper's 200 a few hundred hanging calls would block the rest.
+            // As many as in Go; with hyper's 200, a few hundred hanging calls would block the rest.
             .max_concurrent_streams(u32::MAX)
-            // Tests cancel calls by the hundred; that is no attack here.
+            // Tests cancel hundreds of calls, which is no attack here.
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(RESETS);
         let serving = server.serve_connection(TokioIo::new(stream), service);
@@ -152,7 +153,7 @@ impl Listener {
     }
 }
 
-/// Listens on a unix socket; one that is left behind by a dead process is replaced.
+/// Listens on a unix socket; replaces a dead process's.
 pub fn bind(path: &Path) -> Result<UnixListener, Error> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.file_type().is_socket() => return Err(Error::Occupied(path.to_owned())),

@@ -1,7 +1,7 @@
-//! What the driver says it can do.
+//! The capabilities that the driver reports.
 //!
-//! Tests may replace each set at run time, also by numbers that CSI 1.13 does not know: drivers
-//! built on other versions send them.
+//! Tests may replace each set at run time, also with numbers that CSI 1.13 does not define: drivers
+//! of other versions send them.
 
 use csi_proto::csi;
 use csi_proto::csi::controller_service_capability::rpc::Type as Controller;
@@ -11,7 +11,7 @@ use csi_proto::csi::plugin_capability::{Service, Type as Plugin, VolumeExpansion
 use csi_proto::csi::plugin_capability::{service, volume_expansion};
 use serde::{Deserialize, Serialize};
 
-/// Which roles and features the command line asks for.
+/// Roles and features from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -40,7 +40,7 @@ pub struct Features {
     pub snapshot_metadata: bool,
 }
 
-/// Sets that replace what the features give.
+/// Sets that replace those of the features.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Override {
@@ -58,14 +58,14 @@ pub struct Override {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Name {
-    /// As in the .proto file.
+    /// A name in the .proto file.
     Text(String),
-    /// For numbers without a name.
+    /// A number, for capabilities without a name.
     Number(i32),
 }
 
 impl Override {
-    /// The first name that means nothing.
+    /// The first unknown name.
     pub fn unknown(&self) -> Option<String> {
         let plugin = texts(&self.plugin).find(|name| plugin_by_name(name).is_none());
         let controller =
@@ -103,7 +103,7 @@ fn plugin_by_name(name: &str) -> Option<Plugin> {
     Some(Plugin::Service(Service { r#type: kind }))
 }
 
-/// Answer to GetPluginCapabilities.
+/// Response to GetPluginCapabilities.
 pub fn plugin(features: &Features, changed: &Override) -> Vec<csi::PluginCapability> {
     let types: Vec<Plugin> = match &changed.plugin {
         Some(names) => names.iter().filter_map(named_plugin).collect(),
@@ -136,7 +136,7 @@ fn named_plugin(name: &Name) -> Option<Plugin> {
     }
 }
 
-/// Answer to ControllerGetCapabilities.
+/// Response to ControllerGetCapabilities.
 pub fn controller(
     features: &Features,
     changed: &Override,
@@ -190,7 +190,7 @@ fn controller_default(features: &Features) -> Vec<Controller> {
     all
 }
 
-/// Answer to NodeGetCapabilities.
+/// Response to NodeGetCapabilities.
 pub fn node(features: &Features, changed: &Override) -> Vec<csi::NodeServiceCapability> {
     let numbers = match &changed.node {
         Some(names) => numbers(names, |name| Node::from_str_name(name).map(|t| t as i32)),
@@ -216,7 +216,7 @@ pub fn node(features: &Features, changed: &Override) -> Vec<csi::NodeServiceCapa
     numbers.into_iter().map(capability).collect()
 }
 
-/// Answer to GroupControllerGetCapabilities.
+/// Response to GroupControllerGetCapabilities.
 pub fn group(changed: &Override) -> Vec<csi::GroupControllerServiceCapability> {
     let numbers = match &changed.group {
         Some(names) => numbers(names, |name| Group::from_str_name(name).map(|t| t as i32)),

@@ -1,4 +1,4 @@
-//! Operations under way, so that a second call for the same object is refused with ABORTED
+//! Tracks operations in progress, so that a second call for the same object is refused with ABORTED
 //! ("operation pending for volume", error table of the CSI specification).
 
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use tonic::Code;
 
 use crate::plan::Refusal;
 
-/// The objects on which an operation is under way.
+/// The objects with an operation in progress.
 #[derive(Debug, Default)]
 pub struct Busy(Mutex<BTreeSet<String>>);
 
 impl Busy {
-    /// Refuses if the object is taken.
+    /// Fails if the object has an operation in progress.
     pub fn check(&self, object: &str) -> Result<(), Refusal> {
         let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.contains(object) {
@@ -23,7 +23,7 @@ impl Busy {
         }
     }
 
-    /// Takes the object until the guard is dropped.
+    /// Reserves the object until the guard is dropped.
     pub fn take(&self, object: String) -> Result<Guard<'_>, Refusal> {
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !objects.insert(object.clone()) {

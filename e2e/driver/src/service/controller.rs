@@ -1,4 +1,4 @@
-//! The controller service but for snapshots.
+//! The controller service, without snapshots.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Driver {
         })
     }
 
-    /// Makes the data; what cannot be made is forgotten again.
+    /// Creates the data; forgets the volume again if that fails.
     fn make(&self, volume: Volume) -> Result<Volume, Refusal> {
         if let Err(error) = self.targets.storage.make(&volume) {
             // The first error is the one to report.
@@ -71,7 +71,7 @@ impl Driver {
         self.store.transact(|_| Ok((changes, ())))
     }
 
-    /// Changes one volume as it is now; other changes of it in the meantime are kept.
+    /// Changes the current version of a volume; concurrent changes of other fields are kept.
     pub(super) fn change_volume(
         &self,
         id: &str,
@@ -117,7 +117,7 @@ impl Driver {
             let known = state.volumes.get(&request.volume_id) == Some(&volume);
             Ok::<_, Refusal>((if known { Vec::new() } else { vec![put(volume)] }, ()))
         })?;
-        // What the node service must get back; a sidecar that loses it is noticed in the record.
+        // The node service has to get this back; the record shows a sidecar that loses it.
         let context = (
             "attachment".to_owned(),
             format!("{}@{}", request.volume_id, request.node_id),

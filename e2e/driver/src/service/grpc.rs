@@ -13,14 +13,14 @@ use super::{Driver, advertise};
 use crate::instrument::settings::Probe;
 use crate::plan::Refusal;
 
-/// A driver as all of its services.
+/// A driver with all of its services.
 #[derive(Debug, Clone)]
 pub struct Services(pub Arc<Driver>);
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Services {
-    /// Runs a call on a blocking thread; it goes on there when the caller goes away.
+    /// Runs a call on a blocking thread, where it continues when the caller goes away.
     async fn blocking<Q, A>(
         &self,
         request: Request<Q>,

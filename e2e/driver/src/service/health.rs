@@ -1,4 +1,4 @@
-//! Volume and storage health: everything is well unless a test said otherwise.
+//! Volume and storage health: healthy unless a test has set a condition.
 
 use csi_proto::csi;
 use csi_proto::csi::node_get_storage_health_response::StorageBackendHealth;
@@ -49,7 +49,7 @@ impl Driver {
         Ok(csi::ControllerGetVolumeHealthResponse { volume_health })
     }
 
-    /// ControllerListVolumeHealth: only volumes that are not well.
+    /// ControllerListVolumeHealth: only unhealthy volumes.
     pub fn list_health(
         &self,
         request: &csi::ControllerListVolumeHealthRequest,

@@ -1,4 +1,4 @@
-//! SnapshotMetadata: images are compared block by block, as far as the caller reads.
+//! SnapshotMetadata: compares images block by block, as long as the caller reads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,9 +18,9 @@ use crate::instrument::settings::Part;
 use crate::plan::Refusal;
 use crate::plan::metadata::{BLOCK, Question};
 
-/// Blocks that are read at once.
+/// Number of blocks per read.
 const AT_ONCE: i64 = 256;
-/// Bytes of a block, and of so many.
+/// Bytes of a block, and of one read.
 const BYTES: usize = 4096;
 const PIECE: usize = 256 * BYTES;
 
@@ -54,7 +54,7 @@ impl Driver {
             .map_err(Refusal::from)?
     }
 
-    /// Compares; ends early if nobody listens any more.
+    /// Compares; stops early if the caller has gone away.
     fn compare(&self, question: &Question, sending: &Sending) -> std::io::Result<()> {
         let open = |snapshot: &crate::model::snapshot::Snapshot| {
             let storage = &self.targets.storage;
@@ -106,7 +106,7 @@ impl Driver {
     }
 }
 
-/// So many blocks from `first` on; behind the end of the file there is nothing but zeros.
+/// Reads blocks from `first` on; beyond the end of the file all bytes are zero.
 fn read(file: &File, first: i64) -> std::io::Result<Vec<u8>> {
     let mut piece = vec![0; PIECE];
     let (mut filled, start) = (0, (first * BLOCK).unsigned_abs());
@@ -119,7 +119,7 @@ fn read(file: &File, first: i64) -> std::io::Result<Vec<u8>> {
     Ok(piece)
 }
 
-/// Streams what a test wants.
+/// Streams the parts that a test has set.
 async fn pretend(parts: Vec<Part>, size: i64, sending: Sending) {
     let mut next = 0;
     for part in parts {

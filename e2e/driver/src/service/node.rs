@@ -33,7 +33,7 @@ impl Driver {
         let _guard = self
             .busy
             .take(format!("volume {} on this node", request.volume_id))?;
-        // Remembered first: a mount that nobody remembers would never be undone.
+        // The state is written first: a mount that is not in the state would never be undone.
         let outcome = self.store.transact(|state| {
             let outcome = node::stage(state, &self.policy, self.here(), request)?;
             let changes = if outcome.repeated {
@@ -83,14 +83,14 @@ impl Driver {
         Ok(csi::NodeUnstageVolumeResponse {})
     }
 
-    /// Gives the loop device back unless some node still uses the volume.
+    /// Detaches the loop device unless some node still uses the volume.
     fn release(&self, volume: &Volume) -> Result<(), Refusal> {
         let in_use = |volume: &Volume| volume.in_use_on_nodes();
         let unused = || {
             let used = self
                 .store
                 .read(|state| state.volumes.get(&volume.id).is_some_and(in_use));
-            // What cannot be read counts as in use.
+            // An unreadable state counts as in use.
             used.is_ok_and(|used| !used)
         };
         Ok(self.targets.release(volume, unused)?)
@@ -140,7 +140,7 @@ impl Driver {
         Ok(self.targets.publish(volume, &publish)?)
     }
 
-    /// Forgets a target path, and the volume if it was made for it.
+    /// Forgets a target path, and an inline volume with it.
     fn forget_target(&self, volume: &Volume, target: &str) -> Result<(), Refusal> {
         self.change_volume(&volume.id, |volume| {
             if let Some(targets) = volume.published.get_mut(&self.identity.node) {

@@ -1,4 +1,4 @@
-//! Snapshots and groups of them.
+//! Snapshots and group snapshots.
 
 use csi_proto::csi;
 use tonic::Code;
@@ -37,8 +37,8 @@ impl Driver {
             Creation::Exists(snapshot) => snapshot,
             Creation::Make(snapshot, volume) => self.take_snapshot(snapshot, &volume)?,
         };
-        // The places are optional here, and csi-sanity 5.6.0 takes every answer that has them for
-        // wrong: it compares the memory of its messages. GetSnapshot and ListSnapshots have them.
+        // Topologies are optional here, and csi-sanity 5.6.0 rejects every response with them: it
+        // compares its messages by their memory. GetSnapshot and ListSnapshots have them.
         let message = csi::Snapshot {
             accessible_topology: Vec::new(),
             ..snapshot.message(self.ready())
@@ -48,7 +48,7 @@ impl Driver {
         })
     }
 
-    /// Copies the data; what cannot be copied is forgotten again.
+    /// Copies the data; forgets the snapshot again if that fails.
     fn take_snapshot(&self, snapshot: Snapshot, volume: &Volume) -> Result<Snapshot, Refusal> {
         if let Err(error) = self.targets.storage.take(&snapshot, volume) {
             // The first error is the one to report.
@@ -150,7 +150,7 @@ impl Driver {
                 for (snapshot, volume) in copies {
                     self.take_snapshot(snapshot, &volume)?;
                 }
-                // Last, so that a group is complete or not there.
+                // The group is written last, so that it is either complete or does not exist.
                 self.change(vec![Change::PutGroup(group.clone())])?;
                 group
             }

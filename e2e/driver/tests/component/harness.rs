@@ -1,4 +1,4 @@
-//! Starts the program in a folder of its own and asks it over gRPC and over its control socket.
+//! Starts the program in a folder of its own and sends requests over gRPC and its control socket.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_csi-test-driver");
 
-/// A folder that several drivers may share; nothing is left of it at the end.
+/// A folder that several drivers may share; removed at the end.
 pub(crate) struct Place {
     pub(crate) dir: TempDir,
 }
@@ -40,7 +40,7 @@ impl Place {
         self.path("state")
     }
 
-    /// Starts a driver without mounts, without root.
+    /// Starts a driver with fake mounts, which needs no root.
     pub(crate) fn start(&self, node: &str, flags: &[&str]) -> Driver {
         let all = [&["--mounts=fake"], flags].concat();
         self.start_real(node, &all)
@@ -73,7 +73,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The drivers are dead by now; panicking here would hide the test's own failure.
+        // The drivers are dead by now; a panic here would hide the test's own failure.
         if let Err(error) = cleanup::run(&self.state(), false) {
             eprintln!("cleanup: {error}");
         }
@@ -90,7 +90,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts it again with the same command line.
+    /// Restarts it with the same command line.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let mut command = Command::new(PROGRAM);
@@ -100,7 +100,7 @@ impl Driver {
             .stderr(Stdio::null());
         self.process = Some(command.spawn().unwrap());
         wait("the driver listens", || {
-            // Left over from a killed driver, the socket may exist before it is replaced.
+            // The socket may be a killed driver's until it is replaced.
             std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
         });
     }
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended on its own.
     pub(crate) fn ended(&mut self) {
         let process = self.process.as_mut().unwrap();
         wait("the driver ends", || process.try_wait().unwrap().is_some());
@@ -144,7 +144,7 @@ impl Driver {
         NodeClient::new(self.channel().await)
     }
 
-    /// Answered and unanswered calls of a method.
+    /// All calls of a method, with or without a response.
     pub(crate) fn calls(&self, method: &str) -> Vec<Call> {
         let calls = record::read(&self.record).unwrap();
         calls
@@ -158,7 +158,7 @@ impl Driver {
         self.control.add_rule(&rule).unwrap()
     }
 
-    /// A rule for CreateVolume.
+    /// Adds a rule for CreateVolume.
     pub(crate) fn on_create(&self, action: Value) -> String {
         self.rule(json!({"match": {"method": "CreateVolume"}, "action": action}))
     }
@@ -179,17 +179,17 @@ impl Drop for Driver {
     }
 }
 
-/// Waits for something that takes milliseconds, much longer if the machine is busy.
+/// Waits for an event that takes milliseconds, or much longer on a busy machine.
 pub(crate) async fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happened() {
         assert!(start.elapsed() < Duration::from_secs(60), "in vain: {what}");
-        // The client's connection lives on this thread as well.
+        // The client's connection runs on this thread too.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// The same where nothing else has to go on.
+/// The same without an async runtime.
 pub(crate) fn wait(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happened() {
@@ -233,7 +233,7 @@ pub(crate) fn create(name: &str) -> csi::CreateVolumeRequest {
     }
 }
 
-/// Creates a volume; its handle.
+/// Creates a volume; returns its handle.
 pub(crate) async fn created(driver: &Driver, request: csi::CreateVolumeRequest) -> String {
     let answer = driver
         .controller()

@@ -1,4 +1,4 @@
-//! The program as its users see it: real processes, real sockets, and, as root, real mounts.
+//! Tests the program as its users see it: real processes, real sockets, and, as root, real mounts.
 
 #[cfg(test)]
 mod control;

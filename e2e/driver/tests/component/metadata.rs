@@ -115,7 +115,7 @@ async fn ranges_of_snapshots() {
     assert_eq!(all, (vec![blocks(&[0, 1, 200, 255])], None));
     let few = allocated(&driver, &second, (BLOCK, 3)).await;
     assert_eq!(few, (vec![blocks(&[1, 2, 200]), blocks(&[255])], None));
-    // The same byte was written into block 1 again.
+    // Block 1 got the same byte again.
     assert_eq!(
         changed(&driver, &first, &second).await,
         (blocks(&[2]), None)
@@ -135,7 +135,7 @@ async fn ranges_of_snapshots() {
             (vec![], Some(code))
         );
     }
-    // What is kept as a folder has no blocks.
+    // A volume in a folder has no blocks.
     let folder = created(&driver, create("f")).await;
     let folder = snapshot(&driver, &folder, "folder").await;
     assert_eq!(

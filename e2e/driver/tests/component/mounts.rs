@@ -1,4 +1,4 @@
-//! Real mounts; these tests need root and loop devices and say so when they are left out.
+//! Real mounts; these tests need root and loop devices, and report if they are skipped.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ fn can_mount(test: &str) -> bool {
     able
 }
 
-/// One volume on one node.
+/// A volume on a node.
 struct Usage<'a> {
     driver: &'a Driver,
     id: String,
@@ -360,7 +360,7 @@ async fn a_failed_mount_leaves_nothing_behind() {
     let id = created(&driver, create("a")).await;
     let usage = Usage::new(&place, &driver, &id, mount());
     usage.stage().await;
-    // A file where the target folder belongs.
+    // A file in place of the target folder.
     fs::create_dir_all(usage.target.parent().unwrap()).unwrap();
     fs::write(&usage.target, "").unwrap();
     let request = csi::NodePublishVolumeRequest {
