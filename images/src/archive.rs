@@ -1,4 +1,4 @@
-//! Images and the archive that holds them.
+//! Images, and the archive that contains them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,31 +19,31 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 /// An image for one platform. Without layers, entry point and command it is empty.
 #[derive(Debug, Default)]
 pub struct Image {
-    /// Go's name of the processor (`amd64`, `arm64`).
+    /// The architecture in Go's spelling (`amd64`, `arm64`).
     pub architecture: String,
     /// Bottom first.
     pub layers: Vec<Layer>,
-    /// What runs, before a pod's `args`; `command` of a pod replaces it.
+    /// The entry point, before a pod's `args`; a pod's `command` replaces it.
     pub entrypoint: Vec<String>,
-    /// Arguments unless a pod has `args`.
+    /// Default arguments, which a pod's `args` replace.
     pub command: Vec<String>,
     /// `NAME=value`.
     pub environment: Vec<String>,
-    /// `user[:group]` by number; empty: root.
+    /// `user[:group]` as numbers; empty means root.
     pub user: String,
-    /// Labels of the image, which are also annotations of its manifest: engines read these, registries
-    /// those.
+    /// Labels of the image, which are also annotations of its manifest: engines read the former,
+    /// registries the latter.
     pub labels: BTreeMap<String, String>,
-    /// When it was made, RFC 3339; whoever wants the same bytes again gives the time of the source.
+    /// Creation time, RFC 3339; reproducible builds pass the time of the source.
     pub created: Option<String>,
 }
 
-/// Images under their names; equal parts are stored once.
+/// Images with their names; equal blobs are stored once.
 #[derive(Debug, Default)]
 pub struct Archive {
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: Vec<Value>,
-    /// The same for `docker load` before Docker 25, which does not know the OCI layout.
+    /// The images for `docker load` before Docker 25, which does not know the OCI layout.
     docker: Vec<Value>,
 }
 
@@ -54,8 +54,8 @@ impl Archive {
         Self::default()
     }
 
-    /// Adds an image under its full names (`registry.example.com/name:tag`); gives the digest of its
-    /// manifest, by which registries know it.
+    /// Adds an image under its full names (`registry.example.com/name:tag`); returns the digest of its
+    /// manifest, by which registries identify it.
     pub fn add(&mut self, names: &[&str], image: Image) -> Result<String, Error> {
         let mut layers = Vec::new();
         let mut content = Vec::new();
@@ -109,7 +109,7 @@ impl Archive {
                 );
                 entry.insert(
                     "annotations".to_owned(),
-                    // The first is what containerd names the image by, the second what the format says.
+                    // containerd uses the first as the image's name, the OCI format defines the second.
                     json!({ listing::NAME: name, "org.opencontainers.image.ref.name": tag }),
                 );
             }
@@ -118,7 +118,7 @@ impl Archive {
         Ok(digest)
     }
 
-    /// Stores bytes under their digest; gives their descriptor.
+    /// Stores a blob under its digest; returns its descriptor.
     fn store(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
         let hash = sha256(&bytes);
         let descriptor = json!({
@@ -165,7 +165,7 @@ impl Archive {
     }
 }
 
-/// The SHA-256 of some bytes, in hexadecimal.
+/// The SHA-256 of the bytes, in hexadecimal.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     let mut hash = String::new();
@@ -175,7 +175,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     hash
 }
 
-/// Where in the archive the bytes of a descriptor are.
+/// Path of a descriptor's blob in the archive.
 fn blob_path(descriptor: &Value) -> String {
     let digest = descriptor.get("digest").and_then(Value::as_str);
     format!("blobs/{}", digest.unwrap_or_default().replace(':', "/"))

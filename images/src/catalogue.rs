@@ -2,20 +2,20 @@
 
 /// One image.
 pub struct Entry {
-    /// Of the image, of the program in `bin/`, and of the program in the image's root directory.
-    /// Upstream's entry points are `/name` as well: a pod's `command` keeps working.
+    /// Name of the image, of the program in `bin/`, and of the program in the image's root
+    /// directory. Upstream's entry points are `/name` as well: a pod's `command` keeps working.
     pub name: &'static str,
     /// Package that the program is built from.
     pub package: &'static str,
     /// Cargo features that it is built with.
     pub features: &'static str,
-    /// Names in the root directory under which the program is another one.
+    /// Names in the root directory under which the program has another role.
     pub links: &'static [&'static str],
-    /// For people who look at a registry.
+    /// Description in a registry.
     pub title: &'static str,
 }
 
-/// Programs of the multi-call image, sorted; held against what the program itself lists by a test.
+/// Programs of the multi-call image, sorted; a test compares them with the program's own list.
 pub const PROGRAMS: &[&str] = &[
     "csi-attacher",
     "csi-node-agent",
@@ -39,7 +39,7 @@ const fn one(name: &'static str, package: &'static str, title: &'static str) -> 
     }
 }
 
-/// All images, in the order in which they are made.
+/// All images, in the order in which they are built.
 pub const IMAGES: &[Entry] = &[
     one(
         "csi-attacher",

@@ -1,4 +1,4 @@
-//! One layer of an image: a tar file of what it adds.
+//! One layer of an image: a tar file of its additions.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use crate::Error;
 
-/// Files that a layer adds. All belong to root and have the time zero.
+/// The files of a layer. All belong to root and have the time zero.
 pub struct Layer {
     tar: tar::Builder<Vec<u8>>,
 }
@@ -32,14 +32,14 @@ impl Layer {
         }
     }
 
-    /// A program and nothing else: the root directory of a scratch image.
+    /// A layer with only a program: the root directory of a scratch image.
     pub fn program(at: &str, file: &Path) -> Result<Self, Error> {
         let mut layer = Self::new();
         layer.copy(at, file, 0o755)?;
         Ok(layer)
     }
 
-    /// Adds a directory; `path` is absolute inside of the image.
+    /// Adds a directory; `path` is absolute in the image.
     pub fn directory(&mut self, path: &str, mode: u32) -> Result<(), Error> {
         let entry = header(tar::EntryType::Directory, mode, 0);
         self.append(path, entry, &[][..])
@@ -51,7 +51,7 @@ impl Layer {
         self.append(path, entry, content)
     }
 
-    /// Adds the content of a file of this machine.
+    /// Adds a copy of a local file.
     pub fn copy(&mut self, path: &str, file: &Path, mode: u32) -> Result<(), Error> {
         let content = fs::read(file).map_err(|source| Error::Read {
             path: file.to_owned(),
@@ -103,7 +103,7 @@ fn not_written(what: &str, source: io::Error) -> Error {
     }
 }
 
-/// A header in which nothing depends on this machine.
+/// A header that does not depend on this machine.
 pub(crate) fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);

@@ -1,4 +1,4 @@
-//! What an archive says of itself.
+//! Lists the images in an archive.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// What containerd names an image by.
+/// Annotation with containerd's name of an image.
 pub(crate) const NAME: &str = "io.containerd.image.name";
 
-/// The full names by which an engine that loads this archive knows its images.
+/// The full names that an engine gives to the images of this archive.
 pub fn names(archive: &Path) -> Result<BTreeSet<String>, Error> {
     let unread = |source| Error::Read {
         path: archive.to_owned(),

@@ -1,16 +1,17 @@
-//! Programs that are all that an image needs.
+//! Programs that need no other files in their image.
 //!
-//! A dynamic program or one for another processor makes an image that builds, pushes and pulls, and
-//! then fails on a node with "no such file or directory". Both are found here, from the ELF header.
+//! A dynamic program, or one for another architecture, results in an image that builds, pushes and
+//! pulls, but fails on a node with "no such file or directory". This module detects both from the
+//! ELF header.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// `e_machine`, and Go's name of the processor.
+/// `e_machine`, and the architecture in Go's spelling.
 const PROCESSORS: [(u64, &str); 2] = [(62, "amd64"), (183, "arm64")];
 
-/// The type of the program header that names a loader.
+/// Type of the program header that names a loader.
 const PT_INTERP: u64 = 3;
 
 /// A static program for Linux.
@@ -27,7 +28,7 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Reads a program; fails unless it is static and for a known processor.
+    /// Reads a program; fails unless it is static and for a known architecture.
     pub fn read(file: &Path) -> Result<Self, Error> {
         let content = std::fs::read(file).map_err(|source| Error::Read {
             path: file.to_owned(),
@@ -51,14 +52,14 @@ impl Program {
         &self.content
     }
 
-    /// Go's name of the processor (`amd64`, `arm64`).
+    /// The architecture in Go's spelling (`amd64`, `arm64`).
     #[must_use]
     pub fn architecture(&self) -> &'static str {
         self.architecture
     }
 }
 
-/// The processor, or what is wrong.
+/// The architecture, or the problem.
 fn examine(content: &[u8]) -> Result<&'static str, String> {
     // 64 bits, little-endian.
     if !content.starts_with(b"\x7fELF\x02\x01") {
@@ -81,7 +82,7 @@ fn examine(content: &[u8]) -> Result<&'static str, String> {
     }
 }
 
-/// The program that starts this one; the outer none means that the file ends too early.
+/// The program's loader, if it has one; the outer `None` means that the file is truncated.
 fn loader(content: &[u8]) -> Option<Option<String>> {
     let table = number::<8>(content, 32)?;
     let size = number::<2>(content, 54)?;

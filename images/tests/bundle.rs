@@ -1,7 +1,7 @@
-//! `images/bundle.sh` on small archives: what it writes is complete, and what is missing or damaged it names.
+//! `images/bundle.sh` on small archives: its output is complete, and it names missing or damaged inputs.
 //!
-//! A script stands for helm: it gives the images that a list in the place of the chart names, by the digests of the values.
-//! `make chart` asks the real one.
+//! A script replaces helm: it prints the images in a list that replaces the chart, with the digests in the values.
+//! `make chart` tests with the real helm.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use oci_archive::{Archive, Image, Layer, sha256};
 const REGISTRY: &str = "mirror.example.com/storage";
 const NAMES: [&str; 2] = ["csi-attacher", "livenessprobe"];
 const CHART: &str = "chart.tgz";
-/// As helm renders: `image:` of each name of the chart, with its digest where the values have one.
+/// Renders like helm: `image:` for each name in the chart, with its digest if the values have one.
 const HELM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-ins/helm");
 
 fn root() -> PathBuf {
@@ -35,7 +35,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Archives and SBOMs of two programs, a chart that names both, and something like helm.
+    /// Archives and SBOMs of two programs, a chart that names both, and the replacement of helm.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let stage = Self { dir };
@@ -55,7 +55,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Writes archive and SBOM of something that is called so.
+    /// Writes archive and SBOM of a program with this name.
     fn image(&self, name: &str, tag: &str) {
         let mut layer = Layer::new();
         let program = format!("program {name}");
@@ -85,7 +85,7 @@ impl Stage {
         command.arg(self.path(folder)).output().unwrap()
     }
 
-    /// Writes a bundle into this folder: its bytes, and what the script prints.
+    /// Writes a bundle into this folder; returns its bytes and the script's output.
     fn bundled(&self, folder: &str) -> (Vec<u8>, String) {
         let output = self.bundle(folder);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -94,7 +94,7 @@ impl Stage {
         (bundle, String::from_utf8(output.stdout).unwrap())
     }
 
-    /// The one line by which it refuses; nothing was written.
+    /// The single line of a refusal; checks that nothing was written.
     fn refusal(&self) -> String {
         let output = self.bundle("out");
         assert!(!output.status.success(), "is not refused");
@@ -107,7 +107,7 @@ impl Stage {
     }
 }
 
-/// Files of a tar file, by their name below the one folder of the bundle.
+/// Files of a tar file, by their name below the bundle's only folder.
 fn files(bundle: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in tar::Archive::new(bundle).entries().unwrap() {
@@ -126,7 +126,7 @@ fn files(bundle: &[u8]) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// `sha256:...` of the image in an archive, as its index says.
+/// `sha256:...` of the image in an archive, from its index.
 fn digest(archive: &[u8]) -> String {
     for entry in tar::Archive::new(archive).entries().unwrap() {
         let mut entry = entry.unwrap();
@@ -237,7 +237,7 @@ fn what_is_missing_is_named() {
     }
 }
 
-/// Changes a byte of the program in it.
+/// Changes a byte of the program in an archive.
 fn spoil(archive: &Path) {
     let mut bytes = std::fs::read(archive).unwrap();
     let program = b"program livenessprobe";
@@ -247,7 +247,7 @@ fn spoil(archive: &Path) {
     std::fs::write(archive, bytes).unwrap();
 }
 
-/// Leaves in the archive what has such a name.
+/// Keeps only the selected entries of an archive.
 fn keep(archive: &Path, chosen: fn(&str) -> bool) {
     let bytes = std::fs::read(archive).unwrap();
     let mut builder = tar::Builder::new(Vec::new());

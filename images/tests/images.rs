@@ -1,5 +1,5 @@
-//! The program `images` on small programs: what it writes is the same every time and complete, and
-//! what it cannot use it names.
+//! The program `images` on small programs: its output is reproducible and complete, and it names
+//! inputs that it cannot use.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,10 +18,10 @@ use serde_json::Value;
 const AMD64: u8 = 62;
 const ARM64: u8 = 183;
 
-/// What the programs say that they are.
+/// The version in the programs.
 const VERSION: &str = "v1.2.3-4-gabc";
 
-/// The least that is a static program: an ELF header, and a version.
+/// The smallest static program: an ELF header and a version.
 fn program(dir: &Path, name: &str, machine: u8) {
     let mut bytes = vec![0_u8; 64];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -76,7 +76,7 @@ impl Run {
     }
 }
 
-/// Files and links of a tar file in their order, links with what they point to.
+/// Files and links of a tar file, sorted by name; links with their targets.
 fn entries(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut tar = tar::Archive::new(archive);
     let mut found = BTreeMap::new();
@@ -101,7 +101,7 @@ struct Image {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Follows the digests as an engine does.
+/// Reads the image by following the digests, as an engine does.
 fn image(archive: &[u8]) -> Image {
     let all = entries(archive);
     let layout: Value = serde_json::from_slice(&all["oci-layout"]).unwrap();
@@ -130,7 +130,7 @@ fn image(archive: &[u8]) -> Image {
 #[test]
 fn two_runs_write_the_same_bytes_and_print_the_same_digests() {
     let runs = [Run::new(AMD64), Run::new(AMD64)];
-    // Asking cargo for the crates of all of them would take most of the time of this test.
+    // Asking cargo for the crates of all programs would take most of this test's time.
     let names = ["csi-attacher", "csi-sidecars"];
     let [first, second] = runs.each_ref().map(|run| run.made(&names));
     let digests = |table: &str| {
@@ -192,13 +192,13 @@ fn the_image_of_all_programs_has_each_under_its_name() {
     run.made(&["csi-sidecars"]);
     let image = image(&run.read("csi-sidecars-amd64.oci.tar"));
     assert_eq!(image.config["config"]["Entrypoint"][0], "/csi-sidecars");
-    // it is found by its name alone.
+    // the program is found by its name alone.
     let path = image.config["config"]["Env"][0].as_str().unwrap();
     assert!(path.starts_with("PATH=/:"), "{path}");
     for program in PROGRAMS {
         assert_eq!(image.files[*program], b"csi-sidecars", "{program}");
     }
-    // What it does as a process of several it does without a link.
+    // The process of several sidecars has its own name, and so needs no link.
     let single = IMAGES
         .iter()
         .filter(|entry| entry.links.is_empty() && entry.package != "together");
@@ -238,7 +238,7 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
             let ours = ours.contains(&name);
             assert_eq!(one["hashes"].is_null(), ours, "checksum of {name}");
             assert!(!one["licenses"].is_null(), "licence of {name}");
-            // A toolchain is not taken apart.
+            // Toolchain components have no dependencies of their own.
             let found = refs.iter().any(|found| one["bom-ref"] == found.as_str());
             assert!(found || ours, "{name} depends on nothing known");
         }
@@ -251,7 +251,7 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
     for name in ["tonic", "tokio", "sidecar", "rust-std", "glibc", "libgcc"] {
         assert!(has(&registrar, name), "{name}");
     }
-    // Development, other systems, other programs, macros.
+    // Crates of development, other systems, other programs, and macros.
     for name in [
         "kube",
         "rustls",
@@ -268,7 +268,7 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
         ("livenessprobe", true),
         ("registrar", true),
         ("kube", false),
-        // O-117: for the start-up taint, which takes a client of the API server.
+        // O-117: for the startup taint, which needs a client of the API server.
         ("rustls", true),
         ("attacher", false),
     ] {
@@ -282,7 +282,7 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
     done.status.success().then_some(text)
 }
 
-/// An advisory of a distribution is about a source package and a revision of its own.
+/// An advisory of a distribution names a source package and a revision of its own.
 #[test]
 fn fr_15_what_the_linker_took_from_the_distribution_is_named_as_its_advisories_name_it() {
     let run = Run::new(AMD64);
@@ -314,7 +314,7 @@ fn fr_15_what_the_linker_took_from_the_distribution_is_named_as_its_advisories_n
     }
 }
 
-/// A user of an image is entitled to the licences of all that is in it, without looking elsewhere.
+/// A user of an image is entitled to the licences of everything in it, without looking elsewhere.
 #[test]
 fn fa_8_an_image_has_the_licences_of_everything_that_is_linked_into_its_program() {
     let run = Run::new(AMD64);
@@ -355,7 +355,7 @@ fn fa_8_an_image_has_the_licences_of_everything_that_is_linked_into_its_program(
     }
 }
 
-/// The parts of the CycloneDX 1.5 schema that documents of ours can break.
+/// The parts of the CycloneDX 1.5 schema that these documents could violate.
 #[test]
 fn sboms_keep_to_the_format() {
     let run = Run::new(AMD64);
@@ -381,7 +381,7 @@ fn sboms_keep_to_the_format() {
             assert!(!text(&one["name"]).is_empty() && !text(&one["version"]).is_empty());
             let known = refs.insert(text(&one["bom-ref"]));
             assert!(known, "{} twice", one["bom-ref"]);
-            // An expression stands alone: only licences by identifier may be several.
+            // An expression has to be alone: only licences by identifier may be several.
             let licenses = one["licenses"].as_array().unwrap();
             assert_eq!(licenses.len(), 1, "{one}");
             assert!(!text(&licenses[0]["expression"]).is_empty());

@@ -1,8 +1,8 @@
-//! The licence texts of everything that is linked into a program, and a NOTICE: files of the image
+//! The licence texts of everything that is linked into a program, and a NOTICE: files in the image
 //! below `/licenses`.
 //!
-//! They come from where the linker took the libraries: the folders of the crates, Rust's own, and the
-//! packages of the distribution. The same libraries give the same bytes.
+//! They come from the places where the linker found the libraries: the folders of the crates, Rust's
+//! own, and the distribution's packages. The same libraries give the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use crate::system::{Part, Toolchain};
 use crate::tree::{Crate, Tree};
 
-/// Where Debian keeps the licences that its packages refer to.
+/// Debian's folder of licences that its packages refer to.
 const COMMON: &str = "/usr/share/common-licenses/";
 
-/// For crates that name this licence and have no file with its text.
+/// Text for crates with this licence but without a file of its text.
 const MIT: &str = "\
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
 documentation files (the \"Software\"), to deal in the Software without restriction, including without limitation the
@@ -34,15 +34,15 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 ";
 
-/// Where each crate's source is, and by whom.
+/// The source folder and the authors of each crate.
 pub(crate) struct Sources {
     crates: BTreeMap<String, (PathBuf, String)>,
-    /// Our own licence, the Apache License 2.0.
+    /// This project's licence, the Apache License 2.0.
     apache: String,
 }
 
 impl Sources {
-    /// Asks cargo.
+    /// Reads them from cargo.
     pub(crate) fn here(target: &str) -> Result<Self> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["metadata", "--locked", "--quiet", "--format-version", "1"]);
@@ -62,7 +62,7 @@ impl Sources {
         })
     }
 
-    /// The texts of a crate by file.
+    /// The licence texts of a crate, by file.
     fn texts(&self, key: &str, found: &Crate) -> Result<BTreeMap<String, String>> {
         let source = self.crates.get(key);
         let (folder, authors) = source.with_context(|| format!("cargo metadata has no {key}"))?;
@@ -93,7 +93,8 @@ fn source(package: &Value) -> Option<(String, (PathBuf, String))> {
     Some((key, (folder, authors)))
 }
 
-/// Files with a licence or a notice, also of code that a crate has copied; not of its tests.
+/// Files with a licence or a notice, including those of code that a crate has copied, but not those
+/// of its tests.
 fn collect(folder: &Path, root: &Path, texts: &mut BTreeMap<String, String>) -> Result<()> {
     let unreadable = || format!("cannot read {}", folder.display());
     for entry in std::fs::read_dir(folder).with_context(unreadable)? {
@@ -129,9 +130,9 @@ fn is_text(name: &str) -> bool {
     names.iter().any(|start| name.starts_with(start)) && !code.iter().any(|end| name.ends_with(end))
 }
 
-/// What the texts are about.
+/// The subject of the texts.
 pub(crate) struct Subject<'a> {
-    /// The program, and its version.
+    /// The program and its version.
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
     /// URL and commit of the source; may be empty.
@@ -139,7 +140,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) revision: &'a str,
 }
 
-/// The files by their names below `/licenses`.
+/// The files by their name below `/licenses`.
 pub(crate) fn files(
     subject: &Subject<'_>,
     tree: &Tree,
@@ -208,12 +209,12 @@ fn notice(subject: &Subject<'_>, crates: usize) -> String {
     text
 }
 
-/// Each text once, after the crates that have it.
+/// Each text once, after the crates that use it.
 fn crates(subject: &Subject<'_>, tree: &Tree, sources: &Sources) -> Result<(String, usize)> {
     // By their words: crates break the lines of the same text differently.
     let mut texts: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     let mut number = 0;
-    // Without a checksum it is a member of this workspace, and ours.
+    // A crate without a checksum is a member of this workspace.
     for (key, found) in tree.crates.iter().filter(|(_, it)| it.checksum.is_some()) {
         number += 1;
         for (file, text) in sources.texts(key, found)? {
@@ -247,7 +248,7 @@ fn crates(subject: &Subject<'_>, tree: &Tree, sources: &Sources) -> Result<(Stri
     Ok((page, number))
 }
 
-/// Rust's own page, with repeated texts left out.
+/// Rust's own page, without repeated texts.
 fn standard_library(sysroot: &Path) -> Result<Vec<u8>> {
     let file = sysroot.join("share/doc/rust/COPYRIGHT-library.html");
     let page = std::fs::read_to_string(&file).with_context(|| {
@@ -283,7 +284,7 @@ fn next_text(page: &str) -> Option<(&str, &str, &str)> {
     Some((before, text, after))
 }
 
-/// The texts that a distribution ships with the package of a library.
+/// The texts in the distribution's package of a library.
 fn packaged(part: &Part) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut texts = BTreeMap::new();
     for package in &part.packages {
@@ -306,7 +307,7 @@ fn packaged(part: &Part) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(texts)
 }
 
-/// Licences that a text only refers to.
+/// The licences that a text only refers to.
 fn referred(text: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut found = BTreeMap::new();
     for rest in text.split(COMMON).skip(1) {
@@ -409,7 +410,7 @@ mod tests {
             "{page}"
         );
         assert_eq!(page.matches("you may").count(), 1);
-        // It has no file: what it names is given in full, with whom it names.
+        // The crate has no file: its named licence is given in full, with its authors.
         assert!(page.contains("c 1.0.0 (MIT): MIT\n"), "{page}");
         assert!(
             page.contains("Copyright (c) author of c\n\nPermission is hereby"),

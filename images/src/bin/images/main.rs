@@ -1,7 +1,7 @@
-//! `images`: the container images of all programs, without a container engine.
+//! `images`: builds the container images of all programs, without a container engine.
 //!
-//! Started by `make images` in the root of the repository. Writes OCI archives and SBOMs; prints
-//! what a release has to tell of them.
+//! Run by `make images` in the root of the repository. Writes OCI archives and SBOMs; prints the
+//! table for a release.
 
 mod licences;
 mod sbom;
@@ -115,7 +115,7 @@ fn release(arguments: &ArgMatches) -> Result<Release> {
     })
 }
 
-/// The grammar of the OCI distribution specification.
+/// Checks a tag against the OCI distribution specification.
 fn is_tag(tag: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     tag.len() <= 128 && tag.chars().all(fits) && !tag.is_empty() && !tag.starts_with(['.', '-'])
@@ -179,7 +179,7 @@ fn table(release: &Release, made: &[Made]) -> String {
     text
 }
 
-/// Millions of bytes with two digits, rounded down.
+/// Megabytes with two decimals.
 fn megabytes(bytes: u64) -> String {
     let hundredths = (bytes + 5_000) / 10_000;
     format!("{}.{:02} MB", hundredths / 100, hundredths % 100)

@@ -1,6 +1,6 @@
-//! What a program is made of, as a CycloneDX 1.5 document.
+//! The components of a program, as a CycloneDX 1.5 document.
 //!
-//! Scanners find it beside the archive and, as a file of the image, after a pull.
+//! Scanners find it beside the archive and, in the image, after a pull.
 
 use serde_json::{Value, json};
 
@@ -24,13 +24,13 @@ pub(crate) struct Subject<'a> {
     pub(crate) version: &'a str,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) sha256: &'a str,
-    /// Commit that the program says it was built from; may be empty.
+    /// The commit that the program was built from, according to itself; may be empty.
     pub(crate) revision: &'a str,
-    /// RFC 3339; none leaves the time out.
+    /// RFC 3339; `None` omits the time.
     pub(crate) created: Option<&'a str>,
 }
 
-/// The document.
+/// Builds the document.
 pub(crate) fn document(subject: &Subject<'_>, tree: &Tree, toolchain: &Toolchain) -> Value {
     let others = tree.crates.iter().filter(|(key, _)| **key != tree.root);
     let mut components: Vec<Value> = others.clone().map(|(_, found)| component(found)).collect();
@@ -89,7 +89,7 @@ fn component(found: &Crate) -> Value {
         let place = json!([{ "type": "vcs", "url": found.repository }]);
         fields.insert("externalReferences".to_owned(), place);
     }
-    // Without a checksum it is a member of this workspace, which no registry has.
+    // A crate without a checksum is a member of this workspace, which no registry has.
     if let Some(checksum) = &found.checksum {
         let hash = json!([{ "alg": "SHA-256", "content": checksum }]);
         fields.insert("hashes".to_owned(), hash);

@@ -1,4 +1,4 @@
-//! One image as it is shipped: the program, what it is made of, and who made it.
+//! One shipped image: the program, its components, its licences and its origin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,32 +12,33 @@ use crate::sbom::{self, Subject};
 use crate::system::Toolchain;
 use crate::tree;
 
-/// Upstream's, and the root before it: the proposal for one process (KEP 4958) calls it `csi-sidecars`.
+/// Upstream's PATH with the root directory in front: the proposal for one process (KEP 4958) runs
+/// `csi-sidecars` without a path.
 const PATH: &str = "/:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What all images of one run have in common.
+/// Settings that all images of one run share.
 pub(crate) struct Release {
     /// Folder with the programs.
     pub(crate) programs: PathBuf,
     /// Folder for archives and SBOMs.
     pub(crate) out: PathBuf,
-    /// `registry.example.com/storage`: what stands before an image's name.
+    /// Prefix of an image's name, such as `registry.example.com/storage`.
     pub(crate) registry: String,
     /// Version and tag.
     pub(crate) tag: String,
-    /// What the programs say that they are: `git describe` of the revision.
+    /// The version in the programs: `git describe` of the revision.
     pub(crate) program_version: String,
-    /// Commit; empty if the programs are not of one.
+    /// The commit; empty if the programs do not come from one.
     pub(crate) revision: String,
-    /// Where the source is.
+    /// URL of the source.
     pub(crate) source: String,
-    /// Triple that the programs were built for.
+    /// The target triple of the programs.
     pub(crate) target: String,
-    /// RFC 3339; none leaves times out.
+    /// RFC 3339; `None` omits times.
     pub(crate) created: Option<String>,
 }
 
-/// A line of the closing table.
+/// A row of the closing table.
 pub(crate) struct Made {
     pub(crate) name: &'static str,
     pub(crate) platform: String,
@@ -46,10 +47,10 @@ pub(crate) struct Made {
     pub(crate) digest: String,
 }
 
-/// Does a program hold this version, and not one that only begins like it?
+/// Whether a program contains this version, and not a longer one that begins with it.
 ///
-/// livenessprobe has no `--version`, as upstream's has none, and a program for another processor could
-/// not be asked: the text is looked for.
+/// Like upstream's, livenessprobe has no `--version`, and a program for another architecture cannot run
+/// here: so the text is searched for.
 fn says(program: &[u8], version: &str) -> bool {
     let after = |at: usize| program.get(at + version.len()..).unwrap_or_default();
     let mut places = program
@@ -59,7 +60,7 @@ fn says(program: &[u8], version: &str) -> bool {
     places.any(|(at, _)| !continues(after(at)))
 }
 
-/// `git describe` goes on with `-dirty`, or with `-N-gHASH` after a tag.
+/// Whether `git describe` continues here: with `-dirty`, or with `-N-gHASH` after a tag.
 fn continues(rest: &[u8]) -> bool {
     let Some(rest) = rest.strip_prefix(b"-") else {
         return false;
@@ -69,7 +70,7 @@ fn continues(rest: &[u8]) -> bool {
     counted || rest.starts_with(b"dirty")
 }
 
-/// Makes an image; writes `NAME-ARCHITECTURE.oci.tar` and `NAME-ARCHITECTURE.cdx.json`.
+/// Builds an image; writes `NAME-ARCHITECTURE.oci.tar` and `NAME-ARCHITECTURE.cdx.json`.
 pub(crate) fn make(
     entry: &Entry,
     release: &Release,
@@ -117,7 +118,7 @@ pub(crate) fn make(
         layers: vec![root(entry, &program)?, described(entry, &document, &texts)?],
         entrypoint: vec![format!("/{}", entry.name)],
         environment: vec![format!("PATH={PATH}")],
-        // Upstream's images say the same; the user of a pod counts, and the registrar needs root.
+        // Like upstream's images. A pod's own user overrides it, and the registrar needs root.
         user: "0".to_owned(),
         labels: labels(entry, release),
         created: release.created.clone(),
@@ -142,7 +143,7 @@ pub(crate) fn make(
     })
 }
 
-/// Go's name of a triple's processor.
+/// Go's spelling of a triple's architecture.
 fn processor(target: &str) -> Option<&'static str> {
     match target.split('-').next() {
         Some("x86_64") => Some("amd64"),
@@ -155,13 +156,13 @@ fn root(entry: &Entry, program: &Program) -> Result<Layer> {
     let mut layer = Layer::new();
     layer.file(&format!("/{}", entry.name), program.content(), 0o755)?;
     for link in entry.links {
-        // What runs is told by the name that it was called by.
+        // The program chooses its role by the name that it is called by.
         layer.link(&format!("/{link}"), entry.name)?;
     }
     Ok(layer)
 }
 
-/// What the program is made of, where scanners of pulled images look for it, and under which licences.
+/// The SBOM, at the path where scanners of pulled images look for it, and the licences.
 fn described(entry: &Entry, document: &str, licences: &BTreeMap<String, Vec<u8>>) -> Result<Layer> {
     let mut layer = Layer::new();
     for directory in ["/usr", "/usr/share", "/usr/share/sbom"] {
@@ -182,7 +183,7 @@ fn described(entry: &Entry, document: &str, licences: &BTreeMap<String, Vec<u8>>
     Ok(layer)
 }
 
-/// Pre-defined annotation keys of the OCI image specification; what is not known is left out.
+/// Pre-defined annotation keys of the OCI image specification; unknown values are omitted.
 fn labels(entry: &Entry, release: &Release) -> BTreeMap<String, String> {
     let created = release.created.clone().unwrap_or_default();
     [

@@ -1,8 +1,8 @@
-//! What a program is linked from besides crates: Rust's standard library, the C library and the
-//! compiler's own.
+//! Libraries besides crates that a program is linked from: Rust's standard library, the C library
+//! and the compiler's own.
 //!
-//! A scanner finds an advisory only by the package and the revision of the distribution that the
-//! library is from: `2.36` alone says nothing about what Debian has mended in it.
+//! A scanner finds an advisory only by the distribution's package and revision of a library: `2.36`
+//! alone does not show which fixes Debian has added.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A library that is linked in.
+/// A linked library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -20,21 +20,21 @@ pub(crate) struct Part {
     pub(crate) license: &'static str,
     /// Package URL.
     pub(crate) purl: String,
-    /// Names of the packages of this machine that it is from; none if nothing is known of them.
+    /// Names of this machine's packages that it comes from; empty if unknown.
     pub(crate) packages: Vec<String>,
 }
 
-/// What linked the programs.
+/// The toolchain that linked the programs.
 #[derive(Debug)]
 pub(crate) struct Toolchain {
     /// Rust's standard library first.
     pub(crate) parts: Vec<Part>,
-    /// Folder of Rust.
+    /// Rust's sysroot.
     pub(crate) sysroot: PathBuf,
 }
 
 impl Toolchain {
-    /// The toolchain of this machine.
+    /// Detects the toolchain of this machine.
     pub(crate) fn here(target: &str) -> Result<Self> {
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let said = said(&rustc, &["-vV"]).context("cannot run rustc")?;
@@ -44,7 +44,7 @@ impl Toolchain {
             self::said(&rustc, &["--print", "sysroot"]).context("rustc has no sysroot")?;
         let mut parts = vec![generic("rust-std", release, "MIT OR Apache-2.0")];
         if target.ends_with("-musl") {
-            // It comes with the standard library, which does not say which version it is.
+            // musl comes with the standard library, which does not report its version.
             let version = format!("rust-std-{release}");
             parts.push(generic("musl", &version, "MIT"));
         } else {
@@ -67,7 +67,7 @@ fn generic(name: &str, version: &str, license: &'static str) -> Part {
     }
 }
 
-/// A static program for glibc is linked with `libc.a` and, for panics, with the unwinder of gcc.
+/// A static program for glibc is linked with `libc.a` and, for panics, with gcc's unwinder.
 fn c_libraries() -> Result<Vec<Part>> {
     let cc = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let system = System::here();
@@ -86,7 +86,7 @@ fn c_libraries() -> Result<Vec<Part>> {
         let owner = path.and_then(|path| system.owner(&path));
         parts.push(match owner {
             Some(owner) => owner.part(name, license),
-            // Only the version that the library itself tells.
+            // Only the version that the library itself reports.
             None => {
                 let version = match asked {
                     "getconf" => said(&"getconf".into(), &["GNU_LIBC_VERSION"]),
@@ -103,7 +103,7 @@ fn c_libraries() -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// What a program prints; none if it fails.
+/// A program's output; `None` if it fails.
 fn said(program: &OsString, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&done.stdout).trim().to_owned();
@@ -117,7 +117,7 @@ struct System {
     version: String,
 }
 
-/// The package that a file is from.
+/// The package that a file belongs to.
 #[derive(Debug, PartialEq, Eq)]
 struct Owner {
     package: String,
@@ -164,7 +164,7 @@ impl System {
         }
     }
 
-    /// Asks whichever package manager is here.
+    /// Asks the package manager of this machine.
     fn owner(&self, file: &Path) -> Option<Owner> {
         let file = file.to_str()?;
         let dpkg = || {
@@ -184,7 +184,7 @@ impl System {
         dpkg().or_else(rpm).or_else(apk)
     }
 
-    /// `source TAB version`, as dpkg-query was asked for.
+    /// Parses `source TAB version`, the requested output of dpkg-query.
     fn deb(&self, package: &str, answer: &str) -> Option<Owner> {
         let (source, version) = answer.split_once('\t')?;
         Some(Owner {
@@ -195,11 +195,11 @@ impl System {
         })
     }
 
-    /// `package TAB version-release TAB source file`, as rpm was asked for.
+    /// Parses `package TAB version-release TAB source file`, the requested output of rpm.
     fn rpm(&self, answer: &str) -> Option<Owner> {
         let mut fields = answer.lines().next()?.split('\t');
         let (package, version, source) = (fields.next()?, fields.next()?, fields.next()?);
-        // Name, version and release of the source package, divided by dashes.
+        // Name, version and release of the source package, separated by dashes.
         let mut parts = source.strip_suffix(".src.rpm")?.rsplitn(3, '-');
         let (_release, _version, source) = (parts.next()?, parts.next()?, parts.next()?);
         Some(Owner {
@@ -210,7 +210,7 @@ impl System {
         })
     }
 
-    /// `FILE is owned by NAME-VERSION-rRELEASE`.
+    /// Parses `FILE is owned by NAME-VERSION-rRELEASE`.
     fn apk(&self, answer: &str) -> Option<Owner> {
         let owner = answer.lines().next()?.rsplit(' ').next()?;
         let mut parts = owner.rsplitn(3, '-');
@@ -239,7 +239,8 @@ impl System {
     }
 }
 
-/// The package of `PACKAGE: FILE`; what several packages share, or what is diverted, is nobody's.
+/// The package in `PACKAGE: FILE`; `None` for a file that several packages share, or that is
+/// diverted.
 fn deb_owner(answer: &str) -> Option<String> {
     let mut lines = answer.lines();
     let (package, _file) = lines.next()?.rsplit_once(": ")?;
@@ -247,7 +248,7 @@ fn deb_owner(answer: &str) -> Option<String> {
     one.then(|| package.to_owned())
 }
 
-/// As a part of a package URL.
+/// Escapes a part of a package URL.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

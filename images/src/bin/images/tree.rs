@@ -1,7 +1,7 @@
 //! The crates that a program is linked from.
 //!
-//! They come from `cargo tree` for exactly that package, its features and the target: what
-//! `cargo metadata` resolves is the union of the whole workspace, tests and other systems included.
+//! They come from `cargo tree` for exactly this package, its features and the target:
+//! `cargo metadata` resolves the union of the whole workspace, including tests and other systems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,12 +15,12 @@ use oci_archive::catalogue::Entry;
 pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// SPDX expression; empty if the crate does not say.
+    /// SPDX expression; empty if the crate declares none.
     pub(crate) license: String,
     pub(crate) repository: String,
-    /// SHA-256 of the crate file; none for members of this workspace.
+    /// SHA-256 of the crate file; `None` for members of this workspace.
     pub(crate) checksum: Option<String>,
-    /// Keys of what it depends on.
+    /// Keys of its dependencies.
     pub(crate) needs: BTreeSet<String>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Tree {
     pub(crate) crates: BTreeMap<String, Crate>,
 }
 
-/// Asks cargo for the crates of a program.
+/// Reads the crates of a program from cargo.
 pub(crate) fn of(entry: &Entry, target: &str) -> Result<Tree> {
-    // Procedural macros run in the compiler; nothing of them is in the program.
+    // Procedural macros run in the compiler and are not part of the program.
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["tree", "--locked", "--quiet", "--charset", "ascii"]);
     cargo.args(["--package", entry.package, "--features", entry.features]);
@@ -51,10 +51,10 @@ pub(crate) fn of(entry: &Entry, target: &str) -> Result<Tree> {
     parse(&String::from_utf8_lossy(&output.stdout), &checksums(&lock))
 }
 
-/// Reads lines of `depth|name vVERSION (where)|license|repository|`.
+/// Parses lines of the form `depth|name vVERSION (where)|license|repository|`.
 fn parse(lines: &str, checksums: &BTreeMap<String, String>) -> Result<Tree> {
     let mut tree = Tree::default();
-    // Keys from the root down to the line above.
+    // The keys from the root down to the previous line.
     let mut above: Vec<String> = Vec::new();
     for line in lines.lines() {
         let found = line_of_tree(line);
@@ -68,7 +68,7 @@ fn parse(lines: &str, checksums: &BTreeMap<String, String>) -> Result<Tree> {
             None => tree.root.clone_from(&key),
         }
         above.push(key.clone());
-        // Where a crate comes again its own crates are left out: the first time counts.
+        // A repeated crate is listed without its dependencies: the first occurrence counts.
         tree.crates.entry(key).or_insert(found);
     }
     anyhow::ensure!(!tree.root.is_empty(), "cargo tree names no package");
@@ -82,7 +82,7 @@ fn line_of_tree(line: &str) -> Option<(usize, Crate)> {
     let found = Crate {
         name: package.next()?.to_owned(),
         version: package.next()?.strip_prefix('v')?.to_owned(),
-        // Before SPDX expressions a slash stood for "or".
+        // Before SPDX expressions a slash meant "or".
         license: fields.next()?.replace(" / ", "/").replace('/', " OR "),
         repository: fields.next()?.to_owned(),
         ..Crate::default()
