@@ -1,15 +1,15 @@
-//! How much two texts have in common: whether errors say the same, how far names are apart.
+//! Similarity of texts: whether two errors say the same, and the distance between two names.
 //!
-//! Drivers put ids of requests and times into their texts, and each new one would cost a status
+//! Drivers put request ids and times into their messages, and each new one would cost a status
 //! write and an event while nothing has changed.
 
-/// Whether the texts are equal but for UUIDs, long hexadecimal numbers and times.
+/// Whether the texts are equal except for UUIDs, long hexadecimal numbers and times.
 #[must_use]
 pub fn alike(one: &str, other: &str) -> bool {
     one == other || skeleton(one) == skeleton(other)
 }
 
-/// The words of a text, with what changes from attempt to attempt left out.
+/// The words of a text without those that change from attempt to attempt.
 fn skeleton(text: &str) -> Vec<&str> {
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '-' | ':' | '.' | '+'));
     let words = text.split_inclusive(ends);
@@ -21,7 +21,7 @@ fn skeleton(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a word is an id or a time.
+/// Whether a word changes between attempts: an id or a time.
 fn changes(word: &str) -> bool {
     is_hexadecimal(word) || is_time(word)
 }

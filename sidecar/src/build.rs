@@ -1,5 +1,5 @@
-//! The build of the program. `--version`, the first log line, the `User-Agent` and `csi_sidecar_build_info` show the same
-//! version.
+//! Version, revision and platform of this build. `--version`, the first log line, the `User-Agent` and
+//! `csi_sidecar_build_info` show the same version.
 
 use prometheus::{IntGauge, Opts};
 
@@ -9,10 +9,10 @@ use crate::metrics::{RegisterError, Registry};
 /// releases. `unknown` if cargo was called without make.
 pub const VERSION: &str = or_unknown(option_env!("CSI_SIDECARS_VERSION"));
 
-/// The commit that it was built from.
+/// The commit that the program was built from.
 pub const REVISION: &str = or_unknown(option_env!("CSI_SIDECARS_REVISION"));
 
-/// The platform that it was built for, as rustc spells it.
+/// The platform that the program was built for, as rustc spells it.
 const TARGET: &str = env!("SIDECAR_TARGET");
 
 /// The version of the compiler.
@@ -25,16 +25,16 @@ const fn or_unknown(text: Option<&'static str>) -> &'static str {
     }
 }
 
-/// Writes the first line of the log of `program`, once its command line is read.
+/// Writes the first log line of `program`, once its command line is parsed.
 pub fn announce(program: &str) {
     tracing::info!(program, version = VERSION, revision = REVISION, "Version");
 }
 
-/// Adds `csi_sidecar_build_info` of `program`, which behaves as upstream's `replaces`, such as
-/// `csi-provisioner v6.4.0`; empty if upstream has no such program.
+/// Registers `csi_sidecar_build_info` for `program`, which behaves as upstream's `replaces`, such as `csi-provisioner
+/// v6.4.0`; empty if upstream has no such program.
 ///
 /// # Errors
-/// The registry has it already.
+/// The registry already has this metric.
 pub fn register(registry: &Registry, program: &str, replaces: &str) -> Result<(), RegisterError> {
     let name = "csi_sidecar_build_info";
     let help = "[ALPHA] The build of this program, and the upstream program that it behaves as.";

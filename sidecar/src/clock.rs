@@ -1,18 +1,18 @@
 //! Time that goes on while the machine is suspended.
 //!
-//! [`std::time::Instant`] stands still meanwhile (`CLOCK_MONOTONIC`), and a lease that others may
-//! take does not. What asks how old a lease is asks here.
+//! [`std::time::Instant`] stands still meanwhile (`CLOCK_MONOTONIC`), but a lease that others may
+//! take goes on ageing. Code that asks how old a lease is uses this clock.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Two clocks cannot be read at the same moment; what differs by less may be that.
+/// Differences below this are noise: the two clocks cannot be read at the same moment.
 const NOISE: Duration = Duration::from_millis(10);
 
-/// Now, with the time that the machine was suspended since the first call of this. Comparable with
-/// other answers of this alone.
+/// The current time, including the time that the machine was suspended since the first call.
+/// Comparable only with other results of this function.
 pub fn now() -> Instant {
     let awake = tokio::time::Instant::now().into_std();
     awake.checked_add(suspended()).unwrap_or(awake)
@@ -20,8 +20,8 @@ pub fn now() -> Instant {
 
 fn suspended() -> Duration {
     static BEFORE: OnceLock<Duration> = OnceLock::new();
-    // A process that is stopped between the two readings takes its own pause for the machine's: the
-    // least of several is the true one, since what counts is how much is added to it.
+    // A process that is stopped between the two readings counts its own pause as suspension. The
+    // smallest of several readings is the true one, since callers only use what is added to it.
     let before = BEFORE.get_or_init(|| {
         [total(), total(), total()]
             .into_iter()
@@ -34,8 +34,8 @@ fn suspended() -> Duration {
     if since < NOISE { Duration::ZERO } else { since }
 }
 
-/// How long the machine was suspended since it was started; too much if the process is stopped
-/// between the two readings, never too little.
+/// How long the machine was suspended since boot; too much if the process is stopped between the
+/// two readings, never too little.
 fn total() -> Duration {
     let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
     let awake = read(ClockId::Monotonic);
@@ -48,7 +48,7 @@ pub(crate) mod testing {
     use std::time::Duration;
 
     thread_local! {
-        /// For how long this thread takes the machine to have been suspended.
+        /// How long this thread believes the machine was suspended.
         pub(crate) static SUSPENDED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 }

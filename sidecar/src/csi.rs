@@ -1,8 +1,9 @@
-//! Talking to the CSI driver over its socket.
+//! The connection to the CSI driver over its socket.
 //!
-//! `connection` keeps the socket and tells when it is lost, `observe` logs and measures every call,
-//! `identity` asks what every sidecar asks at start. Calls go through [`call`], so that each has a
-//! deadline the driver knows of. `access_mode` says Kubernetes' access modes in CSI's words.
+//! `connection` keeps the socket and reports its loss, `observe` logs and measures every call,
+//! `identity` makes the calls that every sidecar makes at start. Calls go through [`call`], so that
+//! each has a deadline that the driver knows. `access_mode` translates Kubernetes' access modes to
+//! CSI's.
 
 pub mod access_mode;
 mod address;
@@ -24,12 +25,12 @@ use tonic::{Request, Response, Status};
 
 pub use observe::Channel;
 
-/// When a call, or several calls together, must be done.
+/// The time by which a call, or several calls together, must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// `timeout` from now. Zero has passed already, and the driver is not asked at all.
+    /// A deadline `timeout` from now. Zero has passed already: the driver is not called at all.
     pub fn after(timeout: Duration) -> Self {
         // About 30 years stand for "never": an Instant cannot go beyond what the clock holds.
         const FAR: Duration = Duration::from_secs(1 << 30);
@@ -57,7 +58,7 @@ impl From<Duration> for Deadline {
 pub struct Migrated(pub bool);
 
 impl Migrated {
-    /// The request that is marked so, for [`call_with`].
+    /// Wraps `message` in a request with this mark, for [`call_with`].
     pub fn mark<M>(self, message: M) -> Request<M> {
         let mut request = Request::new(message);
         request.extensions_mut().insert(self);
@@ -65,7 +66,7 @@ impl Migrated {
     }
 }
 
-/// Makes a call with a deadline, which the driver is told and which is enforced here as well.
+/// Makes a call with a deadline, which is sent to the driver and enforced here as well.
 ///
 /// The closure gets the request to send. Nothing is retried.
 ///
@@ -92,7 +93,7 @@ pub async fn call<M, R>(
     call_with(deadline, Request::new(message), send).await
 }
 
-/// As [`call`], for a request that carries extensions, such as [`Migrated`].
+/// Like [`call`], for a request that carries extensions, such as [`Migrated`].
 ///
 /// # Errors
 /// As [`call`].

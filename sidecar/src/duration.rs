@@ -1,7 +1,7 @@
 //! Go durations: `time.ParseDuration` and `Duration.String`.
 //!
-//! Flags of the sidecars take Go's notation. Every crate that was tried reads some of it
-//! differently (`0`, `.5s`, `-1s`, `1.5h`, overflow) or accepts what Go refuses (`5`, `1d`), so the
+//! Flags of the sidecars use Go's notation. Every crate that was tried reads some of it differently
+//! (`0`, `.5s`, `-1s`, `1.5h`, overflow) or accepts input that Go refuses (`5`, `1d`), so the
 //! notation has a module of its own. Nothing here reads a clock.
 
 use std::fmt;
@@ -27,7 +27,7 @@ impl GoDuration {
         Self(nanos)
     }
 
-    /// A span of `seconds` seconds, clamped to what fits.
+    /// A span of `seconds` seconds, clamped to the range of the type.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
@@ -47,7 +47,7 @@ impl GoDuration {
         (self.0 / second) as f64 + (self.0 % second) as f64 / 1e9
     }
 
-    /// The span as a standard duration, or nothing if it is negative.
+    /// The span as a standard duration, or `None` if it is negative.
     pub fn to_std(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
     }
@@ -57,7 +57,7 @@ impl GoDuration {
         self.to_std().unwrap_or(Duration::ZERO)
     }
 
-    /// A standard duration, clamped to what fits.
+    /// Converts a standard duration, clamped to the range of the type.
     pub fn from_std(duration: Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
@@ -75,7 +75,7 @@ pub enum ParseDurationError {
     /// A unit that Go does not know, for example `d`.
     #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
     UnknownUnit {
-        /// What stands where the unit should be.
+        /// The text found in place of the unit.
         unit: String,
         /// The whole text.
         text: String,
@@ -174,14 +174,14 @@ fn unit_nanos(unit: &str) -> Option<u64> {
 /// A decimal number without sign or exponent.
 struct Number {
     whole: u64,
-    /// The digits after the point, as far as they fit.
+    /// The digits after the point, as many as fit.
     fraction: u64,
-    /// Ten to the number of digits in `fraction`.
+    /// Ten to the power of the number of digits in `fraction`.
     scale: f64,
 }
 
 impl Number {
-    /// Reads the number that `text` begins with and returns what follows it.
+    /// Parses the number that `text` begins with and returns the rest.
     fn read(text: &str) -> Option<(Self, &str)> {
         let (whole_digits, mut rest) = digits(text);
         let mut whole: u64 = 0;

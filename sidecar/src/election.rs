@@ -1,7 +1,8 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, as client-go does it.
 //!
-//! [`decide`] says what to do, [`lease`] how it reads, `Elector` (feature `kube`) does it, and [`Fence`]
-//! keeps back what would be sent without the lease. See `docs/adr/0006-own-queue-and-election.md`.
+//! [`decide`] chooses each step, [`lease`] reads and writes the Lease's JSON, `Elector` (feature `kube`)
+//! executes the steps, and [`Fence`] blocks sending without the lease. See
+//! `docs/adr/0006-own-queue-and-election.md`.
 
 pub mod decide;
 #[cfg(feature = "kube")]

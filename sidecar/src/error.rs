@@ -1,7 +1,7 @@
 //! Errors with their causes on one line.
 //!
-//! `Display` of an error names what failed and not why; logs and status messages want the whole
-//! chain, so that adding the causes happens here and nowhere else.
+//! `Display` of an error names the failure and not its cause; logs and status messages want the
+//! whole chain, which is put together only here.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +23,7 @@ impl fmt::Display for Chain<'_> {
         let mut cause = self.0.source();
         while let Some(error) = cause {
             let text = error.to_string();
-            // Libraries often repeat their cause; saying it once is enough.
+            // Libraries often repeat their cause; print it once.
             if !text.is_empty() && !shown.ends_with(&text) {
                 write!(f, ": {text}")?;
                 shown = text;

@@ -1,12 +1,13 @@
 //! Go-compatible command lines.
 //!
-//! The sidecars are started by manifests written for Go programs, so the same arguments must be
-//! accepted and refused, with the same diagnostics and exit codes. One static table per program
-//! ([`Spec`]) drives the parser, the help text, the documentation and the parity tests. Parsing is
-//! pure: it returns what to print instead of printing.
+//! Manifests written for the Go programs start the sidecars, so the same arguments must be accepted
+//! and refused, with the same diagnostics and exit codes. One static table per program ([`Spec`])
+//! drives the parser, the help text, the documentation and the parity tests. Parsing is pure: it
+//! returns the text to print instead of printing it.
 //!
 //! Layout: `spec` the table, `dialect` argument rewriting, `value` the notation of values, `help`
-//! the usage text, `standard` the tables that programs share, `retired` what upstream's once had.
+//! the usage text, `standard` the tables that programs share, `retired` flags that upstream
+//! removed.
 
 mod dialect;
 mod help;
@@ -52,7 +53,8 @@ where
     let program = argv.next().unwrap_or_default();
     let program = program.to_string_lossy().into_owned();
     let line = dialect::rewrite(spec, argv);
-    // What the dialect objects to stands behind the rewritten part, so that part is judged first.
+    // Arguments that the dialect refuses come after the rewritten part, so that part is checked
+    // first.
     let matches = match command(spec).try_get_matches_from(line.tokens) {
         Ok(matches) => matches,
         Err(error) => return Err(refuse(spec, &program, &diagnose(spec, &error))),

@@ -1,7 +1,7 @@
-//! Feature gates: which exist, what is switched on, and what setting one means.
+//! Feature gates: the known ones, their values, and the rules for setting them.
 //!
-//! Pure, and apart from the flags because the values are checked after the command line has been
-//! parsed and logging is up, with an exit code of their own.
+//! Pure, and separate from the flags because the values are checked after the command line is
+//! parsed and logging is set up, with an exit code of their own.
 
 mod api_server;
 pub mod retired;
@@ -11,34 +11,34 @@ use std::collections::BTreeMap;
 pub use api_server::{API_SERVER, API_SERVER_0_36};
 pub use retired::Retired;
 
-/// How far a feature has come.
+/// Maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Off unless asked for; follows `AllAlpha`.
     Alpha,
     /// Follows `AllBeta`.
     Beta,
-    /// Generally available: setting it earns a warning.
+    /// Generally available: setting it logs a warning.
     Ga,
-    /// On its way out: setting it earns a warning.
+    /// Deprecated: setting it logs a warning.
     Deprecated,
 }
 
-/// A feature that can be switched.
+/// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// Name, as in Kubernetes' feature lists.
     pub name: &'static str,
-    /// On or off when nothing is said.
+    /// The value without `--feature-gates`.
     pub default: bool,
-    /// How far the feature has come.
+    /// Maturity of the feature.
     pub stage: Stage,
-    /// The default cannot be changed.
+    /// The value cannot be changed.
     pub locked: bool,
 }
 
 impl Gate {
-    /// A gate that can be set.
+    /// A gate that is not locked.
     pub const fn new(name: &'static str, default: bool, stage: Stage) -> Self {
         Self {
             name,
@@ -49,7 +49,7 @@ impl Gate {
     }
 }
 
-/// Why gates cannot be set as asked; the wording is that of Kubernetes.
+/// Why gates cannot be set as requested; the wording is Kubernetes'.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// No gate of this name exists.
@@ -58,9 +58,9 @@ pub enum GateError {
     /// The gate exists and its value is fixed.
     #[error("cannot set feature gate {name} to {value}, feature is locked to {}", !value)]
     Locked {
-        /// The gate.
+        /// The name of the gate.
         name: String,
-        /// The value that was asked for.
+        /// The requested value.
         value: bool,
     },
 }
@@ -79,7 +79,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Everything at its default.
+    /// All gates at their defaults.
     pub fn new(known: &'static [Gate]) -> Self {
         Self {
             known,
@@ -90,24 +90,24 @@ impl Gates {
         }
     }
 
-    /// Also accepts these, each with a warning that it does nothing.
+    /// Also accepts `ignored`, each with a warning that it has no effect.
     #[must_use]
     pub fn ignoring(mut self, ignored: &'static [&'static [Gate]]) -> Self {
         self.ignored = ignored;
         self
     }
 
-    /// Also accepts gates that upstream's program no longer knows, each with a warning.
+    /// Also accepts gates that upstream's program removed, each with a warning.
     #[must_use]
     pub fn retired(mut self, retired: &'static Retired) -> Self {
         self.retired = retired;
         self
     }
 
-    /// Sets gates in the order given, later entries winning, and returns the warnings to log.
+    /// Sets gates in the given order, later entries winning, and returns the warnings to log.
     ///
     /// # Errors
-    /// The first gate that is unknown or locked; nothing is set then.
+    /// The first gate that is unknown or locked; no gate is set then.
     pub fn set(&mut self, wanted: &[(String, bool)]) -> Result<Vec<String>, GateError> {
         let mut last: BTreeMap<&str, bool> = BTreeMap::new();
         last.extend(wanted.iter().map(|(name, value)| (name.as_str(), *value)));
@@ -184,7 +184,7 @@ impl Gates {
         }
     }
 
-    /// Whether the feature is on; a gate that is not in the table is off.
+    /// Whether the feature is on; a gate missing from the table is off.
     pub fn enabled(&self, name: &str) -> bool {
         debug_assert!(
             self.values.contains_key(name),
@@ -193,13 +193,13 @@ impl Gates {
         self.values.get(name).copied().unwrap_or(false)
     }
 
-    /// What `wanted` makes of the `known` gates, as far as that is not their default.
+    /// The `known` gates that `wanted` changes from their default, with their new values.
     pub fn changed(known: &'static [Gate], wanted: &[(String, bool)]) -> Vec<(&'static str, bool)> {
         let mut gates = Self::new(known);
         let is_known = |name: &str| known.iter().any(|gate| gate.name == name);
         let mut wanted = wanted.to_vec();
         wanted.retain(|(name, _)| is_known(name) || name == ALL_ALPHA || name == ALL_BETA);
-        // What is refused has ended the process already.
+        // A refused list has ended the process already.
         let _ = gates.set(&wanted);
         let changed = known
             .iter()
@@ -208,12 +208,12 @@ impl Gates {
         changed.map(|(name, _, value)| (name, value)).collect()
     }
 
-    /// Whether the command line named this gate itself.
+    /// Whether the command line set this gate itself, not through a group.
     pub fn is_explicit(&self, name: &str) -> bool {
         self.explicit.contains(&name)
     }
 
-    /// One line per gate for the help text, sorted by name, the groups first.
+    /// One line per gate for the help text, sorted by name, the two groups first.
     pub fn describe(known: &[Gate]) -> Vec<String> {
         let mut lines = vec![
             format!("{ALL_ALPHA}=true|false (ALPHA - default=false)"),
@@ -345,7 +345,7 @@ mod tests {
                 )
             );
         }
-        // Locked by the library of now, not by an earlier one that released programs linked.
+        // Locked by the current library, not by the earlier one that released programs linked.
         for value in [true, false] {
             assert!(set("SeparateCacheWatchRPC", value).is_ok());
         }
@@ -409,7 +409,7 @@ mod tests {
                 )]
             );
         }
-        // It was another program's.
+        // Another program had this gate.
         assert!(set(&[("HonorPVReclaimPolicy", true)]).is_err());
     }
 

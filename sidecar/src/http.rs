@@ -1,12 +1,12 @@
 //! The HTTP server for health and metrics.
 //!
 //! Four fixed routes need no framework. Listener and route errors are values: the program decides
-//! how to end.
+//! how to exit.
 //!
-//! The ports are open to every pod of the cluster, and whoever keeps a health probe from being
-//! answered has the driver or the leader killed. Therefore nobody is refused: a connection too many
-//! closes another one (`admission`), each has its time limits (`connection`), and what has been
-//! rendered and not been read is bounded (`answer`).
+//! Every pod of the cluster can reach the ports, and whoever keeps a health probe from being
+//! answered gets the driver or the leader killed. Therefore no connection is refused: a connection
+//! above the limit closes another one (`admission`), each has its time limits (`connection`), and
+//! the memory for rendered but unread responses is bounded (`answer`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,10 +28,10 @@ pub use connection::Socket;
 pub use guard::Guard;
 pub use server::{ListenError, Server, everywhere as listen};
 
-/// Content type of everything but metrics.
+/// Content type of every response but metrics.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Status code.
@@ -45,7 +45,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Plain text.
+    /// A plain text response.
     pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
         Self {
             status,
@@ -60,12 +60,12 @@ impl Reply {
         Self::text(StatusCode::OK, "ok")
     }
 
-    /// What Go answers for a path without handler.
+    /// Go's response for a path without handler.
     pub fn not_found() -> Self {
         Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
 
-    /// Health of a process that takes part in leader election; `unhealthy` says why not.
+    /// Health of a process that takes part in leader election: 200, or the problem in `unhealthy`.
     pub fn leader_health(unhealthy: Option<String>) -> Self {
         match unhealthy {
             None => Self::ok(),
@@ -76,7 +76,7 @@ impl Reply {
         }
     }
 
-    /// Readiness: 200 `ok`, or 503 with one line for each reason why not.
+    /// Readiness: 200 `ok`, or 503 with one line for each reason.
     pub fn ready<T: fmt::Display>(reasons: impl IntoIterator<Item = T>) -> Self {
         let lines = reasons.into_iter().map(|reason| format!("{reason}\n"));
         let text: String = lines.collect();
@@ -86,7 +86,8 @@ impl Reply {
         Self::text(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// A scrape; the header with the start of the process tells a restart from a reset.
+    /// A scrape; the header with the start time of the process distinguishes a restart from a
+    /// reset.
     pub fn metrics(text: String) -> Self {
         Self {
             status: StatusCode::OK,
@@ -99,15 +100,15 @@ impl Reply {
 
 type Handler = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
-/// What answers at a path.
+/// The handler of a path.
 #[derive(Clone)]
 struct Route {
     handler: Handler,
-    /// Its answers are large and cost time.
+    /// Its responses are large and slow to render.
     is_large: bool,
 }
 
-/// Paths and what answers there, for every method.
+/// The handlers of all paths, for every method.
 #[derive(Clone, Default)]
 pub struct Routes {
     routes: BTreeMap<String, Route>,
@@ -131,12 +132,12 @@ pub enum RouteError {
 }
 
 impl Routes {
-    /// Nothing is served.
+    /// Routes without any path.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Serves `path`; one that ends in a slash stands for everything below it.
+    /// Serves `path`; a path that ends in a slash serves everything below it.
     ///
     /// # Errors
     /// The path is malformed or taken.
@@ -165,7 +166,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Serves the text of `registry`.
+    /// Serves the metrics of `registry`.
     ///
     /// # Errors
     /// The path is malformed or taken.

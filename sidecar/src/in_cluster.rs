@@ -2,13 +2,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `server` | where the API server is |
-//! | `authority`, `curves` | which certificates of it are accepted |
-//! | `certificate` | the way out if its certificate is refused |
+//! | `server` | the URL of the API server |
+//! | `authority`, `curves` | verification of its certificate |
+//! | `certificate` | advice if its certificate is refused |
 //! | here | a client with two requests: GET and JSON patch of an object |
 //!
 //! The client is for programs that send few requests, and that Kubernetes' library would make twice as large. It caches
-//! nothing: the certificate authority is read for each connection, the token for each request.
+//! nothing: it reads the certificate authority for each connection and the token for each request.
 
 pub(crate) mod authority;
 pub(crate) mod certificate;
@@ -46,13 +46,13 @@ use authority::{Authority, Named};
 
 pub use server::{Nowhere, server};
 
-/// Where a pod finds its credentials.
+/// Directory of a pod's credentials.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// For a connection, and for each request with its answer.
+/// Time limit of connecting, and of each request with its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of an answer, in bytes. A Node has some kilobytes; etcd keeps no object above 1.5 MiB by default.
+/// Maximum size of a response in bytes. A Node has some kilobytes; etcd keeps no object above 1.5 MiB by default.
 const LARGEST: usize = 4 << 20;
 
 /// Why a request failed.
@@ -64,14 +64,14 @@ pub enum Failure {
     /// The pod has no token, or the API server's certificate is refused.
     #[error("{0}")]
     Unusable(String),
-    /// The API server answered with an error, or with something else than the object.
+    /// The API server returned an error, or a body that is not the object.
     #[error("{error}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// The error in the answer.
+        /// The error in the response.
         error: ApiError,
-        /// How long the API server wants to be left alone.
+        /// The `Retry-After` that the API server sent.
         retry_after: Option<Duration>,
     },
 }
@@ -90,7 +90,7 @@ pub struct InCluster {
 }
 
 impl InCluster {
-    /// From the environment and the files that the kubelet gives each pod.
+    /// Reads the environment and uses the files that kubelet mounts into each pod.
     #[must_use]
     pub fn new(user_agent: &str) -> Self {
         Self {
@@ -101,10 +101,10 @@ impl InCluster {
         }
     }
 
-    /// Connects with the certificate authority that the file has now.
+    /// Connects, trusting the certificate authority that the file has now.
     ///
     /// # Errors
-    /// This is no pod with a service account's token, or the API server cannot be reached, or its certificate is refused.
+    /// This is no pod with a service account's token, the API server cannot be reached, or its certificate is refused.
     pub async fn connect(&self) -> Result<Connection, Failure> {
         let [host, port] = [&self.host, &self.port].map(|it| it.as_deref().unwrap_or_default());
         let server = server(host, port).map_err(|error| Failure::Unusable(error.to_string()))?;
@@ -117,7 +117,7 @@ impl InCluster {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| unusable(&error))?;
         let port = uri.port_u16().unwrap_or(443);
-        // Without one there is nothing to connect for.
+        // Without a token, connecting is useless.
         self.token()?;
         let tls = self.tls()?;
         let connecting = async {
@@ -129,7 +129,7 @@ impl InCluster {
         let handshake = within(http1::handshake(TokioIo::new(stream))).await?;
         let (sender, driving) = handshake.map_err(|error| broken(&error))?;
         let driving = tokio::spawn(async move {
-            // The request that waits for an answer gets the error.
+            // The request that waits for a response gets the error.
             let _ended = driving.await;
         });
         let authority = uri.authority().map_or(bare, |authority| authority.as_str());
@@ -178,21 +178,21 @@ impl InCluster {
     }
 }
 
-/// The cryptography of TLS in all programs: ring's, or that of the FIPS module.
+/// The TLS cryptography of all programs: ring, or the FIPS module.
 #[cfg(not(fips))]
 #[must_use]
 pub fn cryptography() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }
 
-/// The cryptography of TLS in all programs: ring's, or that of the FIPS module.
+/// The TLS cryptography of all programs: ring, or the FIPS module.
 #[cfg(fips)]
 #[must_use]
 pub fn cryptography() -> CryptoProvider {
     rustls::crypto::default_fips_provider()
 }
 
-/// SHA-256 of the same library, so that a FIPS build has no other. Each provider has it, for TLS 1.3.
+/// SHA-256 from the same library, so that a FIPS build has no other implementation. Each provider has it, for TLS 1.3.
 pub fn sha256() -> Option<&'static dyn Hash> {
     static SHA256: OnceLock<Option<&'static dyn Hash>> = OnceLock::new();
     *SHA256.get_or_init(|| {
@@ -217,7 +217,7 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> Failure {
     }
 }
 
-/// A connection, for one request after the other.
+/// A connection that sends one request after the other.
 #[derive(Debug)]
 pub struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
@@ -234,7 +234,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// GET of the object at this path.
+    /// GETs the object at this path.
     ///
     /// # Errors
     /// The object does not exist, or the request failed.
@@ -250,7 +250,7 @@ impl Connection {
     /// Applies the operations of a JSON patch: all of them or none.
     ///
     /// # Errors
-    /// They were not applied, or no answer says whether they were.
+    /// They were not applied, or no response says whether they were.
     pub async fn json_patch(&mut self, path: &str, operations: &Value) -> Result<(), Failure> {
         self.send(Method::PATCH, path, Some(operations)).await?;
         Ok(())
@@ -292,14 +292,14 @@ impl Connection {
     }
 }
 
-/// `Retry-After` in seconds, the only form that the API server uses.
+/// `Retry-After` in seconds, the only form that the API server sends.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse();
     seconds.ok().map(Duration::from_secs)
 }
 
 fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Failure {
-    /// Kubernetes' `Status`.
+    /// A `Status` object.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Said {
@@ -320,14 +320,14 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Fa
     }
 }
 
-/// How a program introduces itself, as client-go does.
+/// The `User-Agent` of a program, in client-go's format.
 #[must_use]
 pub fn user_agent(program: &str, version: &str) -> String {
     let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
     format!("{program}/{version} ({os}/{processor})")
 }
 
-/// Go's name, so that user agents of a mixed fleet sort together.
+/// Go's name of the architecture, so that user agents of a mixed fleet sort together.
 fn architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "amd64",

@@ -1,9 +1,9 @@
-//! One thing at a time: who is at work on a target, and who waits for the end of it.
+//! One operation at a time per target, with the keys that wait for its end.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What is in flight, by what it is about, and who waits for its end.
+/// The targets with an operation in flight, each with the keys that wait for its end.
 #[derive(Debug)]
 pub struct KeyedGuards<T, K> {
     busy: HashMap<T, Vec<K>>,
@@ -18,8 +18,8 @@ impl<T, K> Default for KeyedGuards<T, K> {
 }
 
 impl<T: Clone + Eq + Hash, K: Eq> KeyedGuards<T, K> {
-    /// Whether it may start. If not, `key` is handed back by the [`end`](Self::end) of what is in
-    /// flight.
+    /// Whether an operation on `target` may start. If not, [`end`](Self::end) of the operation in
+    /// flight returns `key`.
     #[must_use]
     pub fn begin(&mut self, target: &T, key: K) -> bool {
         match self.busy.get_mut(target) {
@@ -36,7 +36,7 @@ impl<T: Clone + Eq + Hash, K: Eq> KeyedGuards<T, K> {
         }
     }
 
-    /// It ended: who waited for it must be looked at again.
+    /// Ends the operation on `target` and returns the keys to requeue.
     #[must_use]
     pub fn end(&mut self, target: &T) -> Vec<K> {
         self.busy.remove(target).unwrap_or_default()

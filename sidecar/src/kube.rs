@@ -1,13 +1,12 @@
 //! The Kubernetes side of a controller sidecar.
 //!
-//! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
-//! [`probe`] notices that it answers again,
-//! [`access`] checks at the start what it may do, [`discovery`] what there is, [`api`] reads and
-//! writes single objects, [`patch`] and [`edit`] build what is written, [`events`] tells users what happened.
+//! Requests: [`connect`] makes the client, [`rate`] limits its requests, [`probe`] notices that the API server answers
+//! again, [`access`] checks permissions at the start, [`discovery`] the served kinds, [`api`] reads and writes single
+//! objects, [`patch`] and [`edit`] build the bodies of writes, [`events`] reports to users.
 //!
-//! Watch caches: a [`feed`] lists and watches a kind once ([`reflect`]) for every [`cache`] of it, which
-//! holds records decoded through [`lean`] types, keyed by [`key`], with common texts shared through
-//! [`interner`]. Where objects are few, an [`informer`] of kube-runtime's parts does. How [`objects`] of Kubernetes' own kinds read is there for all of them.
+//! Watch caches: a [`feed`] lists and watches a kind once ([`reflect`]) for every [`cache`] of it, which holds records
+//! decoded through [`lean`] types, keyed by [`key`], with common texts shared through [`interner`]. For kinds with few
+//! objects, an [`informer`] of kube-runtime's parts suffices. [`objects`] has the wire types of Kubernetes' own kinds.
 
 pub mod access;
 pub mod api;

@@ -1,7 +1,7 @@
 //! Kubernetes' access modes as CSI's.
 //!
-//! It is one table that every controller sidecar shares, and that the driver's capability
-//! `SINGLE_NODE_MULTI_WRITER` switches between two columns.
+//! All controller sidecars share this table; the driver's capability `SINGLE_NODE_MULTI_WRITER`
+//! chooses between its two columns.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
@@ -19,7 +19,7 @@ pub enum AccessMode {
 }
 
 impl AccessMode {
-    /// The mode that the API spells `text`.
+    /// Parses the API's spelling of a mode.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -31,7 +31,7 @@ impl AccessMode {
         }
     }
 
-    /// CSI's mode for a volume with this mode alone. `modern` says whether the driver has
+    /// CSI's mode for a volume with this mode alone. `modern`: the driver has
     /// `SINGLE_NODE_MULTI_WRITER`, which gives single-node volumes a more exact mode.
     #[must_use]
     pub fn mode(self, modern: bool) -> Mode {
@@ -52,7 +52,7 @@ pub enum BadAccessModes {
     PodExclusive,
     /// `ReadOnlyMany` beside `ReadWriteOnce`.
     ReaderAndWriter,
-    /// No mode, or none that is known; carries the modes as written.
+    /// No mode, or no known one; carries the modes as written.
     Unsupported(Vec<String>),
 }
 
@@ -79,11 +79,11 @@ impl std::fmt::Display for BadAccessModes {
 
 impl std::error::Error for BadAccessModes {}
 
-/// Kubernetes' set of modes as CSI's single mode. `modern` says whether the driver has
+/// Translates Kubernetes' set of modes to CSI's single mode. `modern`: the driver has
 /// `SINGLE_NODE_MULTI_WRITER`, which gives single-node volumes a more exact mode.
 ///
 /// # Errors
-/// Says why there is none.
+/// CSI has no mode for this set.
 pub fn access_mode<'a>(
     modes: impl Iterator<Item = &'a str> + Clone,
     modern: bool,

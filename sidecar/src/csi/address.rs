@@ -1,4 +1,4 @@
-//! What `--csi-address` may look like.
+//! The syntax of `--csi-address`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,26 +14,26 @@ pub enum Address {
     Tcp(String),
 }
 
-/// The address has a form that cannot be used.
+/// `--csi-address` has an unusable form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Only unix sockets tell when the driver goes away.
+    /// Only unix sockets report that the driver went away.
     #[error(
         "--csi-address={0}: OnConnectionLoss callback only supported for unix:// addresses; \
          use an absolute path or unix:// and a path"
     )]
     NotUnix(String),
-    /// No path at all.
+    /// The address has no path.
     #[error("--csi-address={0}: no path to a socket; use an absolute path or unix:// and a path")]
     Empty(String),
 }
 
 impl Address {
-    /// Reads `--csi-address`.
+    /// Parses `--csi-address`.
     ///
     /// # Errors
-    /// With [`OnLoss::Stop`] everything but an absolute path or `unix://` is refused; otherwise
-    /// other forms go where the Go sidecars' name resolution would take them.
+    /// With [`OnLoss::Stop`], everything but an absolute path or `unix://` is refused. Otherwise
+    /// other forms resolve as in the Go sidecars.
     pub fn parse(text: &str, on_loss: OnLoss) -> Result<Self, AddressError> {
         let path = if text.starts_with('/') {
             Some(text)
@@ -56,7 +56,7 @@ impl Address {
         if host.is_empty() {
             return Err(AddressError::Empty(text.to_owned()));
         }
-        // gRPC takes a bare word for a host with this port.
+        // gRPC reads a bare word as a host and adds this port.
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| {
             !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
         });

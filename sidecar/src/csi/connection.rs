@@ -1,7 +1,7 @@
 //! The connection to the driver.
 //!
-//! Established before anything else happens, kept for the life of the process, and watched: a
-//! controller must not go on with what it knew of a driver that has been replaced.
+//! Established before anything else happens, kept for the life of the process, and watched: a controller must not
+//! rely on what it learned from a driver that has been replaced.
 
 use std::future::Future;
 use std::io;
@@ -26,14 +26,14 @@ use crate::verbose;
 pub use super::address::{Address, AddressError};
 pub use super::stream::State;
 
-/// How long to try to connect if nothing else is said.
+/// Default time limit for connecting.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Average pause between attempts; the actual one differs by up to a fifth.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long one attempt may take: a process that hangs must not keep us from its successor, which
-/// listens on a new socket of the same name. The value is that of Go's gRPC.
+/// Time limit of one attempt: a hung driver must not keep us from its successor, which listens on a new socket of the
+/// same name. Go's gRPC has the same value.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often a line says that the attempts go on.
+/// Interval of the log lines about continuing attempts.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What happens after an established connection is lost.
@@ -45,7 +45,7 @@ pub enum OnLoss {
     Stop,
 }
 
-/// How to connect.
+/// Settings of a connection to the driver.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Give up after this time; `None` tries for ever. Covers establishing the connection only.
@@ -54,12 +54,12 @@ pub struct Options {
     pub on_loss: OnLoss,
     /// How calls are logged and measured.
     pub observer: Observer,
-    /// What holds calls back once they are no longer this process' to make.
+    /// Blocks calls once this process no longer holds the lease.
     pub fence: Fence,
 }
 
 impl Options {
-    /// Thirty seconds to connect, calls logged but not measured, and no election.
+    /// Thirty seconds to connect, calls logged but not measured, and no leader election.
     pub fn new(on_loss: OnLoss) -> Self {
         Self {
             timeout: Some(DEFAULT_TIMEOUT),
@@ -73,19 +73,19 @@ impl Options {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody answered in time. The wording includes Go's.
+    /// The driver did not answer in time. The wording includes Go's.
     #[error(
         "cannot connect to the CSI driver at {address}: context deadline exceeded (last attempt: {last})"
     )]
     Timeout {
-        /// Where it was tried.
+        /// The driver's address.
         address: Address,
         /// Why the last attempt failed.
         last: String,
     },
 }
 
-/// A connection that is established at first and watched from then on.
+/// A connection that was established once and is watched from then on.
 #[derive(Clone, Debug)]
 pub struct Connection {
     channel: Channel,
@@ -93,7 +93,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What clients are made of; cheap to clone.
+    /// The channel that clients are built on; cheap to clone.
     pub fn channel(&self) -> Channel {
         self.channel.clone()
     }
@@ -103,20 +103,20 @@ impl Connection {
         self.state.clone()
     }
 
-    /// Resolves when the connection is lost, at once if it already was; even while no call runs. Says whether the
-    /// driver ended it in good order.
+    /// Resolves when the connection is lost, at once if it already was, even while no call runs. Returns whether the
+    /// driver closed it gracefully.
     ///
     /// Also resolves when the last clone of the connection and its channels is gone.
     pub fn lost(&self) -> impl Future<Output = bool> + Send + 'static {
         let mut state = self.state.clone();
         async move {
-            // An error means that nobody can report a loss any more.
+            // An error means that no sender is left to report a loss.
             let lost = state.wait_for(|state| state.losses > 0).await;
             lost.is_ok_and(|state| state.in_order)
         }
     }
 
-    /// A cursor over the losses, for those who go on after one.
+    /// A cursor over the losses, for callers that go on after one.
     pub fn losses(&self) -> Losses {
         Losses {
             state: self.state.clone(),
@@ -126,8 +126,8 @@ impl Connection {
     }
 }
 
-/// A cursor over the losses of a connection, from the first one on: a loss that came before the
-/// cursor was made, or while its holder was busy with an earlier one, is not missed.
+/// A cursor over the losses of a connection, from the first one on: losses before the cursor was created, or while
+/// its holder handled an earlier one, are not missed.
 ///
 /// Keeps the connection from being closed by its last user.
 #[derive(Clone, Debug)]
@@ -138,18 +138,18 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Resolves when there is a loss that this cursor has not handed out yet. Several of them count
-    /// as one: whoever asks the driver anew learns what the last one brought. Nothing is lost when
-    /// the future is dropped before it resolves.
+    /// Resolves when there is a loss that this cursor has not returned yet. Several losses count as one: a caller
+    /// that queries the driver again sees the state after the last one. Dropping the future before it resolves loses
+    /// nothing.
     pub async fn next(&mut self) {
         match self.state.wait_for(|state| state.losses > self.seen).await {
             Ok(state) => self.seen = state.losses,
-            // Cannot be: the open channel holds the sender.
+            // Impossible: the open channel holds the sender.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Whether the driver ended the last one in good order.
+    /// Whether the driver closed the last connection gracefully.
     pub(super) fn in_order(&self) -> bool {
         self.state.borrow().in_order
     }
@@ -172,7 +172,7 @@ pub async fn connect(address: &Address, options: Options) -> Result<Connection, 
     let last = Arc::new(Mutex::new(String::from("none finished")));
     let attempts = attempt_until_connected(address, &options, &last);
     tokio::select! {
-        // The deadline first: no progress line as the last word.
+        // The deadline first, so that no progress line follows it.
         biased;
         () = until(deadline) => Err(ConnectError::Timeout {
             address: address.clone(),
@@ -228,7 +228,7 @@ async fn attempt_until_connected(
     }
 }
 
-/// A reason is worth a warning when it is new; repeating it every second is not.
+/// Warns about a new reason; the same reason every second is logged at level 4 only.
 fn note(address: &Address, last: &Mutex<String>, reason: String) {
     let Ok(mut last) = last.lock() else { return };
     if *last == reason {
@@ -239,11 +239,11 @@ fn note(address: &Address, last: &Mutex<String>, reason: String) {
     *last = reason;
 }
 
-/// One attempt, without a time limit. It succeeds when the driver has sent its HTTP/2 preface: a
-/// process that accepts and says nothing is not ready.
+/// One attempt, without a time limit. It succeeds when the driver has sent its HTTP/2 preface: a process that accepts
+/// and sends nothing is not ready.
 ///
 /// # Errors
-/// Nobody listens, or it is no gRPC server.
+/// Nobody listens, or the listener is no gRPC server.
 pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connection> {
     let (sender, mut state) = watch::channel(State::default());
     let dialer = Dialer {
@@ -266,11 +266,11 @@ pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connect
     })
 }
 
-/// A connection of its own for one call whose answers are a stream, of which at most `window` bytes wait here unread:
-/// what one caller does not take holds up nobody else. Neither logged nor measured.
+/// Opens a separate connection for one call with a stream of responses, of which at most `window` bytes are buffered
+/// unread: a slow reader blocks no other call. Neither logged nor measured.
 ///
 /// # Errors
-/// Nobody listens, or it is no gRPC server.
+/// Nobody listens, or the listener is no gRPC server.
 pub async fn dedicated(address: &Address, window: u32) -> io::Result<tonic::transport::Channel> {
     let (state, _) = watch::channel(State::default());
     let dialer = Dialer {
@@ -287,11 +287,11 @@ pub async fn dedicated(address: &Address, window: u32) -> io::Result<tonic::tran
     channel.map_err(io::Error::other)
 }
 
-/// Largest header list accepted, as in Go's gRPC. Status texts are headers, and drivers put the
-/// output of whole commands into them; hyper would refuse 16 KiB.
+/// Largest header list accepted, as in Go's gRPC. Status messages are headers, and drivers put the output of whole
+/// commands into them; hyper's limit is 16 KiB.
 const HEADER_LIST: u32 = 16 << 20;
 
-/// The name is the authority that kubelet and the Go sidecars send as well.
+/// The endpoint, with the authority that kubelet and the Go sidecars send.
 pub(super) fn endpoint() -> Endpoint {
     Endpoint::from_static("http://localhost").http2_max_header_list_size(HEADER_LIST)
 }
@@ -303,7 +303,7 @@ async fn dial(address: &Address) -> io::Result<Socket> {
     }
 }
 
-/// Gives tonic the socket that was dialled first, and later ones if that is allowed.
+/// Hands the socket that was dialled first to tonic, and later ones if reconnecting is allowed.
 #[derive(Debug)]
 struct Dialer {
     address: Address,

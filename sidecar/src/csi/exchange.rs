@@ -1,4 +1,4 @@
-//! One unary answer, read to its end.
+//! One unary response, read to its end.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode};
@@ -10,13 +10,13 @@ use crate::error::Chain;
 
 /// Largest message accepted, as in Go's gRPC.
 const LARGEST: usize = 4 << 20;
-/// Largest list of all volumes or snapshots: a driver without pages answers with as many as it has, some 200 bytes
-/// for each, and one without filters does so when it is asked about one.
+/// Largest ListVolumes or ListSnapshots response: a driver without pagination returns all its volumes or
+/// snapshots, some 200 bytes each, and one without filters does so even when asked about a single one.
 pub(super) const LARGEST_LIST: usize = 32 << 20;
-/// A gRPC message starts with a compression flag and a length.
+/// Length of a gRPC message's prefix: a compression flag and a length.
 const PREFIX: usize = 5;
 
-/// An answer with status OK.
+/// A response with status OK.
 pub(super) struct Answer {
     head: http::response::Parts,
     /// The message with its prefix.
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// The largest message that is accepted as answer of a method.
+/// The largest message accepted as response of a method.
 pub(super) fn largest(path: &str) -> usize {
     match path {
         "/csi.v1.Controller/ListVolumes"
@@ -40,7 +40,7 @@ pub(super) fn largest(path: &str) -> usize {
     }
 }
 
-/// Reads the answer, of at most so many bytes; `is_lost` tells whether the connection is gone.
+/// Reads the response, of at most `largest` bytes; `is_lost` reports whether the connection is gone.
 pub(super) async fn read(
     response: Response<Body>,
     largest: usize,
@@ -94,7 +94,7 @@ fn ok(status: Status) -> Result<(), Status> {
     }
 }
 
-/// gRPC's table for answers that do not come from a gRPC server.
+/// gRPC's table of status codes for HTTP responses that do not come from a gRPC server.
 fn code_of_http(status: StatusCode) -> Code {
     match status {
         StatusCode::BAD_REQUEST => Code::Internal,
@@ -111,7 +111,7 @@ fn code_of_http(status: StatusCode) -> Code {
 
 /// The status of a call that failed below gRPC.
 ///
-/// A lost connection is `Unavailable`, as in Go; tonic would say `Unknown` or `Cancelled`.
+/// A lost connection is `Unavailable`, as in Go; tonic would return `Unknown` or `Cancelled`.
 pub(super) fn transport_status(
     error: Box<dyn std::error::Error + Send + Sync>,
     is_lost: bool,
@@ -128,7 +128,7 @@ pub(super) fn transport_status(
     }
 }
 
-/// Reads a body that is in memory.
+/// Collects a body that is in memory.
 pub(super) async fn collect(body: Body) -> Result<Bytes, Status> {
     Ok(body.collect().await?.to_bytes())
 }

@@ -1,21 +1,21 @@
-//! Whether the driver takes leave before it ends a connection.
+//! Detects whether the driver sends GOAWAY before it closes a connection.
 //!
-//! Servers of gRPC end connections that are idle or old, after a GOAWAY without an error. tonic does not tell that
-//! from a driver that is gone, so the frames' heads are read here.
+//! gRPC servers close idle or old connections after a GOAWAY without an error. tonic does not tell that from a
+//! driver that is gone, so the frame headers are parsed here.
 
-/// Length and type, flags, stream.
+/// Size of a frame header: length, type, flags, stream.
 const HEAD: usize = 9;
-/// Of a GOAWAY, before what it may say beyond: last stream, error.
+/// Size of a GOAWAY's fixed fields, before optional debug data: last stream, error.
 const FIELDS: usize = 8;
 const GOAWAY: u8 = 7;
 
-/// Reads what the driver sends, in pieces of any size.
+/// Parses what the driver sends, in pieces of any size.
 #[derive(Debug, Default)]
 pub(super) struct Goodbye {
-    /// Of the frame that is being read: its head, and a GOAWAY's fields.
+    /// The frame being read: its header, and a GOAWAY's fields.
     frame: [u8; HEAD + FIELDS],
     filled: usize,
-    /// How much of a frame's payload is still to be passed over.
+    /// Bytes of the current frame's payload still to skip.
     rest: usize,
     said: bool,
 }
@@ -48,7 +48,7 @@ impl Goodbye {
         }
     }
 
-    /// Looks at what is there of the frame, and goes on to its rest if that is enough.
+    /// Parses the bytes of the frame so far, and skips its rest once they suffice.
     fn complete(&mut self) {
         let [a, b, c, kind, _, _, _, _, _, _, _, _, _, error @ ..] = self.frame;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_goodbye_is_heard_among_frames_cut_anywhere() {
         let settings = frame(4, &[0, 3, 0, 0, 0, 100]);
-        // Looks like one, and is data.
+        // Looks like a GOAWAY but is data.
         let data = frame(0, &frame(GOAWAY, &[0; FIELDS]));
         let goodbye = frame(GOAWAY, b"\x7f\xff\xff\xff\0\0\0\0max_age");
         let ping = frame(6, &[0; 8]);

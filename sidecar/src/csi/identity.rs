@@ -1,4 +1,4 @@
-//! What every sidecar asks a driver at start: is it ready, what is its name, what can it do.
+//! The calls that every sidecar makes at start: Probe, GetPluginInfo, and the capability calls.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,35 +21,35 @@ use tonic::{Code, Status};
 use super::{Channel, Deadline, call};
 use crate::rpc_code;
 
-/// Why a driver could not be asked.
+/// Why a query of the driver's identity failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A driver must have a name; its syntax is not checked.
     #[error("driver name is empty")]
     EmptyName,
-    /// A probe failed in a way that waiting does not mend.
+    /// A probe failed with a status that waiting does not cure.
     #[error("CSI driver probe failed: {}", rpc_code::text(.0))]
     Probe(Status),
     /// A call failed.
     #[error("{method}: {}", rpc_code::text(.status))]
     Call {
-        /// Name of the call.
+        /// Name of the RPC.
         method: &'static str,
-        /// The driver's answer.
+        /// The driver's status.
         status: Status,
     },
 }
 
-/// What a driver says about itself.
+/// The driver's GetPluginInfo response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
-    /// Its name, which is not empty.
+    /// The driver's name, which is not empty.
     pub name: String,
-    /// Its version, which may be anything.
+    /// The driver's version, any text.
     pub version: String,
 }
 
-/// Asks the driver's name, once.
+/// Gets the driver's name with one GetPluginInfo call.
 ///
 /// # Errors
 /// The call failed or the name is empty.
@@ -60,7 +60,7 @@ pub async fn driver_name(
     Ok(plugin(channel, deadline).await?.name)
 }
 
-/// Asks the driver's name and version, once.
+/// Gets the driver's name and version with one GetPluginInfo call.
 ///
 /// # Errors
 /// As [`driver_name`].
@@ -83,11 +83,11 @@ pub async fn plugin(
     })
 }
 
-/// Asks once more what failed while this process stood still: no processor to be had, frozen, a paused
-/// machine. That the deadline passed meanwhile says nothing about the driver, and with a second for
+/// Repeats a call that failed while this process stood still: starved of CPU, frozen, or on a paused
+/// machine. A deadline that passed meanwhile says nothing about the driver, and with one second for
 /// everything it would end the process.
 ///
-/// `longest` is what all calls of `ask` may take together.
+/// `longest` is the time that all calls of `ask` may take together.
 ///
 /// # Errors
 /// As `ask`.
@@ -98,7 +98,7 @@ pub async fn unless_it_stood_still<T, F>(
 where
     F: Future<Output = Result<T, IdentityError>>,
 {
-    /// Timers are no later than this in a process that gets its turn.
+    /// In a process that gets CPU time, timers fire at most this late.
     const LATE: Duration = Duration::from_millis(200);
     loop {
         let began = Instant::now();
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// The names of capabilities, and the numbers of those that are newer than this build.
+/// Names of capabilities; numbers for those newer than this build.
 fn names<'a, T: TryFrom<i32>>(
     numbers: &'a BTreeSet<i32>,
     name: impl Fn(&T) -> &'static str + 'a,
@@ -136,7 +136,7 @@ fn failed(method: &'static str) -> impl Fn(Status) -> IdentityError {
     move |status| IdentityError::Call { method, status }
 }
 
-/// Services the driver offers, by number, so that ones newer than this build are kept.
+/// Services that the driver offers, by number, so that those newer than this build are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginCapabilities(BTreeSet<i32>);
 
@@ -146,7 +146,7 @@ impl PluginCapabilities {
         self.0.contains(&i32::from(service))
     }
 
-    /// The names of all of them.
+    /// The names of all services.
     pub fn names(&self) -> impl Iterator<Item = String> {
         names(&self.0, ServiceType::as_str_name)
     }
@@ -158,7 +158,7 @@ impl FromIterator<ServiceType> for PluginCapabilities {
     }
 }
 
-/// Calls the driver's controller supports, by number.
+/// Capabilities of the driver's controller service, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerCapabilities(BTreeSet<i32>);
 
@@ -168,12 +168,12 @@ impl ControllerCapabilities {
         self.has_number(i32::from(rpc))
     }
 
-    /// The driver supports the call of this number, which may be one of another version of CSI.
+    /// The driver supports the capability with this number, which may be from another version of CSI.
     pub fn has_number(&self, rpc: i32) -> bool {
         self.0.contains(&rpc)
     }
 
-    /// The names of all of them.
+    /// The names of all capabilities.
     pub fn names(&self) -> impl Iterator<Item = String> {
         names(&self.0, ControllerType::as_str_name)
     }
@@ -185,7 +185,7 @@ impl FromIterator<ControllerType> for ControllerCapabilities {
     }
 }
 
-/// Calls the driver's node service supports, by number.
+/// Capabilities of the driver's node service, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCapabilities(BTreeSet<i32>);
 
@@ -195,7 +195,7 @@ impl NodeCapabilities {
         self.0.contains(&i32::from(rpc))
     }
 
-    /// The names of all of them.
+    /// The names of all capabilities.
     pub fn names(&self) -> impl Iterator<Item = String> {
         names(&self.0, NodeType::as_str_name)
     }
@@ -207,7 +207,7 @@ impl FromIterator<NodeType> for NodeCapabilities {
     }
 }
 
-/// Calls the driver's group controller supports, by number.
+/// Capabilities of the driver's group controller service, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupCapabilities(BTreeSet<i32>);
 
@@ -217,7 +217,7 @@ impl GroupCapabilities {
         self.0.contains(&i32::from(rpc))
     }
 
-    /// The names of all of them.
+    /// The names of all capabilities.
     pub fn names(&self) -> impl Iterator<Item = String> {
         names(&self.0, GroupType::as_str_name)
     }
@@ -229,7 +229,7 @@ impl FromIterator<GroupType> for GroupCapabilities {
     }
 }
 
-/// Asks which services the driver offers. Entries of other kinds, or empty ones, are skipped.
+/// Calls GetPluginCapabilities. Entries of other kinds, and empty ones, are skipped.
 ///
 /// # Errors
 /// The call failed.
@@ -254,7 +254,7 @@ pub async fn plugin_capabilities(
     Ok(PluginCapabilities(services.collect()))
 }
 
-/// Asks which calls the driver's controller supports. Empty entries are skipped.
+/// Calls ControllerGetCapabilities. Empty entries are skipped.
 ///
 /// # Errors
 /// The call failed.
@@ -277,7 +277,7 @@ pub async fn controller_capabilities(
     Ok(ControllerCapabilities(calls.collect()))
 }
 
-/// Asks which calls the driver's group controller supports. Empty entries are skipped.
+/// Calls GroupControllerGetCapabilities. Empty entries are skipped.
 ///
 /// # Errors
 /// The call failed, as it does where the socket has no group controller.
@@ -301,7 +301,7 @@ pub async fn group_capabilities(
     Ok(GroupCapabilities(calls.collect()))
 }
 
-/// Asks which calls the driver's node service supports. Empty entries are skipped.
+/// Calls NodeGetCapabilities. Empty entries are skipped.
 ///
 /// # Errors
 /// The call failed, as it does where the socket has no node service.
@@ -324,7 +324,7 @@ pub async fn node_capabilities(
     Ok(NodeCapabilities(calls.collect()))
 }
 
-/// Asks once whether the driver is ready; a missing answer means yes.
+/// Probes the driver once; a response without `ready` means that it is.
 ///
 /// # Errors
 /// The driver's status.
@@ -341,14 +341,14 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Probes until the driver is ready, each probe with its own `timeout`.
 ///
-/// The first probe comes at once, the next ones every second; after a probe that took longer than
-/// that the next follows without pause. "Not ready" and a timeout are waited out for ever.
+/// The first probe is sent at once, the next ones every second; a probe that took longer than that is
+/// followed at once by the next. "Not ready" and timeouts are retried for ever.
 ///
 /// # Errors
 /// Any other status ends the waiting.
 pub async fn probe_until_ready(channel: Channel, timeout: Duration) -> Result<(), IdentityError> {
     let mut ticks = tokio::time::interval(PROBE_INTERVAL);
-    // Like Go's ticker: one missed tick is made up for, the others are dropped.
+    // Like Go's ticker: one missed tick is made up for, further ones are dropped.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;

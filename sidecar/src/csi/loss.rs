@@ -1,7 +1,7 @@
-//! What a loss of the driver's connection comes to.
+//! Consequences of losing the connection to the driver.
 //!
-//! A controller ends: its cached capabilities may be stale, and a leader without a driver must make room. A driver
-//! that ends a connection in good order and takes the next one at once is not lost.
+//! A controller exits: its cached capabilities may be stale, and a leader without a driver must make room. A driver
+//! that closes a connection gracefully and accepts the next one at once does not count as lost.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::connection::{Connection, Losses};
 use crate::rt::Exit;
 use crate::verbose;
 
-/// Where kubelet reads a container's last words.
+/// The file from which kubelet reads a container's termination message.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
-/// Upstream's text; people search for it.
+/// Upstream's message; people search for it.
 pub const LAST_WORDS: &str = "Lost connection to CSI driver, exiting";
 
-/// Between two questions to a driver that does not answer.
+/// Pause between two calls to a driver that does not answer.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// For an answer over the next connection: a driver that needs longer is away.
+/// Time limit for a response over the next connection: a driver that needs longer counts as lost.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// What the driver answers to `asking` if it ended the last connection in good order and answers at once; `None` if
-/// there was a loss that is to be told. Drivers end connections that are idle or old every few minutes.
+/// Returns the driver's response to `asking` if it closed the last connection gracefully and answers at once;
+/// `None` if there was a loss that must be reported. Drivers close idle or old connections every few minutes.
 pub async fn back_at_once<T, E>(
     losses: &Losses,
     asking: impl Future<Output = Result<T, E>>,
@@ -39,7 +39,7 @@ pub async fn back_at_once<T, E>(
     Some(answer)
 }
 
-/// Asks once a second until there is an answer, and logs why there is none each time that this changes.
+/// Calls once a second until there is a response, and logs the reason of a failure each time it changes.
 pub async fn until_answered<T>(ask: impl AsyncFn() -> Result<T, String>) -> T {
     let mut last = String::new();
     loop {
@@ -55,8 +55,8 @@ pub async fn until_answered<T>(ask: impl AsyncFn() -> Result<T, String>) -> T {
     }
 }
 
-/// Waits until the connection is lost, leaves a note in `termination_log` (usually
-/// [`TERMINATION_LOG`]) and says how to end.
+/// Waits until the connection is lost, writes a message to `termination_log` (usually [`TERMINATION_LOG`]) and
+/// returns how to exit.
 pub async fn lost(connection: &Connection, termination_log: &Path) -> Exit {
     connection.lost().await;
     tracing::error!("Lost connection");

@@ -1,7 +1,7 @@
-//! Every call to the driver: its deadline, its log lines, its place in the metrics.
+//! Deadline, log lines and metrics of every call to the driver.
 //!
-//! A service around tonic's channel. Calls are unary, so an answer is read to its end here, where
-//! deadline, outcome and duration come together in one place.
+//! A service around tonic's channel. Calls are unary, so the response is read to its end here, where
+//! deadline, outcome and duration are known together.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -29,13 +29,13 @@ use crate::verbose;
 /// How calls are logged and measured.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
-    /// Methods whose messages appear in the log at level 5; the others appear without.
+    /// Methods whose messages are logged at level 5; other calls are logged without messages.
     pub methods: &'static [&'static [Method]],
-    /// Longest text of an answer in the log, in bytes; `None` for no limit.
+    /// Longest text of a response in the log, in bytes; `None` for no limit.
     pub response_limit: Option<usize>,
-    /// Whose calls they are, for the log, among several controllers.
+    /// The controller that makes the calls, for the log of a process with several controllers.
     pub controller: Option<&'static str>,
-    /// Where durations are recorded.
+    /// The metrics that record durations.
     pub operations: Option<CsiOperations>,
 }
 
@@ -46,13 +46,13 @@ impl Observer {
     }
 }
 
-/// A channel to the driver whose calls are observed; clients are made of it.
+/// A channel to the driver whose calls are observed; clients are built on it.
 #[derive(Clone)]
 pub struct Channel {
     transport: tonic::transport::Channel,
     observer: Observer,
     state: watch::Receiver<State>,
-    /// Lets no call out once it is another leader's to make.
+    /// Blocks calls once another process may lead.
     fence: Fence,
 }
 
@@ -76,7 +76,7 @@ impl Channel {
         }
     }
 
-    /// The same connection, with calls observed differently.
+    /// The same connection with another observer.
     pub fn observed_by(&self, observer: Observer) -> Self {
         Self {
             observer,
@@ -84,7 +84,8 @@ impl Channel {
         }
     }
 
-    /// The same connection, with calls that `fence` holds back to the last, beside the connection's own.
+    /// The same connection, whose calls `fence` may block up to the last moment, in addition to the
+    /// connection's own fence.
     pub fn guarded_by(&self, fence: Fence) -> Self {
         Self {
             fence,
@@ -105,7 +106,7 @@ impl Channel {
         let (asked, request) = trace_request(&path, migrated, request);
         let outcome = match deadline {
             Some(deadline) => tokio::select! {
-                // A deadline of zero has passed: the driver is not asked.
+                // A deadline of zero has passed: the driver is not called.
                 biased;
                 () = tokio::time::sleep_until(deadline.instant()) => {
                     Err(Status::deadline_exceeded("context deadline exceeded"))
@@ -165,7 +166,7 @@ impl Service<Request<Body>> for Channel {
     type Error = std::convert::Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Self::Error>> + Send>>;
 
-    /// Always ready: what is wrong with the connection becomes the status of the call.
+    /// Always ready: a broken connection becomes the status of the call.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -176,7 +177,7 @@ impl Service<Request<Body>> for Channel {
     }
 }
 
-/// Tells the driver which span it works for, if its caller is traced.
+/// Passes the span of a traced caller to the driver.
 #[cfg(feature = "kube")]
 fn trace_request(
     path: &str,
@@ -201,7 +202,7 @@ async fn log_request(
         return request;
     }
     let (head, body) = request.into_parts();
-    // Reading a request that is in memory cannot fail; an empty body would be refused by the driver.
+    // Reading a request that is in memory cannot fail; the driver would refuse an empty body.
     let frame = exchange::collect(body).await.unwrap_or_default();
     let text = method.and_then(|method| (method.request)(exchange::message(&frame)));
     verbose!(

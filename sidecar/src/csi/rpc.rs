@@ -9,12 +9,12 @@ use tonic::{Request, Response, Status};
 use super::Channel;
 use super::exchange::LARGEST_LIST;
 
-/// The request of a call that controllers make.
+/// The request of an RPC that controllers call.
 pub trait Rpc: Clone + Send + Sync + 'static {
-    /// The response to it.
+    /// The RPC's response.
     type Response: Send;
 
-    /// Sends it.
+    /// Sends the request.
     fn send(
         channel: Channel,
         request: Request<Self>,
@@ -60,7 +60,7 @@ rpcs! { csi {
     GroupControllerClient: get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse;
 } }
 
-// The same two calls with what drivers of older versions of CSI answer.
+// The same two RPCs with the responses of drivers built against older versions of CSI.
 rpcs! { volume_condition {
     OlderControllerClient: list_volumes(ListVolumesRequest) -> ListVolumesResponse;
     OlderControllerClient: controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;

@@ -1,7 +1,7 @@
-//! The driver's socket as a stream that tells when it ends.
+//! The driver's socket as a stream that reports its end.
 //!
-//! tonic notices a lost connection at the next call only. The HTTP/2 connection reads all the time
-//! though, so an end of file reaches this wrapper while nothing else is going on.
+//! tonic notices a lost connection only at the next call. The HTTP/2 connection reads all the time,
+//! so an end of file reaches this wrapper even while no call runs.
 
 use std::io;
 use std::pin::Pin;
@@ -14,20 +14,21 @@ use tokio::sync::watch;
 use super::goodbye::Goodbye;
 use crate::election::Fence;
 
-/// Where the connection stands.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The driver has sent its HTTP/2 preface on the current connection, which is still open.
     pub connected: bool,
-    /// How often an established connection was lost.
+    /// Number of losses of an established connection.
     pub losses: u64,
-    /// The driver took leave of the connection that was lost last: GOAWAY without an error.
+    /// The driver closed the connection that was lost last gracefully: it sent GOAWAY without an
+    /// error.
     pub(super) in_order: bool,
-    /// How many sockets have ended, those without preface included.
+    /// Number of sockets that have ended, including those without preface.
     pub(super) ends: u64,
 }
 
-/// A socket of either kind.
+/// A unix or TCP socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixStream),
@@ -79,7 +80,7 @@ impl Watched {
     }
 }
 
-/// The HTTP/2 layer drops the stream after a GOAWAY or a protocol error, without having seen its
+/// The HTTP/2 layer drops the stream after a GOAWAY or a protocol error, without having read to its
 /// end.
 impl Drop for Watched {
     fn drop(&mut self) {

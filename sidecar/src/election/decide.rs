@@ -1,13 +1,13 @@
 //! Leader election as a pure decision, with client-go's semantics.
 //!
-//! Whether a lease is free is judged by how long this process has seen it unchanged on its own
-//! monotonic clock; the times written in it are never compared with a clock. Each call of
-//! [`Election::next`] names the one next step; the shell takes it and reports the answer.
+//! A lease is free once this process has seen it unchanged for long enough on its own monotonic
+//! clock; the times written in it are never compared with a clock. Each call of [`Election::next`]
+//! returns the next step; the shell executes it and reports the result.
 //!
-//! Differs from client-go in three things. Someone else's name in the lease ends leadership at once,
-//! not after the renew deadline. Leadership ends before the lease can be seen as expired by anybody,
-//! which client-go's default timing does not guarantee. And a leader whose renewal failed tries again
-//! sooner, so that it outlives longer outages of the API server all the same.
+//! Three differences from client-go: another holder in the lease ends leadership at once, not after
+//! the renew deadline. Leadership ends before anybody can see the lease as expired, which client-go's
+//! default timing does not guarantee. A leader whose renewal failed retries sooner, so that it
+//! survives longer outages of the API server all the same.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub use super::timing::{Timing, TimingError};
 /// client-go's `JitterFactor`: standbys wait between 1 and 2.2 retry periods.
 const JITTER: f64 = 1.2;
 
-/// What a lease says. Times are kept as texts: they are only ever compared for equality.
+/// A Lease's spec. Times are kept as texts: they are only compared for equality.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
     /// `spec.holderIdentity`; empty if nobody holds it
@@ -31,7 +31,7 @@ pub struct Record {
     pub renewed: String,
 }
 
-/// What to write into the lease; the renew time is always now.
+/// The spec to write into the Lease; the renew time is always now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// `spec.holderIdentity`
@@ -40,17 +40,17 @@ pub struct Claim {
     pub seconds: u64,
     /// `spec.leaseTransitions`
     pub transitions: i64,
-    /// `spec.acquireTime`: as it is, or now if `None`
+    /// `spec.acquireTime`: keep this value, or now if `None`
     pub acquired: Option<String>,
 }
 
 /// Why leadership ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// No renewal succeeded in time.
+    /// No renewal succeeded within this time.
     #[error("the lease could not be renewed for {}s", .0.as_secs_f32())]
     NotRenewed(Duration),
-    /// The lease names somebody else.
+    /// The lease names this other holder.
     #[error("the lease is held by {0:?}")]
     TakenBy(String),
 }
@@ -58,11 +58,11 @@ pub enum Lost {
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Read the lease, then report [`Election::found`], `not_found` or `failed`.
+    /// GET the lease, then report [`Election::found`], `not_found` or `failed`.
     Get,
     /// Create the lease, then report `written`, `conflict` or `failed`.
     Create(Claim),
-    /// Write to the lease as it was last seen, then report `written`, `conflict` or `failed`.
+    /// Update the lease version that was seen last, then report `written`, `conflict` or `failed`.
     Update(Claim),
     /// Nothing to do before this time.
     Wait(Instant),
@@ -78,7 +78,7 @@ struct Observed {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
-    /// Until the next attempt.
+    /// Waits until the next attempt.
     Rest(Instant),
     Read,
     Create,
@@ -86,22 +86,22 @@ enum Phase {
     Over(Lost),
 }
 
-/// One process' part in the election.
+/// One process's state in the election.
 #[derive(Debug)]
 pub struct Election {
     identity: String,
-    /// Holders whose names end like this have lost the right to work.
+    /// Holders whose names end with this have lost the right to work.
     succeeds: Option<String>,
     timing: Timing,
     observed: Option<Observed>,
     phase: Phase,
-    /// Start of the request that last wrote our name; none while we do not lead.
+    /// Start of the request that last wrote our name; `None` while we do not lead.
     renewed: Option<Instant>,
     attempt: Instant,
 }
 
 impl Election {
-    /// A standby that will ask at once.
+    /// A standby that reads the lease at once.
     pub fn new(identity: impl Into<String>, timing: Timing, now: Instant) -> Self {
         let (identity, phase) = (identity.into(), Phase::Rest(now));
         Self {
@@ -115,8 +115,8 @@ impl Election {
         }
     }
 
-    /// As a standby takes the lease at once from a holder whose name ends with `mark`: such holders
-    /// work under another lease as well, which this process holds now.
+    /// Makes a standby take the lease at once from a holder whose name ends with `mark`: such holders
+    /// also work under another lease, which this process now holds.
     #[must_use]
     pub fn succeeding(mut self, mark: impl Into<String>) -> Self {
         self.succeeds = Some(mark.into());
@@ -128,14 +128,14 @@ impl Election {
         self.renewed
     }
 
-    /// Who holds the lease as last seen.
+    /// The holder of the lease as last seen.
     pub fn holder(&self) -> Option<&str> {
         self.observed
             .as_ref()
             .map(|observed| observed.record.holder.as_str())
     }
 
-    /// When leadership ends unless it is renewed before.
+    /// The time at which leadership ends unless the lease is renewed.
     pub fn deadline(&self) -> Option<Instant> {
         self.renewed
             .and_then(|renewed| renewed.checked_add(self.timing.hold()))
@@ -173,7 +173,7 @@ impl Election {
         }
     }
 
-    /// The lease was read.
+    /// Reports that the lease was read.
     pub fn found(&mut self, record: Record, now: Instant, unit_random: f64) {
         self.observe(record, now);
         let holder = self.holder().unwrap_or_default();
@@ -189,17 +189,17 @@ impl Election {
         }
     }
 
-    /// There is no lease.
+    /// Reports that the lease does not exist.
     pub fn not_found(&mut self) {
         self.phase = Phase::Create;
     }
 
-    /// The lease was created or written by the request that began at `started`. Whether this made
-    /// this process the leader.
+    /// Reports that the request that began at `started` created or updated the lease. Returns whether
+    /// this made this process the leader.
     pub fn written(&mut self, record: Record, started: Instant, now: Instant) -> bool {
         self.observe(record, now);
         let new = self.renewed.replace(started).is_none();
-        // client-go renews once right after it acquired.
+        // client-go renews once right after acquiring.
         let rest = if new {
             Duration::ZERO
         } else {
@@ -209,8 +209,8 @@ impl Election {
         new
     }
 
-    /// The lease changed between reading and writing, or is there or gone unexpectedly. Whether this
-    /// is a leader that must now take the slow path of reading again.
+    /// Reports that the lease changed between reading and writing, or unexpectedly exists or is gone.
+    /// Returns whether this process leads and must take the slow path of reading again.
     pub fn conflict(&mut self, now: Instant, unit_random: f64) -> bool {
         if self.renewed.is_some() {
             self.phase = Phase::Read;
@@ -220,12 +220,13 @@ impl Election {
         false
     }
 
-    /// The request failed or its outcome is unknown.
+    /// Reports that the request failed or its outcome is unknown.
     pub fn failed(&mut self, now: Instant, unit_random: f64) {
         self.rest(now, unit_random);
     }
 
-    /// What to write so that somebody else can take over at once; `None` if the lease is not ours.
+    /// The spec to write so that another process can take over at once; `None` if the lease is not
+    /// ours.
     pub fn release(&self) -> Option<Claim> {
         let Observed { record, .. } = self.observed.as_ref()?;
         (record.holder == self.identity).then(|| Claim {
@@ -236,7 +237,7 @@ impl Election {
         })
     }
 
-    /// Takes note of what the lease says without deciding anything.
+    /// Records the observed lease without deciding anything.
     pub fn observe(&mut self, record: Record, now: Instant) {
         if self
             .observed
@@ -268,8 +269,7 @@ impl Election {
         mark.is_some_and(|mark| holder.ends_with(mark))
     }
 
-    /// By the duration in the lease itself; by ours if it has none, which only a lease written by
-    /// hand has.
+    /// Uses the duration in the lease, or ours if it has none; only a lease written by hand has none.
     fn is_expired(&self, now: Instant) -> bool {
         self.observed
             .as_ref()
@@ -281,7 +281,7 @@ impl Election {
             })
     }
 
-    /// A leader tries again soon, a standby some time later.
+    /// Schedules the next attempt: soon for a leader, some time later for a standby.
     fn rest(&mut self, now: Instant, unit_random: f64) {
         let until = if self.renewed.is_some() {
             let next = self.attempt.checked_add(self.timing.hurry());

@@ -1,7 +1,7 @@
-//! The shell around the election's decisions: asks the API server, waits, logs, counts.
+//! The shell around the election's decisions: sends requests, waits, logs, counts.
 //!
-//! It has a client of its own, so that a controller that is throttled or floods the API server
-//! cannot starve the renewals, and every request has a time limit of its own.
+//! It has its own client, so that a controller that is throttled or floods the API server cannot starve
+//! the renewals, and each of its requests has its own time limit.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -23,31 +23,31 @@ use crate::error::Chain;
 use crate::metrics::ElectionMetrics;
 use crate::rt::unit_random;
 
-/// A Lease is about a kilobyte; what is much larger is none.
+/// A Lease is about a kilobyte; a much larger response is none.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// What an elector is made from.
+/// Settings of an elector.
 pub struct Config {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease, sanitized.
     pub name: String,
-    /// What is written as holder, sanitized; must differ between replicas.
+    /// The holder identity, sanitized; must differ between replicas.
     pub identity: String,
-    /// Holders whose names end like this have lost the right to work, and the lease is taken from them at
+    /// Holders whose names end with this have lost the right to work; the lease is taken from them at
     /// once.
     pub succeeds: Option<String>,
-    /// How the lease is called where health is shown: client-go leaves that empty.
+    /// Name of the lease in the health check; client-go leaves it empty.
     pub shown: String,
-    /// The durations.
+    /// The durations of the election.
     pub timing: Timing,
-    /// Labels to be merged into the Lease's.
+    /// Labels to merge into the Lease's.
     pub labels: Labels,
-    /// Where to count, if anywhere.
+    /// The election's metrics, if any.
     pub metrics: Option<ElectionMetrics>,
-    /// What is told how long the lease is held; it must not guard the elector's own requests.
+    /// The fence that is opened while the lease is held; it must not guard the elector's own requests.
     pub fence: Fence,
-    /// Told the text of a `LeaderElection` event when there is one to write. Must not block.
+    /// Called with the text of each `LeaderElection` event. Must not block.
     pub on_event: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -62,12 +62,12 @@ impl fmt::Debug for Config {
 }
 
 /// Takes part in one election: [`acquire`](Self::acquire), then [`lead`](Self::lead) beside the
-/// controllers, then [`release`](Self::release) if leadership is to be handed over.
+/// controllers, then [`release`](Self::release) if leadership should be handed over.
 pub struct Elector {
     client: Client,
     config: Config,
     election: Election,
-    /// The Lease as last seen, which an update is built upon.
+    /// The Lease as last seen, on which an update is based.
     seen: Value,
     health: Health,
 }
@@ -84,14 +84,14 @@ enum Answer {
     Lease(Value),
     NotFound,
     Conflict,
-    /// The API server answered something else.
+    /// The API server returned another error.
     Refused(String),
-    /// There is no answer, or none that can be read.
+    /// There is no response, or an unreadable one.
     Failed(String),
 }
 
 impl Elector {
-    /// A standby. `client` should be used for nothing else.
+    /// Creates a standby. `client` should be used for nothing else.
     pub fn new(client: Client, config: Config) -> Self {
         let health = Health::new(config.timing.unhealthy_after(), &config.shown);
         let election = standby(&config);
@@ -111,13 +111,13 @@ impl Elector {
         self.health.clone()
     }
 
-    /// Waits until this process leads. May be dropped at any point; a request under way may then
-    /// still take effect, and the lease is free again only when it expires.
+    /// Waits until this process leads. May be dropped at any point; a request in flight may then still
+    /// take effect, and the lease is free again only when it expires.
     pub async fn acquire(&mut self) {
         tracing::info!(lease = self.name(), "Attempting to acquire leader lease...");
         while self.election.leading_since_renewal().is_none() {
             if self.step().await.is_err() {
-                // Leadership that was lost before: a standby again, which knows nothing.
+                // Leadership was lost before: start again as a standby without memory.
                 self.election = standby(&self.config);
             }
         }
@@ -125,15 +125,15 @@ impl Elector {
         self.event("became leader");
     }
 
-    /// Renews the lease until leadership is lost, which has happened when this returns: whatever
-    /// needs leadership must stop at once. After a time in which nothing ran that is known as soon as
-    /// this is polled.
+    /// Renews the lease until leadership is lost, and returns after that: all work that needs leadership
+    /// must stop at once. After a time in which nothing ran, the loss is noticed as soon as this is
+    /// polled.
     pub async fn lead(&mut self) -> Lost {
         let fence = self.config.fence.clone();
         loop {
             let step = tokio::select! {
                 biased;
-                // The next step finds the same.
+                // The next step finds the loss, too.
                 () = poll_fn(|context| fence.poll_over(context)) => self.step().await,
                 step = self.step() => step,
             };
@@ -147,8 +147,8 @@ impl Elector {
         }
     }
 
-    /// Gives the lease away, if it was held, so that another replica can take it at once. What fails
-    /// is logged.
+    /// Releases the lease, if it was held, so that another replica can take it at once. Failures are
+    /// logged.
     pub async fn release(mut self) {
         if self.election.leading_since_renewal().is_none() {
             return;
@@ -176,7 +176,7 @@ impl Elector {
                     return;
                 }
                 Answer::NotFound => return,
-                // A renewal whose answer was not awaited may have gone before.
+                // A renewal whose response was not awaited may have been written first.
                 Answer::Conflict => {
                     if let Answer::Lease(found) = self.request(Method::GET, None).await {
                         self.election.observe(lease::read(&found), now());
@@ -293,7 +293,7 @@ impl Elector {
         self.request(method, Some(lease.to_string())).await
     }
 
-    /// Never takes longer than one attempt may, nor beyond the end of leadership.
+    /// Takes at most one attempt's time limit, and ends no later than leadership.
     async fn request(&self, method: Method, body: Option<String>) -> Answer {
         let mut limit = self.config.timing.request();
         if let Some(deadline) = self.election.deadline() {
@@ -339,7 +339,7 @@ impl Elector {
 }
 
 impl Drop for Elector {
-    /// Nobody renews the lease any more, whether it was given back or not.
+    /// Nobody renews the lease any more, whether it was released or not.
     fn drop(&mut self) {
         self.config.fence.close();
         self.health.set(None);

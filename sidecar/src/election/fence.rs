@@ -1,11 +1,12 @@
-//! The last look at the lease before anything leaves the process.
+//! The last check of the lease before bytes leave the process.
 //!
-//! A process may be stopped at any instruction, or the machine be suspended, and what was decided
-//! before goes on afterwards as if no time had passed: dozens of tasks run before the first timer.
-//! Meanwhile somebody else may lead. So the age of the lease is looked at once more where bytes are
-//! handed to the kernel, below every queue and every wait: on the connections to the API server (but
-//! that of the election itself) and to the driver. Once the lease may be another's nothing is sent
-//! any more and nobody is told; the process ends, or goes on with other connections under the next lease.
+//! A process may be stopped at any instruction, or the machine suspended, and afterwards earlier
+//! decisions are carried out as if no time had passed: dozens of tasks run before the first timer.
+//! Meanwhile another process may lead. So the age of the lease is checked once more where bytes are
+//! handed to the kernel, below every queue and every wait: on the connections to the API server (except
+//! the election's own) and to the driver. Once another process may hold the lease, nothing is sent any
+//! more and callers get no answer; the process exits, or goes on with other connections under the next
+//! lease.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 use crate::clock;
 
-/// Whether this process may still act. Clones are the same. Open until a lease is held, and for ever
+/// Whether this process may still act. Clones share one state. Open until a lease is held, and for ever
 /// without leader election.
 #[derive(Clone, Debug, Default)]
 pub struct Fence(Arc<Mutex<State>>);
@@ -22,18 +23,18 @@ pub struct Fence(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     lease: Lease,
-    /// The elector's, to be woken when something was held back.
+    /// The elector's waker, called when something was blocked.
     elector: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lease {
-    /// There is no election, or it was not won yet. Standbys read and ask the driver who it is.
+    /// There is no election, or it was not won yet. Standbys read and ask the driver for its identity.
     #[default]
     Unheld,
-    /// Nobody else takes it before this, on the clock of [`clock::now`].
+    /// No other process takes the lease before this time on the clock of [`clock::now`].
     Until(Instant),
-    /// It was lost, or given away.
+    /// The lease was lost or released.
     Over,
 }
 
@@ -42,12 +43,12 @@ impl Fence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the lease is held until `end`.
+    /// Records that the lease is held until `end`.
     pub fn hold_until(&self, end: Instant) {
         self.state().lease = Lease::Until(end);
     }
 
-    /// Nothing passes until a lease is held.
+    /// A fence that blocks everything until a lease is held.
     #[must_use]
     pub fn closed() -> Self {
         let this = Self::default();
@@ -55,12 +56,12 @@ impl Fence {
         this
     }
 
-    /// The lease is held no more.
+    /// Records that the lease is no longer held.
     pub fn close(&self) {
         self.state().lease = Lease::Over;
     }
 
-    /// Ready if something may be sent now; otherwise never, and the elector is woken.
+    /// Ready if sending is allowed now; otherwise pending for ever, and the elector is woken.
     pub fn poll_send(&self) -> Poll<()> {
         let mut state = self.state();
         if state.lease.is_over() {
@@ -72,11 +73,11 @@ impl Fence {
         Poll::Ready(())
     }
 
-    /// The same for a connection: once it is known that the lease is over, nobody comes back for what is
-    /// held back, and the connection can end.
+    /// Like [`poll_send`](Self::poll_send), for a connection: once the lease is known to be over, nobody
+    /// waits for the blocked bytes, and the connection can end.
     ///
     /// # Errors
-    /// The lease is held no more.
+    /// The lease is no longer held.
     pub fn poll_write(&self) -> Poll<io::Result<()>> {
         if self.state().lease == Lease::Over {
             return Poll::Ready(Err(io::Error::other(
@@ -86,8 +87,8 @@ impl Fence {
         self.poll_send().map(Ok)
     }
 
-    /// Ready once the lease is over. Without a timer of its own: it is noticed when this is polled,
-    /// or when something was held back.
+    /// Ready once the lease is over. Has no timer of its own: the end is noticed when this is polled, or
+    /// when something was blocked.
     pub fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if state.lease.is_over() {
@@ -156,7 +157,7 @@ mod tests {
             async move { poll_fn(|context| fence.poll_over(context)).await }
         });
         tokio::task::yield_now().await;
-        // Nothing else would wake it: no timer knows that the machine was suspended.
+        // Nothing else would wake it: timers do not notice that the machine was suspended.
         clock::testing::SUSPENDED.set(60 * S);
         sleep(S).await;
         assert!(!elector.is_finished());

@@ -1,7 +1,7 @@
-//! What a request carries, held back once the lease is another's.
+//! Request bodies that are blocked once another process may hold the lease.
 //!
-//! Between the last look at a request and its way to the kernel it waits, for a connection or for room on
-//! it. Whoever is asked does nothing before it has the whole request, so the body is where to look again.
+//! Between the last check of a request and the kernel, the request waits for a connection or for room on
+//! it. A server does nothing before it has the whole request, so the body is the place to check again.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::Fence;
 
-/// A body that is sent under the lease alone.
+/// A body that is sent only while the lease is held.
 #[derive(Debug)]
 pub struct Guarded<B> {
     body: B,
@@ -18,7 +18,7 @@ pub struct Guarded<B> {
 }
 
 impl<B> Guarded<B> {
-    /// `body`, as long as `fence` is open.
+    /// Guards `body` with `fence`.
     pub fn new(body: B, fence: Fence) -> Self {
         Self { body, fence }
     }

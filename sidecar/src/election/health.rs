@@ -1,17 +1,17 @@
-//! What `/healthz/leader-election` answers.
+//! The state behind `/healthz/leader-election`.
 //!
 //! A process that believes it leads but has not renewed for too long hangs and should be restarted.
-//! It normally ends by itself long before, so this only shows when it cannot even do that.
+//! It normally exits long before, so this reports only processes that cannot even do that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The elector's health; clones are the same.
+/// The elector's health; clones share one state.
 #[derive(Debug, Clone)]
 pub struct Health {
     state: Arc<Mutex<State>>,
     limit: Duration,
-    /// How the lease is called.
+    /// Name of the lease.
     lease: Arc<str>,
 }
 
@@ -19,7 +19,7 @@ pub struct Health {
 struct State {
     /// Start of the last renewal, `None` while standby.
     renewed: Option<Instant>,
-    /// Why the API server refused the last request for the lease, if it did.
+    /// Why the API server refused the last request for the lease, if so.
     refused: Option<String>,
 }
 
@@ -32,17 +32,17 @@ impl Health {
         }
     }
 
-    /// Start of the last renewal, `None` while standby.
+    /// Records the start of the last renewal, `None` for a standby.
     pub(super) fn set(&self, renewed: Option<Instant>) {
         self.lock().renewed = renewed;
     }
 
-    /// Why the API server refused the last request for the lease, if it did.
+    /// Records why the API server refused the last request for the lease, if so.
     pub(super) fn set_refused(&self, refused: Option<String>) {
         self.lock().refused = refused;
     }
 
-    /// Why this process could not lead if it were its turn. Who leads works on with what it has.
+    /// Why this process could not become leader. `None` while it leads: a leader goes on working.
     pub fn refusal(&self) -> Option<String> {
         let state = self.lock();
         state.refused.clone().filter(|_| state.renewed.is_none())
@@ -52,7 +52,7 @@ impl Health {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong at this moment of [`crate::clock::now`], in client-go's words.
+    /// The problem at this moment of [`crate::clock::now`], in client-go's words.
     pub fn problem(&self, now: Instant) -> Option<String> {
         let renewed = self.lock().renewed;
         renewed

@@ -1,7 +1,7 @@
 //! Reading and building `coordination.k8s.io/v1` Leases as plain JSON.
 //!
 //! JSON and not a typed struct because a Lease is written with PUT (sidecars may get, create and
-//! update it, not patch): what somebody else put into it must survive.
+//! update it, not patch it): fields that others wrote must survive.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::decide::{Claim, Record};
 /// Labels from `--leader-election-labels`.
 pub type Labels = Vec<(String, String)>;
 
-/// What the lease says. Whatever is missing or of another type counts as absent.
+/// Parses a Lease. Fields that are missing or of another type count as absent.
 pub fn read(lease: &Value) -> Record {
     let text = |field: &str| {
         let value = lease.pointer(&format!("/spec/{field}"));
@@ -23,7 +23,7 @@ pub fn read(lease: &Value) -> Record {
     };
     Record {
         holder: text("holderIdentity"),
-        // A negative duration is over before it began.
+        // A negative duration has expired at once.
         seconds: number("leaseDurationSeconds").map(|seconds| u64::try_from(seconds).unwrap_or(0)),
         transitions: number("leaseTransitions").unwrap_or(0),
         acquired: text("acquireTime"),
@@ -31,7 +31,7 @@ pub fn read(lease: &Value) -> Record {
     }
 }
 
-/// A Lease that does not exist yet.
+/// A Lease for creation.
 pub fn new(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -40,10 +40,11 @@ pub fn new(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// The lease with this claim in it. `now` is RFC 3339 with microseconds, as `MicroTime` is written.
+/// The Lease with `claim` written into it. `now` is RFC 3339 with microseconds, the format of
+/// `MicroTime`.
 ///
-/// Our labels are merged into those that are there; everything else stays. `managedFields` are left
-/// out: the API server keeps its own.
+/// Our labels are merged into the existing ones; everything else stays. `managedFields` are
+/// omitted: the API server keeps its own.
 pub fn with_claim(lease: &Value, claim: &Claim, labels: &Labels, now: &str) -> Value {
     let mut lease = lease.as_object().cloned().unwrap_or_default();
     let mut metadata = take(&mut lease, "metadata");
@@ -71,7 +72,7 @@ pub fn with_claim(lease: &Value, claim: &Claim, labels: &Labels, now: &str) -> V
     Value::Object(lease)
 }
 
-/// The object in this field, empty if it holds none.
+/// Takes the object out of this field, empty if the field holds none.
 fn take(parent: &mut Map<String, Value>, field: &str) -> Map<String, Value> {
     if let Some(Value::Object(map)) = parent.remove(field) {
         map

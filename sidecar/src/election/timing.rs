@@ -1,10 +1,10 @@
-//! The durations of leader election, and what follows from them.
+//! The durations of leader election, and those derived from them.
 
 use std::time::Duration;
 
 use crate::duration::GoDuration;
 
-/// The three durations, in a relation that works.
+/// The three durations, validated against each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     lease: Duration,
@@ -13,7 +13,7 @@ pub struct Timing {
     renewal_period: Duration,
 }
 
-/// Durations that cannot work together. The text names the flags.
+/// The durations contradict each other. The message names the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
     /// client-go: `leaseDuration must be greater than renewDeadline`
@@ -41,16 +41,16 @@ pub enum TimingError {
     /// client-go: `retryPeriod must be greater than zero`
     #[error("--leader-election-retry-period ({0}) must be greater than zero")]
     RetryNotPositive(GoDuration),
-    /// The lease has whole seconds, and the API server refuses 0.
+    /// The Lease stores whole seconds, and the API server refuses 0.
     #[error("--leader-election-lease-duration ({0}) must be at least 1s")]
     LeaseTooShort(GoDuration),
 }
 
 impl Timing {
-    /// Checks the flags' values, in client-go's order.
+    /// Validates the flags' values, in client-go's order.
     ///
     /// # Errors
-    /// Names the two flags that do not fit each other.
+    /// Names the two flags that contradict each other.
     pub fn new(
         lease: GoDuration,
         renew: GoDuration,
@@ -79,10 +79,10 @@ impl Timing {
         }
     }
 
-    /// The same lease, held and renewed for `times` as long. Who waits for it asks as often as before.
+    /// The same lease, held and renewed for `times` as long. Standbys poll it as often as before.
     ///
-    /// Safe where everybody who waits goes by the duration in the lease. client-go does; before some
-    /// version it went by its own `--leader-election-lease-duration`.
+    /// Safe where all standbys use the duration in the lease. client-go does; earlier versions used
+    /// their own `--leader-election-lease-duration`.
     #[must_use]
     pub fn renewed_less_often(self, times: u32) -> Self {
         Self {
@@ -93,48 +93,48 @@ impl Timing {
         }
     }
 
-    /// How long a lease without a duration counts.
+    /// The duration of a lease that names none.
     pub(super) fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// How long a standby waits at least before it asks again.
+    /// Minimum pause of a standby between two attempts.
     pub(super) fn retry_period(&self) -> Duration {
         self.retry_period
     }
 
-    /// How long after its start a renewal is followed by the next one.
+    /// Time from the start of a renewal to the next one.
     pub(super) fn renewal_period(&self) -> Duration {
         self.renewal_period
     }
 
-    /// What is written into the lease: whole seconds, and no less than what it is held for.
+    /// The duration written into the lease: whole seconds, and no less than the time it is held.
     pub fn lease_seconds(&self) -> u64 {
         let begun = u64::from(self.lease.subsec_nanos() > 0);
         self.lease.as_secs().saturating_add(begun)
     }
 
-    /// How long after the start of the last successful renewal leadership is given up: client-go's
-    /// renewal period plus renew deadline, but nine tenths of the lease at most.
+    /// Leadership ends this long after the start of the last successful renewal: client-go's renewal
+    /// period plus renew deadline, but at most nine tenths of the lease.
     pub fn hold(&self) -> Duration {
         (self.renewal_period + self.renew_deadline).min(self.lease / 10 * 9)
     }
 
-    /// How long one request may take: so that at least two fit into the renew deadline.
+    /// Time limit of one request, such that at least two fit into the renew deadline.
     pub fn request(&self) -> Duration {
         (self.renew_deadline / 2)
             .max(Duration::from_secs(1))
             .min(self.hold())
     }
 
-    /// How soon after a failed renewal a leader tries again.
+    /// Pause of a leader after a failed renewal.
     pub fn hurry(&self) -> Duration {
         (self.retry_period / 5)
             .max(Duration::from_millis(200))
             .min(self.retry_period)
     }
 
-    /// After this long without renewal a process that believes it leads is not healthy.
+    /// A process that believes it leads is unhealthy after this long without renewal.
     pub fn unhealthy_after(&self) -> Duration {
         self.lease + Duration::from_secs(20)
     }

@@ -1,7 +1,7 @@
 //! Argument lines of Go's two flag packages, rewritten to `--name=value` tokens.
 //!
-//! The packages differ in dashes, shorthands, positional arguments and wording; everything behind
-//! this file sees one form.
+//! The packages differ in dashes, shorthands, positional arguments and wording; code behind this
+//! file sees one form.
 
 use std::ffi::OsString;
 
@@ -12,26 +12,26 @@ use crate::alike::distance;
 /// A rewritten command line.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// `--name=value` for each flag, or `--name` for a last one whose value is missing.
+    /// `--name=value` for each flag, or `--name` for a last flag whose value is missing.
     pub(super) tokens: Vec<String>,
-    /// What ended the reading.
+    /// The reason why the rewriting ended.
     pub(super) end: End,
-    /// Arguments that are no flags, and flags that were retired.
+    /// Warnings about arguments that are no flags, and about retired flags.
     pub(super) warnings: Vec<String>,
 }
 
-/// What comes after the tokens.
+/// How the rewriting of a command line ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Nothing, or arguments that are not flags.
+    /// The end of the arguments: the last one, `--`, or for Go the first that is not a flag.
     Done,
     /// A request for help.
     Help,
-    /// An argument that makes no sense, with the diagnostic.
+    /// An invalid argument, with the diagnostic.
     Refused(String),
 }
 
-/// Rewrites the arguments behind the program's name.
+/// Rewrites the arguments after the program's name.
 pub(super) fn rewrite(spec: &Spec, arguments: impl Iterator<Item = OsString>) -> Line {
     let mut reader = Reader {
         spec,
@@ -79,8 +79,8 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
         End::Done
     }
 
-    /// Both packages pass over such a word in silence, which hides typing errors: `flag` with all
-    /// that follows, pflag alone.
+    /// Warns about a positional argument. Both packages skip it silently, which hides typing
+    /// errors: `flag` together with all that follows, pflag alone.
     fn stray(&mut self, argument: &str) -> Option<End> {
         let (end, what) = match self.spec.dialect {
             Dialect::Go => (Some(End::Done), "it and everything behind it are ignored"),
@@ -91,7 +91,7 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
         end
     }
 
-    /// One or two dashes are the same.
+    /// Reads a flag of Go's `flag`: one or two dashes mean the same.
     fn go(&mut self, argument: &str) -> Option<End> {
         let stripped = argument.strip_prefix("--");
         let body = stripped.or(argument.strip_prefix('-')).unwrap_or(argument);
@@ -128,7 +128,7 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
         }
     }
 
-    /// A flag of an earlier release; repeated or not, there is one warning.
+    /// Handles a flag of an earlier release; there is one warning even if it is repeated.
     fn retired(&mut self, flag: &Flag, release: &str, value: Option<String>) -> Option<End> {
         let warning = self.spec.retired.warning(flag, release);
         if !self.warnings.contains(&warning) {
@@ -146,8 +146,8 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
         }
     }
 
-    /// A cluster such as `-v5`. Only flags of one letter have a shorthand, and the cluster ends
-    /// with the first of them that takes a value.
+    /// Reads a cluster such as `-v5`. Only flags of one letter have a shorthand, and the cluster
+    /// ends with the first of them that takes a value.
     fn shorthands(&mut self, argument: &str) -> Option<End> {
         let mut rest = argument.strip_prefix('-').unwrap_or(argument).chars();
         while let Some(letter) = rest.next() {
@@ -163,7 +163,7 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
                 )));
             };
             let value = rest.as_str();
-            // Nothing behind the equals sign makes that sign the value.
+            // If nothing follows the equals sign, the sign itself is the value.
             let equals = value.strip_prefix('=').filter(|value| !value.is_empty());
             if flag.kind.is_boolean() && equals.is_none() {
                 self.tokens.push(format!("--{}=true", flag.name));
@@ -220,8 +220,8 @@ fn with_hint(text: String, suggestion: Option<String>) -> String {
     }
 }
 
-/// pflag takes `-name` for a cluster of shorthands; people coming from the other sidecars mean the
-/// long flag.
+/// Suggests the long flag: pflag reads `-name` as a cluster of shorthands, where users of the other
+/// sidecars mean the long flag.
 fn shorthand_hint(spec: &Spec, argument: &str) -> Option<String> {
     let name = argument.trim_start_matches('-').split('=').next()?;
     spec.find(name).map(|flag| format!("--{}", flag.name))
@@ -233,7 +233,7 @@ pub(super) fn nearest(spec: &Spec, name: &str) -> Option<&'static str> {
         .flags()
         .map(|flag| (distance(&plain, flag.name), flag.name));
     let (edits, near) = measured.min()?;
-    // Short names are near to everything.
+    // Short names are close to everything.
     (edits <= 2 && edits * 3 <= near.len()).then_some(near)
 }
 
@@ -245,10 +245,10 @@ pub(super) fn needs_argument(dialect: Dialect, flag: &Flag) -> String {
     }
 }
 
-/// `flag` only says "parse error".
+/// Hint for a malformed duration; `flag` itself only reports "parse error".
 const DURATION: &str = "\na duration needs a unit: 5s, 500ms, 1m30s";
 
-/// Diagnostic of a value that cannot be read.
+/// Diagnostic of an invalid value.
 pub(super) fn invalid_value(
     dialect: Dialect,
     flag: &Flag,
@@ -278,7 +278,7 @@ pub(super) fn invalid_value(
     }
 }
 
-/// Go's `%q` for what people type: printable text as it is, control characters escaped.
+/// Go's `%q` for typed text: printable characters as they are, control characters escaped.
 pub(super) fn quote(text: &str) -> String {
     crate::log::quote(text)
 }

@@ -23,7 +23,7 @@ fn go(flags: &[&Flag]) -> String {
             line.push(' ');
             line.push_str(&name);
         }
-        // A one-letter boolean has room for the text on its own line.
+        // A one-letter boolean leaves room for the help text on its own line.
         line.push_str(if line.len() <= 4 { "\t" } else { "\n    \t" });
         line.push_str(&help.replace('\n', "\n    \t"));
         line.push_str(&default(flag));
@@ -58,7 +58,8 @@ fn pflag_row(flag: &Flag) -> (String, String) {
     (left, format!("{help}{}", default(flag)))
 }
 
-/// The name of the value and the help text: a word in backquotes names the value.
+/// Splits the help text into the name of the value, which it has in backquotes, and the text
+/// without backquotes.
 fn unquote(flag: &Flag, type_name: &str) -> (String, String) {
     let mut parts = flag.help.splitn(3, '`');
     if let (Some(before), Some(name), Some(after)) = (parts.next(), parts.next(), parts.next()) {

@@ -1,22 +1,22 @@
-//! Flags that upstream's programs had in an earlier release and have no longer.
+//! Flags that upstream's programs had in an earlier release and removed since.
 //!
 //! Manifests carry them for years, and changing the image must not break them: each is accepted
-//! with any value, and one warning names the release that retired it. Data only; every program
+//! with any value, and one warning names the release that removed it. Data only; every program
 //! names its own list in [`super::Spec::retired`].
 
 use super::{Flag, Kind, Note};
 
-/// What one program of upstream's no longer has.
+/// Flags that one of upstream's programs no longer has.
 #[derive(Debug)]
 pub struct Retired {
-    /// The program, as in the name of its image.
+    /// The program, named like its image.
     pub program: &'static str,
-    /// Each release that retired flags, with these.
+    /// The flags by the release that removed them.
     pub releases: &'static [(&'static str, &'static [Flag])],
 }
 
 impl Retired {
-    /// The flag called `name`, and the release that retired it.
+    /// The flag called `name`, and the release that removed it.
     pub fn find(&self, name: &str) -> Option<(&'static Flag, &'static str)> {
         self.releases.iter().find_map(|(release, flags)| {
             let flag = flags.iter().find(|flag| flag.name == name)?;
@@ -24,7 +24,7 @@ impl Retired {
         })
     }
 
-    /// The one warning about the use of `flag`.
+    /// The warning about the use of `flag`.
     pub(super) fn warning(&self, flag: &Flag, release: &str) -> String {
         let (name, program) = (flag.name, self.program);
         match (flag.note, flag.help) {
@@ -43,13 +43,13 @@ impl Retired {
     }
 }
 
-/// For programs without a predecessor.
+/// The list of programs without a predecessor.
 pub static NONE: Retired = Retired {
     program: "",
     releases: &[],
 };
 
-/// csi-attacher.
+/// Removed flags of csi-attacher.
 pub static ATTACHER: Retired = Retired {
     program: "csi-attacher",
     releases: &[
@@ -66,7 +66,7 @@ pub static ATTACHER: Retired = Retired {
     ],
 };
 
-/// csi-provisioner.
+/// Removed flags of csi-provisioner.
 pub static PROVISIONER: Retired = Retired {
     program: "csi-provisioner",
     releases: &[
@@ -90,7 +90,7 @@ pub static PROVISIONER: Retired = Retired {
     ],
 };
 
-/// csi-resizer.
+/// Removed flags of csi-resizer.
 pub static RESIZER: Retired = Retired {
     program: "csi-resizer",
     releases: &[
@@ -102,7 +102,7 @@ pub static RESIZER: Retired = Retired {
     ],
 };
 
-/// csi-snapshotter.
+/// Removed flags of csi-snapshotter.
 pub static SNAPSHOTTER: Retired = Retired {
     program: "csi-snapshotter",
     releases: &[
@@ -120,25 +120,25 @@ pub static SNAPSHOTTER: Retired = Retired {
     ],
 };
 
-/// snapshot-controller.
+/// Removed flags of snapshot-controller.
 pub static SNAPSHOT_CONTROLLER: Retired = Retired {
     program: "snapshot-controller",
     releases: &[("v8.3.0", KLOG), ("v8.2.0", GROUPS)],
 };
 
-/// csi-external-health-monitor-controller.
+/// Removed flags of csi-external-health-monitor-controller.
 pub static HEALTH_MONITOR: Retired = Retired {
     program: "csi-external-health-monitor-controller",
     releases: &[("v0.10.0", KLOG)],
 };
 
-/// csi-node-driver-registrar, which still has its `--connection-timeout`.
+/// Removed flags of csi-node-driver-registrar, which still has its `--connection-timeout`.
 pub static REGISTRAR: Retired = Retired {
     program: "csi-node-driver-registrar",
     releases: &[("v2.11.0", KLOG)],
 };
 
-/// livenessprobe.
+/// Removed flags of livenessprobe.
 pub static LIVENESSPROBE: Retired = Retired {
     program: "livenessprobe",
     releases: &[
@@ -148,7 +148,7 @@ pub static LIVENESSPROBE: Retired = Retired {
     ],
 };
 
-/// The flags of klog, in whatever program.
+/// klog's flags, the same in every program.
 static KLOG: &[Flag] = &[
     switch("logtostderr", STDERR),
     switch("alsologtostderr", STDERR),

@@ -4,7 +4,7 @@
 
 use super::Retired;
 
-/// Which Go package's rules a command line follows.
+/// The Go package whose rules a command line follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// The standard library's `flag`: every sidecar but the provisioner.
@@ -26,7 +26,7 @@ pub enum Kind {
     Strings,
     /// 64-bit integer in Go's literal syntax; [`super::Values::int`].
     Int,
-    /// The same without sign; [`super::Values::uint`].
+    /// Unsigned 64-bit integer in Go's literal syntax; [`super::Values::uint`].
     Uint,
     /// Floating point number; [`super::Values::float`].
     Float,
@@ -45,7 +45,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Values of repeated flags add up instead of replacing one another.
+    /// Repeated flags add up their values instead of replacing them.
     pub const fn accumulates(self) -> bool {
         matches!(self, Self::Strings | Self::Pairs | Self::Gates)
     }
@@ -56,17 +56,17 @@ impl Kind {
     }
 }
 
-/// What a reader of the table should know beyond the help text.
+/// A property of a flag beyond its help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Nothing special.
     None,
-    /// Works, and the text says what to use instead.
+    /// Still works; the text names the replacement.
     Deprecated(&'static str),
-    /// Upstream's no longer has it: accepted with any value, without effect, with a warning. The
-    /// help text is a hint for that warning.
+    /// Upstream removed it: accepted with any value, without effect, with a warning. The help text
+    /// is a hint for that warning.
     Retired,
-    /// The same, but it is read as the flag that took its place.
+    /// As `Retired`, but its value goes to the flag that replaced it.
     Renamed(&'static str),
 }
 
@@ -81,12 +81,12 @@ pub struct Flag {
     pub default: &'static str,
     /// Help text; a word in backquotes names the value.
     pub help: &'static str,
-    /// Anything special.
+    /// Deprecation or removal.
     pub note: Note,
 }
 
 impl Flag {
-    /// A flag without anything special.
+    /// A flag without a note.
     pub const fn new(
         name: &'static str,
         kind: Kind,
@@ -111,11 +111,11 @@ impl Flag {
 /// A program's command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// The rules it follows.
+    /// The Go package whose rules apply.
     pub dialect: Dialect,
-    /// Its flags: the program's own table and the shared ones. Names are unique over all tables.
+    /// The program's flags: its own table and the shared ones. Names are unique over all tables.
     pub tables: &'static [&'static [Flag]],
-    /// Flags of earlier releases, which are no part of the help text.
+    /// Flags of earlier releases, which the help text omits.
     pub retired: &'static Retired,
 }
 
@@ -130,13 +130,13 @@ impl Spec {
         self.flags().find(|flag| flag.name == name)
     }
 
-    /// The flag called `name`, be it a retired one.
+    /// The flag called `name`, including removed ones.
     pub fn find_any(&self, name: &str) -> Option<&'static Flag> {
         let retired = || self.retired.find(name).map(|(flag, _)| flag);
         self.find(name).or_else(retired)
     }
 
-    /// The flag that somebody may have meant who wrote `name`, which there is not.
+    /// The existing flag that a user who wrote the unknown `name` may have meant.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         super::dialect::nearest(self, name)
     }

@@ -1,7 +1,7 @@
 //! Flags that the sidecars share.
 //!
-//! Each program lists the tables it has in its [`super::Spec`]; a flag that only some have stands in
-//! a table of its own.
+//! Each program lists its tables in its [`super::Spec`]; a flag that only some programs have is in a
+//! table of its own.
 
 use super::Note::Deprecated;
 use super::{Exit, Flag, Kind, Values};
@@ -91,7 +91,7 @@ pub static HTTP_ENDPOINT: &[Flag] = &[Flag::new(
      checks, listens (example: :8080). Empty means no server.",
 )];
 
-/// The HTTP server that speaks TLS and asks who its clients are: for programs that link TLS anyway.
+/// The HTTPS server that authenticates its clients: for programs that link TLS anyway.
 pub static SECURE_HTTP: &[Flag] = &[
     Flag::new(
         "secure-http-endpoint",
@@ -158,10 +158,10 @@ pub static METRICS: &[Flag] = &[
     PATH,
 ];
 
-/// Where the HTTP server of a program with [`HTTP_ENDPOINT`] and [`METRICS`] listens, if at all.
+/// The listen address of a program with [`HTTP_ENDPOINT`] and [`METRICS`], if any.
 ///
 /// # Errors
-/// Exit code 1 if both flags are set: they are two names of one listener.
+/// Exit code 1 if both flags are set: both name the same listener.
 pub fn http_address(values: &Values) -> Result<Option<&str>, Exit> {
     let endpoint = values.string("http-endpoint");
     let metrics = values.string("metrics-address");
@@ -176,7 +176,8 @@ pub fn http_address(values: &Values) -> Result<Option<&str>, Exit> {
     }
 }
 
-/// Access to the API server. [`super::Values::is_set`] tells a given rate limit from none.
+/// Access to the API server. [`super::Values::is_set`] distinguishes a rate limit that was given
+/// from none.
 pub static KUBE_API: &[Flag] = &[
     Flag::new(
         "kubeconfig",
@@ -266,7 +267,7 @@ pub static FEATURE_GATES: &[Flag] = &[Flag::new(
     "Comma-separated Name=bool pairs that switch features.",
 )];
 
-/// `--enable-otel-tracing`, which `crate::trace` reads. The name is that of drivers.
+/// `--enable-otel-tracing`, which `crate::trace` reads. Drivers use the same name.
 pub static TRACING: &[Flag] = &[Flag::new(
     "enable-otel-tracing",
     Kind::Bool,

@@ -1,4 +1,4 @@
-//! The notation of flag values, which is that of Go's `strconv` and `time`.
+//! The notation of flag values, as in Go's `strconv` and `time`.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) enum Value {
     Gates(Vec<(String, bool)>),
 }
 
-/// As it would be written; texts of a flag that was repeated stand beside one another.
+/// The value in a flag's notation; texts of a repeated flag are joined with commas.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |items: Vec<String>| items.join(",");
@@ -50,21 +50,21 @@ impl fmt::Display for Value {
     }
 }
 
-/// Why a value is refused.
+/// Why a flag's value is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
-    /// Not in the notation; `flag` hides the details behind "parse error".
+    /// Malformed; `flag` hides the details behind "parse error".
     #[error("{0}")]
     Syntax(String),
-    /// A number that does not fit.
+    /// A number out of range.
     #[error("{0}")]
     Range(String),
-    /// Said in the same words by both dialects.
+    /// A message with the same words in both dialects.
     #[error("{0}")]
     Custom(String),
 }
 
-/// Reads a value of `kind`.
+/// Parses a value of `kind`.
 pub(super) fn read(kind: Kind, text: &str) -> Result<Value, Reason> {
     match kind {
         Kind::Bool => bool_value(text).map_err(Reason::Syntax),
@@ -87,7 +87,7 @@ pub(super) fn read(kind: Kind, text: &str) -> Result<Value, Reason> {
     }
 }
 
-/// A boolean in one of Go's spellings.
+/// Parses a boolean in one of Go's spellings.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -138,8 +138,8 @@ fn uint(text: &str) -> Result<u64, Reason> {
     magnitude.ok_or_else(|| range("ParseUint", text))
 }
 
-/// A number in Go's literal syntax: `0x`, `0o`, `0b`, a leading `0` for octal, and `_` between
-/// digits after a prefix. The inner option is empty if the number does not fit.
+/// Parses a number in Go's literal syntax: `0x`, `0o`, `0b`, a leading `0` for octal, and `_`
+/// between digits after a prefix. The inner option is empty if the number does not fit.
 fn magnitude(text: &str) -> Option<Option<u64>> {
     let prefixed = |prefix: &str| {
         let head = text.get(..prefix.len())?;
@@ -165,7 +165,7 @@ fn magnitude(text: &str) -> Option<Option<u64>> {
             .and_then(|n| n.checked_add(digit));
         match next {
             Some(next) => number = next,
-            // Go does not look further either.
+            // Go does not check the remaining digits either.
             None => return Some(None),
         }
     }

@@ -1,4 +1,4 @@
-//! The values that a command line gave the flags.
+//! The parsed values of a command line's flags.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::duration::GoDuration;
 
 /// The value of every flag in the table, given or default.
 ///
-/// Asking for a flag that is not in the table, or with the wrong type, is a mistake in the program:
-/// it fails in debug builds and yields the zero value otherwise.
+/// Reading a flag that is not in the table, or with the wrong type, is a mistake in the program: it
+/// fails in debug builds and yields the zero value otherwise.
 #[derive(Clone, Debug)]
 pub struct Values {
     program: String,
@@ -66,12 +66,12 @@ impl Values {
         self.warnings.extend(warnings);
     }
 
-    /// The program's name as it was started.
+    /// The program's name as given on its command line.
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// What to warn about: use of deprecated and retired flags, arguments that are ignored.
+    /// Warnings about deprecated and retired flags and about ignored arguments.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -81,7 +81,7 @@ impl Values {
         self.values.contains_key(name)
     }
 
-    /// The command line named the flag, be it with the default value.
+    /// The command line set the flag, even if to its default.
     pub fn is_set(&self, name: &str) -> bool {
         debug_assert!(self.has(name), "no flag {name} in the table");
         self.values.get(name).is_some_and(|held| held.given)
@@ -198,13 +198,13 @@ impl Values {
         })
     }
 
-    /// The flags that the command line named, each with its value as it would be written.
+    /// The flags that the command line set, each with its value in the flag's notation.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, String)> {
         let given = self.values.iter().filter(|(_, held)| held.given);
         given.map(|(name, held)| (*name, held.value.to_string()))
     }
 
-    /// The values of the flags for which `wanted` holds, given or default.
+    /// The values of the flags for which `wanted` holds, set or default.
     pub fn shown(
         &self,
         wanted: impl Fn(&str) -> bool,

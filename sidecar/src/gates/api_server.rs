@@ -1,17 +1,17 @@
 //! The gates of Kubernetes' generic API server library, which upstream's controllers link.
 //!
-//! Apart from the mechanism, because it is a list of somebody else's names: manifests that carry
-//! them must go on working, although none of them ever did anything in a sidecar. Read in the library
-//! of external-attacher 4.13, external-resizer 2.3 and external-snapshotter 8.7, its version 0.37, and of
+//! Separate from the mechanism, because the names are Kubernetes': manifests that carry them must go on
+//! working, although none of them ever had an effect in a sidecar. Taken from the library of
+//! external-attacher 4.13, external-resizer 2.3 and external-snapshotter 8.7, its version 0.37, and of
 //! external-provisioner 6.4, which links 0.36.
 
 use super::{Gate, Stage};
 
-/// Accepted by upstream's attacher, resizer, snapshotter and snapshot-controller, without effect. For
-/// [`Gates::ignoring`](super::Gates::ignoring).
+/// Gates that upstream's attacher, resizer, snapshotter and snapshot-controller accept without effect.
+/// For [`Gates::ignoring`](super::Gates::ignoring).
 pub static API_SERVER: &[&[Gate]] = &[BOTH, SINCE_0_37];
 
-/// The same for upstream's provisioner.
+/// Gates that upstream's provisioner accepts without effect.
 pub static API_SERVER_0_36: &[&[Gate]] = &[BOTH, UNTIL_0_36];
 
 const BOTH: &[Gate] = &[
@@ -151,7 +151,7 @@ const UNTIL_0_36: &[Gate] = &[
 
 const LOCKED: bool = true;
 const FREE: bool = false;
-/// Locked now, free in a release that accepted either value.
+/// Locked now, but free in a release that accepted either value.
 const ONCE_FREE: bool = FREE;
 
 const fn gate(name: &'static str, default: bool, stage: Stage, locked: bool) -> Gate {

@@ -1,19 +1,19 @@
-//! Feature gates that upstream's programs knew in an earlier release and know no longer.
+//! Feature gates that upstream's programs had in an earlier release and removed since.
 //!
 //! The counterpart of [`crate::flags::retired`]: manifests carry such gates for years, and upstream's
-//! programs end over them.
+//! programs exit because of them.
 
-/// What one program of upstream's no longer knows.
+/// Gates that one of upstream's programs no longer has.
 #[derive(Debug)]
 pub struct Retired {
-    /// The program, as in the name of its image.
+    /// The program, named like its image.
     pub program: &'static str,
-    /// Each release that retired gates, with their names.
+    /// The names of the gates by the release that removed them.
     pub releases: &'static [(&'static str, &'static [&'static str])],
 }
 
 impl Retired {
-    /// The release that retired the gate.
+    /// The release that removed the gate.
     pub fn release(&self, gate: &str) -> Option<&'static str> {
         let mut releases = self.releases.iter();
         let release = releases.find(|(_, gates)| gates.contains(&gate));
@@ -21,13 +21,13 @@ impl Retired {
     }
 }
 
-/// For programs without a predecessor.
+/// The list of programs without a predecessor.
 pub static NONE: Retired = Retired {
     program: "",
     releases: &[],
 };
 
-/// csi-attacher.
+/// Removed gates of csi-attacher.
 pub static ATTACHER: Retired = Retired {
     program: "csi-attacher",
     releases: &[
@@ -37,7 +37,7 @@ pub static ATTACHER: Retired = Retired {
     ],
 };
 
-/// csi-provisioner.
+/// Removed gates of csi-provisioner.
 pub static PROVISIONER: Retired = Retired {
     program: "csi-provisioner",
     releases: &[
@@ -47,7 +47,7 @@ pub static PROVISIONER: Retired = Retired {
     ],
 };
 
-/// csi-resizer.
+/// Removed gates of csi-resizer.
 pub static RESIZER: Retired = Retired {
     program: "csi-resizer",
     releases: &[
@@ -58,13 +58,13 @@ pub static RESIZER: Retired = Retired {
     ],
 };
 
-/// csi-snapshotter.
+/// Removed gates of csi-snapshotter.
 pub static SNAPSHOTTER: Retired = Retired {
     program: "csi-snapshotter",
     releases: SNAPSHOTS,
 };
 
-/// snapshot-controller.
+/// Removed gates of snapshot-controller.
 pub static SNAPSHOT_CONTROLLER: Retired = Retired {
     program: "snapshot-controller",
     releases: SNAPSHOTS,
@@ -76,7 +76,7 @@ const SNAPSHOTS: &[(&str, &[&str])] = &[
     ("v8.5.0", LIBRARY_0_35),
 ];
 
-/// Those of the generic API server library which its version 0.37 dropped.
+/// Gates that version 0.37 of the generic API server library removed.
 const LIBRARY_0_37: &[&str] = &[
     "APIServerTracing",
     "AnonymousAuthConfigurableEndpoints",
@@ -90,13 +90,13 @@ const LIBRARY_0_37: &[&str] = &[
     "StructuredAuthenticationConfiguration",
 ];
 
-/// The same for its version 0.36. No program linked them before version 0.34.
+/// Gates that its version 0.36 removed. No program linked them before version 0.34.
 const LIBRARY_0_36: &[&str] = &[
     "StructuredAuthorizationConfiguration",
     "WatchFromStorageWithoutResourceVersion",
 ];
 
-/// The same for its version 0.35.
+/// Gates that its version 0.35 removed.
 const LIBRARY_0_35: &[&str] = &[
     "StrictCostEnforcementForVAP",
     "StrictCostEnforcementForWebhooks",

@@ -1,28 +1,28 @@
-//! Who has to go when there are too many connections: a decision without clock or sockets.
+//! Chooses the connection to close when there are too many: a decision without clock or sockets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Connections that are open at the same time.
+/// Maximum number of open connections.
 pub(super) const CONNECTIONS: usize = 512;
-/// Those of one peer that do not wait for the program itself. A node's probes and a scraper share an
-/// address with whoever else is on that node's network.
+/// Maximum number of one peer's connections, without those that wait for the program itself. A node's
+/// probes and a scraper share an address with everything else on that node's network.
 pub(super) const PER_PEER: usize = 64;
-/// Whoever has just come, or just been answered, is spared while there is room at all: a probe's request
-/// follows its connection by a moment, which on a busy node may be long.
+/// A connection that is this new, or got its response this recently, is spared while there is room at
+/// all: a probe's request follows its connection by a moment, which may be long on a busy node.
 pub(super) const FRESH: Duration = Duration::from_secs(2);
 
-/// What a connection is doing.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// No request, or a part of one, has arrived.
     Idle,
-    /// An answer is not wholly sent.
+    /// A response is not completely sent.
     Sending,
-    /// A large answer is to be made once others are sent.
+    /// A large response waits for its turn to be rendered.
     Queued,
-    /// An answer is being made.
+    /// A response is being rendered.
     Answering,
 }
 
@@ -35,10 +35,10 @@ struct Connection<C> {
     close: C,
 }
 
-/// Connections, the oldest first.
+/// Connections, oldest first.
 type ByAge = BTreeSet<(Instant, u64)>;
 
-/// Connections that do not wait for the program itself, by what they are doing.
+/// Connections that do not wait for the program itself, by state.
 #[derive(Debug, Default)]
 struct Waiting {
     idle: ByAge,
@@ -60,8 +60,8 @@ impl Waiting {
         self.idle.len() + self.sending.len() + self.queued.len()
     }
 
-    /// The one that has been idle for longest; failing that, the one that has not read its answer for
-    /// longest. Nobody who has just come, or just been answered.
+    /// The connection that has been idle for longest; failing that, the one that has left its response
+    /// unread for longest. Spares connections that are new or just got a response.
     fn stale(&self, now: Instant) -> Option<u64> {
         let oldest = [&self.idle, &self.sending, &self.queued].map(BTreeSet::first);
         let mut stale = { oldest.into_iter().flatten() }
@@ -77,8 +77,8 @@ struct Peer {
     waiting: Waiting,
 }
 
-/// The open connections, in the orders in which they may have to go: whoever opens them faster than they
-/// are used shall not have the program count them each time.
+/// The open connections, in the orders in which they may be closed: a peer that opens connections faster
+/// than they are used must not make the program scan them all each time.
 #[derive(Debug)]
 pub(super) struct Admission<C> {
     open: HashMap<u64, Connection<C>>,
@@ -102,13 +102,13 @@ impl<C> Default for Admission<C> {
 }
 
 impl<C> Admission<C> {
-    /// Takes a new connection in and returns its number, and what closes the one that had to go for
-    /// it, if one had to.
+    /// Admits a new connection. Returns its number, and the handle that closes the one that had to make
+    /// room, if any.
     ///
-    /// The new one is never refused: it may be a probe. Where there are too many, or too many of its
-    /// peer, the one that has been idle for longest goes; failing that, the one that has not read its
-    /// answer for longest. If there are too many in all, and all of them wait for the program itself or
-    /// have come just now, the peer with the most loses its oldest.
+    /// The new connection is never refused: it may be a probe. If there are too many, or too many of its
+    /// peer, the one that has been idle for longest is closed; failing that, the one that has left its
+    /// response unread for longest. If there are too many in all, and all of them wait for the program
+    /// itself or are new, the peer with the most connections loses its oldest.
     pub(super) fn admit(&mut self, peer: IpAddr, now: Instant, close: C) -> (u64, Option<C>) {
         let peer = peer.to_canonical();
         let victim = self.victim(peer, now);
@@ -175,7 +175,7 @@ impl<C> Admission<C> {
         Some(connection)
     }
 
-    /// A connection has come to do something else.
+    /// Records a connection's new state.
     pub(super) fn enter(&mut self, id: u64, phase: Phase, now: Instant) {
         if self.phase(id).is_some_and(|before| before != phase)
             && let Some(connection) = self.remove(id)
@@ -192,17 +192,18 @@ impl<C> Admission<C> {
         }
     }
 
-    /// What a connection is doing, unless it has been closed.
+    /// The state of a connection, unless it has been closed.
     pub(super) fn phase(&self, id: u64) -> Option<Phase> {
         self.open.get(&id).map(|connection| connection.phase)
     }
 
-    /// A connection is gone.
+    /// Removes a connection that ended.
     pub(super) fn leave(&mut self, id: u64) {
         self.remove(id);
     }
 
-    /// Takes out those whose answer has not been read for so long, and returns what closes them.
+    /// Removes the connections whose response has been unread for `patience`, and returns the handles
+    /// that close them.
     pub(super) fn not_reading(&mut self, patience: Duration, now: Instant) -> Vec<C> {
         let stuck = { self.waiting.sending.iter() }
             .take_while(|(since, _)| now.saturating_duration_since(*since) >= patience);
@@ -222,7 +223,8 @@ mod tests {
         IpAddr::from([10, 0, 0, number])
     }
 
-    /// Connections in the order of their numbers, a millisecond apart; `close` is the number.
+    /// Connections in the order of their numbers, a millisecond apart; the number serves as the `close`
+    /// handle.
     fn crowd(peers: impl IntoIterator<Item = IpAddr>) -> (Admission<u64>, Instant) {
         let mut admission = Admission::default();
         let mut now = Instant::now();
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!((admission.phase(0), admission.open.len()), (None, 2));
     }
 
-    /// Processor time of this thread, which does not depend on what else the machine does.
+    /// CPU time of this thread, which does not depend on the load of the machine.
     fn processor_time() -> Duration {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::try_from(now).expect("not negative")
@@ -353,7 +355,7 @@ mod tests {
         );
     }
 
-    /// Looks at all of them: what the orders must come to.
+    /// The reference result, from a scan of all connections.
     fn expected(open: &Admission<u64>, peer: IpAddr, now: Instant) -> Option<u64> {
         let waits = |other: &&Connection<u64>| other.phase != Phase::Answering;
         let is_stale =
@@ -410,7 +412,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
-        /// Never more than there may be, never one closed without need, and the newest always stays.
+        /// The bounds hold, no connection is closed without need, and the newest always stays.
         #[test]
         fn fs_11_bounded_and_open_to_everybody(steps in prop::collection::vec(step(), 0..1200)) {
             let mut admission: Admission<u64> = Admission::default();

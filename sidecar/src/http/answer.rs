@@ -1,4 +1,4 @@
-//! From a path to an answer, with a bound on what has been made and not been read.
+//! Renders the response of a path, and bounds the memory of unread responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,25 @@ use super::connection::{Member, Open};
 use super::{Reply, Routes};
 
 const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
-/// Bytes of large answers that are held for clients at the same time; one larger answer may be held
-/// alone.
+/// Maximum bytes of large responses held for clients at the same time; a larger response may be
+/// held alone.
 const UNREAD: usize = 2 << 20;
-/// Who has not read a large answer for so long loses it once another client wants one.
+/// A client that has not read a large response for this long loses it once another client wants
+/// one.
 const SLOW: Duration = Duration::from_secs(1);
-/// Between two looks for room.
+/// Pause between two attempts to get room.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Makes the answers of all connections.
+/// Renders the responses of all connections.
 #[derive(Debug)]
 pub(super) struct Answers {
     routes: Routes,
-    /// Large answers are made one after the other, so that health checks come between them.
+    /// Large responses are rendered one after the other, so that health checks come between them.
     turn: Mutex<()>,
     unread: Arc<Semaphore>,
 }
 
-/// A large answer's text; its room is free again when the last byte of it has been sent.
+/// A large response's text; its room is free again when its last byte has been sent.
 struct Held {
     text: String,
     _room: Option<OwnedSemaphorePermit>,
@@ -53,7 +54,8 @@ impl Answers {
         }
     }
 
-    /// Answers what stands at `path` to a connection; others may have to go to make room.
+    /// Renders the response of `path` for a connection; other connections may be closed to make
+    /// room.
     pub(super) async fn answer(&self, path: &str, member: &Member) -> Response<Full<Bytes>> {
         let Some(route) = self.routes.find(path) else {
             return small(Reply::not_found());

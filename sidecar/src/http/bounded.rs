@@ -1,4 +1,4 @@
-//! A stream whose peer may send only so much.
+//! A stream that limits the bytes that the peer may send.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,12 +6,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Fails a read once the peer has sent more bytes than it was allowed: whoever reads from it may keep all of them in
-/// memory.
+/// Fails a read once the peer has sent more bytes than allowed: the reader may keep all of them in memory.
 #[derive(Debug)]
 pub struct Bounded<S> {
     stream: S,
-    /// Bytes that the peer may still send; `None` is no limit.
+    /// Bytes that the peer may still send; `None` means no limit.
     left: Option<usize>,
 }
 
@@ -22,7 +21,7 @@ impl<S> Bounded<S> {
         Self { stream, left: None }
     }
 
-    /// From now on the peer may send so many bytes; `None` is no limit.
+    /// Lets the peer send `bytes` bytes from now on; `None` means no limit.
     pub const fn allow(&mut self, bytes: Option<usize>) {
         self.left = bytes;
     }

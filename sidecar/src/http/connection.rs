@@ -1,4 +1,4 @@
-//! One connection: requests after each other, and a limit to the time that each step may take.
+//! One connection: requests in sequence, with a time limit for each step.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,26 +25,26 @@ use super::answer::{Answers, small};
 use super::bounded::Bounded;
 use super::guard::Guard;
 
-/// How long a connection may be without a whole request, from its begin or from the last answer on.
+/// How long a connection may go without a complete request, from its start or from the last response on.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-/// How long a client may take to read an answer.
+/// How long a client may take to read a response.
 const READ_LIMIT: Duration = Duration::from_secs(30);
-/// Room for the head of a request.
+/// Buffer size for the head of a request.
 const BUFFER: usize = 16 << 10;
-/// Room for the head of a request and what TLS adds to it: a little more, so that a client whose head is too long is
-/// told so.
+/// Bytes allowed for the head of a request with TLS's overhead: a little more, so that a client whose head is too
+/// long gets an error response.
 const REQUEST: usize = BUFFER + (4 << 10);
-/// Between two lines about connections that were closed.
+/// Minimum pause between two log lines about closed connections.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// All open connections of a server; clones are the same.
+/// All open connections of a server; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
     admission: Admission<oneshot::Sender<Infallible>>,
-    /// Closed for want of room since the last line about it.
+    /// Number of connections closed for want of room since the last log line.
     closed: u64,
     reported: Option<Instant>,
 }
@@ -54,7 +54,7 @@ impl Open {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in, at the cost of another one if need be.
+    /// Admits a connection, and closes another one if there is no room.
     pub(super) fn admit(&self, peer: IpAddr) -> Admitted {
         let (close, closed) = oneshot::channel();
         let mut table = self.table();
@@ -74,7 +74,7 @@ impl Open {
         }
     }
 
-    /// Closes the connections of those who have not read their answer for so long.
+    /// Closes the connections whose response has been unread for `patience`.
     pub(super) fn close_those_not_reading(&self, patience: Duration) {
         let mut table = self.table();
         let victims = table.admission.not_reading(patience, now());
@@ -107,20 +107,20 @@ fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// A connection that may be served.
+/// An admitted connection, ready to be served.
 #[derive(Debug)]
 pub(super) struct Admitted {
     member: Arc<Member>,
-    /// Ends when it has to go.
+    /// Resolves when the connection has to close.
     closed: oneshot::Receiver<Infallible>,
 }
 
-/// A connection's place among the open ones.
+/// A connection's entry among the open ones.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) open: Open,
     id: u64,
-    /// An answer has been sent whole.
+    /// Notifies that a response has been sent completely.
     sent: Notify,
 }
 
@@ -133,8 +133,8 @@ impl Member {
         self.open.table().admission.phase(self.id) == Some(Phase::Sending)
     }
 
-    /// Waits until the last answer is sent: without this, answers without a body pile up in hyper's
-    /// buffer for a client that sends requests and reads nothing.
+    /// Waits until the last response is sent: without this, responses without a body pile up in hyper's buffer for a
+    /// client that sends requests and reads nothing.
     async fn sent(&self) {
         while self.is_sending() {
             self.sent.notified().await;
@@ -142,7 +142,7 @@ impl Member {
     }
 }
 
-/// Serves `stream` until its end, or until it has to go.
+/// Serves `stream` until it ends or has to close.
 pub(super) async fn converse<G: Guard>(
     stream: TcpStream,
     peer: IpAddr,
@@ -162,7 +162,7 @@ pub(super) async fn converse<G: Guard>(
             let (member, answers, guard, client) = (&member, &answers, &guard, &client);
             async move {
                 member.sent().await;
-                // Others come between two requests that were sent at once.
+                // Lets other connections run between two pipelined requests.
                 yield_now().await;
                 let (head, _body) = request.into_parts();
                 let path = head.uri.path();
@@ -200,21 +200,21 @@ pub(super) async fn converse<G: Guard>(
 /// A stream that fails when its peer does not read.
 #[derive(Debug)]
 pub struct Socket {
-    /// Bounds the bytes that the peer may send before it has another answer.
+    /// Bounds the bytes that the peer may send before the next response.
     stream: Bounded<TcpStream>,
     member: Arc<Member>,
-    /// When the answer must have been read; since the first write that had to wait.
+    /// Time by which the response must have been read; set by the first write that has to wait.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
-    /// Fails once the peer has sent more than so many bytes, until [`greeted`](Self::greeted): whoever reads from it
-    /// may hold all of them.
+    /// Fails reads once the peer has sent more than `bytes` bytes, until [`greeted`](Self::greeted): the reader may
+    /// hold all of them.
     pub fn greet_within(&mut self, bytes: usize) {
         self.stream.allow(Some(bytes));
     }
 
-    /// The peer may send requests, as much as one needs before each answer.
+    /// Allows requests: before each response as many bytes as one request needs.
     pub fn greeted(&mut self) {
         self.stream.allow(Some(REQUEST));
     }
@@ -270,7 +270,7 @@ impl AsyncWrite for Socket {
         self.stream.is_write_vectored()
     }
 
-    /// hyper comes here once its buffer is empty.
+    /// hyper flushes once its buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if flushed.is_ready() {
@@ -294,10 +294,10 @@ impl AsyncWrite for Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let mut table = self.member.open.table();
-        // One that was closed for want of room is not there any more.
+        // A connection that was closed for want of room is already removed.
         if table.admission.phase(self.member.id) != Some(Phase::Idle) {
-            // Else the system would go on offering the rest of the answer to a peer that reads
-            // nothing, and keep it for minutes.
+            // Otherwise the kernel would go on offering the rest of the response to a peer that reads nothing, and
+            // keep it for minutes.
             let _ = self.stream.stream().set_zero_linger();
         }
         table.admission.leave(self.member.id);

@@ -1,4 +1,4 @@
-//! Who is let in, and what is spoken below HTTP.
+//! Authentication and authorization of clients, and the protocol below HTTP.
 
 use std::future::{Future, ready};
 use std::io;
@@ -12,29 +12,29 @@ use super::connection::Socket;
 
 /// Decides about connections and requests.
 pub trait Guard: Send + Sync + 'static {
-    /// What requests are read from.
+    /// The stream from which requests are read.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin;
 
-    /// Who is at the other end.
+    /// The identity of a client.
     type Client: Send + Sync;
 
-    /// Begins a connection.
+    /// Performs the handshake of a connection.
     ///
     /// # Errors
-    /// There is nothing to be said to this client.
+    /// The connection cannot be served.
     fn greet(
         &self,
         socket: Socket,
         peer: IpAddr,
     ) -> impl Future<Output = io::Result<(Self::Stream, Self::Client)>> + Send;
 
-    /// Whether everybody may read this path.
+    /// Whether this path needs no authorization.
     fn is_open(&self, path: &str) -> bool;
 
-    /// Whether a client may do what it asks for.
+    /// Authorizes a client's request.
     ///
     /// # Errors
-    /// What it is told.
+    /// The response to a client that is not authorized.
     fn admit(
         &self,
         client: &Self::Client,
@@ -42,7 +42,7 @@ pub trait Guard: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Reply>> + Send;
 }
 
-/// Lets everybody in, without TLS.
+/// Admits every client, without TLS.
 pub(super) struct Everybody;
 
 impl Guard for Everybody {

@@ -1,4 +1,4 @@
-//! Where the server listens, and who it lets in.
+//! The listener, and the loop that accepts connections.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,19 +15,19 @@ use super::answer::Answers;
 use super::connection::{Open, converse};
 use super::guard::{Everybody, Guard};
 
-/// Connections that wait to be accepted.
+/// Length of the queue of connections not yet accepted.
 const BACKLOG: u32 = 1024;
-/// Connections that are accepted before the rest of the program has its turn.
+/// Number of connections accepted before other tasks get a turn.
 const AT_ONCE: u32 = 16;
-/// Bytes that the system holds of an answer.
+/// Bytes of a response that the kernel buffers.
 const SEND_BUFFER: u32 = 64 << 10;
-/// Bytes that it holds of requests.
+/// Bytes of requests that the kernel buffers.
 const RECEIVE_BUFFER: u32 = 32 << 10;
 
 /// The server cannot listen; the wording is Go's.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Not an address.
+    /// The address is malformed.
     #[error("listen tcp: address {address}: {reason}")]
     Address {
         /// The address as given.
@@ -35,12 +35,12 @@ pub enum ListenError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The operating system refuses.
+    /// The operating system refused.
     #[error("listen tcp {address}")]
     Listen {
         /// The address as given.
         address: String,
-        /// Its reason.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -53,7 +53,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `host:port`; without host on all interfaces.
+    /// Listens on `host:port`; without a host on all interfaces.
     ///
     /// # Errors
     /// The address is malformed, taken, or not this machine's.
@@ -73,20 +73,20 @@ impl Server {
         Ok(Self { listener })
     }
 
-    /// Where the server listens, with the actual port.
+    /// The address of the listener, with the actual port.
     ///
     /// # Errors
-    /// The operating system does not say.
+    /// The operating system returned an error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves everybody until dropped.
+    /// Serves every client until dropped.
     pub async fn serve(self, routes: Routes) {
         self.serve_guarded(routes, Everybody).await;
     }
 
-    /// Serves whom `guard` lets in until dropped.
+    /// Serves the clients that `guard` admits, until dropped.
     pub async fn serve_guarded(self, routes: Routes, guard: impl Guard) {
         let (answers, guard) = (Arc::new(Answers::new(routes)), Arc::new(guard));
         let open = Open::default();
@@ -97,14 +97,14 @@ impl Server {
                     let admitted = open.admit(peer.ip());
                     let (answers, guard) = (Arc::clone(&answers), Arc::clone(&guard));
                     tokio::spawn(converse(stream, peer.ip(), admitted, answers, guard));
-                    // Their requests, which as a rule are there already, are read before others could
-                    // have them closed for being idle.
+                    // Lets the connections read their requests, which are usually there already, before
+                    // later ones could have them closed as idle.
                     accepted = accepted.wrapping_add(1);
                     if accepted.is_multiple_of(AT_ONCE) {
                         yield_now().await;
                     }
                 }
-                // Out of file descriptors, or a client that went away: neither ends the server.
+                // Out of file descriptors, or the client went away: neither ends the server.
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept an HTTP connection");
                     sleep(Duration::from_millis(100)).await;
@@ -114,14 +114,14 @@ impl Server {
     }
 }
 
-/// Listens on all addresses of both families, or of the old one alone where the new one is switched off.
+/// Listens on all IPv6 and IPv4 addresses, or on IPv4 alone where IPv6 is disabled.
 ///
 /// # Errors
-/// The port is taken, or not for this process.
+/// The port is taken, or this process may not use it.
 pub fn everywhere(port: u16) -> io::Result<TcpListener> {
     let both = || {
         let socket = TcpSocket::new_v6()?;
-        // What the system's net.ipv6.bindv6only says is for those who do not ask.
+        // The system's net.ipv6.bindv6only is only the default for sockets that set nothing.
         SockRef::from(&socket).set_only_v6(false)?;
         listen(socket, SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
     };
@@ -133,7 +133,7 @@ pub fn everywhere(port: u16) -> io::Result<TcpListener> {
     }
 }
 
-/// Listens on the first address of `host` that can be had.
+/// Listens on the first address of `host` that works.
 async fn first_of(host: &str, port: u16) -> io::Result<TcpListener> {
     let mut failed = None;
     for address in tokio::net::lookup_host((host, port)).await? {
@@ -151,8 +151,8 @@ async fn first_of(host: &str, port: u16) -> io::Result<TcpListener> {
 
 fn listen(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
-    // Connections inherit these. Unread answers and unasked requests wait in the system's memory,
-    // which counts as the pod's.
+    // Connections inherit these. Unread responses and requests wait in kernel memory, which is accounted
+    // to the pod.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.bind(address)?;
@@ -167,7 +167,7 @@ fn split(address: &str) -> Result<(&str, u16), &'static str> {
         None if host.contains(':') => return Err("too many colons in address"),
         None => host,
     };
-    // Go takes an empty port for zero, and names of services, which no manifest uses.
+    // Go reads an empty port as zero, and also accepts service names, which no manifest uses.
     if port.is_empty() {
         return Ok((host, 0));
     }

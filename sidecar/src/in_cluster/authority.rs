@@ -1,9 +1,9 @@
-//! Which certificates of the API server are accepted: what the certificate authority's file names.
+//! Verifies the API server's certificate against the certificate authority's file.
 //!
-//! That is what client-go does, and more than webpki does by itself: a certificate that stands in the file is
-//! trusted as it is, whoever signed it, and one that says that it is an authority may serve, too. Both are
-//! what `openssl req -x509` makes. Dates, purpose and names are webpki's to check in each case, and so is
-//! that the server has the key.
+//! Like client-go, and more permissive than webpki by itself: a certificate that is in the file is trusted as
+//! it is, whoever signed it, and a certificate marked as an authority may serve, too. `openssl req -x509`
+//! makes such certificates. webpki still checks dates, purpose and names in each case, and that the server has
+//! the key.
 
 use std::fmt;
 use std::fs;
@@ -24,26 +24,26 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::time::Instant;
 
-/// How often the file is read again, at a handshake: kubelet replaces a pod's within about a minute.
+/// Interval after which a handshake re-reads the file: kubelet replaces a pod's within about a minute.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
-/// The same once a server was refused: what is wrong may have been mended by now.
+/// The same interval once a server was refused: somebody may have fixed the file by now.
 const READ_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The certificates that a kubeconfig or a pod's service account names.
+/// The certificate authority of a kubeconfig or a pod's service account.
 #[derive(Clone)]
 pub(crate) enum Named {
     /// A file, which may be replaced.
     File(PathBuf),
-    /// What `certificate-authority-data` is, decoded.
+    /// The decoded `certificate-authority-data`.
     Inline(Vec<u8>),
 }
 
 impl Named {
-    /// Of `certificate-authority-data`.
+    /// Decodes `certificate-authority-data`.
     ///
     /// # Errors
-    /// It is no base64.
+    /// The data is not base64.
     #[cfg_attr(
         not(feature = "kube"),
         expect(dead_code, reason = "kubeconfigs have it, and pods a file")
@@ -56,7 +56,7 @@ impl Named {
         Ok(Self::Inline(pem))
     }
 
-    /// PEM, as it is now.
+    /// The current PEM text.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -81,7 +81,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// Decides whether a server is the one that was meant.
+/// Verifies that a server is the API server.
 pub(crate) struct Authority {
     named: Named,
     algorithms: WebPkiSupportedAlgorithms,
@@ -95,7 +95,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Reads what is named.
+    /// Reads the named certificates.
     ///
     /// # Errors
     /// There is no certificate.
@@ -108,7 +108,7 @@ impl Authority {
         })
     }
 
-    /// What is trusted now. While a file cannot be read, what it said before counts.
+    /// The certificates trusted now. While a file cannot be read, its previous contents count.
     fn current(&self, every: Duration) -> Arc<Trusted> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(self.named, Named::File(_)) && held.1.elapsed() >= every {
@@ -170,7 +170,7 @@ impl ServerCertVerifier for Authority {
     }
 }
 
-/// How signatures of certificates and handshakes are checked.
+/// The algorithms that verify signatures of certificates and handshakes.
 #[cfg(not(fips))]
 use super::curves::algorithms;
 #[cfg(fips)]
@@ -178,14 +178,14 @@ fn algorithms() -> WebPkiSupportedAlgorithms {
     super::cryptography().signature_verification_algorithms
 }
 
-/// The certificates of a file, each as an authority and as itself.
+/// The certificates of a file, both as authorities and as server certificates.
 struct Trusted {
     authorities: RootCertStore,
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Trusted {
-    /// What cannot be read is passed over, as client-go does, which does not say so.
+    /// Skips unreadable certificates, as client-go does, but logs them.
     fn read(named: &Named) -> Result<Self, String> {
         let pem = named.read()?;
         let mut trusted = Self {
@@ -216,8 +216,8 @@ impl Trusted {
         Ok(trusted)
     }
 
-    /// Whether it is a certificate. As client-go has it, only one that says so is an authority, or one of the
-    /// time before that could be said (version 1).
+    /// Whether `der` is a certificate. Like client-go, adds it as an authority only if it is marked as one, or
+    /// is of version 1, which has no such mark.
     fn read_one(&mut self, der: &CertificateDer<'_>) -> bool {
         if ParsedCertificate::try_from(der).is_ok() && authority_mark(der).is_none() {
             return true;
@@ -225,7 +225,7 @@ impl Trusted {
         self.authorities.add(der.clone().into_owned()).is_ok()
     }
 
-    /// All that there is to check but the server's name.
+    /// Verifies everything but the server's name.
     fn verify(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -254,8 +254,8 @@ impl Trusted {
                 &signatures,
             );
         }
-        // Nobody has to vouch for it. Dates and purpose are looked at first, so where there is no authority at
-        // all, that it is missing is all that can be wrong.
+        // The certificate itself is trusted. webpki checks dates and purpose first, so with an empty set of
+        // authorities an unknown issuer is the only error left.
         let nobody = RootCertStore::empty();
         match verify_server_cert_signed_by_trust_anchor(&read, &nobody, &[], now, &signatures) {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
@@ -264,8 +264,8 @@ impl Trusted {
     }
 }
 
-/// Whether it was not what was said last: a process reads the same bundle for several connections, again and
-/// again.
+/// Whether this text differs from the last one: a process reads the same bundle for several connections, again
+/// and again.
 fn is_news(text: String) -> bool {
     static SAID: Mutex<String> = Mutex::new(String::new());
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,15 +274,15 @@ fn is_news(text: String) -> bool {
     is_news
 }
 
-/// A server's certificate, which webpki takes from no authority: it is shown with the mark of one cleared, and
-/// is in every other respect the same.
+/// A server's certificate. webpki accepts no server certificate that is marked as an authority, so it gets a
+/// copy whose mark is cleared and that is otherwise the same.
 #[derive(Debug)]
 struct Server<'a> {
-    /// As the server sent it.
+    /// The certificate as sent by the server.
     sent: &'a [u8],
-    /// As it is read.
+    /// The copy that webpki reads.
     read: Vec<u8>,
-    /// Where the signed part begins.
+    /// Offset of the signed part.
     signed_from: usize,
 }
 
@@ -292,7 +292,7 @@ impl<'a> Server<'a> {
         if let Some(mark) = authority_mark(sent).and_then(|at| read.get_mut(at)) {
             *mark = 0;
         }
-        // Behind tag and length of the sequence that a certificate is.
+        // After tag and length of the certificate's outer sequence.
         let signed_from = match sent.get(1) {
             Some(&length) if length > 0x80 => 2 + usize::from(length & 0x7f),
             Some(_) | None => 2,
@@ -305,8 +305,8 @@ impl<'a> Server<'a> {
     }
 }
 
-/// The place of `cA` in the first extension `basicConstraints` that says so. Whatever else looks like one is
-/// signed by the same authority, and is left with a mark that nobody accepts.
+/// Offset of `cA` in the first `basicConstraints` extension that sets it. Other bytes that look alike are
+/// signed by the same authority, and keep a mark that no verifier accepts.
 fn authority_mark(der: &[u8]) -> Option<usize> {
     const BASIC_CONSTRAINTS: [u8; 5] = [0x06, 0x03, 0x55, 0x1d, 0x13];
     const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
@@ -314,7 +314,7 @@ fn authority_mark(der: &[u8]) -> Option<usize> {
         { der.windows(BASIC_CONSTRAINTS.len()) }.position(|window| window == BASIC_CONSTRAINTS)?;
     let rest = der.get(begin + BASIC_CONSTRAINTS.len()..)?;
     let value = rest.strip_prefix(&TRUE).unwrap_or(rest);
-    // An octet string with a sequence, both short.
+    // An octet string with a sequence, both of short length.
     let [0x04, _, 0x30, _, fields @ ..] = value else {
         return None;
     };
@@ -322,7 +322,7 @@ fn authority_mark(der: &[u8]) -> Option<usize> {
     Some(der.len() - fields.len() + last)
 }
 
-/// An algorithm that checks the signature of a server's certificate over what was signed.
+/// An algorithm that verifies a certificate's signature over the bytes that were signed.
 #[derive(Debug)]
 struct Signatures<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,
@@ -361,7 +361,7 @@ impl SignatureVerificationAlgorithm for Signatures<'_> {
     }
 }
 
-/// The certificates of a bundle, `None` for one that is no base64. What stands between them is comment.
+/// The certificates of a bundle, `None` for one that is not base64. The text between them is comment.
 fn blocks(pem: &[u8]) -> impl Iterator<Item = Option<CertificateDer<'static>>> {
     let text = String::from_utf8_lossy(pem).into_owned();
     let parts: Vec<_> = { text.split("-----BEGIN CERTIFICATE-----").skip(1) }

@@ -1,16 +1,17 @@
-//! Why TLS with the API server fails for good, and what helps: until somebody does that, nothing works.
+//! Explains TLS failures of the API server that last until somebody fixes the certificates, and names
+//! the fix.
 
 use std::error::Error as StdError;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// What is wrong with the certificates, on one line, if that is why a request failed.
+/// The problem with the certificates, on one line, if it is the cause of `error`.
 pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<Error>() {
         return explain(error);
     }
-    // What an I/O error was made of is not its cause.
+    // The error inside an I/O error is not its `source`.
     let inner = error
         .downcast_ref::<io::Error>()
         .and_then(io::Error::get_ref);
@@ -51,7 +52,7 @@ fn explain_certificate(error: &CertificateError) -> String {
             "the certificate authority that is named has the right name and another key, or its RSA key has less \
              than 2048 bits"
         }
-        // The library lists all that it knows, byte for byte.
+        // The library's message lists all algorithms that it knows, byte for byte.
         E::UnsupportedSignatureAlgorithmContext { .. }
         | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             return "the API server's certificate, or that of an authority above it, is signed with an algorithm \

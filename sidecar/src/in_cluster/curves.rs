@@ -1,7 +1,7 @@
-//! Signatures that ring does not check and client-go does: with keys on P-521, and over SHA-512 with keys on
-//! P-256 and P-384. Companies' authorities make both.
+//! Signatures that client-go verifies and ring does not: with keys on P-521, and over SHA-512 with keys on
+//! P-256 and P-384. Companies' authorities issue both.
 //!
-//! Only signatures of others are checked here, of which nothing is secret.
+//! Only others' signatures are verified here; no secret is involved.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
-/// What ring checks, and what is checked here.
+/// ring's algorithms together with those of this module.
 pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
     *ALL
 }
@@ -23,7 +23,7 @@ pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
 static ALL: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     let ring = super::cryptography().signature_verification_algorithms;
     let here = HERE.iter().map(|algorithm| algorithm as Algorithm);
-    // TLS 1.2 names no curve; TLS 1.3 does, and takes the first.
+    // TLS 1.2 names no curve; TLS 1.3 does, and uses the first algorithm.
     let by = |scheme| -> Vec<Algorithm> {
         { HERE.iter().filter(|algorithm| algorithm.scheme == scheme) }
             .map(|algorithm| algorithm as Algorithm)
@@ -33,7 +33,7 @@ static ALL: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
         .map(|&(scheme, known)| (scheme, leak([known.to_vec(), by(scheme)].concat())))
         .collect();
     let scheme = SignatureScheme::ECDSA_NISTP521_SHA512;
-    // Behind those of ECDSA that ring checks, which servers should prefer.
+    // After ring's ECDSA algorithms, which servers should prefer.
     mapping.insert(2, (scheme, leak(by(scheme))));
     WebPkiSupportedAlgorithms {
         all: leak(ring.all.iter().copied().chain(here).collect()),
@@ -41,7 +41,7 @@ static ALL: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     }
 });
 
-/// As long as the process: once.
+/// Leaks a list that lives as long as the process; called once.
 fn leak<T>(list: Vec<T>) -> &'static [T] {
     Vec::leak(list)
 }
@@ -56,7 +56,7 @@ struct Ecdsa {
     check: fn(key: &[u8], hash: &[u8], signature: &[u8]) -> bool,
 }
 
-/// P-521 first: it is the one that TLS 1.3 means.
+/// P-521 first: TLS 1.3 means this one.
 static HERE: [Ecdsa; 5] = [
     Ecdsa {
         key: alg_id::ECDSA_P521,
@@ -136,7 +136,8 @@ fn p384(key: &[u8], hash: &[u8], signature: &[u8]) -> bool {
 
 fn p521(key: &[u8], hash: &[u8], signature: &[u8]) -> bool {
     use p521::ecdsa::{Signature, VerifyingKey};
-    // A number in any case; the library wants one of at least half the curve's length, which SHA-256 is not.
+    // The hash counts as a number; the library wants at least half the curve's length, which SHA-256 does
+    // not have.
     let mut number = [0; 66];
     let Some(low) = number
         .len()

@@ -1,6 +1,6 @@
-//! Where the API server of the pod is.
+//! The URL of the pod's API server.
 
-/// Nothing says where the API server is.
+/// The API server's address is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Nowhere {
     /// This is not a pod, and no file was named.
@@ -8,7 +8,7 @@ pub enum Nowhere {
         "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined; outside a cluster name a file with --kubeconfig"
     )]
     NotInCluster,
-    /// The port is none, as where a Service of the pod's namespace is called `kubernetes-service`.
+    /// The port is not a number, as when a Service of the pod's namespace is named `kubernetes-service`.
     #[error(
         "in-cluster configuration: KUBERNETES_SERVICE_PORT={0} is no port; if the namespace has a Service called kubernetes-service, set enableServiceLinks: false in the pod's spec, or rename the Service"
     )]

@@ -1,9 +1,9 @@
-//! The check, at the start, of what the program may do.
+//! The check of the program's permissions at the start.
 //!
-//! A missing RBAC rule otherwise shows as a watch that never syncs or a patch that fails for ever.
-//! The API server is asked about each verb (`SelfSubjectAccessReview`, which every authenticated
-//! client may create), and what is missing is named in the form in which it goes into a Role. The
-//! check never stops a program from working: if it cannot be made, that is said and no more.
+//! A missing RBAC rule otherwise shows as a watch that never syncs or a patch that fails for ever. The
+//! check sends one `SelfSubjectAccessReview` per verb, which every authenticated client may create, and
+//! names missing rules in the form in which they go into a Role. It never stops a program from working:
+//! if it fails, that is logged and no more.
 
 mod findings;
 
@@ -24,22 +24,22 @@ pub use findings::Findings;
 
 const REQUIRED: &str = "The service account lacks a permission that is required, add the rule";
 
-/// Questions asked at the same time.
+/// Maximum number of reviews in flight.
 const AT_ONCE: usize = 4;
 
-/// Between two questions while a permission is missing.
+/// Pause between two checks while a permission is missing.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 const ASK_LEAST_OFTEN: Duration = Duration::from_secs(60);
 
-/// For all questions together; a program that starts while the API server is away must not hang.
+/// Time limit of all reviews together; a program that starts while the API server is away must not hang.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the program can do its work without a rule.
+/// Whether the program can work without a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It cannot.
+    /// The program cannot work without it.
     Required,
-    /// Something is left out, which the text says.
+    /// The program works without something, which the text names.
     Optional(&'static str),
 }
 
@@ -52,9 +52,9 @@ pub struct Rule {
     pub resource: &'static str,
     /// The verbs used.
     pub verbs: &'static [&'static str],
-    /// The namespace in which it is needed; `None` is the whole cluster.
+    /// The namespace in which it is needed; `None` means the whole cluster.
     pub namespace: Option<String>,
-    /// What happens without it.
+    /// The consequence of its absence.
     pub need: Need,
 }
 
@@ -74,7 +74,7 @@ impl Rule {
         }
     }
 
-    /// The same rule, without which the program leaves something out: `without` says what.
+    /// The same rule, but optional: `without` says what the program omits without it.
     #[must_use]
     pub const fn optional(mut self, without: &'static str) -> Self {
         self.need = Need::Optional(without);
@@ -89,7 +89,7 @@ impl Rule {
     }
 }
 
-/// A rule of which some verbs are not granted.
+/// A rule with verbs that are not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The rule.
@@ -98,7 +98,7 @@ pub struct Missing {
     pub verbs: Vec<&'static str>,
 }
 
-/// The rule as it goes into a manifest, and where.
+/// Formats the rule for a manifest, and the place it goes to.
 ///
 /// `- {apiGroups: ["storage.k8s.io"], resources: ["volumeattachments/status"], verbs: ["patch"]}` …
 impl fmt::Display for Missing {
@@ -121,17 +121,17 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What the check found.
+/// The result of the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Rules that are not granted, in the order in which they were asked for.
+    /// Rules that are not granted, in the order of the check.
     pub missing: Vec<Missing>,
-    /// Why some questions have no answer, if so.
+    /// Why some reviews failed, if any.
     pub unknown: Option<String>,
 }
 
 impl Report {
-    /// The server answered every question and no required rule is missing.
+    /// Every review succeeded and no required rule is missing.
     pub fn is_complete(&self) -> bool {
         self.unknown.is_none()
             && !self
@@ -140,7 +140,7 @@ impl Report {
                 .any(|missing| missing.rule.need == Need::Required)
     }
 
-    /// Whether these verbs are all granted, as far as is known.
+    /// Whether all verbs on this resource are granted, as far as is known.
     pub fn grants(&self, group: &str, resource: &str) -> bool {
         !self
             .missing
@@ -148,8 +148,8 @@ impl Report {
             .any(|missing| missing.rule.group == group && missing.rule.resource == resource)
     }
 
-    /// The same without the optional rules that are missing: those go to the log for who asks for
-    /// more, since the shipped manifests leave them out.
+    /// The report without the missing optional rules; those are logged at a higher verbosity only, since
+    /// the shipped manifests leave them out.
     #[must_use]
     pub fn without_optional(mut self) -> Self {
         self.missing.retain(|missing| match missing.rule.need {
@@ -187,7 +187,7 @@ impl Report {
     }
 }
 
-/// Says which permissions are missing, by this first report, and asks for them again until there are all.
+/// Logs the missing permissions of this first report, and checks again until all are granted.
 pub async fn ask_until_granted(
     mut report: Report,
     ask: impl AsyncFn() -> Report,
@@ -209,7 +209,7 @@ pub async fn ask_until_granted(
     std::future::pending().await
 }
 
-/// Asks the API server about every verb of every rule.
+/// Asks the API server for a review of every verb of every rule.
 pub async fn check(client: &Client, rules: &[Rule]) -> Report {
     let mut questions = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
@@ -226,7 +226,7 @@ pub async fn check(client: &Client, rules: &[Rule]) -> Report {
                 (index, verb, Ok(false)) => refused.push((index, verb)),
                 (_, _, Ok(true)) => {}
                 (_, _, Err(error)) => {
-                    // The others would fare no better.
+                    // The other reviews would fail the same way.
                     report.unknown = Some(Chain(&error).to_string());
                     break;
                 }

@@ -1,7 +1,7 @@
-//! Requests to the API server about single objects, and what their failures mean.
+//! Requests to the API server about single objects, and the meaning of their failures.
 //!
-//! Beside the watches. Answers are returned as text, for the reader to take what it needs; the
-//! bodies of Secrets never reach a decoder that might quote them in an error.
+//! Separate from the watches. Responses are returned as text, from which the caller reads what it
+//! needs; the bodies of Secrets never reach a decoder that might quote them in an error.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,9 +25,9 @@ pub use crate::refusal::{ApiError, Refusal};
 /// Why the values of a Secret cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretError {
-    /// It could not be read.
+    /// The Secret could not be read.
     Unread(ApiError),
-    /// A value is not text, so that no request can carry it.
+    /// A value is not text, so no CSI request can carry it.
     NotText,
 }
 
@@ -48,16 +48,16 @@ impl From<&::kube::Error> for ApiError {
     }
 }
 
-/// The key of an object.
+/// Makes the key of an object.
 ///
 /// # Errors
-/// There can be no object of this name.
+/// No object can have this name.
 pub fn key(namespace: Option<&str>, name: &str) -> Result<Key, ApiError> {
     let key = Key::new(namespace, name);
     key.ok_or_else(|| ApiError::local(format!("{name:?} is no object name")))
 }
 
-/// The API server, for single objects.
+/// Requests about single objects to the API server.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -70,24 +70,24 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Requests through `client`, which limits and times them.
+    /// Sends requests through `client`, which limits their rate and duration.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// The JSON of an object, from the API server itself.
+    /// GETs an object's JSON from the API server.
     ///
     /// # Errors
-    /// It is not there, or the server did not say.
+    /// The object does not exist, or the request failed.
     pub async fn get(&self, resource: &Resource, key: &Key) -> Result<String, ApiError> {
         let path = patch::path(resource, key, Part::Main);
         self.send(Method::GET, path, None).await
     }
 
-    /// Patches an object and returns its JSON as it is afterwards.
+    /// Patches an object and returns its new JSON.
     ///
     /// # Errors
-    /// The server refused, or nobody knows.
+    /// The server refused, or the outcome is unknown.
     pub async fn patch(
         &self,
         resource: &Resource,
@@ -105,11 +105,11 @@ impl Api {
         answer
     }
 
-    /// Replaces an object and returns its JSON as it is afterwards. With a `resourceVersion` in
-    /// `body` only if it has not changed since.
+    /// Replaces an object and returns its new JSON. With a `resourceVersion` in `body` only if the
+    /// object has not changed since.
     ///
     /// # Errors
-    /// The server refused, or nobody knows.
+    /// The server refused, or the outcome is unknown.
     pub async fn update(
         &self,
         resource: &Resource,
@@ -123,7 +123,7 @@ impl Api {
     /// Creates an object, in a namespace if it has one, and returns its JSON.
     ///
     /// # Errors
-    /// The server refused, or nobody knows.
+    /// The server refused, or the outcome is unknown.
     pub async fn create(
         &self,
         resource: &Resource,
@@ -134,11 +134,11 @@ impl Api {
         self.send(Method::POST, path, Some(text(body)?)).await
     }
 
-    /// Deletes an object, with `uid` only if it is still that one. Returns it as it is afterwards,
-    /// if finalizers keep it, or what the server says instead.
+    /// Deletes an object, with `uid` only if it is still that one. Returns the object if finalizers
+    /// keep it, or else the server's response.
     ///
     /// # Errors
-    /// The server refused, or nobody knows.
+    /// The server refused, or the outcome is unknown.
     pub async fn delete(
         &self,
         resource: &Resource,
@@ -149,11 +149,11 @@ impl Api {
         self.delete_if(resource, key, only).await
     }
 
-    /// Deletes an object if nothing has changed since it was read with this UID and version. Answers as
-    /// [`delete`](Self::delete).
+    /// Deletes an object if it has not changed since it was read with this UID and version. Returns the
+    /// same as [`delete`](Self::delete).
     ///
     /// # Errors
-    /// A conflict if something has changed; the server refused, or nobody knows.
+    /// A conflict if the object has changed; the server refused, or the outcome is unknown.
     pub async fn delete_unchanged(
         &self,
         resource: &Resource,
@@ -182,10 +182,10 @@ impl Api {
         self.send(Method::DELETE, path, options).await
     }
 
-    /// What the server answers at any path, such as that of a discovery document.
+    /// GETs any path, such as that of a discovery document.
     ///
     /// # Errors
-    /// The server refused, or did not answer.
+    /// The server refused or did not answer.
     pub async fn read(&self, path: &str) -> Result<String, ApiError> {
         self.send(Method::GET, path.to_owned(), None).await
     }
@@ -193,7 +193,7 @@ impl Api {
     /// The values of a Secret.
     ///
     /// # Errors
-    /// It is not there, or the server did not say.
+    /// The Secret does not exist, or the request failed.
     pub async fn secret(
         &self,
         namespace: &str,
@@ -204,10 +204,10 @@ impl Api {
         read_secret(&self.get(&SECRETS, &key).await?)
     }
 
-    /// The values of a Secret as calls carry them.
+    /// The values of a Secret as texts, the form that CSI requests carry.
     ///
     /// # Errors
-    /// It is not there, the server did not say, or no request can carry it.
+    /// The Secret does not exist, the request failed, or a value is not text.
     pub async fn secret_texts(
         &self,
         reference: &SecretRef,
@@ -253,7 +253,7 @@ fn texts(values: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, String>, 
     texts.collect::<Option<_>>().ok_or(SecretError::NotText)
 }
 
-/// What is sent.
+/// Serializes a request's body.
 fn text(body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
     serde_json::to_vec(body).map_err(|error| ApiError::local(error.to_string()))
 }
@@ -265,7 +265,7 @@ fn read_secret(text: &str) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
         data: Option<BTreeMap<String, ByteString>>,
     }
     let Ok(secret) = serde_json::from_str::<Secret>(text) else {
-        // The reason might quote the value.
+        // The decoder's message might quote the value.
         return Err(ApiError::local("the API server's answer is not a Secret"));
     };
     let values = secret.data.unwrap_or_default().into_iter();

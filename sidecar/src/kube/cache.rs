@@ -1,10 +1,10 @@
-//! The watch cache: what a controller knows of one kind of objects, in one copy.
+//! The watch cache: a controller's records of one kind of objects, in one copy.
 //!
-//! Not `kube::runtime::reflector`, whose store holds typed objects (16 KB per PersistentVolume) and
-//! a second copy of everything during a relist. Here an object is a small record of the caller's
-//! making. See `docs/adr/0007-lean-watch-cache.md`.
+//! Not `kube::runtime::reflector`, whose store holds typed objects (16 KB per PersistentVolume) and a
+//! second copy of everything during a relist. Here the caller defines a small record per object. See
+//! `docs/adr/0007-lean-watch-cache.md`.
 //!
-//! The cache does not speak to the API server; its [feed](super::feed) does.
+//! The cache does not talk to the API server; its [feed](super::feed) does.
 
 mod request;
 mod sink;
@@ -25,73 +25,74 @@ pub(crate) use sink::{RawObject, Sink};
 use store::{Change, Store};
 use sync_state::SyncState;
 
-/// What a cache keeps of an object, and how it is read.
+/// A cache's record of an object, and its decoder.
 pub trait Record: Send + Sync + Sized + 'static {
-    /// What is read of the API server's JSON: a lean type, see [`lean`](super::lean).
+    /// The fields decoded from the API server's JSON: a lean type, see [`lean`](super::lean).
     type Wire<'a>: Deserialize<'a> + Object;
 
-    /// The record, with texts that many objects share taken from `strings`. Must not use the cache.
+    /// Builds the record, with texts that many objects share taken from `strings`. Must not use the
+    /// cache.
     ///
-    /// `None` for an object of which nothing needs to be known: it is not kept, and if it was until
-    /// now, it leaves the cache as if it were deleted.
+    /// `None` for an object that need not be cached: it is not kept, and if it was until now, it leaves
+    /// the cache as if it were deleted.
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
 
-    /// The record as the cache holds it. Many that are alike may be one.
+    /// The record as the cache holds it. Equal records may share one allocation.
     fn into_shared(self) -> Arc<Self> {
         Arc::new(self)
     }
 }
 
-/// How a change came to be known.
+/// The origin of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The list or the watch.
     Watch,
-    /// The answer to a write of this process. The difference between old and new may also contain
-    /// what others changed just before.
+    /// The response to a write of this process. The difference between old and new may also contain
+    /// changes that others made just before.
     Own,
 }
 
-/// What happened to an object in the cache; the cache shows it already.
+/// A change of an object in the cache, which has it already.
 #[derive(Debug)]
 pub enum Event<'a, R> {
-    /// It is new or has changed.
+    /// The object is new or has changed.
     Upserted {
         /// The object's name.
         key: &'a Key,
-        /// What was known before.
+        /// The previous record.
         old: Option<&'a Arc<R>>,
-        /// What is known now.
+        /// The current record.
         new: &'a Arc<R>,
-        /// How it came to be known.
+        /// The origin of the change.
         source: Source,
     },
-    /// It is gone.
+    /// The object is gone.
     Deleted {
         /// The object's name.
         key: &'a Key,
-        /// What was last told of it.
+        /// The last record that the handler got.
         old: &'a Arc<R>,
     },
-    /// Nothing happened; the time for a resync has come.
+    /// The object is unchanged; a resync is due.
     Resync {
         /// The object's name.
         key: &'a Key,
-        /// What is known.
+        /// The current record.
         record: &'a Arc<R>,
     },
 }
 
-/// Why an object in an answer of the API server could not be used.
+/// Why an object in a response of the API server could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// Not the JSON that the record's type expects.
+    /// The JSON does not match the record's type.
     #[error("cannot read the object")]
     Decode(#[source] serde_json::Error),
-    /// Without a usable `metadata.name`.
+    /// The object has no usable `metadata.name`.
     #[error("the object has no usable name")]
     Nameless,
-    /// The answer to a write of one object was another object.
+    /// The response to a write of one object is another object.
     #[error("the answer is about {0}")]
     Another(Key),
 }
@@ -109,7 +110,7 @@ struct Inner<R> {
     sync_state: SyncState,
 }
 
-/// A handle on the cache of one kind of objects; clones are the same cache.
+/// A handle on the cache of one kind of objects; clones share the cache.
 pub struct Cache<R> {
     inner: Arc<Inner<R>>,
 }
@@ -131,8 +132,8 @@ impl<R> fmt::Debug for Cache<R> {
 }
 
 impl<R: Send + Sync + 'static> Cache<R> {
-    /// An empty cache whose changes are told to a method of the one who owns it, as
-    /// [`new`](Self::new) tells them, for as long as there is the owner.
+    /// An empty cache that reports changes to a method of its owner, in the same way as
+    /// [`new`](Self::new), as long as the owner exists.
     pub fn owned<O: Send + Sync + 'static>(
         owner: &Weak<O>,
         strings: &Interner,
@@ -148,8 +149,8 @@ impl<R: Send + Sync + 'static> Cache<R> {
 }
 
 impl<R> Cache<R> {
-    /// An empty cache whose changes are told to `handler`, one at a time per object and without any
-    /// lock held, so that it may read this cache and others.
+    /// An empty cache that reports changes to `handler`, one at a time per object and without holding a
+    /// lock, so that the handler may read this cache and others.
     pub fn new(strings: Interner, handler: impl Fn(Event<'_, R>) + Send + Sync + 'static) -> Self {
         let store = Mutex::new(Store::new());
         Self {
@@ -164,7 +165,7 @@ impl<R> Cache<R> {
         }
     }
 
-    /// Takes from each record what this process does not need. To be said before the cache is filled.
+    /// Removes from each record what this process does not need. Call it before the cache is filled.
     #[must_use]
     pub fn trimmed(self, trim: impl Fn(&mut R) + Send + Sync + 'static) -> Self {
         // Set once; later calls are ignored.
@@ -172,9 +173,10 @@ impl<R> Cache<R> {
         self
     }
 
-    /// Keeps only objects whose records are `wanted`, and those that this process asks for: with
-    /// [`begin_write`](Self::begin_write), also for a GET. Such an object is kept until it is gone; of
-    /// others it is not even known whether they exist. To be said before the cache is filled.
+    /// Keeps only objects whose records are `wanted`, and those that this process requests: with
+    /// [`begin_write`](Self::begin_write), also for a GET. A requested object is kept until it is gone;
+    /// of other objects the cache does not even know whether they exist. Call it before the cache is
+    /// filled.
     #[must_use]
     pub fn only(self, wanted: impl Fn(&R) -> bool + Send + Sync + 'static) -> Self {
         {
@@ -184,9 +186,9 @@ impl<R> Cache<R> {
         self
     }
 
-    /// Tells a method of the owner which objects the list and the watch brought without the handler
-    /// hearing of them: those that are not kept, and those that are being asked for. Who needs one that
-    /// was missing asks for it again. To be said before the cache is filled.
+    /// Tells a method of the owner which objects the list and the watch brought without an event to the
+    /// handler: those that are not kept, and those with a request in flight. A caller that misses such
+    /// an object requests it again. Call it before the cache is filled.
     #[must_use]
     pub fn passing<O: Send + Sync + 'static>(
         self,
@@ -204,41 +206,41 @@ impl<R> Cache<R> {
         self
     }
 
-    /// What is known of the object with this key, `name` or `namespace/name`.
+    /// The record of the object with this key, `name` or `namespace/name`.
     pub fn get(&self, key: &str) -> Option<Arc<R>> {
         self.lock().get(key).cloned()
     }
 
-    /// What is known of the object with this key, and the version that this is; 0 if that is no number.
+    /// The record of the object with this key and its version; 0 if that is not a number.
     pub fn get_versioned(&self, key: &str) -> Option<(Arc<R>, u64)> {
         self.lock().get_versioned(key)
     }
 
-    /// The cache's own key of this object, which shares its text.
+    /// The cache's own copy of this key, which shares its text.
     pub fn key(&self, key: &str) -> Option<Key> {
         self.lock().key(key).cloned()
     }
 
-    /// Looks at every object, in no order. `visit` must not use this cache.
+    /// Visits every object, in no order. `visit` must not use this cache.
     pub fn for_each(&self, mut visit: impl FnMut(&Key, &Arc<R>)) {
         self.lock()
             .iter()
             .for_each(|(key, record)| visit(key, record));
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Announces a write of this object by this process, before the request is sent.
     ///
-    /// Until the returned [`OwnWrite`] ends, changes of the object are taken over but not told.
+    /// Until the returned [`OwnWrite`] ends, changes of the object are stored but not reported.
     pub fn begin_write(&self, key: &Key) -> OwnWrite<R> {
         self.lock().begin_write(key);
         OwnWrite {
@@ -287,7 +289,7 @@ impl<R: Record> Cache<R> {
     }
 }
 
-/// A write under way; see [`Cache::begin_write`]. Dropped, the write counts as failed.
+/// A write in flight; see [`Cache::begin_write`]. If dropped, the write counts as failed.
 #[must_use = "dropping it says that the write failed"]
 pub struct OwnWrite<R> {
     cache: Cache<R>,
@@ -303,14 +305,14 @@ impl<R> OwnWrite<R> {
 }
 
 impl<R: Record> OwnWrite<R> {
-    /// Takes over the object as the API server answered it and returns what is known now, which may
-    /// be newer still; `None` if the object is gone or not kept.
+    /// Stores the object of the API server's response and returns the current record, which may be
+    /// newer still; `None` if the object is gone or not kept.
     ///
-    /// The handler hears of the change with [`Source::Own`]. What it means to the writer itself is
-    /// the writer's to decide, on the returned record: others may have changed the object before.
+    /// The handler gets the change with [`Source::Own`]. The writer itself decides on the returned
+    /// record: others may have changed the object before.
     ///
     /// # Errors
-    /// When the answer is not this object; the write then counts as failed.
+    /// The response is not this object; the write then counts as failed.
     pub fn answered(self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
         let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
         let (key, version) = key_and_version(wire.meta())?;
@@ -321,8 +323,8 @@ impl<R: Record> OwnWrite<R> {
         Ok(self.answered_with(record, version))
     }
 
-    /// The same for a writer that has read the answer for purposes of its own: the record that
-    /// [`Record::from_wire`] would make of it, and its `metadata.resourceVersion`.
+    /// Like [`answered`](Self::answered), for a writer that has decoded the response itself: takes the
+    /// record that [`Record::from_wire`] would build, and the object's `metadata.resourceVersion`.
     pub fn answered_with(mut self, record: Option<R>, version: u64) -> Option<Arc<R>> {
         self.ended = true;
         let change = {
@@ -356,7 +358,7 @@ impl<R> fmt::Debug for OwnWrite<R> {
     }
 }
 
-/// The key and version of an object of which nothing else can be read.
+/// The key and version of an object whose other fields cannot be read.
 fn identity(json: &Json<'_>) -> Result<(Key, u64), ObjectError> {
     #[derive(Deserialize)]
     struct Named<'a> {

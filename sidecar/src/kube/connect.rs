@@ -43,27 +43,27 @@ pub use files::read_files;
 pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, Source, in_cluster, resolve};
 
-/// For the answer to a request, from the moment it is sent. API servers themselves give up on a
-/// request after a minute, and say so.
+/// Time limit of a response, from the moment the request is sent. API servers themselves abort a request
+/// after a minute, with an error.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// There can be no client.
+/// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing says where the API server is.
+    /// The API server's address is unknown.
     #[error(transparent)]
     Nowhere(#[from] Nowhere),
-    /// The flags of the rate contradict each other.
+    /// The rate flags contradict each other.
     #[error(transparent)]
     Rate(#[from] RateError),
     /// The kubeconfig file cannot be used.
     #[error("{named_by}={}: {problem}", path.display())]
     File {
-        /// Who named the file.
+        /// The flag or variable that names the file.
         named_by: NamedBy,
         /// The file.
         path: PathBuf,
-        /// What is wrong and what helps.
+        /// The problem and its fix.
         problem: String,
     },
     /// The URL of `--master` cannot be used.
@@ -71,7 +71,7 @@ pub enum ConnectError {
     Master {
         /// The URL.
         url: String,
-        /// What is wrong and what helps.
+        /// The problem and its fix.
         problem: String,
     },
     /// The pod's credentials cannot be used.
@@ -79,44 +79,44 @@ pub enum ConnectError {
     Cluster(String),
 }
 
-/// How to reach the API server.
+/// Settings of the connection to the API server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it is.
+    /// The API server's address.
     pub source: Source,
-    /// How much it may be asked for.
+    /// The rate limit of requests.
     pub rate: Rate,
-    /// How the program introduces itself.
+    /// The `User-Agent`.
     pub user_agent: String,
-    /// For the answer to a request.
+    /// Time limit of a response.
     pub timeout: Duration,
     /// Directory with the pod's credentials.
     pub service_account: PathBuf,
-    /// What holds requests back once they are no longer this process' to make.
+    /// Blocks requests once this process no longer holds the lease.
     pub fence: Fence,
-    /// What the environment says of proxies.
+    /// The proxy variables of the environment.
     pub proxies: ProxyEnvironment,
-    /// Where requests of all clients are counted.
+    /// Metrics of the requests of all clients.
     pub requests: Option<RequestMetrics>,
-    /// What is taken for the contents of the file: what a person's tool has put together.
+    /// Replaces the contents of the kubeconfig file: command-line tools merge several files into it.
     pub kubeconfig: Option<Kubeconfig>,
 }
 
-/// Whether `$KUBECONFIG` counts.
+/// Whether `$KUBECONFIG` is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
-    /// It does not: all programs but the provisioner.
+    /// The variable is ignored: all programs but the provisioner.
     Ignored,
-    /// It overrides `--kubeconfig`.
+    /// The variable overrides `--kubeconfig`.
     Overrides,
 }
 
 impl Options {
-    /// Reads the flags of [`crate::flags::standard::KUBE_API`], `--master` where the program has it,
-    /// and the environment. `program` and `version` make the user agent.
+    /// Reads the flags of [`crate::flags::standard::KUBE_API`], `--master` where the program has it, and the
+    /// environment. `program` and `version` form the user agent.
     ///
     /// # Errors
-    /// Nothing says where the API server is, or the rate is contradictory.
+    /// The API server's address is unknown, or the rate is contradictory.
     pub fn from_flags(
         values: &Values,
         variable: Variable,
@@ -150,7 +150,7 @@ impl Options {
         })
     }
 
-    /// With the usual timeout and place of credentials, without election and proxies.
+    /// Options with the usual timeout and credentials directory, without election and proxies.
     pub fn new(source: Source, rate: Rate, program: &str, version: &str) -> Self {
         Self {
             source,
@@ -165,7 +165,7 @@ impl Options {
         }
     }
 
-    /// For a client with the rate and the name that are asked for.
+    /// The budget of a client with these options' rate and user agent.
     pub fn budget(&self, metrics: Option<RateMetrics>) -> Budget {
         Budget {
             rate: self.rate,
@@ -191,10 +191,10 @@ impl Options {
     }
 }
 
-/// Makes a client with connections of its own. Nothing is sent to the API server yet.
+/// Makes a client with its own connections. Nothing is sent to the API server yet.
 ///
 /// # Errors
-/// One line that names the flag or file at fault and the way out.
+/// One line that names the flag or file at fault and the fix.
 pub async fn connect(
     options: &Options,
     metrics: Option<RateMetrics>,
@@ -218,7 +218,7 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| options.error(explain(&error)))?;
-    // Taken from HTTPS_PROXY by the library, whatever NO_PROXY says.
+    // The library takes it from HTTPS_PROXY, ignoring NO_PROXY.
     config.proxy_url = None;
     let trusts_nobody = authority.is_none() && !config.accept_invalid_certs;
     let authority = with_authority(&mut config, authority).map_err(refused)?;
@@ -240,11 +240,11 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
     Ok((transport, namespace))
 }
 
-/// Takes the certificate authority out of `cluster`: the library refuses a bundle for one certificate that it
-/// cannot read, and servers whose certificate is in the bundle.
+/// Takes the certificate authority out of `cluster`: the library refuses a bundle with one certificate that
+/// it cannot read, and servers whose certificate is itself in the bundle.
 ///
 /// # Errors
-/// The data is no base64, or servers are not to be checked and there is something to check them with.
+/// The data is not base64, or the kubeconfig both skips verification and names an authority.
 fn named_authority(cluster: &mut Cluster) -> Result<Option<Named>, String> {
     let data = cluster.certificate_authority_data.take();
     let file = cluster.certificate_authority.take();
@@ -262,12 +262,12 @@ fn named_authority(cluster: &mut Cluster) -> Result<Option<Named>, String> {
     Ok(named)
 }
 
-/// Makes of `named` what servers are compared with, and shows it to a plugin that asked to be told.
+/// Makes the verifier from `named`, and passes the authority to an exec plugin that asked for it.
 fn with_authority(
     config: &mut Config,
     named: Option<Named>,
 ) -> Result<Option<Arc<Authority>>, String> {
-    // Then nobody else's authorities count: the system's may not even be there.
+    // No other authorities count then: the system's may not even exist.
     if named.is_some() || config.accept_invalid_certs {
         config.root_cert = Some(Vec::new());
     }
@@ -296,8 +296,8 @@ fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {
         Source::Server(url) => Ok(synthetic(source::with_scheme(url, false), None)),
         Source::Cluster { server } => {
             let token = options.service_account.join("token");
-            // Read again for each use, since it is replaced about hourly; looked at now so that a
-            // pod without a service account learns it at the start.
+            // Read again for each use, since kubelet replaces it about hourly; checked now so that a pod
+            // without a service account fails at the start.
             if let Err(error) = std::fs::metadata(&token) {
                 let problem = format!(
                     "{}: {error}; is automountServiceAccountToken switched off?",
@@ -349,7 +349,7 @@ fn synthetic(server: String, credentials: Option<&Path>) -> Kubeconfig {
     }
 }
 
-/// What is wrong with a kubeconfig. The library's own text quotes the file, tokens included.
+/// The problem of a kubeconfig. The library's own message quotes the file, tokens included.
 fn explain(error: &KubeconfigError) -> String {
     if let KubeconfigError::Parse(error) = error {
         let line = error.location().map(|location| location.line());
@@ -364,7 +364,7 @@ fn explain(error: &KubeconfigError) -> String {
     Chain(error).to_string()
 }
 
-/// Why there can be no client with these credentials.
+/// Why no client can be made with these credentials.
 fn explain_client(error: &::kube::Error) -> String {
     if let ::kube::Error::RustlsTls(RustlsTlsError::InvalidPrivateKey(_)) = error {
         let advice = "the user's client-key must be ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 bits and more";

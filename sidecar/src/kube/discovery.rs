@@ -1,4 +1,5 @@
-//! What the API server serves: kinds that older servers lack, or that come with another project.
+//! Checks whether the API server serves kinds that older servers lack or that belong to another
+//! project.
 
 use serde::Deserialize;
 
@@ -7,7 +8,7 @@ use super::api::{Api, ApiError};
 /// Whether the server serves `kind` in this version, `GROUP/VERSION`.
 ///
 /// # Errors
-/// The server does not say; that the whole version is missing is an answer.
+/// The request failed; a missing API version is not an error.
 pub async fn serves(api: &Api, version: &str, kind: &str) -> Result<bool, ApiError> {
     match api.read(&format!("/apis/{version}")).await {
         Ok(list) => has(&list, kind).ok_or_else(|| ApiError::unreadable(&"no list of resources")),
@@ -16,7 +17,7 @@ pub async fn serves(api: &Api, version: &str, kind: &str) -> Result<bool, ApiErr
     }
 }
 
-/// Whether `kind` is in a list of resources; `None` if that cannot be read.
+/// Whether `kind` is in a list of resources; `None` if the list is unreadable.
 fn has(list: &str, kind: &str) -> Option<bool> {
     #[derive(Deserialize)]
     struct List {

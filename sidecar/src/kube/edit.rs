@@ -1,7 +1,7 @@
-//! Changes of an object's metadata by full updates that touch nothing but what they mean.
+//! Changes of an object's metadata by full updates that keep all other fields.
 //!
-//! Where permissions allow `get` and `update` but no `patch`, the object is read, changed here, and written back
-//! with its version, so that unknown fields survive and a change in between is a conflict.
+//! For permissions that allow `get` and `update` but not `patch`: the object is read, changed here, and written
+//! back with its version, so that unknown fields survive and a change in between is a conflict.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use serde_json::{Map, Value};
 
 use crate::text::Text;
 
-/// A change of one object, to be applied to its present state.
+/// A change of one object, applied to its current state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Edit {
-    /// A finalizer that shall be there.
+    /// A finalizer to add.
     pub add_finalizer: Option<&'static str>,
-    /// A finalizer that shall not.
+    /// A finalizer to remove.
     pub remove_finalizer: Option<&'static str>,
-    /// An annotation and its value, unless it has another one already.
+    /// An annotation to add with its value, unless the object has it with another value.
     pub annotate: Option<(&'static str, Text)>,
-    /// An annotation that shall not be there.
+    /// An annotation to remove.
     pub unannotate: Option<&'static str>,
-    /// After a conflict it is tried once more for each of these, after so long.
+    /// Pauses before the retries after a conflict, one for each retry.
     pub pauses: &'static [Duration],
 }
 
-/// What an edit made of an object.
+/// The result of applying an edit to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It is to be written back.
+    /// The object must be written back.
     Changed,
-    /// It was so already.
+    /// The object already was as wanted.
     Unchanged,
-    /// It is not the object that was meant, or none at all.
+    /// The object has another UID, or does not exist.
     Another,
 }
 
 impl Edit {
-    /// Changes `object`, as the API server sent it, if it has this UID.
+    /// Changes `object`, the API server's JSON, if it has this UID.
     pub fn apply(&self, uid: Option<&str>, object: &mut Value) -> Applied {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return Applied::Another;

@@ -1,8 +1,8 @@
 //! Events for users: `kubectl describe` shows them under the object.
 //!
 //! Core events (`v1`), because the RBAC of the Go sidecars grants no others. Recording never blocks
-//! and never fails: events are hints, and beyond a budget, a full queue or a missing permission they
-//! are dropped. A recorder sees an object's name and a text, never a request or a secret.
+//! and never fails: events are hints, and a spent budget, a full queue or a missing permission drops
+//! them. A recorder gets an object's name and a text, never a request or a secret.
 
 mod backlog;
 mod correlate;
@@ -30,7 +30,7 @@ pub struct Reference {
     pub api_version: Cow<'static, str>,
     /// `kind`.
     pub kind: Cow<'static, str>,
-    /// `metadata.namespace`, empty for an object of the cluster, whose events go to `default`.
+    /// `metadata.namespace`, empty for a cluster-scoped object, whose events go to `default`.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
@@ -40,12 +40,12 @@ pub struct Reference {
     pub resource_version: String,
 }
 
-/// How an event is shown.
+/// The `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// All is well.
+    /// Information only.
     Normal,
-    /// Something may need attention.
+    /// The user may have to act.
     Warning,
 }
 
@@ -58,7 +58,7 @@ impl Severity {
     }
 }
 
-/// Who reports.
+/// The reporter of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// `source.component`.
@@ -75,7 +75,7 @@ struct Event {
     message: String,
 }
 
-/// Takes events; clones share the queue.
+/// Records events; clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     queue: Option<Queue>,
@@ -84,12 +84,12 @@ pub struct Recorder {
 #[derive(Clone, Debug)]
 struct Queue {
     backlog: Arc<Mutex<Backlog>>,
-    /// Holds one word at most: there is something to write.
+    /// Holds one signal at most: there is something to write.
     wake: mpsc::Sender<()>,
 }
 
 impl Recorder {
-    /// A recorder and the worker that writes what it takes. The worker must run.
+    /// A recorder, and the worker that writes its events. The worker must run.
     pub fn new(client: Client, source: Source) -> (Self, Worker) {
         let (wake, woken) = mpsc::channel(1);
         let backlog = Arc::new(Mutex::new(Backlog::default()));
@@ -117,7 +117,7 @@ impl Recorder {
             about: about.clone(),
             severity,
             reason,
-            // As a rule the driver's words, and people read them in a terminal.
+            // Usually the driver's message, which people read in a terminal.
             message: cut(&visible(&message)).to_owned(),
         };
         let now = Now {
@@ -131,7 +131,7 @@ impl Recorder {
         if !kept {
             crate::verbose!(2, reason, object = about.name, "Dropped an event");
         }
-        // Full: the worker is about to look anyway. Closed: the program is about to end.
+        // Full: the worker is about to look anyway. Closed: the program is about to exit.
         let _ = queue.wake.try_send(());
     }
 }

@@ -1,10 +1,10 @@
 //! One list and one watch for all caches of a kind.
 //!
-//! Several controllers of a process want to know the same objects, each in records of its own. The API
-//! server is asked once; what it says is given to every cache, which takes it as if the list and the
-//! watch were its own. A cache that comes later is given a list and a watch of its own, until that has come as
-//! far as the others': then it goes on with theirs, and they never notice. What a controller writes is its cache's affair alone: to the others it is news, at
-//! the moment when the watch brings it, as between two processes.
+//! Several controllers of a process read the same objects, each into its own records. The API server is asked once; the
+//! feed passes its objects to every cache, which handles them as if the list and the watch were its own. A cache that
+//! subscribes later gets its own list and watch until those have caught up with the others; then it switches to theirs
+//! without noticing. A controller's own write concerns its cache alone: the other caches learn of it from the watch, as
+//! between two processes.
 
 mod members;
 
@@ -22,7 +22,7 @@ use crate::outage::Outage;
 use members::Member;
 pub(super) use members::Members;
 
-/// The lists and watches of a process; clones are the same.
+/// The lists and watches of a process; clones share them.
 #[derive(Clone)]
 pub struct Feeds(Arc<Inner>);
 
@@ -30,7 +30,7 @@ pub(super) struct Inner {
     client: Client,
     gather: Duration,
     server: Outage,
-    /// Of one scope the oldest first.
+    /// Feeds of the same scope are ordered by age, oldest first.
     open: Mutex<Vec<Feed>>,
 }
 
@@ -41,13 +41,13 @@ struct Feed {
 }
 
 impl Feeds {
-    /// Lists and watches with `client`. A cache is given a list `gather` after it has come, so that others
-    /// that come meanwhile have the same one: zero where there is one cache of each kind.
+    /// Lists and watches with `client`. A cache's list begins `gather` after it subscribed, so that caches that
+    /// subscribe meanwhile share one LIST; zero where there is one cache of each kind.
     pub fn new(client: Client, gather: Duration) -> Self {
         Self::reporting_to(&Outage::default(), client, gather)
     }
 
-    /// The same, and tells `server` which lists without which there is no work are refused.
+    /// Like [`new`](Self::new), and reports to `server` the refused lists that block all work.
     pub fn reporting_to(server: &Outage, client: Client, gather: Duration) -> Self {
         Self(Arc::new(Inner {
             client,
@@ -57,8 +57,8 @@ impl Feeds {
         }))
     }
 
-    /// Keeps a cache in step with the API server until it is dropped. `is_needed`: there is no work before it
-    /// is complete.
+    /// Keeps a cache in step with the API server until it is dropped. `is_needed`: no work starts before the cache is
+    /// complete.
     pub(crate) async fn keep(
         &self,
         scope: Scope,
@@ -71,7 +71,7 @@ impl Feeds {
 
     fn join(&self, scope: Scope, cache: Arc<dyn Sink>, is_needed: bool) -> Membership {
         let member = Arc::new(Member::new(cache, scope.relist, is_needed));
-        // What each cache wants besides is no reason for a list of its own.
+        // Caches that differ only in these wishes share one LIST.
         let scope = Scope {
             relist: false,
             ..scope
@@ -107,8 +107,8 @@ impl Inner {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything up to `version` was told to these caches: if an older feed has come no further, they go on
-    /// with that. What it tells them again, a cache passes over.
+    /// Moves these caches, which have everything up to `version`, to an older feed that has come no further. Caches
+    /// skip the events that the older feed repeats.
     fn merge(&self, members: &Members, version: u64) {
         let mut open = self.lock();
         let late = |feed: &Feed| std::ptr::eq(&*feed.members, members);
@@ -127,7 +127,7 @@ impl Inner {
     }
 }
 
-/// A cache's part in a feed. The last one takes the feed with it.
+/// A cache's subscription to a feed. Dropping the last one ends the feed.
 struct Membership {
     feeds: Feeds,
     scope: Scope,

@@ -1,7 +1,7 @@
-//! kube-runtime's watcher and store, for kinds of which there are few objects and none is large.
+//! kube-runtime's watcher and store, for kinds with few and small objects.
 //!
-//! Where there are thousands, [`cache`](super::cache) and [`feed`](super::feed) take their place:
-//! `docs/adr/0014-few-objects-are-watched-by-kube-runtime.md` has what both cost.
+//! For thousands of objects use [`cache`](super::cache) and [`feed`](super::feed);
+//! `docs/adr/0014-few-objects-are-watched-by-kube-runtime.md` compares the costs.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -22,19 +22,19 @@ use tracing::warn;
 
 use crate::error::Chain;
 
-/// What happened to an object; the store shows it already.
+/// A change of an object; the store has it already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<K> {
-    /// It is new or may have changed: what a list brings is told once more.
+    /// The object is new or may have changed: a list reports every object again.
     Upserted(Arc<K>),
-    /// It is gone. The object as it was last known.
+    /// The object is gone. Carries its last known state.
     Deleted(Arc<K>),
 }
 
 /// Keeps a [`Store`] in step with the API server.
 ///
-/// An object that cannot be read is named once and stays what it was when it last could be: it has
-/// not gone, and what was built on it is not to be taken down.
+/// An unreadable object is logged once and keeps its last readable state: it still exists, and what
+/// depends on it must not be torn down.
 pub struct Informer<K>
 where
     K: Lookup<DynamicType = ()> + Clone + 'static,
@@ -63,14 +63,14 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     ObjectRef<K>: Hash + Eq,
 {
-    /// What is known. Nothing until the first list is complete.
+    /// The known objects; empty until the first list is complete.
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
-    /// Lists and watches what `selected` says, and tells every change, for ever. What fails is logged
-    /// and tried again, after 0.8 s at first and 30 s at last.
+    /// Lists and watches the objects that `selected` selects, and reports every change, for ever.
+    /// Failures are logged and retried, after 0.8 s at first and 30 s at last.
     pub async fn run(
         mut self,
         api: Api<DeserializeGuard<K>>,
@@ -129,7 +129,7 @@ where
         }
     }
 
-    /// What was known and is not in the list has gone.
+    /// Reports known objects that are not in the list as deleted.
     fn finish_list(&mut self) -> Vec<Change<K>> {
         let before = self.store.state();
         self.writer.apply_watcher_event(&watcher::Event::InitDone);
@@ -144,7 +144,7 @@ where
         changes
     }
 
-    /// The object, or what was last known of it.
+    /// The object, or its last known state if it is unreadable.
     fn read(&mut self, object: DeserializeGuard<K>) -> Option<K> {
         // The store panics for an object without a name.
         let Some(name) = named(&object) else {
@@ -155,7 +155,7 @@ where
             self.unreadable.remove(&name);
             return Some(object);
         }
-        // What is wrong is not said: it may quote a part of the object.
+        // The decoder's error is not logged: it may quote a part of the object.
         let known = self.store.get(&name);
         if self.unreadable.insert(name.clone()) {
             let resource = K::plural(&());

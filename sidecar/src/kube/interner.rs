@@ -1,8 +1,8 @@
-//! One copy of each text that many cached objects have in common.
+//! One copy of each text that many cached objects share.
 //!
 //! Drivers, classes, namespaces, label keys, finalizers: without sharing, a cached record takes
-//! twice the memory. Texts nobody holds any more are swept, because label values may be unique to
-//! objects that come and go.
+//! twice the memory. Texts without holders are swept, because label values may be unique to objects
+//! that come and go.
 
 use std::any::{Any, TypeId};
 use std::collections::{HashMap, HashSet};
@@ -10,10 +10,10 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Below this many texts a sweep is not worth it.
+/// Below this number of texts a sweep is not worth it.
 const SMALL: usize = 1024;
 
-/// A set of shared texts; clones are the same set. One serves all caches of a process.
+/// A set of shared texts; clones share the set. One serves all caches of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Interner {
     inner: Arc<Mutex<Texts>>,
@@ -24,7 +24,7 @@ struct Texts {
     texts: HashSet<Arc<str>>,
     /// Lists of interned texts.
     lists: HashSet<Arc<[Arc<str>]>>,
-    /// Values of other types, each type's apart.
+    /// Values of other types, one set per type.
     values: HashMap<TypeId, Box<dyn Values>>,
     after_last_sweep: usize,
 }
@@ -36,7 +36,7 @@ trait Values: fmt::Debug + Send {
     fn len(&self) -> usize;
 }
 
-/// Has no `Debug` of its content: it may be anything.
+/// Its `Debug` omits the content, which may be of any type.
 struct Shared<T>(HashSet<Arc<T>>);
 
 impl<T> fmt::Debug for Shared<T> {
@@ -88,7 +88,7 @@ impl Interner {
         new
     }
 
-    /// The shared copy of this value: what many records have in common beside single texts.
+    /// The shared copy of this value, for contents that many records share beside single texts.
     pub fn share<T: Hash + Eq + Send + Sync + 'static>(&self, value: T) -> Arc<T> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = inner.values_of::<T>().and_then(|values| values.get(&value)) {
@@ -102,7 +102,7 @@ impl Interner {
         new
     }
 
-    /// Forgets the texts that nobody holds.
+    /// Forgets the texts without holders.
     pub fn sweep(&self) {
         self.inner
             .lock()
@@ -110,7 +110,7 @@ impl Interner {
             .sweep();
     }
 
-    /// How many texts there are.
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.inner
             .lock()
@@ -119,14 +119,14 @@ impl Interner {
             .len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Texts {
-    /// The values of this type. There are always some, but for a type system that cannot know it.
+    /// The set of values of this type. Always `Some`, which the type system cannot know.
     fn values_of<T: Hash + Eq + Send + Sync + 'static>(&mut self) -> Option<&mut HashSet<Arc<T>>> {
         let fresh = || Box::new(Shared::<T>(HashSet::new())) as Box<dyn Values>;
         let values = self.values.entry(TypeId::of::<T>()).or_insert_with(fresh);
@@ -146,7 +146,7 @@ impl Texts {
     }
 
     fn sweep(&mut self) {
-        // From the outside in: values hold lists, and lists hold texts.
+        // In this order: values hold lists, and lists hold texts.
         self.values.values_mut().for_each(|values| values.sweep());
         self.lists.retain(|list| Arc::strong_count(list) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);

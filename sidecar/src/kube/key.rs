@@ -1,18 +1,18 @@
-//! How an object is named within its kind.
+//! The name of an object within its kind.
 //!
-//! One text, as client-go's queues and logs have it, so that the cache's key, the queue's key and
-//! the name in the log are one allocation.
+//! One text, in client-go's format for queues and logs, so that the cache's key, the queue's key
+//! and the name in the log share one allocation.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// `name` for objects of the cluster, `namespace/name` for others. Clones share the text.
+/// `name` for cluster-scoped objects, `namespace/name` for others. Clones share the text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The key of an object of the cluster, or, with a namespace that is not empty, of that one.
+    /// The key of a cluster-scoped object or, if `namespace` is not empty, of a namespaced one.
     ///
     /// `None` if the name is empty or either part has a slash, which no API server allows.
     pub fn new(namespace: Option<&str>, name: &str) -> Option<Self> {

@@ -1,8 +1,8 @@
-//! Reading only what is needed out of the API server's JSON.
+//! Decodes only the needed fields of the API server's JSON.
 //!
-//! Building blocks for the `Deserialize` types behind a cache's records. They borrow from the
-//! response where they can, leave `managedFields` out (40 to 75 % of an object), and take `null`
-//! and absent alike, so that nothing an API server may send fails to decode.
+//! Building blocks for the `Deserialize` types behind a cache's records. They borrow from the response where they
+//! can, skip `managedFields` (40 to 75 % of an object), and treat `null` as absent, so that nothing an API server
+//! may send fails to decode.
 
 mod json;
 
@@ -63,7 +63,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A JSON object as a list of pairs in the order they came: labels, annotations, attributes.
+/// A JSON object as a list of pairs in the order of the JSON: labels, annotations, attributes.
 ///
 /// `null` is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Pairs<'a, V> {
 /// For fields where `null` means the same as absent: `#[serde(default, deserialize_with = "…")]`.
 ///
 /// # Errors
-/// When there is a value and it is of another type.
+/// The value is of another type.
 pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -132,14 +132,14 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What is read of an object has its metadata in it.
+/// A decoded object with metadata.
 pub trait Object {
     /// `metadata`
     fn meta(&self) -> &Meta<'_>;
 }
 
-/// Most kinds of objects: metadata, and as much of `spec` and `status` as the types read. What is
-/// ignored is skipped without being built.
+/// Most kinds of objects: metadata, and the parts of `spec` and `status` that the types read. Ignored fields are
+/// skipped without being built.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(
     default,
@@ -163,14 +163,14 @@ impl<S, T> Object for Parts<'_, S, T> {
     }
 }
 
-/// An object's metadata without `managedFields` and what no sidecar reads.
+/// An object's metadata without `managedFields` and other fields that no sidecar reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta<'a> {
     /// `metadata.name`
     #[serde(borrow)]
     pub name: Option<Text<'a>>,
-    /// `metadata.namespace`, absent for objects of the cluster
+    /// `metadata.namespace`, absent for cluster-scoped objects
     #[serde(borrow)]
     pub namespace: Option<Text<'a>>,
     /// `metadata.uid`
@@ -197,14 +197,14 @@ pub struct Meta<'a> {
 }
 
 impl Meta<'_> {
-    /// `resourceVersion`, 0 if it is absent or no number.
+    /// `resourceVersion`, 0 if it is absent or not a number.
     #[must_use]
     pub fn version(&self) -> u64 {
         let text = self.resource_version.as_deref();
         text.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// Since when the object is wanted as it is, or is to go, in whole seconds since 1970; 0 if that cannot be read.
+    /// The time of the deletion request, or else of the creation, in whole seconds since 1970; 0 if unreadable.
     #[must_use]
     pub fn since(&self) -> u32 {
         let text = { self.deletion_timestamp.as_deref() }.or(self.creation_timestamp.as_deref());
@@ -214,7 +214,7 @@ impl Meta<'_> {
     }
 }
 
-/// A copy that is not shared, for what is one object's alone; empty where the field is absent.
+/// An unshared copy, for texts that are unique to one object; empty where the field is absent.
 #[must_use]
 pub fn own(text: &Option<Text<'_>>) -> text::Text {
     text::Text::from(text.as_deref().unwrap_or_default())
@@ -238,7 +238,7 @@ pub fn list(texts: &[Text<'_>], strings: &Interner) -> text::List {
     strings.intern_list(texts.iter().map(|text| &**text))
 }
 
-/// The shared copy of a map, by key: equal maps are one allocation in whatever order they came.
+/// The shared copy of a map, sorted by key: equal maps share one allocation whatever their order.
 #[must_use]
 pub fn pairs(pairs: &Pairs<'_>, strings: &Interner) -> text::Pairs {
     let mut sorted: Vec<(&str, &str)> = { pairs.iter() }

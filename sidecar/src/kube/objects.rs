@@ -1,7 +1,7 @@
-//! Kubernetes' own objects: how they read on the wire, and what they are called in paths.
+//! Kubernetes' own objects: their wire types and resource names.
 //!
-//! Several controllers read the same kinds. Each keeps records of its own; what of an object they read
-//! is spelled here, once. Nothing an API server may send fails to decode: absent and `null` are alike
+//! Several controllers read the same kinds. Each keeps its own records; the wire fields are defined
+//! here once. Nothing an API server may send fails to decode: absent and `null` are the same
 //! everywhere.
 
 pub mod attachment;
@@ -53,7 +53,7 @@ pub struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    /// The Secret that it names.
+    /// The Secret that this reference names.
     #[must_use]
     pub fn secret(&self, strings: &Interner) -> SecretRef {
         SecretRef {
@@ -63,7 +63,7 @@ impl Reference<'_> {
     }
 }
 
-/// A status of which nothing is read but its phase.
+/// A status of which only the phase is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Phase<'a> {
@@ -72,14 +72,14 @@ pub struct Phase<'a> {
 }
 
 impl Phase<'_> {
-    /// The phase, empty where there is none.
+    /// The phase, empty if absent.
     #[must_use]
     pub fn text(&self) -> &str {
         self.phase.as_deref().unwrap_or_default()
     }
 }
 
-/// A quantity, or `None` for what the API server would not have accepted.
+/// Parses a quantity; `None` for a text that the API server would not have accepted.
 #[must_use]
 pub fn quantity(text: Option<&Text<'_>>) -> Option<Quantity> {
     text.and_then(|text| text.parse().ok())

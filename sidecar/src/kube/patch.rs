@@ -1,7 +1,7 @@
-//! Patches: the only way in which the sidecars write to objects that others write too.
+//! Patches: the way in which the sidecars write to objects that others write too.
 //!
-//! A PUT would need a verb that the shipped RBAC does not grant, and would carry back whatever a
-//! stale cache holds. The builders are pure; [`send`] is the one function that acts.
+//! A PUT would need a verb that the shipped RBAC does not grant, and would write back the contents of a stale cache.
+//! The builders are pure; [`send`] is the one function that acts.
 
 use ::kube::Client;
 use http::{HeaderValue, Method, Request, header};
@@ -12,20 +12,19 @@ use super::key::Key;
 use super::reflect::Resource;
 use crate::trace::TRACEPARENT;
 
-/// A patch and how it is to be read.
+/// A patch and its format.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Patch {
     /// RFC 7386: objects merge, anything else replaces, `null` removes.
     Merge(Value),
-    /// RFC 6902: a list of operations, of which all apply or none.
+    /// RFC 6902: a list of operations; all of them apply or none.
     Json(Value),
-    /// Kubernetes' own: like a merge, but lists merge by the keys their type declares. Built-in
-    /// types only.
+    /// Kubernetes' own: like a merge, but lists merge by the keys that their type declares. Built-in types only.
     Strategic(Value),
 }
 
 impl Patch {
-    /// The `Content-Type` that says how it is to be read.
+    /// The `Content-Type` of the format.
     pub fn content_type(&self) -> &'static str {
         match self {
             Self::Merge(_) => "application/merge-patch+json",
@@ -34,8 +33,8 @@ impl Patch {
         }
     }
 
-    /// The same for the object with this UID alone: the API server refuses it (422) where another object
-    /// has taken the name, which a patch on its way may come too late to notice.
+    /// The same patch for the object with this UID alone: the API server refuses it (422) if another object has taken
+    /// the name, which the sender of a patch may not have noticed yet.
     #[must_use]
     pub fn only_for(mut self, uid: &str) -> Self {
         match &mut self {
@@ -57,7 +56,7 @@ impl Patch {
         self
     }
 
-    /// What is sent.
+    /// The request's body.
     pub fn body(&self) -> &Value {
         match self {
             Self::Merge(body) | Self::Json(body) | Self::Strategic(body) => body,
@@ -65,16 +64,15 @@ impl Patch {
     }
 }
 
-/// Adds a finalizer to the list as it was read; `None` if it is there already.
+/// Adds a finalizer to the list as it was read; `None` if it is already there.
 ///
-/// Several writers share the list, so that a list that was absent or empty is set only if it still
-/// is (`test`: the loser of a race gets 422), while a list with entries is appended to whatever it
-/// has become.
+/// Several writers share the list, so a list that was absent or empty is set only if it still is (`test`: the loser of
+/// a race gets 422), while a finalizer is appended to a list with entries in whatever state it is by then.
 pub fn add_finalizer<S: AsRef<str>>(read: Option<&[S]>, finalizer: &str) -> Option<Patch> {
     const PATH: &str = "/metadata/finalizers";
     let operations = match read {
         Some(list) if list.iter().any(|entry| entry.as_ref() == finalizer) => return None,
-        // The API server takes a missing path for null here, unlike the RFC.
+        // The API server treats a missing path as null here, unlike the RFC.
         None => json!([
             {"op": "test", "path": PATH, "value": null},
             {"op": "add", "path": PATH, "value": [finalizer]},
@@ -88,9 +86,9 @@ pub fn add_finalizer<S: AsRef<str>>(read: Option<&[S]>, finalizer: &str) -> Opti
     Some(Patch::Json(operations))
 }
 
-/// Removes the first entry of a finalizer from the list as it was read; `None` if it has none.
+/// Removes the first entry of a finalizer from the list as it was read; `None` if the list lacks it.
 ///
-/// If the entry has moved meanwhile the server answers 422 and nothing is removed.
+/// If the entry has moved meanwhile, the server answers 422 and removes nothing.
 pub fn remove_finalizer<S: AsRef<str>>(read: &[S], finalizer: &str) -> Option<Patch> {
     let index = read.iter().position(|entry| entry.as_ref() == finalizer)?;
     let path = format!("/metadata/finalizers/{index}");
@@ -100,9 +98,9 @@ pub fn remove_finalizer<S: AsRef<str>>(read: &[S], finalizer: &str) -> Option<Pa
     ])))
 }
 
-/// The list of finalizers as a merge patch has it: `null` when none are left.
+/// The list of finalizers for a merge patch: `null` if it is empty.
 ///
-/// For objects with one writer per finalizer at most; the whole list is replaced.
+/// For objects with at most one writer of finalizers; the whole list is replaced.
 pub fn finalizer_list<S: AsRef<str>>(list: &[S]) -> Value {
     if list.is_empty() {
         return Value::Null;
@@ -112,7 +110,7 @@ pub fn finalizer_list<S: AsRef<str>>(list: &[S]) -> Value {
         .collect()
 }
 
-/// The smallest merge patch that makes `before` into `after`; `{}` if nothing changes.
+/// The smallest merge patch that turns `before` into `after`; `{}` if they are equal.
 ///
 /// A field that is `null` or missing in `after` is removed. Lists are replaced as a whole.
 pub fn diff(before: &Value, after: &Value) -> Value {
@@ -125,7 +123,7 @@ pub fn diff(before: &Value, after: &Value) -> Value {
             Some(had) if had == value => {}
             Some(had) if had.is_object() && value.is_object() => {
                 let inner = diff(had, value);
-                // Different only in nulls, which a merge patch cannot store anyway.
+                // The two differ only in nulls, which a merge patch cannot store anyway.
                 if inner.as_object().is_some_and(|inner| !inner.is_empty()) {
                     patch.insert(name.clone(), inner);
                 }
@@ -148,7 +146,7 @@ pub fn diff(before: &Value, after: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// In a merge patch a null is an order to remove, and there is nothing to remove in a new value.
+/// Drops nulls: in a merge patch a null means removal, and a new value has nothing to remove.
 fn without_nulls(value: &Value) -> Value {
     let Some(fields) = value.as_object() else {
         return value.clone();
@@ -158,7 +156,7 @@ fn without_nulls(value: &Value) -> Value {
         .collect()
 }
 
-/// The part of an object that a patch is for.
+/// The part of an object that a patch applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Everything but the status.
@@ -167,10 +165,10 @@ pub enum Part {
     Status,
 }
 
-/// Sends a patch and returns the object as it is afterwards.
+/// Sends a patch and returns the changed object.
 ///
 /// # Errors
-/// The server's `Status`, a broken connection, a time limit, or an answer that is not `T`.
+/// The server's `Status`, a broken connection, a time limit, or a response that is not `T`.
 pub async fn send<T: DeserializeOwned>(
     client: &Client,
     resource: &Resource,
@@ -181,7 +179,7 @@ pub async fn send<T: DeserializeOwned>(
     send_for(client, resource, key, (part, patch), None).await
 }
 
-/// As [`send`], with the header `traceparent` if there is one.
+/// Like [`send`], with the header `traceparent` if there is one.
 pub(super) async fn send_for<T: DeserializeOwned>(
     client: &Client,
     resource: &Resource,
@@ -199,12 +197,12 @@ pub(super) async fn send_for<T: DeserializeOwned>(
     }
     let request = request.body(patch.body().to_string().into_bytes());
     let request = request.map_err(::kube::Error::HttpError)?;
-    // Decoded here because the client would log the whole answer if that fails.
+    // Decoded here because the client would log the whole response if decoding fails.
     let answer = client.request_text(request).await?;
     serde_json::from_str(&answer).map_err(::kube::Error::SerdeError)
 }
 
-/// The path of all objects of a kind, in a namespace if they have one.
+/// The path of all objects of a kind, in a namespace for a namespaced kind.
 pub fn collection(resource: &Resource, namespace: Option<&str>) -> String {
     let mut path = if resource.group.is_empty() {
         format!("/api/{}", resource.version)
@@ -231,8 +229,8 @@ pub fn path(resource: &Resource, key: &Key, part: Part) -> String {
     path
 }
 
-/// Adds `part` to a path or a query. Names are checked by the server, but one that reaches us otherwise must not change
-/// the path.
+/// Appends `part` to a path or a query. The server checks names, but an invalid one from elsewhere must not change the
+/// path.
 pub(crate) fn encode(path: &mut String, part: &str) {
     for byte in part.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {

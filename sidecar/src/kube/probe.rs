@@ -1,6 +1,7 @@
-//! Notices that the API server answers again, by asking it while it does not.
+//! Notices that the API server answers again, by probing it while it does not.
 //!
-//! Otherwise whoever waits out a back-off would ask first, after half a minute or five.
+//! Otherwise the first request would come from a controller at the end of its back-off, after half
+//! a minute or five.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,16 +14,18 @@ use tokio::time::{sleep, timeout};
 use crate::outage::Outage;
 use crate::rt::unit_random;
 
-/// Between two requests, on average. A server that is not there is not hurt by them, and one that
-/// comes back is asked by each sidecar at a time of its own.
+/// Average pause between two requests. They do no harm to a server that is away, and the sidecars
+/// probe a returning server at different times.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// For an answer; one that takes longer is none, and the next request goes over a new connection.
+/// Time limit of a response; a slower one does not count, and the next request uses a new
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks while `server`, which `client` reports to, does not answer.
+/// Probes while `server`, which `client` reports to, does not answer.
 ///
-/// `/readyz`, which everybody may read, is served only once the server has loaded who may do what.
+/// `/readyz`, which everybody may read, is served only once the server has loaded its authorization
+/// rules.
 pub async fn probe(client: Client, server: Outage) -> Infallible {
     loop {
         server.begins().await;
@@ -31,7 +34,7 @@ pub async fn probe(client: Client, server: Outage) -> Infallible {
             continue;
         }
         if let Ok(request) = Request::get("/readyz").body(Body::empty()) {
-            // The client tells what became of it.
+            // The client reports the result.
             let _answer = timeout(PATIENCE, client.send(request)).await;
         }
     }

@@ -1,16 +1,16 @@
 //! Client-side rate limiting of requests to the API server.
 //!
 //! With `--kube-api-qps` or `--kube-api-burst` on the command line both are a hard cap, one token
-//! bucket as in client-go. Without, there is no fixed rate: the number of requests that run at once
-//! follows what the server can take. Either way watches are never held back, pages of lists draw on no
-//! fixed rate, and leader election has a budget of its own; without a fixed rate so have events.
+//! bucket as in client-go. Without them there is no fixed rate: the number of concurrent requests
+//! adapts to the server. Either way watches are never delayed, pages of lists use no fixed rate, and
+//! leader election has its own budget; without a fixed rate so have events.
 //!
-//! Every request has a time limit, a watch for its head alone, and a refusal with 429 (or 503 and
-//! `Retry-After`), which the server gives before it does anything, is retried here unless whoever sent
-//! the request has a schedule of its own.
+//! Every request has a time limit, a watch for its response head alone. A refusal with 429 (or 503 and
+//! `Retry-After`), which the server gives before it does anything, is retried here unless the sender
+//! of the request has its own schedule.
 //!
-//! Layout: `bucket` and `adaptive` decide, `lane` says which budget a request draws on,
-//! `gate` lets requests wait, `layer` is the tower service, `metrics` and `requests` count.
+//! Layout: `bucket` and `adaptive` decide, `lane` chooses a request's budget, `gate` queues requests,
+//! `layer` is the tower service, `metrics` and `requests` count.
 
 mod adaptive;
 pub(super) mod bucket;
@@ -33,29 +33,29 @@ use crate::outage::Outage;
 use gate::Gate;
 use lane::Lane;
 
-/// client-go's defaults, which count where a flag says 0.
+/// client-go's defaults, used where a flag is 0.
 const DEFAULT_QPS: f64 = 5.0;
 const DEFAULT_BURST: u32 = 10;
 
-/// The rate that was asked for.
+/// The rate limit that the flags request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// None: adapt to the server.
+    /// No fixed rate: adapt to the server.
     Adaptive,
-    /// None, and none wanted (`--kube-api-qps=-1`).
+    /// No limit at all (`--kube-api-qps=-1`).
     Unlimited,
     /// A token bucket.
     Fixed {
         /// Requests per second.
         qps: f64,
-        /// Requests that can be saved up.
+        /// Requests that the bucket can save up.
         burst: u32,
-        /// A bucket for each API group, as client-go has it when the rate is 0.
+        /// One bucket for each API group, as in client-go when the rate is 0.
         per_group: bool,
     },
 }
 
-/// The flags contradict each other.
+/// The rate flags contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "--kube-api-burst={burst}: burst is required to be greater than 0 when RateLimiter is not set and QPS is set to greater than 0; give --kube-api-burst a positive number, or --kube-api-qps a negative one for no limit"
@@ -68,7 +68,7 @@ impl Rate {
     /// Reads `--kube-api-qps` and `--kube-api-burst`.
     ///
     /// # Errors
-    /// A rate without a burst. Upstream ends with exit code 1 (provisioner 255).
+    /// A rate without a burst. Upstream exits with code 1 (provisioner 255).
     pub fn from_flags(values: &Values) -> Result<Self, RateError> {
         if !values.is_set("kube-api-qps") && !values.is_set("kube-api-burst") {
             return Ok(Self::Adaptive);
@@ -76,16 +76,16 @@ impl Rate {
         Self::new(values.float("kube-api-qps"), values.int("kube-api-burst"))
     }
 
-    /// What client-go makes of two numbers.
+    /// Reads the two numbers as client-go does.
     ///
     /// # Errors
-    /// A positive rate with a burst that is not.
+    /// A positive rate with a burst that is not positive.
     pub fn new(qps: f64, burst: i64) -> Result<Self, RateError> {
         let saved = u32::try_from(burst.min(i64::from(u32::MAX))).unwrap_or(0);
         if qps > 0.0 && saved == 0 {
             return Err(RateError { burst });
         }
-        // Not a number compares as nothing, and infinity is no limit.
+        // NaN compares as false, and infinity means no limit.
         if qps < 0.0 || !qps.is_finite() {
             return Ok(Self::Unlimited);
         }
@@ -113,12 +113,12 @@ struct Gates {
     rate: Rate,
     open: Arc<Gate>,
     events: Arc<Gate>,
-    /// For objects: one, or one for each API group.
+    /// Gates of object requests: one, or one for each API group.
     objects: Mutex<BTreeMap<String, Arc<Gate>>>,
 }
 
 impl Limiter {
-    /// `timeout` is for the answer to any request but a watch, from the moment it is sent.
+    /// `timeout` limits the response to any request but a watch, from the moment the request is sent.
     pub fn new(rate: Rate, timeout: Duration, metrics: Option<RateMetrics>) -> Self {
         let gates = Gates {
             rate,
@@ -135,7 +135,7 @@ impl Limiter {
         }
     }
 
-    /// Also tells `server` whether requests are answered.
+    /// Also reports to `server` whether requests are answered.
     #[must_use]
     pub fn reporting_to(self, server: &Outage) -> Self {
         Self {
@@ -144,13 +144,13 @@ impl Limiter {
         }
     }
 
-    /// Also counts requests there.
+    /// Also counts requests in these metrics.
     #[must_use]
     pub fn counting(self, requests: Option<HostMetrics>) -> Self {
         Self { requests, ..self }
     }
 
-    /// `service` behind these budgets.
+    /// Puts `service` behind these budgets.
     pub fn limit<S>(&self, service: S) -> Limited<S> {
         Limited::new(service, self.clone())
     }
@@ -158,13 +158,13 @@ impl Limiter {
     fn gate(&self, lane: Lane, uri: &http::Uri) -> Arc<Gate> {
         let gates = &*self.gates;
         match (lane, gates.rate) {
-            // There is one holder of a lease, and its requests follow one another at a pace that the
-            // flags of the election set. client-go's bucket for them is as slow as that for objects.
+            // A lease has one holder, whose requests follow one another at the pace of the election's
+            // flags. client-go's bucket for them is as slow as that for objects.
             (Lane::Watch | Lane::Review | Lane::Probe | Lane::Lease, _)
             | (_, Rate::Unlimited)
             | (Lane::List, Rate::Fixed { .. }) => gates.open.clone(),
             (Lane::Event, Rate::Adaptive) => gates.events.clone(),
-            // A cap that the user gave holds for events and other objects together, as upstream.
+            // A cap that the user sets covers events and other objects together, as upstream.
             (Lane::Event, Rate::Fixed { per_group, .. })
             | (Lane::Object, Rate::Fixed { per_group, .. }) => {
                 self.objects(if per_group { lane::group(uri) } else { "" })

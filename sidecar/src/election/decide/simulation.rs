@@ -1,9 +1,9 @@
-//! Two replicas, one lease, and what may come between them.
+//! Two replicas, one lease, and the faults that may come between them.
 //!
-//! Requests take effect at any time after they were sent, also when nobody waits for them any more, and
-//! answers arrive at any time after that or never. A replica stands still for as long as the others
-//! please. Clocks agree neither on the time nor, within a twentieth, on how fast it goes. A leader may
-//! hand the lease over, and whoever lost it begins anew.
+//! Requests take effect at any time after they were sent, even when nobody waits for them any more, and
+//! responses arrive at any time after that or never. A replica may stand still for any time. Clocks
+//! agree neither on the time nor, within a twentieth, on its speed. A leader may hand the lease over,
+//! and a replica that lost it starts anew.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::duration::GoDuration;
 
 const REPLICAS: usize = 2;
 
-/// One thing that happens.
+/// One event of the simulation.
 #[derive(Clone, Copy, Debug)]
 enum Happens {
     /// Time passes, in thousandths of the lease.
     Pass(u64),
-    /// A replica does what it decides; nothing while it waits for an answer.
+    /// A replica executes its next step; nothing while it waits for a response.
     Act(usize),
     /// The request that a replica waits for takes effect.
     Arrive(usize),
-    /// Its answer, if there is one, arrives.
+    /// The response, if there is one, arrives.
     Answer(usize),
     /// A replica gives up waiting.
     GiveUp(usize),
@@ -31,7 +31,7 @@ enum Happens {
     Release(usize),
 }
 
-/// SplitMix64: a story is told again by its number.
+/// SplitMix64: the seed reproduces a run.
 struct Random(u64);
 
 impl Random {
@@ -59,7 +59,7 @@ impl Random {
         }
     }
 
-    /// Durations that work together, to the nanosecond.
+    /// A valid timing, random to the nanosecond.
     fn timing(&mut self) -> Timing {
         loop {
             let mut duration = |bits: u32| {
@@ -77,7 +77,7 @@ impl Random {
 #[derive(Clone, Debug)]
 enum Write {
     Create(Claim),
-    /// To this version.
+    /// Updates the lease at this version.
     Update(Claim, Option<u64>),
 }
 
@@ -104,9 +104,9 @@ struct Waiting {
 #[derive(Debug)]
 struct Replica {
     election: Election,
-    /// Its clock's speed, in thousandths.
+    /// The speed of the replica's clock, in thousandths.
     speed: u64,
-    /// Version of the lease as it saw it last.
+    /// Version of the lease as the replica saw it last.
     seen: Option<u64>,
     waiting: Option<Waiting>,
 }
@@ -120,7 +120,7 @@ struct World {
     writes: u64,
     replicas: Vec<Replica>,
     late: Vec<Write>,
-    /// How often a lease changed hands without being handed over.
+    /// How often a lease changed hands without a release.
     taken: usize,
 }
 
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// What its clock shows.
+    /// The time on the replica's clock.
     fn now(&self, who: usize) -> Instant {
         let nanos = self.passed.as_nanos() * u128::from(self.replicas[who].speed) / 1000;
         self.start + Duration::from_nanos(u64::try_from(nanos).unwrap())
@@ -271,7 +271,7 @@ impl World {
         }
     }
 
-    /// What was written may still take effect.
+    /// Stops waiting; the written request may still take effect.
     fn give_up(&mut self, who: usize) {
         let now = self.now(who);
         let replica = &mut self.replicas[who];
@@ -296,7 +296,7 @@ impl World {
         replica.election = Election::new(name(who), timing, now);
     }
 
-    /// Those whose fence would let something pass at this moment.
+    /// Number of replicas whose fence would let a request pass now.
     fn may_act(&self) -> usize {
         let may = |who: &usize| {
             let deadline = self.replicas[*who].election.deadline();
@@ -327,6 +327,6 @@ fn what_two_replicas_do_never_overlaps() {
         }
         taken += world.taken;
     }
-    // It says nothing if nobody leads, or nobody takes over.
+    // A run without leaders or takeovers would prove nothing.
     assert!(led > 200_000 && taken > 500, "{led} {taken}");
 }

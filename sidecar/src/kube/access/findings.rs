@@ -1,4 +1,4 @@
-//! What the controllers of a process found missing, put together.
+//! The missing permissions of all controllers of a process, combined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,27 +9,27 @@ use tokio::time::sleep;
 
 use super::{Missing, Need, REQUIRED, Report, Rule};
 
-/// Controllers that begin within this time are named in the same line.
+/// Controllers that start within this time share one log line.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// Which required permissions the controllers of a process miss, as each of them found last; clones are the
-/// same.
+/// The required permissions that the controllers of a process miss, as of each one's last check; clones
+/// share them.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     known: Arc<Mutex<Known>>,
-    /// How many ask at the moment.
+    /// Number of checks in flight.
     asking: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     found: BTreeMap<&'static str, Vec<Missing>>,
-    /// What is in the log, and of whom.
+    /// The rules in the log, each with the controllers that it was logged for.
     said: BTreeMap<String, BTreeSet<&'static str>>,
 }
 
 impl Findings {
-    /// Lets a controller ask, and notes what it finds.
+    /// Runs a controller's check and records its findings.
     pub async fn ask(
         &self,
         controller: &'static str,
@@ -49,7 +49,7 @@ impl Findings {
         let required = required.filter(|missing| missing.rule.need == Need::Required);
         let required = required.cloned().collect();
         let mut known = self.lock();
-        // What has no answer this time is as it was.
+        // A rule without an answer this time keeps its last state.
         if report.unknown.is_none() || !known.found.contains_key(controller) {
             known.found.insert(controller, required);
         }
@@ -57,7 +57,7 @@ impl Findings {
         report
     }
 
-    /// Logs what is missing, once for all controllers that ask at the same time.
+    /// Logs the missing rules, once for all controllers that check at the same time.
     pub async fn log(&self, report: Report) {
         report.without_optional().log_unknown();
         sleep(GATHER).await;
@@ -73,7 +73,7 @@ impl Findings {
         }
     }
 
-    /// Each missing rule with the controllers that miss it.
+    /// Each missing rule with the controllers that need it.
     #[must_use]
     pub fn missing(&self) -> Vec<(String, Vec<&'static str>)> {
         self.lock().missing()
@@ -85,7 +85,7 @@ impl Findings {
 }
 
 impl Known {
-    /// Each verb is in one rule only: controllers that use a resource differ in what they do with it.
+    /// Lists each verb in one rule only: controllers that use a resource differ in their verbs.
     fn missing(&self) -> Vec<(String, Vec<&'static str>)> {
         let mut verbs: Vec<(Missing, Vec<&'static str>)> = Vec::new();
         for (controller, missing) in &self.found {
@@ -109,7 +109,7 @@ impl Known {
         rules.map(|(rule, of)| (rule.to_string(), of)).collect()
     }
 
-    /// What was not said yet, of one controller at least.
+    /// The missing rules that are not logged yet for at least one controller.
     fn news(&mut self) -> Vec<(String, Vec<&'static str>)> {
         let missing = self.missing();
         let is_new = |(rule, of): &&(String, Vec<&'static str>)| {

@@ -7,18 +7,18 @@ use crate::error::Chain;
 use crate::kube::api::ApiError;
 use crate::kube::key::Key;
 
-/// A cache that takes in the objects that this process reads and writes.
+/// A cache that stores the objects that this process reads and writes.
 pub trait OwnWrites: Sync {
-    /// A request about this object is about to be sent. As [`Cache::begin_write`].
+    /// Announces a request about this object. Like [`Cache::begin_write`].
     fn begin(&self, key: &Key) -> Box<dyn OpenWrite>;
 }
 
-/// A request under way. Dropped, it counts as failed.
+/// A request in flight. If dropped, it counts as failed.
 pub trait OpenWrite: Send {
-    /// The request was answered with this object.
+    /// Stores the object of the response.
     ///
     /// # Errors
-    /// It is no such object.
+    /// The response is not such an object.
     fn answered(self: Box<Self>, json: &str) -> Result<(), ApiError>;
 }
 
@@ -35,10 +35,10 @@ impl<R: Record> OpenWrite for OwnWrite<R> {
 }
 
 impl<R: Record> Cache<R> {
-    /// The record of an object, as the cache would keep it.
+    /// Builds the record of an object as the cache would keep it.
     ///
     /// # Errors
-    /// The JSON is no such object, or one of which nothing is kept.
+    /// The JSON is not such an object, or the cache keeps no record of it.
     pub fn decode(&self, json: &str) -> Result<Arc<R>, ApiError> {
         let wire = serde_json::from_str(json);
         let wire = wire.map_err(|error| ApiError::unreadable(&error))?;
@@ -49,10 +49,10 @@ impl<R: Record> Cache<R> {
 }
 
 impl<R: Record> OwnWrite<R> {
-    /// The request was answered with this object. What is known then, if anything.
+    /// Stores the object of the response and returns the current record, if any.
     ///
     /// # Errors
-    /// It is no such object.
+    /// The response is not such an object.
     pub fn take(self, json: &str) -> Result<Option<Arc<R>>, ApiError> {
         self.answered(json)
             .map_err(|error| ApiError::unreadable(&Chain(&error)))

@@ -1,4 +1,4 @@
-//! What a feed needs of a cache, whatever is in it.
+//! The interface between a feed and a cache of any record.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::{Cache, Event, ObjectError, Record, identity, key_and_version};
 use crate::kube::key::Key;
 use crate::kube::lean::{Json, Meta, Object as _};
 
-/// An object as the list or the watch brought it, without `managedFields`. Each cache decodes it for
-/// itself; who it is, is read once for all of them.
+/// An object from the list or the watch, without `managedFields`. Each cache decodes it for itself;
+/// key and version are read once for all of them.
 pub(crate) struct RawObject<'a> {
     json: Json<'a>,
     identity: OnceCell<(Key, u64)>,
@@ -23,12 +23,12 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Its key and version, 0 if that is no number.
+    /// The object's key and version, 0 if that is not a number.
     pub(crate) fn identity(&self) -> Result<(Key, u64), ObjectError> {
         self.identity_or(|| identity(&self.json))
     }
 
-    /// Its version as far as it is known by now; 0 if that is no number.
+    /// The object's version if it was read already; 0 if not, or if it is not a number.
     pub(crate) fn known_version(&self) -> u64 {
         self.identity.get().map_or(0, |(_, version)| *version)
     }
@@ -54,22 +54,22 @@ pub(crate) trait Sink: Send + Sync {
     /// A list of all objects begins.
     fn begin_list(&self);
 
-    /// The list or the watch brought this object.
+    /// Stores an object that the list or the watch brought.
     fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError>;
 
-    /// The watch says that this object is gone.
+    /// Removes an object that the watch reports as gone.
     fn delete(&self, object: &RawObject<'_>) -> Result<(), ObjectError>;
 
-    /// The list met this object but could not read it.
+    /// Keeps the record of an object that is in the list but unreadable.
     fn keep(&self, key: &str);
 
     /// The list is complete, as of this version.
     fn finish_list(&self, version: &str);
 
-    /// Tells about every object, as a resync does.
+    /// Reports every object, as a resync does.
     fn resync(&self);
 
-    /// Whether the cache has everything, and whether it is being kept so.
+    /// Whether the cache is complete and kept up to date.
     fn sync_state(&self) -> &SyncState;
 }
 

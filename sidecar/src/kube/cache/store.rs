@@ -1,25 +1,25 @@
 //! The cache's contents as a pure structure: one record per object, changed in place.
 //!
-//! Its rules can be tested as such. The rules:
+//! The structure is pure, so that tests can check its rules. The rules:
 //!
-//! * A relist marks what it meets and sweeps the rest; there is never a second map.
-//! * The answer to an own write is taken over at once, and an older event of the same object is
-//!   passed over, so that no decision is taken on a state older than what this process wrote itself.
-//! * While watching, an object's version only rises: an event older than what is known of its object
-//!   is passed over. What is known of a deleted object is remembered for a while, or an old event
-//!   would bring it back.
-//! * While an own write is under way, changes of that object are taken over but not told; they are
-//!   told together with the answer. Else the write's own event, which often comes before the
-//!   answer, would look like news and put the object back into the queue.
-//! * Objects that are not [`wanted`](Store::only) are kept from the first request of this process about
-//!   them until they are gone. Of others it is not even known that they exist: their absence says
-//!   nothing, neither to a reader nor to a list that has passed them by.
+//! * A relist marks the objects it meets and sweeps the rest; there is never a second map.
+//! * The response to an own write is stored at once, and an older event of the same object is
+//! skipped, so that no decision uses a state older than what this process wrote itself.
+//! * While watching, an object's version only rises: an event older than its record is skipped.
+//! The version of a deleted object is remembered for a while, or an old event would bring the
+//! object back.
+//! * While an own write is in flight, changes of that object are stored but not reported; they are
+//! reported together with the response. Otherwise the write's own event, which often comes before
+//! the response, would look like a change and requeue the object.
+//! * Objects that are not [`wanted`](Store::only) are kept from the first request of this process
+//! about them until they are gone. Of others the store does not even know that they exist: their
+//! absence means nothing, neither to a reader nor to a list that has already passed them.
 //!
 //! Versions are compared as numbers, which Kubernetes has promised since 1.35 and etcd always gave;
-//! only versions of one and the same object, or an object's and that of a list. An own write of one
-//! object is often answered before the watch has brought earlier changes of others: dropping those
-//! for being older than the answer would lose them until the next list. 0 stands for a version that
-//! is no number: equal to none, newer than all.
+//! only versions of one and the same object, or an object's and a list's. An own write of one object is
+//! often answered before the watch has brought earlier changes of others: dropping those for being
+//! older than the response would lose them until the next list. 0 stands for a version that is not a
+//! number: equal to none, newer than all.
 
 mod deletions;
 mod own_writes;
@@ -35,25 +35,25 @@ use super::Source;
 use deletions::Deletions;
 use stamp::Stamp;
 
-/// A change of one object, to be told to the handler.
+/// A change of one object, to be reported to the handler.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change<R> {
-    /// It is new or has changed.
+    /// The object is new or has changed.
     Upserted {
         /// The object's name.
         key: Key,
-        /// What was last told of it.
+        /// The last record that the handler got.
         old: Option<Arc<R>>,
-        /// What is known now.
+        /// The current record.
         new: Arc<R>,
-        /// How it came to be known.
+        /// The origin of the change.
         source: Source,
     },
-    /// It is gone.
+    /// The object is gone.
     Deleted {
         /// The object's name.
         key: Key,
-        /// What was last told of it.
+        /// The last record that the handler got.
         old: Arc<R>,
     },
 }
@@ -64,33 +64,33 @@ struct Slot<R> {
     stamp: Stamp,
 }
 
-/// Own writes under way on one object.
+/// Own writes in flight on one object.
 #[derive(Debug)]
 struct Pending<R> {
     writes: usize,
-    /// What the handler knows, if that is not what the slot holds.
+    /// The record that the handler knows, if the slot holds another.
     untold: Option<Option<Arc<R>>>,
     deleted_at: Option<u64>,
-    /// The generation in which the last one began. Lists that began later meet the object, wanted or
+    /// The generation in which the last write began. Lists that began later meet the object, wanted or
     /// not.
     generation: u32,
 }
 
 impl<R> Pending<R> {
-    /// The object is gone, or nothing of it is kept. Answers may come in another order than that in
-    /// which things happened.
+    /// Records that the object is gone or no longer kept. Responses may arrive in another order than
+    /// the changes happened.
     fn deleted(&mut self, version: u64) {
         let known = self.deleted_at.unwrap_or(version);
-        // After a version that is no number, nothing can be said to be newer.
+        // After a version that is not a number, no version counts as newer.
         let unknown = known == 0 || version == 0;
         self.deleted_at = Some(if unknown { 0 } else { known.max(version) });
     }
 }
 
-/// Whether an object is kept although this process never asked for it.
+/// Whether an object is kept although this process never requested it.
 type IsWanted<R> = Box<dyn Fn(&R) -> bool + Send + Sync>;
 
-/// `None` stands for all.
+/// `None` wants all objects.
 struct Wanted<R>(Option<IsWanted<R>>);
 
 impl<R> Wanted<R> {
@@ -128,7 +128,7 @@ impl<R> Default for Store<R> {
 }
 
 impl<R> Store<R> {
-    /// Nothing is known.
+    /// An empty store.
     pub fn new() -> Self {
         Self {
             map: HashMap::new(),
@@ -142,26 +142,26 @@ impl<R> Store<R> {
         }
     }
 
-    /// Keeps only objects whose records are `wanted`, and those that this process asks for.
+    /// Keeps only objects whose records are `wanted`, and those that this process requests.
     #[must_use]
     pub fn only(mut self, wanted: impl Fn(&R) -> bool + Send + Sync + 'static) -> Self {
         self.wanted = Wanted(Some(Box::new(wanted)));
         self
     }
 
-    /// What is known of the object with this key.
+    /// The record of the object with this key.
     pub fn get(&self, key: &str) -> Option<&Arc<R>> {
         self.map.get(key).map(|slot| &slot.record)
     }
 
-    /// What is known of the object with this key, and the version that this is; 0 if that is no number.
+    /// The record of the object with this key and its version; 0 if that is not a number.
     pub fn get_versioned(&self, key: &str) -> Option<(Arc<R>, u64)> {
         let slot = self.map.get(key)?;
         Some((Arc::clone(&slot.record), slot.stamp.version()))
     }
 
-    /// Whether nobody was told that there is an object with this key, be it not wanted or asked for at
-    /// this moment.
+    /// Whether the handler never heard of an object with this key, because it is not wanted or has a
+    /// request in flight, for example.
     pub fn is_untold(&self, key: &str) -> bool {
         match self.pending.get(key).map(|pending| &pending.untold) {
             Some(Some(told)) => told.is_none(),
@@ -191,8 +191,8 @@ impl<R> Store<R> {
         }
     }
 
-    /// The list is complete, as of `version`, 0 if unknown: what it did not contain is gone, except
-    /// what this process wrote since.
+    /// Ends a list, which is complete as of `version`, 0 if unknown: objects that it did not contain
+    /// are gone, except those that this process wrote since.
     pub fn finish_list(&mut self, version: u64) -> Vec<Change<R>> {
         self.listing = false;
         self.complete = self.generation;
@@ -220,14 +220,14 @@ impl<R> Store<R> {
         changes
     }
 
-    /// The list met this object but could not read it: what is known of it stays.
+    /// Keeps the record of an object that is in the list but unreadable.
     pub(super) fn keep(&mut self, key: &str) {
         if let Some(slot) = self.map.get_mut(key) {
             slot.stamp.meet();
         }
     }
 
-    /// The list or the watch brought this object.
+    /// Stores an object that the list or the watch brought.
     pub fn upsert(
         &mut self,
         key: Key,
@@ -237,8 +237,8 @@ impl<R> Store<R> {
         self.upsert_with(key, version, || Some(record))
     }
 
-    /// The list or the watch brought this object, whose record is made only if it is news. `None`
-    /// stands for an object that is not kept.
+    /// Stores an object that the list or the watch brought; builds its record only if it is a change.
+    /// `None` stands for an object that is not kept.
     pub fn upsert_with<A: Into<Arc<R>>>(
         &mut self,
         key: Key,
@@ -263,12 +263,12 @@ impl<R> Store<R> {
         kept.then(|| self.store(key, record, version)).flatten()
     }
 
-    /// Whether it is kept, or about to be.
+    /// Whether the object is kept, or about to be.
     fn is_asked_for(&self, key: &Key) -> bool {
         self.map.contains_key(key.as_str()) || self.pending.contains_key(key.as_str())
     }
 
-    /// The watch says that this object is gone, or it is none that is kept.
+    /// Removes an object that the watch reports as gone, or that is no longer kept.
     pub fn delete(&mut self, key: Key, version: u64) -> Option<Change<R>> {
         if self.is_outdated(&key, version) {
             return None;
@@ -276,11 +276,11 @@ impl<R> Store<R> {
         self.remove(key, version)
     }
 
-    /// Whether more is known of this object than what the list or the watch brings now.
+    /// Whether the store has a newer state of this object than the list or the watch brings now.
     ///
-    /// A watch that resumes, or something between here and the API server, may bring an event again.
-    /// A list that began after an own write was answered must contain it; if it brings something
-    /// older, the API server's storage was set back and the list is right.
+    /// A resumed watch, or something between here and the API server, may repeat an event. A list that
+    /// began after an own write was answered must contain it; if it brings something older, the API
+    /// server's storage was restored to an earlier state and the list is right.
     fn is_outdated(&self, key: &Key, version: u64) -> bool {
         if version == 0 {
             return false;
@@ -288,7 +288,7 @@ impl<R> Store<R> {
         let (generation, listing) = (self.generation, self.listing);
         match self.map.get(key.as_str()) {
             Some(Slot { stamp, .. }) => version < stamp.version() && (!listing || stamp.is_own()),
-            // What a watch brings has come after the list it began with.
+            // Events of a watch are newer than the list it began with.
             None if !listing && version <= self.listed_at => true,
             None => self.deletions.of(key).is_some_and(|gone| {
                 version <= gone.version && (!listing || gone.own == generation)

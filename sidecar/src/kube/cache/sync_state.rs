@@ -1,7 +1,7 @@
-//! Whether a cache has everything, and whether it is being kept so.
+//! Whether a cache is complete and kept up to date.
 //!
-//! Some decisions must not be taken on what may have changed unseen: a watch that is known to have
-//! ended tells nothing, and the cache looks the same as before.
+//! Some decisions must not use state that may have changed unseen: a watch that ended reports
+//! nothing, and the cache looks the same as before.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::Cache;
 
-/// What its reflector says about a cache.
+/// A cache's state as its reflector reports it.
 #[derive(Debug, Default)]
 pub(crate) struct SyncState(watch::Sender<State>);
 
@@ -22,12 +22,12 @@ struct State {
 }
 
 impl SyncState {
-    /// All objects were listed.
+    /// Records that all objects were listed.
     pub(super) fn listed(&self) {
         self.0.send_modify(|state| state.synced = true);
     }
 
-    /// The watch stands, or has ended.
+    /// Records that the watch is running, or has ended.
     pub(crate) fn set_current(&self, current: bool) {
         self.0.send_if_modified(|state| {
             let changed = state.current != current;
@@ -36,17 +36,17 @@ impl SyncState {
         });
     }
 
-    /// All objects were listed once.
+    /// Waits until all objects were listed once.
     pub(crate) async fn synced(&self) {
         self.until(|state| state.synced).await;
     }
 
-    /// The watch stands.
+    /// Waits until the watch is running.
     pub(crate) async fn current(&self) {
         self.until(|state| state.current).await;
     }
 
-    /// Whether the watch stands, as far as is known.
+    /// Whether the watch is running, as far as is known.
     pub(crate) fn is_current(&self) -> bool {
         self.0.borrow().current
     }
@@ -64,15 +64,15 @@ impl<R> Cache<R> {
         self.inner.sync_state.0.borrow().synced
     }
 
-    /// Waits until all objects were listed once. Without the permission to list that is never: the
-    /// caller brings a bound.
+    /// Waits until all objects were listed once. Without permission to list that is never: the
+    /// caller sets a time limit.
     pub async fn synced(&self) {
         self.inner.sync_state.synced().await;
     }
 
-    /// Whether the watch stands, as far as is known: `false` from its end until it stands again.
+    /// Whether the watch is running, as far as is known: `false` from its end until it runs again.
     ///
-    /// What changed meanwhile may still be on its way then, unless the scope says
+    /// Even then, changes made meanwhile may not have arrived yet, unless the scope sets
     /// [`relist`](crate::kube::reflect::Scope::relist).
     pub fn is_current(&self) -> bool {
         self.inner.sync_state.is_current()

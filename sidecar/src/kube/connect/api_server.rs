@@ -1,5 +1,5 @@
-//! One way to the API server, and clients that share its connections, each with a budget and a name of
-//! its own.
+//! One set of connections to the API server, shared by clients that each have their own rate limit and
+//! user agent.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::election::Fence;
 use crate::kube::rate::{HostMetrics, Limiter, Rate, RateMetrics};
 use crate::outage::Outage;
 
-/// The way to the API server; clones are the same. With HTTP/2 that is one connection, made with the
-/// first request, and more where the server does not take all requests on one.
+/// The connections to the API server; clones share them. With HTTP/2 that is one connection, made for
+/// the first request, and more where the server does not accept all requests on one.
 #[derive(Clone)]
 pub struct ApiServer {
     transport: Transport,
@@ -25,18 +25,18 @@ pub struct ApiServer {
     requests: Option<HostMetrics>,
 }
 
-/// What a client may ask for, and as whom.
+/// A client's rate limit, user agent, metrics and fence.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// How much. Clients do not draw on one another's.
+    /// The rate limit. Clients do not share it.
     pub rate: Rate,
-    /// How it introduces itself.
+    /// The `User-Agent`.
     pub user_agent: String,
-    /// Where its requests are counted.
+    /// Metrics of the client's requests.
     pub metrics: Option<RateMetrics>,
-    /// What holds its requests back, and no others, once they are another leader's to make. It is looked
-    /// at when a request goes to the connection, whose own fence looks at each byte, and once more when
-    /// its body does.
+    /// Blocks this client's requests, and no others, once another process may lead. It is checked when a
+    /// request goes to the connection, whose own fence checks each write, and once more when the
+    /// request's body does.
     pub fence: Fence,
 }
 
@@ -44,7 +44,7 @@ impl ApiServer {
     /// Reads the credentials. Nothing is sent yet.
     ///
     /// # Errors
-    /// One line that names the flag or file at fault and the way out.
+    /// One line that names the flag or file at fault and the fix.
     pub async fn new(options: &Options) -> Result<Self, ConnectError> {
         let (transport, namespace) = transport(options).await?;
         let requests = options.requests.as_ref();
@@ -56,7 +56,7 @@ impl ApiServer {
         })
     }
 
-    /// A client, whose requests tell `server` whether they are answered.
+    /// Makes a client whose requests report to `server` whether they are answered.
     pub fn client(&self, budget: Budget, server: &Outage) -> Client {
         let Budget {
             rate,

@@ -1,4 +1,4 @@
-//! Bearer tokens, of which those in files are replaced while the process runs.
+//! Bearer tokens; those in files are replaced while the process runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use http::HeaderValue;
 use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
 
-/// As client-go: kubelet replaces tokens when a fifth of their time is left.
+/// As client-go: kubelet replaces tokens when a fifth of their lifetime is left.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
-/// A token, or the file it is in.
+/// A token, or the file that holds it.
 pub(super) struct Bearer {
     file: Option<PathBuf>,
     held: Mutex<Held>,
@@ -22,17 +22,16 @@ pub(super) struct Bearer {
 struct Held {
     header: HeaderValue,
     read: Instant,
-    /// The API server did not accept it.
+    /// The API server refused the token.
     doubted: bool,
 }
 
 impl Bearer {
-    /// Takes the token out of `auth`; `None` if it is not by a token that the client is known. A
-    /// file counts before a token that stands beside it, as in client-go, which kube has the other
-    /// way round.
+    /// Takes the token out of `auth`; `None` if the client authenticates without a token. A file
+    /// takes precedence over an inline token, as in client-go; kube has it the other way round.
     ///
     /// # Errors
-    /// There is a token that cannot be used.
+    /// The token cannot be used.
     pub(super) fn take(auth: &mut AuthInfo) -> Result<Option<Self>, String> {
         if auth.auth_provider.is_some() || auth.username.is_some() && auth.password.is_some() {
             return Ok(None);
@@ -60,8 +59,8 @@ impl Bearer {
         }))
     }
 
-    /// The `Authorization` header. Once a minute, and after [`doubt`](Self::doubt), the file is read
-    /// again; while that is not possible the last token counts.
+    /// The `Authorization` header. Re-reads the file once a minute and after [`doubt`](Self::doubt);
+    /// while that fails, the last token counts.
     pub(super) fn header(&self) -> HeaderValue {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = &self.file
@@ -79,7 +78,7 @@ impl Bearer {
         held.header.clone()
     }
 
-    /// The API server did not accept the token: there may be a new one.
+    /// Records that the API server refused the token: the file may have a new one.
     pub(super) fn doubt(&self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.doubted = true;
@@ -94,7 +93,7 @@ fn read(path: &PathBuf) -> Result<HeaderValue, String> {
     bearer(&text).ok_or_else(|| "not a token: it has control characters".to_owned())
 }
 
-/// Whatever wrote a file may have ended it with a line break.
+/// Builds the header. The writer of the file may have ended it with a line break.
 fn bearer(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::from_str(&format!("Bearer {}", token.trim())).ok()?;
     header.set_sensitive(true);

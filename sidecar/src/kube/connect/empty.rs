@@ -1,12 +1,12 @@
-//! Fields of a kubeconfig that are there and empty: for client-go, and so for us, that is not to be there.
+//! Empty fields of a kubeconfig: client-go treats them as absent, and so do we.
 
 use std::path::Path;
 
 use ::kube::config::{AuthInfo, Cluster, Kubeconfig};
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// Takes away each empty field of clusters, users and contexts. `directory` is the file's, which the library
-/// has put before relative paths by now, empty ones too.
+/// Removes each empty field of clusters, users and contexts. `directory` is the file's, which the library
+/// has already prepended to relative paths, empty ones too.
 pub(super) fn forget_empty(file: &mut Kubeconfig, directory: Option<&Path>) {
     let directory = directory.map(|directory| directory.join(""));
     let path = |field: &mut Option<String>| {

@@ -1,8 +1,8 @@
-//! Connections to the API server on which nothing is sent without the lease, and which report how many requests
-//! they take at once.
+//! Connections to the API server that send nothing without the lease, and that report how many concurrent
+//! requests they accept.
 //!
-//! Here and not where a request begins: after that it may wait for a connection, for a token or for
-//! room on the connection, and the process may be stopped meanwhile.
+//! The check is here and not where a request begins: after that the request may wait for a connection, for a
+//! token or for room on the connection, and the process may be stopped meanwhile.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::election::Fence;
 /// Bytes read at a time until the settings frame is complete.
 const FIRST_BYTES: usize = 256;
 
-/// `connector`, whose connections `fence` guards, and which set `limit` from the server's settings.
+/// Wraps `connector`: `fence` guards its connections, and they set `limit` from the server's settings.
 pub(super) fn fenced<C, S>(
     connector: C,
     fence: &Fence,
@@ -37,7 +37,7 @@ where
         if stream.connected().is_negotiated_h2() {
             settings_frame = Some((SettingsFrame::default(), limit));
         } else {
-            // Each request has a connection of its own.
+            // HTTP/1.1 has a connection per request.
             limit.set(usize::MAX);
         }
         Fenced {
@@ -48,7 +48,8 @@ where
     })
 }
 
-/// A connection. Every byte counts, also of what is only read with: it is a new leader's turn.
+/// A guarded connection. The fence checks every write, even of requests that only read: a new leader may be at
+/// work.
 #[derive(Debug)]
 pub(super) struct Fenced<S> {
     stream: S,
@@ -97,13 +98,13 @@ impl<S: Write + Unpin> Write for Fenced<S> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
-    /// HTTP/2 writes each body of 256 bytes and more by itself to a stream that can, and gathers
-    /// requests up to 1 KiB, as ours are, for one that cannot. TLS copies either way.
+    /// HTTP/2 writes each body of 256 bytes and more separately to a stream with vectored writes, and gathers
+    /// requests up to 1 KiB, such as ours, for one without. TLS copies either way.
     fn is_write_vectored(&self) -> bool {
         false
     }
 
-    /// TLS may still hold what was written before.
+    /// TLS may still hold bytes written before.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.fence.poll_write())?;
         Pin::new(&mut self.stream).poll_flush(context)

@@ -1,4 +1,4 @@
-//! Kubeconfig files as kubectl takes them: several, and of two things with one name the first counts.
+//! Kubeconfig files with kubectl's merge rules: of two entries with the same name the first counts.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use ::kube::config::{Cluster, Kubeconfig};
 
 use super::{ConnectError, NamedBy, empty, explain, source, synthetic};
 
-/// One file, or what is wrong with it.
+/// Reads one file, or returns the problem.
 pub(super) fn read(path: &Path) -> Result<Kubeconfig, String> {
     let mut file = Kubeconfig::read_from(path).map_err(|error| explain(&error))?;
     empty::forget_empty(&mut file, path.parent());
     Ok(file)
 }
 
-/// The files as one, for [`super::Options::kubeconfig`].
+/// Merges the files, for [`super::Options::kubeconfig`].
 ///
 /// # Errors
 /// One line that names the file at fault.
@@ -31,7 +31,7 @@ pub fn read_files(paths: &[PathBuf], named_by: NamedBy) -> Result<Kubeconfig, Co
     Ok(all)
 }
 
-/// Replaces the server of the context in use, and completes a URL without scheme.
+/// Replaces the server of the current context, and completes a URL without scheme.
 pub(super) fn override_server(file: &mut Kubeconfig, server: Option<&str>) {
     if file.current_context.is_none()
         && let Some(server) = server
@@ -47,7 +47,7 @@ pub(super) fn override_server(file: &mut Kubeconfig, server: Option<&str>) {
     }
 }
 
-/// The cluster of the context in use.
+/// The cluster of the current context.
 pub(super) fn current_cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
     let current = file.current_context.as_ref()?;
     let context = file

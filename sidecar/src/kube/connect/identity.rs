@@ -1,11 +1,11 @@
-//! What the files of a client certificate contain, to see that they were replaced.
+//! The contents of a client certificate's files, to notice that they were replaced.
 
 use std::fs;
 
 use ::kube::config::AuthInfo;
 
-/// Certificate and key, where they are in files. Compared whole: renewals keep sizes, and a
-/// projected volume's times say nothing.
+/// Certificate and key, where they are in files. Compared as a whole: renewals keep sizes, and the
+/// file times of a projected volume mean nothing.
 #[derive(PartialEq, Eq)]
 pub(super) struct Identity {
     certificate: Option<Vec<u8>>,
@@ -13,7 +13,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What is there now; a file that cannot be read is none.
+    /// Reads the current contents; an unreadable file counts as absent.
     pub(super) fn read(auth: &AuthInfo) -> Self {
         let read = |path: &Option<String>, inline: bool| {
             let path = path.as_ref().filter(|_| !inline)?;

@@ -1,9 +1,8 @@
-//! Requests over as many connections as the server asks for, and no more.
+//! Spreads requests over as many connections as the server's stream limit requires, and no more.
 //!
-//! With HTTP/2 a server says at the beginning how many requests a connection takes at once; API servers
-//! and proxies say about 100. What is sent beyond that waits in the library until another one ends, which
-//! a watch does after minutes. The pool counts requests and makes a further connection when all streams of the
-//! others are in use.
+//! An HTTP/2 server announces how many concurrent requests a connection accepts; API servers and proxies allow
+//! about 100. Requests beyond that wait in the library until another one ends, which a watch does after minutes.
+//! The pool counts requests and makes a further connection when all streams of the others are in use.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +14,16 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How long other requests wait for the settings of a connection that its first request makes. A connection that
-/// takes longer may be to a server that is gone: then one of them makes another one, and the others wait for
-/// that.
+/// How long requests wait for the settings of a connection that another request is making. A connection that
+/// takes longer may be to a server that is gone: then one of the waiting requests makes another connection, and
+/// the others wait for that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many requests a connection takes at once, as soon as the server has said so. Clones belong to the same
-/// connection and to those that replace it.
+/// How many concurrent requests a connection accepts, once the server has announced it. Clones belong to the
+/// same connection and to those that replace it.
 #[derive(Clone, Debug)]
 pub(super) struct StreamLimit {
-    /// 0 until the server has said it.
+    /// 0 until the server has announced it.
     most: Arc<AtomicUsize>,
     changed: Arc<Notify>,
 }
@@ -37,7 +36,7 @@ impl StreamLimit {
         }
     }
 
-    /// Sets the limit that the server has named.
+    /// Sets the limit that the server announced.
     pub(super) fn set(&self, requests: usize) {
         self.most.store(requests.max(1), Ordering::SeqCst);
         self.changed.notify_waiters();
@@ -48,7 +47,7 @@ impl StreamLimit {
     }
 }
 
-/// Clients of one server, each of which has one connection if that is HTTP/2; clones are the same.
+/// Clients of one server, each with one connection if that is HTTP/2; clones share them.
 pub(super) struct Pool<C>(Arc<Clients<C>>);
 
 struct Clients<C> {
@@ -59,14 +58,14 @@ struct Clients<C> {
 
 struct All<C> {
     connections: Vec<Counted<C>>,
-    /// When a request began last that finds out what there is room for.
+    /// Start of the last request that makes a connection and learns its limit.
     tried: Instant,
 }
 
 struct Counted<C> {
     client: C,
     limit: StreamLimit,
-    /// Has a clone in each request that runs.
+    /// Each running request holds a clone.
     running: Arc<()>,
 }
 
@@ -75,7 +74,7 @@ impl<C: Clone> Counted<C> {
         self.limit.most().is_some()
     }
 
-    /// The first request finds out what there is room for.
+    /// Allows one request until the limit is known.
     fn has_free_stream(&self) -> bool {
         let running = Arc::strong_count(&self.running) - 1;
         running < self.limit.most().unwrap_or(1)
@@ -97,7 +96,7 @@ impl<C> Clone for Pool<C> {
 }
 
 impl<C: Clone> Pool<C> {
-    /// Over clients that `make` makes, whose connections say what they have room for.
+    /// A pool of clients that `make` makes and whose connections report their limits.
     pub(super) fn new(make: impl Fn(StreamLimit) -> C + Send + Sync + 'static) -> Self {
         Self(Arc::new(Clients {
             make: Box::new(make),
@@ -109,25 +108,25 @@ impl<C: Clone> Pool<C> {
         }))
     }
 
-    /// A client whose connection has a free stream, for one request. Waits while a connection that is being
-    /// made may turn out to have one.
+    /// A client whose connection has a free stream, for one request. Waits while a connection that is being made
+    /// may turn out to have one.
     pub(super) async fn permit(&self) -> (C, Permit) {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // No change is missed from here on.
             changed.as_mut().enable();
             let patience = match self.take(&mut self.lock()) {
                 Ok(begun) => return begun,
                 Err(patience) => patience,
             };
-            // Whatever ends the wait, all is looked at anew: one of those who wait was first.
+            // Whatever ended the wait, check again from the start: another waiting request may have been first.
             let _ = timeout_at(patience, changed).await;
         }
     }
 
     /// # Errors
-    /// Until when a connection that is being made is waited for.
+    /// The time until which a connection in progress is waited for.
     fn take(&self, all: &mut All<C>) -> Result<(C, Permit), Instant> {
         let now = Instant::now();
         let free = all.connections.iter().find(|one| one.has_free_stream());
@@ -158,7 +157,7 @@ impl<C: Clone> Pool<C> {
     }
 }
 
-/// What a request takes up on a connection, until it is dropped.
+/// A request's stream on a connection, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     running: Option<Arc<()>>,
@@ -172,7 +171,7 @@ impl Drop for Permit {
     }
 }
 
-/// The body of an answer, which holds its request's stream until it ends.
+/// The body of a response, which holds its request's stream until it ends.
 #[derive(Debug)]
 pub(super) struct PermitBody<B> {
     body: B,
@@ -216,7 +215,7 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    /// Numbered clients, and what says how much room each has.
+    /// Numbered clients, and the limit of each.
     fn numbered() -> (Pool<usize>, Arc<Mutex<Vec<StreamLimit>>>) {
         let limits = Arc::new(Mutex::new(Vec::new()));
         let made = limits.clone();
@@ -256,7 +255,7 @@ mod tests {
         });
         tokio::time::sleep(S / 2).await;
         assert!(!waiting.is_finished());
-        // The attempt failed: whoever waited makes the next.
+        // The attempt failed: the waiting request makes the next one.
         drop(first);
         let (second, _permit) = waiting.await.unwrap();
         assert_eq!((second, limits.lock().unwrap().len()), (0, 1));
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!((permits.len(), limits.lock().unwrap().len()), (100, 2));
     }
 
-    /// The server does not answer, until it does: all who wait make one connection a second.
+    /// The server does not answer at first: all waiting requests together make one connection a second.
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_a_server_makes_one_connection_a_second_with_all_the_others() {
         let (pool, limits) = numbered();

@@ -1,5 +1,5 @@
-//! Whether the API server is reached through a proxy: the rules of Go's `net/http`, so that
-//! environments written for upstream's programs mean the same.
+//! Chooses the proxy to the API server, by the rules of Go's `net/http`, so that environments
+//! written for upstream's programs mean the same.
 //!
 //! Pure: flags, environment and URL in, a proxy out.
 
@@ -11,7 +11,7 @@ use http::uri::Scheme;
 use http::{HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 
-/// What the environment says of proxies.
+/// The proxy variables of the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `HTTP_PROXY`, for a server without TLS.
@@ -23,7 +23,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads the variables, which count in capitals first.
+    /// Reads the variables; upper case takes precedence.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name: &str| {
             let found = [name.to_owned(), name.to_lowercase()]
@@ -43,17 +43,17 @@ impl Environment {
 /// A proxy that opens tunnels (`CONNECT`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Proxy {
-    /// Its address, with a port.
+    /// The proxy's address, with a port.
     pub(super) address: Uri,
-    /// `Proxy-Authorization`, if its URL has a user.
+    /// `Proxy-Authorization`, if the URL has a user.
     pub(super) authorization: Option<HeaderValue>,
 }
 
-/// Decides for the one server there is. `named` is the kubeconfig's `proxy-url`, which no
-/// `NO_PROXY` overrides.
+/// Chooses the proxy for the one server. `named` is the kubeconfig's `proxy-url`, which `NO_PROXY`
+/// does not override.
 ///
 /// # Errors
-/// Who names a proxy that cannot be used, and why; never its URL, which may have a password.
+/// The source of an unusable proxy URL, and the problem; never the URL, which may have a password.
 pub(super) fn choose(
     named: Option<&str>,
     environment: &Environment,
@@ -110,7 +110,7 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(header)
 }
 
-/// The server's port, or its scheme's.
+/// The server's port, or its scheme's default.
 pub(super) fn port(server: &Uri) -> u16 {
     let usual = if server.scheme() == Some(&Scheme::HTTP) {
         80
@@ -148,7 +148,7 @@ fn is_direct(none: &str, server: &Uri) -> bool {
     })
 }
 
-/// The name or address of an entry, and the port that it is limited to.
+/// The name or address of a `NO_PROXY` entry, and its port, if any.
 fn without_port(entry: &str) -> (&str, Option<&str>) {
     if let Some(rest) = entry.strip_prefix('[')
         && let Some((address, rest)) = rest.split_once(']')
@@ -162,7 +162,7 @@ fn without_port(entry: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// `example.com` is the domain and all below it, `.example.com` and `*.example.com` only what is
+/// `example.com` matches the domain and all below it, `.example.com` and `*.example.com` only names
 /// below.
 fn is_domain(host: &str, name: &str) -> bool {
     let name = name.strip_prefix('*').unwrap_or(name);

@@ -1,17 +1,17 @@
 //! Reads SETTINGS_MAX_CONCURRENT_STREAMS from the first frame of an HTTP/2 connection.
 //!
-//! The library tells the value only to callers that drive the connection themselves. The first frame must be a
-//! SETTINGS frame (RFC 9113, 3.4 and 6.5.2), and no API server changes the value later.
+//! The library exposes the value only to callers that drive the connection themselves. The first frame must be
+//! a SETTINGS frame (RFC 9113, 3.4 and 6.5.2), and no API server changes the value later.
 
-/// The type of a frame of settings.
+/// The type of a SETTINGS frame.
 const SETTINGS: u8 = 4;
 /// SETTINGS_MAX_CONCURRENT_STREAMS
 const STREAMS: u16 = 3;
-/// Length, type, flags, stream.
+/// Size of a frame header: length, type, flags, stream.
 const HEADER: usize = 9;
-/// Identifier and value.
+/// Size of a setting: identifier and value.
 const SETTING: usize = 6;
-/// Of a frame before anything was agreed upon.
+/// Maximum frame size before the settings are exchanged.
 const LONGEST: usize = 1 << 14;
 
 /// The bytes of the first frame that have arrived.
@@ -19,8 +19,8 @@ const LONGEST: usize = 1 << 14;
 pub(super) struct SettingsFrame(Vec<u8>);
 
 impl SettingsFrame {
-    /// Reads on. How many requests the connection takes, as soon as it is known; without a word it is any
-    /// number, and so it is where the library is about to say what is wrong with the frame.
+    /// Appends bytes. Returns how many concurrent requests the connection accepts, as soon as it is known;
+    /// without this setting any number, and also for a bad frame, which the library is about to report.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<usize> {
         self.0.extend_from_slice(bytes);
         let (header, settings) = self.0.split_first_chunk::<HEADER>()?;

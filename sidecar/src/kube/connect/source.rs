@@ -1,20 +1,20 @@
-//! Where the API server is and who says so.
+//! The API server's address, and the flag or variable that names it.
 //!
-//! Pure: flags and environment in, one place out.
+//! Pure: flags and environment in, one address out.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::in_cluster::{self, Nowhere};
 
-/// What flags and environment say.
+/// The flags and variables that name an API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given<'a> {
     /// `--kubeconfig`, empty if not given.
     pub kubeconfig: &'a str,
     /// `--master`, empty if not given; only some programs have it.
     pub master: &'a str,
-    /// `$KUBECONFIG`, for the one program that obeys it (the provisioner).
+    /// `$KUBECONFIG`, for the one program that reads it (the provisioner).
     pub variable: Option<&'a str>,
     /// `$KUBERNETES_SERVICE_HOST`.
     pub host: Option<&'a str>,
@@ -22,35 +22,35 @@ pub struct Given<'a> {
     pub port: Option<&'a str>,
 }
 
-/// Where the API server is.
+/// The API server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A kubeconfig file.
     File {
         /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// The flag or variable that names it.
         named_by: NamedBy,
         /// A URL that replaces the file's.
         server: Option<String>,
     },
-    /// Just a URL, without credentials.
+    /// A URL without credentials.
     Server(String),
     /// The cluster that the pod runs in.
     Cluster {
-        /// Its URL.
+        /// The API server's URL.
         server: String,
     },
 }
 
-/// Who named a kubeconfig file.
+/// The flag or variable that names a kubeconfig file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedBy {
     /// `--kubeconfig`.
     Flag,
     /// `$KUBECONFIG`.
     Variable,
-    /// Nobody: where people's tools look.
+    /// Neither: the default path of kubectl and similar tools.
     Home,
 }
 
@@ -64,10 +64,11 @@ impl fmt::Display for NamedBy {
     }
 }
 
-/// Decides where the API server is.
+/// Chooses the API server.
 ///
 /// # Errors
-/// No file and no URL were named, and this is not a pod, or one whose variables are another Service's.
+/// Neither a file nor a URL was named, and this is not a pod, or a pod whose variables belong to
+/// another Service.
 pub fn resolve(given: Given<'_>) -> Result<Source, Nowhere> {
     let server = given.master;
     let variable = given.variable.unwrap_or_default();
@@ -91,10 +92,10 @@ pub fn resolve(given: Given<'_>) -> Result<Source, Nowhere> {
     Ok(Source::Cluster { server })
 }
 
-/// The API server of the pod that this process runs in. `read` gives a variable of the environment.
+/// The API server of this process's pod. `read` returns an environment variable.
 ///
 /// # Errors
-/// This is not a pod, or the variables are those of another Service.
+/// This is not a pod, or the variables belong to another Service.
 pub fn in_cluster(read: impl Fn(&str) -> Option<String>) -> Result<Source, Nowhere> {
     let (host, port) = (
         read("KUBERNETES_SERVICE_HOST"),
@@ -107,8 +108,8 @@ pub fn in_cluster(read: impl Fn(&str) -> Option<String>) -> Result<Source, Nowhe
     })
 }
 
-/// A URL as client-go reads it: without a scheme it is https if there is a certificate authority to
-/// check it with, else http.
+/// A URL as client-go reads it: without a scheme it is https if there is a certificate authority, else
+/// http.
 pub(super) fn with_scheme(server: &str, has_authority: bool) -> String {
     if server.contains("://") {
         return server.to_owned();

@@ -1,7 +1,7 @@
-//! What a request to the API server passes through, from the client down to the socket.
+//! The layers between a client and the socket to the API server.
 //!
-//! The HTTP stack is put together here instead of taking kube's default: that one retries silently
-//! (the work queue does that visibly), and logs every failed request as an error.
+//! Not kube's default HTTP stack: that one retries silently (the work queue retries visibly), and
+//! logs every failed request as an error.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -28,33 +28,33 @@ use crate::election::{Fence, Guarded};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A peer that vanished without a word is noticed after about twice this, also on a silent watch.
+/// A peer that vanished silently is noticed after about twice this, even on an idle watch.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// As Go's transport.
+/// The same as Go's transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Of a server that speaks HTTP/1.1 only, which needs a connection per running request: as many as
-/// run at once without a fixed rate. Connections above this number are closed once they are idle.
+/// For a server with HTTP/1.1 only, which needs a connection per running request: as many as run at
+/// once without a fixed rate. Connections above this number are closed once they are idle.
 const IDLE_CONNECTIONS: usize = 32;
 
-/// What the server may send ahead of a reader, in bytes; all of it may end up in our memory. A watch
-/// of a large cluster is the only thing that fills it.
+/// Bytes that the server may send ahead of the reader; all of them may end up in our memory. Only the
+/// watch of a large cluster fills this.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// Connections to the API server: the first request makes one, those after it share it if the server
-/// speaks HTTP/2, as many of them as it takes at once.
+/// Connections to the API server: the first request makes one, later requests share it if the server
+/// speaks HTTP/2, up to the server's limit.
 pub(super) type Connections = BoxCloneService<Request<Body>, Response<Answered>, BoxError>;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) type Answered = PermitBody<Incoming>;
 
-/// Makes [`Connections`] that know nothing of those made before, with the same credentials.
+/// Makes new, independent [`Connections`] with the same credentials.
 pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
 
-/// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet, and
-/// nothing without the lease that `fence` knows.
+/// Reads certificates and runs exec plugins, which blocks. Nothing is sent to the API server yet, and
+/// later nothing without the lease that `fence` tracks.
 pub(super) fn dial(
     config: &Config,
     authority: Option<&Arc<Authority>>,
@@ -69,7 +69,7 @@ pub(super) fn dial(
     tcp.set_keepalive_interval(Some(KEEPALIVE / 6));
     tcp.set_keepalive_retries(Some(6));
     let tcp = Connector::new(tcp, proxy);
-    // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
+    // Without TLS no certificate is needed: the file system may contain none.
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         let fence = fence.clone();
         let pool = move || {
@@ -82,7 +82,7 @@ pub(super) fn dial(
     if let Some(authority) = authority {
         tls.dangerous().set_certificate_verifier(authority.clone());
     }
-    // Who built with the validated module must not get other cryptography in silence.
+    // A FIPS build must not silently get other cryptography.
     #[cfg(fips)]
     if !tls.fips() {
         return Err(Error::Service(
@@ -134,14 +134,14 @@ where
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from);
-    // Layers are shared, so that a token of an exec plugin is asked for once.
+    // Layers are shared, so that an exec plugin runs once per token.
     Ok(Box::new(move || {
         BoxCloneService::new(layers.service(guarded(pool())))
     }))
 }
 
-/// The last look at a request, behind all waits but that for the connection: its fence is the one of
-/// the lease under which it is made.
+/// The last check of a request, after all waits but that for the connection: its fence belongs to the
+/// lease under which the request is made.
 fn guarded<C>(
     pool: Pool<legacy::Client<C, Guarded<Body>>>,
 ) -> impl Service<
@@ -174,11 +174,11 @@ fn without_output(error: BoxError) -> BoxError {
     }
 }
 
-/// What is said of an exec plugin that failed. The library's own text quotes what the plugin
-/// printed, which may be a token.
+/// The message about a failed exec plugin. The library's own message quotes the plugin's output,
+/// which may be a token.
 pub(super) fn plugin_failure(error: &AuthError) -> Option<String> {
     if let AuthError::AuthExecRun { out, .. } = error {
-        // Its command line has the variables that were set for it.
+        // Its command line includes the variables that were set for it.
         return Some(format!("the exec plugin failed: {}", out.status));
     }
     let unreadable = matches!(error, AuthError::AuthExecParse(_));

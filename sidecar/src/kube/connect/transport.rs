@@ -1,11 +1,11 @@
-//! Sends requests over connections that are replaced when they no longer answer, and when the
-//! credentials they were made with have changed.
+//! Sends requests over connections that are replaced when they no longer answer, and when their
+//! credentials have changed.
 //!
-//! A connection whose peer vanished without a word looks like one whose peer thinks. HTTP/2's own
-//! PING needs 45 s to tell them apart, longer than a lease is held, and until then every request of
-//! the process would follow the first one into it. So whoever gave up waiting says enough: requests
-//! that come after it go over a new connection, while those that run, watches above all, keep theirs
-//! until it proves dead.
+//! A connection whose peer vanished silently looks like one whose peer is slow. HTTP/2's own PING
+//! needs 45 s to tell them apart, longer than a lease is held, and until then every request of the
+//! process would use the dead connection. So a request that was given up is reason enough: later
+//! requests use a new connection, while running ones, watches above all, keep theirs until it proves
+//! dead.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -26,17 +26,17 @@ use super::proxy::Proxy;
 use super::stack::{self, Answered, Connections, Dial};
 use crate::election::Fence;
 
-/// A caller that loses interest sooner does so for reasons of its own.
+/// A request dropped sooner says nothing about the connection: its caller had its own reasons.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often files are compared with what was read from them, as kube does with the certificate
-/// authority. client-go looks at each handshake and every five minutes.
+/// Interval of comparing files with what was read from them; kube does the same with the certificate
+/// authority. client-go checks at each handshake and every five minutes.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The same after the API server did not know us (401): then there may be something new to present.
+/// The same interval after a 401: there may be a new certificate then.
 const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The way to one API server; clones share it.
+/// The connections to one API server; clones share them.
 #[derive(Clone)]
 pub(super) struct Transport {
     shared: Arc<Shared>,
@@ -54,16 +54,16 @@ struct Shared {
 struct State {
     dial: Dial,
     connections: Connections,
-    /// How often `connections` was replaced.
+    /// Number of times that `connections` was replaced.
     generation: u64,
     identity: Identity,
     looked: Instant,
-    /// The API server answered 401 since then.
+    /// The API server has answered 401 since the files were read.
     unknown: bool,
 }
 
 impl Transport {
-    /// With credentials as they are now: reads files and asks exec plugins.
+    /// Connects with the current credentials: reads files and runs exec plugins.
     pub(super) fn new(
         config: Config,
         authority: Option<Arc<Authority>>,
@@ -71,7 +71,7 @@ impl Transport {
         bearer: Option<Bearer>,
         fence: Fence,
     ) -> Result<Self, Error> {
-        // Read before the connector reads the same files: what changes in between is seen next time.
+        // Read before the connector reads the same files: a change in between is noticed next time.
         let identity = Identity::read(&config.auth_info);
         let dial = stack::dial(&config, authority.as_ref(), proxy.clone(), &fence)?;
         let state = State {
@@ -156,7 +156,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes new connections if the client's certificate is another one by now.
+    /// Replaces the connections if the client certificate has changed.
     async fn renew(self: &Arc<Self>) {
         let auth = &self.config.auth_info;
         {
@@ -172,7 +172,7 @@ impl Shared {
             state.looked = Instant::now();
             let refused = std::mem::take(&mut state.unknown);
             let identity = Identity::read(auth);
-            // Only the API server knows when what a plugin printed has come to its end.
+            // Only the API server knows when a plugin's credentials expire.
             if identity == state.identity && !(refused && auth.exec.is_some()) {
                 return;
             }
@@ -199,8 +199,8 @@ impl Shared {
                 state.dial = dial;
                 state.replace();
             }
-            // Half of a pair may have been replaced: those that were read last are used until the
-            // other half is there.
+            // Perhaps only half of a pair was replaced: the old pair is used until the other half
+            // arrives.
             Ok((_, Err(error))) => {
                 let error = super::explain_client(&error);
                 tracing::warn!(error, "The new client certificate cannot be used");
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// Lets later requests connect anew, unless they do already.
+    /// Makes later requests use new connections, unless they do already.
     fn abandon(&self, generation: u64) {
         let mut state = self.lock();
         if state.generation == generation {
@@ -226,7 +226,7 @@ impl State {
     }
 }
 
-/// A request that has no answer yet. Dropped in that state it was given up.
+/// A request without a response yet. Dropped in this state, it was given up.
 struct Waiting<'a> {
     shared: &'a Shared,
     generation: u64,

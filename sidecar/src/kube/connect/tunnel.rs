@@ -17,13 +17,13 @@ use tower_service::Service;
 
 use super::proxy::{Proxy, port};
 
-/// For the proxy's answer, which waits for its own connection to the API server.
+/// Time limit of the proxy's response, which waits for its own connection to the API server.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Of the head of the proxy's answer, in bytes; Go allows a megabyte.
+/// Maximum size of the proxy's response head, in bytes; Go allows a megabyte.
 const LONGEST_HEAD: usize = 8 << 10;
 
-/// Connects to whatever it is asked for.
+/// Connects directly or through the proxy.
 #[derive(Clone)]
 pub(super) struct Connector {
     tcp: HttpConnector,
@@ -85,7 +85,7 @@ async fn open(stream: &mut TcpStream, proxy: &Proxy, server: &Uri) -> io::Result
     request.extend_from_slice(b"\r\n");
     stream.write_all(&request).await?;
     let mut head = Vec::new();
-    // The API server says nothing before it is spoken to: what comes is the proxy's answer.
+    // The API server sends nothing first: these bytes are the proxy's response.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > LONGEST_HEAD {
             return Err(io::Error::other("the head of its answer is too long"));

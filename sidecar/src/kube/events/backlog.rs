@@ -1,7 +1,7 @@
-//! Events that wait to be written, and which of them goes first.
+//! The events that wait to be written, and their order.
 //!
-//! Pure. A storage system that is slow or refuses makes many events, and most of them say that
-//! something has begun: what has gone wrong neither waits behind these nor is dropped for them.
+//! Pure. A storage system that is slow or refuses requests causes many events, most of which report
+//! that an operation began: warnings neither wait behind these nor are dropped for them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,34 +9,35 @@ use super::correlate::Now;
 use super::id::Id;
 use super::{Event, Reference, Severity};
 
-/// So many of each severity, as client-go of all together.
+/// Maximum number of waiting events per severity; client-go has this limit for all together.
 const MOST: usize = 1000;
 
-/// With so many waiting, what has been said about an object gives way to what is said later.
+/// From this number of waiting events on, an object's older normal event is dropped for a newer one.
 const PRESSED: usize = 100;
 
-/// One event.
+/// One waiting event.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Its object.
+    /// Id of the event's object.
     pub(super) object: Id,
     pub(super) event: Event,
     /// When it was recorded.
     pub(super) now: Now,
 }
 
-/// All of them, by the order in which they came.
+/// All waiting events, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     warnings: BTreeMap<u64, Waiting>,
     normals: BTreeMap<u64, Waiting>,
-    /// The last of an object's that is among `normals`.
+    /// Each object's last event in `normals`.
     last: HashMap<Id, u64>,
     came: u64,
 }
 
 impl Backlog {
-    /// Whether there was room. Less urgent ones, and older ones of the same object, may have made it.
+    /// Adds an event and returns whether there was room. An older normal event of the same object may
+    /// be dropped for it.
     pub(super) fn put(&mut self, event: Event, now: Now) -> bool {
         let object = object(&event.about);
         if self.normals.len() >= PRESSED
@@ -60,8 +61,8 @@ impl Backlog {
         true
     }
 
-    /// The next one of an object that is not `busy`: those of one object are written in order, so that
-    /// the last that is written is the last that happened.
+    /// Takes the next event of an object that is not `busy`: an object's events are written in order,
+    /// so that the last one written is the last that happened.
     pub(super) fn take(&mut self, busy: &[Id]) -> Option<Waiting> {
         let free = |one: &Waiting| !busy.contains(&one.object);
         let urgent = self.warnings.iter().find(|(_, one)| free(one));

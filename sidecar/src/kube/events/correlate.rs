@@ -1,9 +1,9 @@
-//! What is written for an event: a new object, one more count on an old one, or nothing.
+//! Turns an event into a write: a new object, a higher count of an old one, or nothing.
 //!
 //! Pure, with the rules and numbers of client-go's correlator, so that a failing volume fills neither
-//! etcd nor `kubectl describe`: each object has a budget, the same event again raises a count, and
-//! many events that differ in their message alone are put together. The budget over all objects is
-//! our own.
+//! etcd nor `kubectl describe`: each object has a budget, a repeated event raises a count, and many
+//! events that differ only in their message are merged. client-go has no budget over all objects;
+//! ours has.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,68 +17,68 @@ use super::{Event, Source};
 use crate::kube::rate::bucket::Bucket;
 use crate::text::truncated;
 
-/// Of each sort of memory, as client-go.
+/// Entries of each map, as in client-go.
 const REMEMBERED: usize = 4096;
 
-/// One object and severity: so many at once, then one in five minutes.
+/// Budget of one object and severity: this many at once, then one in five minutes.
 const OBJECT_BURST: u32 = 25;
 const OBJECT_RATE: f64 = 1.0 / 300.0;
 
-/// So many messages under one reason within this time are told apart.
+/// Up to this many messages of one reason within this time stay separate events.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
 /// `metadata.name` may have 253 characters; the suffix has 17.
 const NAME_LIMIT: usize = 253 - 17;
 
-/// The limit that the newer Event API has for a note.
+/// The limit of a note in the newer Event API.
 const MESSAGE_LIMIT: usize = 1024;
 
-/// A write.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
-    /// A new event.
+    /// Creates an event.
     Create {
-        /// Where it lives.
+        /// The event's namespace.
         namespace: String,
-        /// The object.
+        /// The event.
         body: Value,
     },
-    /// The same event again.
+    /// Raises the count of an event.
     Count {
-        /// Where it lives.
+        /// The event's namespace.
         namespace: String,
-        /// Its name.
+        /// The event's name.
         name: String,
         /// A merge patch.
         patch: Value,
-        /// To be created if the server does not have it (any more).
+        /// Created if the server does not have the event (any more).
         body: Value,
     },
 }
 
 impl Write {
-    /// Where it goes.
+    /// The event's namespace.
     pub(super) fn namespace(&self) -> &str {
         let (Self::Create { namespace, .. } | Self::Count { namespace, .. }) = self;
         namespace
     }
 
-    /// Where it went.
+    /// The event's namespace, by value.
     pub(super) fn into_namespace(self) -> String {
         let (Self::Create { namespace, .. } | Self::Count { namespace, .. }) = self;
         namespace
     }
 }
 
-/// Wall clock for what users read, monotonic time for budgets.
+/// Wall clock for the times that users read, monotonic time for budgets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub(super) wall: Timestamp,
     pub(super) instant: Instant,
 }
 
-/// What was written before.
+/// The events written before, and the budgets.
 #[derive(Debug)]
 pub(super) struct Correlator {
     source: Source,
@@ -97,7 +97,7 @@ struct Similar {
 #[derive(Debug)]
 struct Written {
     count: u32,
-    /// What its name ends with.
+    /// Suffix of the event's name.
     number: i128,
     first: Timestamp,
 }
@@ -113,7 +113,7 @@ impl Correlator {
         }
     }
 
-    /// What to write for `event`; nothing if it is beyond a budget.
+    /// The write for `event`; `None` if a budget is spent.
     pub(super) fn take(&mut self, event: &Event, now: Now) -> Option<Write> {
         let about = &event.about;
         let object = [
@@ -122,7 +122,7 @@ impl Correlator {
             &about.namespace,
             &about.name,
             &about.uid,
-            // What goes wrong is told however often it was tried before.
+            // Warnings have their own budget, however many normal events came before.
             event.severity.text(),
         ];
         let budget = self
@@ -192,13 +192,13 @@ impl Correlator {
         true
     }
 
-    /// For the name of a new event: never the same twice.
+    /// A number for the name of a new event, never the same twice.
     fn number(&mut self, wall: Timestamp) -> i128 {
         self.last_number = wall.as_nanosecond().max(self.last_number + 1);
         self.last_number
     }
 
-    /// `latest` has the fields that change when the same event comes again.
+    /// Builds an event; `latest` has the fields that a repetition changes.
     fn body(&self, event: &Event, metadata: &Value, first: &str, latest: &Value) -> Value {
         let about = &event.about;
         let some = |text: &String| (!text.is_empty()).then(|| text.clone());
@@ -221,7 +221,7 @@ impl Correlator {
     }
 }
 
-/// As client-go names events.
+/// The name of an event, in client-go's format.
 fn name_of(object: &str, number: i128) -> String {
     let object = object.get(..NAME_LIMIT).unwrap_or(object);
     format!("{object}.{number:x}")
@@ -231,7 +231,7 @@ fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// As much of a message as an event may hold.
+/// Cuts a message to the length that an event may hold.
 pub(super) fn cut(message: &str) -> &str {
     truncated(message, MESSAGE_LIMIT)
 }

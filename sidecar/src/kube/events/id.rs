@@ -1,9 +1,10 @@
-//! What events are told apart by, in the space of a number: thousands are remembered.
+//! Compact identities of events: thousands are remembered.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// Several texts as one number. Two hashes with keys of their own: nobody can make two of them meet.
+/// Several texts hashed to a number. Two hashes with secret keys, so that nobody can construct a
+/// collision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id(u64, u64);
 

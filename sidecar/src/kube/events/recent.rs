@@ -1,9 +1,9 @@
-//! A map that remembers a bounded number of keys, those used last.
+//! A map that remembers a bounded number of keys, the most recently used ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Forgets the key that was not used for longest when it is full.
+/// Evicts the least recently used key when it is full.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
@@ -24,7 +24,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         }
     }
 
-    /// The value of a key, made if the key is new.
+    /// The value of a key, created by `make` if the key is new.
     pub(super) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         if let Some((used, _)) = self.entries.get(&key) {

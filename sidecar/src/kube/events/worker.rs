@@ -1,8 +1,8 @@
-//! Writing events: a few at a time, as fast as the server takes them.
+//! Writes events: a few at a time, as fast as the server accepts them.
 //!
-//! client-go writes one after the other. Several at once make up for a server that is slow to answer,
-//! so that a thousand objects have told what happened to them when it is over. What budget these
-//! requests draw on is [`crate::kube::rate`]'s business.
+//! client-go writes one after the other. Several at once compensate for a server that is slow to answer, so
+//! that the events of a thousand objects are written soon after they happened. [`crate::kube::rate`] decides
+//! which budget these requests use.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,26 +23,26 @@ use super::id::Id;
 use crate::error::Chain;
 use crate::retry::RetryPolicy;
 
-/// So many are written at once if all goes well; one after something did not.
+/// Number of concurrent writes while all succeed; one after a failure.
 const AT_ONCE: usize = 4;
 
-/// After a refusal a namespace is left alone this long, in case the permission is granted later.
+/// Pause of a namespace after a refusal, in case the permission is granted later.
 pub(super) const QUIET: Duration = Duration::from_secs(600);
 
-/// For a server that is away or overloaded.
+/// Back-off for a server that is away or overloaded.
 const RETRIES: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(8));
 const ATTEMPTS: u32 = 4;
 
-/// Writes what a recorder takes.
+/// Writes the events of a recorder.
 pub struct Worker {
     client: Client,
     backlog: Arc<Mutex<Backlog>>,
     woken: mpsc::Receiver<()>,
     correlator: Correlator,
-    /// Objects of which something is being written.
+    /// Objects with a write in flight.
     busy: Vec<Id>,
     at_once: usize,
-    /// Namespaces in which events are refused, and until when they are left alone.
+    /// Namespaces that refuse events, and until when each is paused.
     quiet: HashMap<String, Instant>,
     complained: bool,
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// What became of a write, retries included.
+/// The result of a write, retries included.
 struct Written {
     object: Id,
     namespace: String,
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Runs until all recorders are gone and what they recorded is written.
+    /// Runs until all recorders are dropped and their events are written.
     pub async fn run(mut self) {
         let mut running = FuturesUnordered::new();
         let mut open = true;
@@ -93,13 +93,13 @@ impl Worker {
             tokio::select! {
                 Some(written) = running.next() => self.note(written),
                 word = self.woken.recv(), if open => open = word.is_some(),
-                // Nothing runs, so that nothing was left for being busy, and nobody is left to record.
+                // Nothing runs, so no event was left because its object was busy, and no recorder remains.
                 else => return,
             }
         }
     }
 
-    /// What to write next, if anything.
+    /// The next write, if any.
     fn next(&mut self) -> Option<(Id, Write)> {
         loop {
             let next = {
@@ -145,14 +145,14 @@ impl Worker {
     }
 }
 
-/// Whether it is the permission that is missing, which the next event would not have either. A quota, a policy
-/// or a namespace that is being deleted refuse one event and may take another.
+/// Whether the permission is missing, which would refuse the next event as well. A quota, a policy or a
+/// namespace that is being deleted may refuse one event and accept another.
 fn is_denied(error: &::kube::Error) -> bool {
-    // The API server's words for all of its authorizers; the status says the same for every refusal.
+    // The API server's wording for all of its authorizers; the status code is the same for every refusal.
     matches!(error, ::kube::Error::Api(status) if status.message.contains(" is forbidden: User "))
 }
 
-/// The status of an answer, 0 if there was none.
+/// The status code of a response, 0 if there was none.
 fn status(error: &::kube::Error) -> u16 {
     if let ::kube::Error::Api(status) = error {
         status.code
@@ -195,7 +195,7 @@ async fn try_once(client: &Client, write: &Write) -> Result<(), ::kube::Error> {
             let content_type = "application/merge-patch+json";
             let sent = send(client, Method::PATCH, &path, content_type, patch).await;
             match sent {
-                // Events live an hour, or the first one was never written.
+                // The event expired (events live an hour), or the first one was never written.
                 Err(error) if status(&error) == 404 => create(client, namespace, body).await,
                 sent => sent,
             }
@@ -206,7 +206,7 @@ async fn try_once(client: &Client, write: &Write) -> Result<(), ::kube::Error> {
 async fn create(client: &Client, namespace: &str, body: &Value) -> Result<(), ::kube::Error> {
     let path = format!("/api/v1/namespaces/{namespace}/events");
     match send(client, Method::POST, &path, "application/json", body).await {
-        // An earlier attempt arrived though its answer did not.
+        // An earlier attempt succeeded although its response was lost.
         Err(::kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
         sent => sent,
     }

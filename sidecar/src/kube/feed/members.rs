@@ -12,18 +12,18 @@ use crate::error::Chain;
 use crate::kube::cache::{ObjectError, RawObject, Sink};
 use crate::outage::Outage;
 
-/// So many objects that cannot be read are named in the log, once each.
+/// Maximum number of unreadable objects named in the log, once each.
 const UNREADABLE_NAMED: usize = 100;
 
-/// One cache.
+/// One subscribed cache.
 pub(super) struct Member {
     cache: Arc<dyn Sink>,
-    /// What was missed while there was no watch is to be listed rather than waited for.
+    /// List again after a gap in the watch, instead of waiting for the missed changes.
     relist: bool,
-    /// There is no work before its first list is complete.
+    /// No work starts before its first list is complete.
     is_needed: bool,
-    /// From the first list that begins after it has joined until it leaves: it would take what comes before
-    /// for all there is.
+    /// True from the first list that begins after the cache joined until it leaves: the cache would mistake
+    /// earlier objects for the complete set.
     takes_part: AtomicBool,
     unreadable: Mutex<HashSet<String>>,
 }
@@ -39,12 +39,12 @@ impl Member {
         }
     }
 
-    /// Nobody keeps the cache in step any more.
+    /// Marks the cache as no longer kept in step.
     pub(super) fn lost(&self) {
         self.cache.sync_state().set_current(false);
     }
 
-    /// What is known of the object stays: a relist must not take it for deleted.
+    /// Skips an unreadable object. Its record stays: a relist must not count it as deleted.
     fn pass_over(&self, object: &RawObject<'_>, resource: &str, error: &ObjectError) {
         let name = match object.identity() {
             Ok((key, _version)) => {
@@ -63,18 +63,19 @@ impl Member {
 
 /// The caches of a feed.
 pub(in crate::kube) struct Members {
-    /// Replaced, never changed: an object is given to those who were there when it came.
+    /// Replaced, never changed: an object goes to the members that were there when it arrived.
     members: Mutex<Arc<Vec<Arc<Member>>>>,
-    /// When the first list begins; until then more may join.
+    /// Start of the first list; until then caches may join.
     list_at: Instant,
     listed: AtomicBool,
-    /// Whether the watch stands.
+    /// Whether the watch is running.
     stands: AtomicBool,
-    /// Up to which version everything was told; 0 if unknown.
+    /// The version up to which everything was passed on; 0 if unknown.
     told: AtomicU64,
-    /// There was a feed of the kind already, with which these go on when they can.
+    /// The process's feeds, if an older feed of the kind existed, into which these caches merge once they
+    /// can.
     late: Option<Weak<Inner>>,
-    /// No list was complete so far.
+    /// No list is complete yet.
     unlisted: AtomicBool,
     server: Outage,
 }
@@ -102,12 +103,12 @@ impl Members {
         !self.listed.load(Ordering::Relaxed)
     }
 
-    /// To be asked only while they gather.
+    /// Adds a cache. Call it only while the first list has not begun.
     pub(super) fn join(&self, member: &Arc<Member>) {
         self.change(|members| members.push(Arc::clone(member)));
     }
 
-    /// Whether there are others.
+    /// Removes a cache and returns whether others remain.
     pub(super) fn leave(&self, member: &Arc<Member>) -> bool {
         member.takes_part.store(false, Ordering::Relaxed);
         self.change(|members| {
@@ -116,13 +117,13 @@ impl Members {
         })
     }
 
-    /// Whether the watch stands, and has told nothing beyond this version.
+    /// Whether the watch is running and has passed on nothing beyond this version.
     pub(super) fn stands_by(&self, version: u64) -> bool {
         let told = self.told.load(Ordering::Relaxed);
         self.stands.load(Ordering::Relaxed) && (1..=version).contains(&told)
     }
 
-    /// The caches of another feed go on with this one, whose watch stands.
+    /// Takes over the caches of another feed; this feed's watch is running.
     pub(super) fn take_over(&self, other: &Self) {
         let late = other.change(std::mem::take);
         for member in &late {
@@ -139,12 +140,12 @@ impl Members {
         answer
     }
 
-    /// Waits until the first list is to begin.
+    /// Waits until the first list begins.
     pub(in crate::kube) async fn gathered(&self) {
         sleep_until(self.list_at).await;
     }
 
-    /// All up to this version was told.
+    /// Records that everything up to this version was passed on.
     pub(in crate::kube) fn told(&self, version: &str) {
         let version = version.parse().unwrap_or(0);
         self.told.store(version, Ordering::Relaxed);
@@ -153,13 +154,13 @@ impl Members {
         }
     }
 
-    /// Whether a cache wants what was missed to be listed.
+    /// Whether a cache needs a new list after a gap in the watch.
     pub(in crate::kube) fn relist(&self) -> bool {
         let members = Arc::clone(&lock(&self.members));
         members.iter().any(|member| member.relist)
     }
 
-    /// A list begins, and with it all that have joined take part.
+    /// Begins a list, in which all caches that joined take part.
     pub(in crate::kube) fn begin_list(&self) {
         self.listed.store(true, Ordering::Relaxed);
         let members = Arc::clone(&lock(&self.members));
@@ -169,7 +170,7 @@ impl Members {
         }
     }
 
-    /// The server refuses the list, or the watch that takes its place, and will until somebody mends that.
+    /// Reports that the server refuses the list, or the watch in its place, until somebody grants it.
     pub(in crate::kube) fn refused(&self, resource: &'static str, reason: &str) {
         let members = Arc::clone(&lock(&self.members));
         if self.unlisted.load(Ordering::Relaxed) && members.iter().any(|member| member.is_needed) {
@@ -177,7 +178,7 @@ impl Members {
         }
     }
 
-    /// The list is complete, as of this version.
+    /// Ends a list, which is complete as of this version.
     pub(in crate::kube) fn finish_list(&self, resource: &'static str, version: &str) {
         if self.unlisted.swap(false, Ordering::Relaxed) {
             self.server.lists(resource);
@@ -185,20 +186,20 @@ impl Members {
         self.each(|member| member.cache.finish_list(version));
     }
 
-    /// The watch stands, or it has ended.
+    /// Records that the watch is running, or has ended.
     pub(in crate::kube) fn set_current(&self, current: bool) {
         self.stands.store(current, Ordering::Relaxed);
         self.each(|member| member.cache.sync_state().set_current(current));
     }
 
-    /// Whether every cache has been told that the watch stands.
+    /// Whether every cache knows that the watch is running.
     pub(in crate::kube) fn are_current(&self) -> bool {
         let mut current = true;
         self.each(|member| current &= member.cache.sync_state().is_current());
         current
     }
 
-    /// The list or the watch brought this object.
+    /// Passes on an object that the list or the watch brought.
     pub(in crate::kube) fn upsert(&self, object: &RawObject<'_>, resource: &str) {
         self.each(|member| {
             if let Err(error) = member.cache.upsert(object) {
@@ -207,7 +208,7 @@ impl Members {
         });
     }
 
-    /// The watch says that this object is gone.
+    /// Passes on that the watch reports this object as gone.
     pub(in crate::kube) fn delete(&self, object: &RawObject<'_>, resource: &str) {
         self.each(|member| {
             if let Err(error) = member.cache.delete(object) {
@@ -216,7 +217,7 @@ impl Members {
         });
     }
 
-    /// No lock is held meanwhile: a cache's handler may do what it likes.
+    /// Visits the caches that take part, without holding a lock: a cache's handler may do anything.
     fn each(&self, mut visit: impl FnMut(&Member)) {
         let members = Arc::clone(&lock(&self.members));
         for member in members.iter() {

@@ -1,15 +1,15 @@
-//! `metadata.managedFields` are half of an object. They are left out before it is decoded: each cache of a
-//! feed would go through them again, only to find their end.
+//! `metadata.managedFields` are half of an object. They are cut out before decoding: otherwise each cache
+//! of a feed would parse them again, only to find their end.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// As API servers write them: without blanks, after other fields of the metadata. Within a text the quotes
-/// would be escaped.
+/// The start of the field as API servers write it: without blanks, after other fields of the metadata.
+/// Within a text the quotes would be escaped.
 const MANAGED_FIELDS: &str = r#","managedFields":[{"#;
 
-/// The JSON of an object, most often cut short.
+/// The JSON of an object, usually without `managedFields`.
 pub(crate) struct Json<'a> {
     whole: &'a str,
     lean: Cow<'a, str>,
@@ -24,22 +24,22 @@ impl<'a> Json<'a> {
         Self { whole, lean }
     }
 
-    /// Decodes it without what is left out.
+    /// Decodes the object without `managedFields`.
     pub(crate) fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
-        // What was cut in a wrong place is no JSON any more.
+        // Text that was cut in a wrong place is not JSON any more.
         serde_json::from_str(&self.lean).or_else(|_| serde_json::from_str(self.whole))
     }
 }
 
-/// What may follow: API servers write them as the last field of the metadata, or sorted by name where they
-/// have no type of the object.
+/// The text after the field: API servers write it as the last field of the metadata, or sorted by name
+/// where they have no type of the object.
 const FOLLOWS: [&str; 2] = ["}", r#","name":"#];
 
-/// What is before the first `managedFields`, and behind the first `}]` of them.
+/// The text before the first `managedFields`, and after their first `}]`.
 ///
-/// That is their end, as they are a list of objects. A text in them may have those two bytes as well: then
-/// what is left begins within a text, and its last one has no end. Or a list in them ends so: then what is
-/// left closes more than it opens.
+/// That is their end, as they are a list of objects. But a text in them may contain those two bytes: then
+/// the rest begins within a text, and its last text has no end. Or a nested list ends so: then the rest
+/// closes more than it opens.
 fn without_managed_fields(json: &str) -> Option<(&str, &str)> {
     let (before, list) = json.split_once(MANAGED_FIELDS)?;
     let mut ends = list.match_indices(']').map(|(at, _)| at);
@@ -66,7 +66,7 @@ mod tests {
         object
     }
 
-    /// What is decoded is the object, with `managedFields` or without.
+    /// The decoded object equals the original, with or without `managedFields`.
     fn decoded(json: &str) -> Value {
         without(Json::new(json).decode().unwrap())
     }
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Managers are called as users like.
+    /// Users choose the names of managers.
     #[test]
     fn what_looks_like_the_end_is_none() {
         for name in [
@@ -190,7 +190,7 @@ mod tests {
             prop_assert_eq!(decoded(&json), rest);
         }
 
-        /// Whatever comes, nothing panics.
+        /// No input causes a panic.
         #[test]
         fn no_text_is_too_strange(text in r#"(\{"a":1,"managedFields":\[\{)?[\[\]{}"\\é]{0,12}"#) {
             drop(Json::new(&text).decode::<Value>());

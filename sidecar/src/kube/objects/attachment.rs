@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::volume;
 use crate::kube::lean::{Text, nullable};
 
-/// What is read of `spec`.
+/// The fields of `spec` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Spec<'a> {
@@ -18,7 +18,7 @@ pub struct Spec<'a> {
     pub source: Source<'a>,
 }
 
-/// What is attached.
+/// The volume to attach.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Source<'a> {

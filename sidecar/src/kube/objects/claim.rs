@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 
 use crate::kube::lean::{Pairs, Text, nullable};
 
-/// What is read of `spec`.
+/// The fields of `spec` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Spec<'a> {
@@ -31,7 +31,7 @@ pub struct Spec<'a> {
     pub volume_attributes_class_name: Option<Text<'a>>,
 }
 
-/// What is read of `spec.resources`.
+/// The fields of `spec.resources` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Resources<'a> {
@@ -39,7 +39,7 @@ pub struct Resources<'a> {
     pub requests: Pairs<'a>,
 }
 
-/// What a claim is to be filled with.
+/// The source of a new volume's contents.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct DataSource<'a> {

@@ -5,13 +5,13 @@ use serde::de::IgnoredAny;
 
 use crate::kube::lean::{Parts, Text, nullable};
 
-/// A Node. Its status, which is most of it, is never built.
+/// A Node. Its status, by far the largest part, is never built.
 pub type Node<'a> = Parts<'a, IgnoredAny>;
 
 /// A CSINode.
 pub type CsiNode<'a> = Parts<'a, Spec<'a>>;
 
-/// What is read of a CSINode's `spec`.
+/// The fields of a CSINode's `spec` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Spec<'a> {

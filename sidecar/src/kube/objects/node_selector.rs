@@ -31,7 +31,7 @@ struct Requirement<'a> {
     values: Vec<Text<'a>>,
 }
 
-/// The terms of a `NodeSelector` in JSON; `None` if it cannot be read.
+/// Decodes the terms of a `NodeSelector`; `None` if it is unreadable.
 #[must_use]
 pub fn terms(json: &str, strings: &Interner) -> Option<Vec<node_selector::Term>> {
     let selector: Selector<'_> = serde_json::from_str(json).ok()?;

@@ -10,7 +10,7 @@ use crate::kube::lean::{Meta, Pairs, Parts, Text, nullable};
 /// A PersistentVolume.
 pub type Volume<'a> = Parts<'a, Spec<'a>, Phase<'a>>;
 
-/// What is read of `spec`.
+/// The fields of `spec` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Spec<'a> {
@@ -44,7 +44,7 @@ pub struct Spec<'a> {
     node_affinity: Option<Affinity<'a>>,
 }
 
-/// What is read of `spec.csi`.
+/// The fields of `spec.csi` that this program reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Csi<'a> {
@@ -85,8 +85,9 @@ impl Spec<'_> {
         Some(required.get())
     }
 
-    /// What a translation reads of a volume with an in-tree source but for its affinity; `None` for
-    /// others. Such volumes are rare. The source is taken out.
+    /// Takes the in-tree source out of a volume, and returns it with the other fields that its
+    /// translation to CSI reads, except the affinity; `None` for other volumes. Such volumes are
+    /// rare.
     pub fn take_in_tree(&mut self, metadata: &Meta<'_>) -> Option<Value> {
         if self.csi.is_some() {
             return None;
@@ -122,10 +123,10 @@ impl Spec<'_> {
     }
 }
 
-/// What `read` makes of the specification of a volume that is at hand as a value.
+/// Applies `read` to the spec of a volume that is given as a JSON value.
 ///
 /// # Errors
-/// It is no volume.
+/// The value is not a volume.
 pub fn read_spec<T>(
     volume: &Value,
     read: impl FnOnce(&Spec<'_>) -> T,

@@ -1,37 +1,37 @@
-//! How many requests may run at once when no rate was asked for.
+//! Adapts the number of concurrent requests when no rate is set.
 //!
-//! Pure: additive increase while the server keeps up, multiplicative decrease when it refuses, and a
-//! pause for as long as it asks. What it asks for one object binds requests about that object; everything
-//! else waits for seconds at most, since it may be a webhook or a proxy that speaks, until other objects are
-//! refused, too. There is no fixed rate, because the right one is known to the
-//! server alone: it has priority and fairness, and says 429 when a client's share is used up.
+//! Pure: additive increase while the server keeps up, multiplicative decrease when it refuses, and a pause
+//! for as long as `Retry-After` says. A pause that the server demands for one object holds back requests
+//! about that object; all other requests wait for seconds at most, since a webhook or a proxy may have
+//! answered, until other objects are refused, too. There is no fixed rate, because only the server knows the
+//! right one: it has priority and fairness, and answers 429 when a client's share is used up.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Where the limit starts: client-go's default burst.
+/// Initial limit: client-go's default burst.
 const START: f64 = 10.0;
 
-/// To a server without HTTP/2 every running request holds a TCP and TLS connection.
+/// Maximum limit: without HTTP/2 every running request holds a TCP and TLS connection.
 const MOST: f64 = 32.0;
 
-/// What the limit is multiplied by when the server refuses.
+/// Factor of the limit when the server refuses.
 const CUT: f64 = 0.5;
 
-/// The pause after the first refusal that does not say how long, and the longest of its own accord.
+/// The pause after the first refusal without `Retry-After`, and the longest pause without it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A server that asks for more is asked again after this.
+/// A server that demands a longer pause gets a request after this.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
-/// The longest pause for all because of one object.
+/// The longest pause of all requests because of one object.
 const LONGEST_FOR_ONE: Duration = Duration::from_secs(5);
 
-/// Refusals of several objects within this time are the server's.
+/// Refusals of several objects within this time count as the server's own.
 const TOGETHER: Duration = Duration::from_secs(60);
 
-/// So many objects that are to be left alone are remembered.
+/// Maximum number of remembered objects with a pause.
 const BOUND: usize = 256;
 
 /// The state of one lane.
@@ -47,11 +47,11 @@ pub(super) struct Adaptive {
     refusals: u32,
     /// What was refused last.
     refused: Option<(Object, Instant)>,
-    /// Objects that the server wants to be left alone, and until when.
+    /// Objects with a pause that the server demanded, and its end.
     bound: HashMap<u64, Instant>,
 }
 
-/// What a request is about, told apart by a number; `None` for a new object, which is like no other.
+/// The object of a request, identified by a hash; `None` for a new object, which equals no other.
 pub(super) type Object = Option<u64>;
 
 /// A running request.
@@ -63,20 +63,20 @@ pub(super) struct Ticket {
 /// Why a request may not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Until another one ends.
+    /// Until another request ends.
     Slot,
-    /// The server wants to be left alone until then.
+    /// Until this time, which the server demanded.
     Until(Instant),
 }
 
-/// What an answer says about the server.
+/// What a response shows about the server's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It keeps up.
+    /// The server keeps up.
     Served,
-    /// It refused the request as one too many, and may have said for how long.
+    /// The server refused the request as one too many, perhaps with `Retry-After`.
     Refused(Option<Duration>),
-    /// Nothing: the connection failed, or the caller lost interest.
+    /// Nothing: the connection failed, or the caller gave up.
     Unknown,
 }
 
@@ -94,13 +94,13 @@ impl Adaptive {
         }
     }
 
-    /// Until when requests about this object are to wait, without keeping others from their turn.
+    /// Time until which requests about this object wait, without holding up others.
     pub(super) fn bound(&self, object: Object, now: Instant) -> Option<Instant> {
         let until = self.bound.get(&object?).copied();
         until.filter(|until| *until > now)
     }
 
-    /// How many requests may run at once.
+    /// The current limit of concurrent requests.
     pub(super) fn limit(&self) -> f64 {
         self.limit
     }
@@ -134,7 +134,7 @@ impl Adaptive {
         match verdict {
             Verdict::Served => {
                 self.refusals = 0;
-                // Only a server that kept up with all that was allowed says that more is possible.
+                // Only a server that kept up with all allowed requests shows that more are possible.
                 if self.full >= Some(ticket.started) {
                     self.limit = (self.limit + 1.0 / self.limit).min(MOST);
                 }
@@ -165,7 +165,7 @@ impl Adaptive {
         let own = FIRST_PAUSE
             .saturating_mul(1 << doublings)
             .min(LONGEST_PAUSE);
-        // A server that names a time means it; it is exceeded only while it keeps refusing.
+        // A server that demands a pause means it; the pause is prolonged only while it keeps refusing.
         let pause = match asked.map(|asked| asked.min(LONGEST_ASKED)) {
             Some(asked) if self.refusals <= 1 => asked,
             Some(asked) => asked.max(own),

@@ -1,12 +1,12 @@
 //! A token bucket: the hard cap behind `--kube-api-qps` and `--kube-api-burst`, and the budget of
 //! events.
 //!
-//! Pure. It says whether a token is there and otherwise when to ask again; who waits, and in which
-//! order, is the shell's business.
+//! Pure. It returns a token or the time until the next one; the shell decides who waits, and in
+//! which order.
 
 use std::time::{Duration, Instant};
 
-/// Starts full, as client-go's.
+/// A token bucket that starts full, like client-go's.
 #[derive(Clone, Debug)]
 pub(in crate::kube) struct Bucket {
     rate: f64,
@@ -27,14 +27,14 @@ impl Bucket {
         }
     }
 
-    /// Takes a token, or says after what time there will be one.
+    /// Takes a token, or returns the time until there is one.
     pub(in crate::kube) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         if let Some(filled) = self.filled {
             let passed = now.saturating_duration_since(filled).as_secs_f64();
             self.tokens = passed.mul_add(self.rate, self.tokens).min(self.burst);
         }
         self.filled = Some(now);
-        // A billionth of a token is what rounding may have taken.
+        // Rounding may have lost a billionth of a token.
         if self.tokens >= 1.0 - 1e-9 {
             self.tokens -= 1.0;
             return Ok(());

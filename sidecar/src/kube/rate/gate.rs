@@ -1,7 +1,7 @@
-//! Where requests wait: first come, first served.
+//! Queues requests: first come, first served.
 //!
 //! One waiter at a time asks the pure state; the others queue for their turn. A caller that gives up
-//! drops its future, and with it its place.
+//! drops its future, and with it its queue slot.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::rt::unit_random;
 #[derive(Debug)]
 pub(super) struct Gate {
     kind: Kind,
-    /// Held by the request that is next.
+    /// Held by the next request in line.
     turn: Turn<()>,
 }
 
@@ -27,7 +27,7 @@ enum Kind {
     Fixed(Mutex<Bucket>),
     Adaptive {
         state: Mutex<Adaptive>,
-        /// A request ended. One waiter listens, the one whose turn it is.
+        /// Notifies that a request ended. One waiter listens, the one whose turn it is.
         ended: Notify,
         metrics: Option<RateMetrics>,
     },
@@ -41,7 +41,7 @@ impl Gate {
         }
     }
 
-    /// Lets everything pass.
+    /// A gate without a limit.
     pub(super) fn open() -> Self {
         Self::new(Kind::Open)
     }
@@ -50,7 +50,7 @@ impl Gate {
         Self::new(Kind::Fixed(Mutex::new(Bucket::new(qps, burst))))
     }
 
-    /// `metrics` shows the limit.
+    /// A gate with the adaptive limit, which `metrics` exposes.
     pub(super) fn adaptive(metrics: Option<RateMetrics>) -> Self {
         let state = Adaptive::new();
         if let Some(metrics) = &metrics {
@@ -113,7 +113,7 @@ async fn admitted(state: &Mutex<Adaptive>, ended: &Notify) -> Ticket {
     }
 }
 
-/// A request that runs. Dropping it without a verdict frees its place.
+/// A running request. Dropping it without a verdict frees its slot.
 #[derive(Debug)]
 pub(super) struct Entered {
     gate: Arc<Gate>,
@@ -121,7 +121,7 @@ pub(super) struct Entered {
 }
 
 impl Entered {
-    /// Ends the request with what its answer says about the server.
+    /// Ends the request with the verdict of its response.
     pub(super) fn end(mut self, verdict: Verdict) {
         self.finish(verdict);
     }

@@ -1,21 +1,21 @@
-//! Which budget a request draws on.
+//! Chooses the budget of a request.
 //!
-//! Pure: decided by method and URL alone, so that no caller can forget to say it.
+//! Pure: method and URL alone decide, so that no caller can forget to choose.
 
 /// A budget of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// A watch: opened rarely, open for long, never held back.
+    /// Watches: opened rarely, open for long, never delayed.
     Watch,
-    /// A page of a list that a cache is filled from: one after the other, and only at the start and
-    /// when a watch cannot go on. Apart from single objects because client-go pays one token for a
-    /// whole list; a hard cap, paid for each page, would keep a large cluster's caches empty for minutes.
+    /// Pages of lists that fill a cache: one after the other, and only at the start and when a watch
+    /// cannot resume. Separate from single objects because client-go pays one token for a whole list; a
+    /// hard cap, paid for each page, would keep a large cluster's caches empty for minutes.
     List,
     /// Leader election, which must not wait for anything.
     Lease,
-    /// Permission checks, of which there are a few at the start.
+    /// Permission checks, a few at the start.
     Review,
-    /// Whether the server is there, asked while it is not.
+    /// Probes of a server that does not answer.
     Probe,
     /// Events.
     Event,
@@ -37,7 +37,7 @@ impl Lane {
         }
     }
 
-    /// All of them.
+    /// All lanes.
     pub(super) const ALL: [Self; 7] = [
         Self::Watch,
         Self::List,
@@ -56,7 +56,7 @@ pub(super) fn lane(uri: &http::Uri) -> Lane {
     if asks(&|part| part == "watch=true" || part == "watch=1") {
         return Lane::Watch;
     }
-    // The whole of a list at once says which version instead.
+    // A list in one piece has a resourceVersion instead.
     if asks(&|part| part.starts_with("limit=") || part == "resourceVersion=") {
         return Lane::List;
     }

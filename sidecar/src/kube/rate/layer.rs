@@ -1,4 +1,4 @@
-//! The tower service that puts the budgets, time limits and retries around the HTTP client.
+//! The tower service that adds budgets, time limits and retries to the HTTP client.
 
 use std::future::{Future, poll_fn};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,13 +23,13 @@ use crate::in_cluster::{certificate, retry_after};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// As client-go: so often a refused request is sent again before its caller hears of it.
+/// As client-go: how often a refused request is repeated before its caller gets the error.
 const RETRIES: u32 = 10;
 
-/// A caller is not kept waiting longer than this for one retry; its queue knows better what to do.
+/// Maximum wait for one retry; beyond that the caller's queue schedules better.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// The API server did not answer in time. Whether it did the work is not known.
+/// The API server did not answer in time. Whether it executed the request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer from the API server within {} s", .0.as_secs_f64())]
 pub struct RequestTimeout(Duration);
@@ -88,7 +88,7 @@ impl Limiter {
         let gate = self.gate(lane, request.uri());
         let object = object(&request);
         let method = request.method().clone();
-        // A watch is one request, open for long.
+        // A watch is one long request.
         let measured = self.requests.as_ref().filter(|_| lane != Lane::Watch);
         let mut measuring = measured.map(|requests| requests.begin(&method));
         for retry in 0_u32.. {
@@ -120,7 +120,7 @@ impl Limiter {
                 Err(error) => self.unanswered(&**error),
             }
             let answer = answer?;
-            // One that is only beginning, or ending, refuses what it will serve.
+            // A server that is starting or stopping refuses requests that it will serve.
             if answer.status().is_success() && self.server.served() {
                 tracing::info!("The API server answers again");
             }
@@ -153,8 +153,8 @@ impl Limiter {
     }
 }
 
-/// What the request is about. A status is a part of its object; what is being created has no name of its own
-/// in the path.
+/// The object of the request. A status belongs to its object; an object being created has no name in the
+/// path.
 fn object(request: &Request<Body>) -> Object {
     let path = request.uri().path();
     let path = path.strip_suffix("/status").unwrap_or(path);
@@ -163,9 +163,9 @@ fn object(request: &Request<Body>) -> Object {
     (request.method() != Method::POST).then(|| hasher.finish())
 }
 
-/// How long to wait before the request is sent once more, if it is.
+/// The pause before the request is repeated; `None` if it is not.
 fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
-    // Leader election, lists and watches have a schedule of their own.
+    // Leader election, lists and watches have their own retry schedules.
     let here = match lane {
         Lane::Object | Lane::Event | Lane::Review => true,
         Lane::Lease | Lane::List | Lane::Watch | Lane::Probe => false,
@@ -174,9 +174,9 @@ fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
     (here && retry < RETRIES && pause <= LONGEST_RETRY).then_some(pause)
 }
 
-/// Whether the server refused a request unseen, and for how long it wants to be left alone.
+/// Whether the server refused a request without executing it, and its `Retry-After`.
 ///
-/// 504 is not among them: what timed out in the server may have been done.
+/// 504 does not count: a request that timed out in the server may have been executed.
 fn refusal<B>(answer: &Response<B>) -> Option<Option<Duration>> {
     let asked = retry_after(answer.headers());
     match answer.status() {

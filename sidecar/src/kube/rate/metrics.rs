@@ -1,4 +1,4 @@
-//! What the limits do, as metrics. Upstream has none of these.
+//! Metrics of the rate limits. Upstream has none of these.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::metrics::{RegisterError, Registry};
 /// 1 ms to 1 min.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
-/// The families; clones share them.
+/// The metric families; clones share them.
 #[derive(Clone, Debug)]
 pub struct RateMetrics {
     waited: HistogramVec,
@@ -21,18 +21,19 @@ pub struct RateMetrics {
 }
 
 impl RateMetrics {
-    /// Adds the families to `registry`.
+    /// Registers the families in `registry`.
     ///
     /// # Errors
-    /// The registry has them already.
+    /// The registry already has them.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         Self::labelled(registry, &HashMap::new())
     }
 
-    /// Adds one of several controllers, whose series have its name as label `controller`.
+    /// Registers the families for one of several controllers, whose series have its name as label
+    /// `controller`.
     ///
     /// # Errors
-    /// The registry has it already, or the families without that label.
+    /// The registry already has this controller, or the families without that label.
     pub fn of(controller: &str, registry: &Registry) -> Result<Self, RegisterError> {
         let label = ("controller".to_owned(), controller.to_owned());
         Self::labelled(registry, &HashMap::from([label]))

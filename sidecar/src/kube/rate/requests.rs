@@ -1,8 +1,8 @@
-//! Requests to the API server, counted as client-go does.
+//! Metrics of requests to the API server, as client-go counts them.
 //!
 //! Names, labels, buckets and help texts are those of Kubernetes' component-base 0.37, which
-//! external-resizer has been exporting since 2.2: one dashboard reads a mixed fleet. When a request
-//! counts is client-go's as well: a repetition is one more request of the same duration, a watch is a
+//! external-resizer has been exporting since 2.2: one dashboard reads a mixed fleet. The rules of
+//! counting are client-go's as well: a retry is one more request of the same duration, a watch is a
 //! request without duration and sizes.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const BYTES: [f64; 11] = [
     16_777_216.0,
 ];
 
-/// The families; clones share them.
+/// The metric families; clones share them.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     requests: IntCounterVec,
@@ -45,10 +45,10 @@ pub struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Adds the families to `registry`.
+    /// Registers the families in `registry`.
     ///
     /// # Errors
-    /// The registry has them already.
+    /// The registry already has them.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let opts = Opts::new(format!("rest_client_{name}"), format!("[ALPHA] {help}"));
@@ -100,7 +100,7 @@ impl RequestMetrics {
         Ok(metrics)
     }
 
-    /// Of requests to this API server: `host`, and `:port` where its URL has one.
+    /// The metrics of requests to this API server: `host`, and `:port` where its URL has one.
     pub fn to(&self, host: &str) -> HostMetrics {
         HostMetrics {
             metrics: self.clone(),
@@ -109,7 +109,7 @@ impl RequestMetrics {
     }
 }
 
-/// Where requests to one API server are counted; clones count together.
+/// The metrics of requests to one API server; clones share them.
 #[derive(Clone, Debug)]
 pub struct HostMetrics {
     metrics: RequestMetrics,
@@ -117,19 +117,19 @@ pub struct HostMetrics {
 }
 
 impl HostMetrics {
-    /// A request waited so long before it was sent.
+    /// Records how long a request waited before it was sent.
     pub(super) fn waited(&self, verb: &Method, time: Duration) {
         let waited = &self.metrics.waited;
         let waited = waited.with_label_values(&[verb.as_str(), &*self.host]);
         waited.observe(time.as_secs_f64());
     }
 
-    /// A request was sent with a body of so many bytes.
+    /// Records that a request was sent with a body of `bytes` bytes.
     pub(super) fn sent(&self, verb: &Method, bytes: u64) {
         observe_bytes(&self.metrics.sent, verb, &self.host, bytes);
     }
 
-    /// A request has this answer, or none. `again`: it had been sent before.
+    /// Records a request's response, or its absence. `again`: the request had been sent before.
     pub(super) fn answered(&self, verb: &Method, status: Option<StatusCode>, again: bool) {
         let code = status.as_ref().map_or("<error>", StatusCode::as_str);
         let labels = [code, verb.as_str(), &*self.host];
@@ -139,7 +139,7 @@ impl HostMetrics {
         }
     }
 
-    /// A request begins, whose duration is measured until the result is dropped.
+    /// Begins a request, whose duration is measured until the result is dropped.
     pub(super) fn begin(&self, verb: &Method) -> Running {
         Running {
             of: self.clone(),
@@ -150,18 +150,18 @@ impl HostMetrics {
     }
 }
 
-/// A request under way. Dropping it ends it.
+/// A request in flight. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Running {
     of: HostMetrics,
     verb: Method,
     started: Instant,
-    /// Bytes of the answer, if there is one.
+    /// Bytes of the response, if there is one.
     received: Option<u64>,
 }
 
 impl Running {
-    /// So many more bytes of the answer are here; none with its head.
+    /// Records that more bytes of the response arrived; call it with 0 for its head.
     pub(super) fn receives(&mut self, bytes: usize) {
         *self.received.get_or_insert(0) += bytes as u64;
     }

@@ -1,18 +1,18 @@
-//! Up to which version objects are known to be gone.
+//! The versions at which objects were deleted.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::kube::key::Key;
 
-/// So many deletions are remembered, the last ones. Events that come later than this many deletions
-/// after their time are believed.
+/// Number of remembered deletions, the last ones. An event that arrives more than this many
+/// deletions late is believed.
 const REMEMBERED: usize = 512;
 
-/// A deletion, or an own write after which nothing is kept of the object.
+/// A deletion, or an own write after which the object is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deletion {
     pub(super) version: u64,
-    /// The generation in which an own write's answer said so; 0 if the list or the watch did.
+    /// The generation in which an own write's response reported it; 0 if the list or the watch did.
     pub(super) own: u32,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Deletion {
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     by_key: HashMap<Key, Deletion>,
-    /// In the order in which they came; those that were replaced or forgotten since are still here.
+    /// Deletions in order of arrival; includes those that were replaced or forgotten since.
     order: VecDeque<(Key, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Deletions {
         self.by_key.get(key.as_str()).copied()
     }
 
-    /// Of a version that is no number nothing can be said to be older.
+    /// Remembers a deletion, unless its version is not a number: no version is older than that.
     pub(super) fn add(&mut self, key: &Key, version: u64, own: u32) {
         if version == 0 || self.of(key).is_some_and(|known| known.version >= version) {
             return;
@@ -54,12 +54,12 @@ impl Deletions {
         }
     }
 
-    /// The object exists again.
+    /// Forgets the deletion of an object that exists again.
     pub(super) fn forget(&mut self, key: &Key) {
         self.by_key.remove(key.as_str());
     }
 
-    /// A list is complete: it knows better than what was known before it began.
+    /// Forgets, after a complete list, all that was known before the list began.
     pub(super) fn keep_only(&mut self, generation: u32) {
         self.by_key.retain(|_, known| known.own == generation);
         self.order.retain(|(key, version)| {

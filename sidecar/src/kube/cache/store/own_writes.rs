@@ -1,4 +1,4 @@
-//! Own writes of objects, from before the request until its answer.
+//! Own writes of objects, from before the request until its response.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Change, Pending, Slot, Source, Stamp, Store};
 use crate::kube::key::Key;
 
 impl<R> Store<R> {
-    /// An own write of this object begins.
+    /// Begins an own write of this object.
     pub fn begin_write(&mut self, key: &Key) {
         let none = || Pending {
             writes: 0,
@@ -19,7 +19,7 @@ impl<R> Store<R> {
         pending.generation = self.generation;
     }
 
-    /// The own write was answered with this object.
+    /// Ends an own write that was answered with this object.
     pub fn write_answered(
         &mut self,
         key: &Key,
@@ -30,16 +30,17 @@ impl<R> Store<R> {
         let wanted = self.wanted.has(&record);
         let known = self.map.get(key.as_str());
         let newest = match known {
-            // An equal version may still be news: the patch that removes the last finalizer of an
-            // object being deleted is answered with the new content and the old version.
+            // An equal version may still be a change: the response to the patch that removes the last
+            // finalizer of an object being deleted has the new content and the old version.
             Some(slot) => version == 0 || version >= slot.stamp.version(),
             None if { pending.deleted_at }
                 .is_some_and(|deleted| deleted == 0 || deleted >= version) =>
             {
                 false
             }
-            // Else it came and went before the last list, and no event will say so; but of what lists
-            // leave out only one that began after the request would have shown it.
+            // Otherwise the object came and went before the last list, and no event will report it;
+            // but an object that lists may leave out would only be in a list that began after the
+            // request.
             None if version != 0 && version <= self.listed_at => {
                 !wanted && pending.generation >= self.complete
             }
@@ -50,8 +51,8 @@ impl<R> Store<R> {
                 Some(told) => told,
                 None => known.map(|slot| Arc::clone(&slot.record)),
             };
-            // An answer is no proof that a list under way will contain the object; one that may have
-            // passed it by already is not waited for.
+            // A response does not prove that a list in progress will contain the object; one that may
+            // have passed it already is not waited for.
             let is_met = match known {
                 Some(slot) => slot.stamp.is_met(),
                 None => !wanted && pending.generation == self.generation,
@@ -77,7 +78,7 @@ impl<R> Store<R> {
         self.catch_up(key, pending, source)
     }
 
-    /// The own write was answered with this object, of which nothing is kept as of `version`.
+    /// Ends an own write whose response is an object that is not kept as of `version`.
     pub fn write_answered_unkept(&mut self, key: &Key, version: u64) -> Option<Change<R>> {
         let pending = self.end_write(key);
         if let Some(slot) = self.map.get(key.as_str())
@@ -98,10 +99,10 @@ impl<R> Store<R> {
         })
     }
 
-    /// The own write failed, or nobody knows.
+    /// Ends an own write that failed or whose outcome is unknown.
     pub fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
         let pending = self.end_write(key);
-        // Without an answer it may have been an event that came again, of what is long gone.
+        // Without a response the event may have been a repetition, about an object that is long gone.
         let unknown = matches!(pending.untold, Some(None));
         if unknown
             && self
@@ -115,7 +116,7 @@ impl<R> Store<R> {
         self.catch_up(key, pending, Source::Watch)
     }
 
-    /// Tells what the watch brought while the own write was under way.
+    /// Reports what the watch brought while the own write was in flight.
     fn catch_up(&self, key: &Key, pending: Pending<R>, source: Source) -> Option<Change<R>> {
         let old = pending.untold?;
         let new = Arc::clone(self.get(key.as_str())?);

@@ -1,12 +1,12 @@
-//! What is known of an object's age, in eight bytes: there is one for every object.
+//! The age of a cached object, in eight bytes: there is one for every object.
 
 const MET: u64 = 1 << 62;
 const OWN: u64 = 1 << 63;
-/// API servers without etcd count nanoseconds since 1970; there is room for those of a century.
+/// API servers without etcd use nanoseconds since 1970; these bits last for a century.
 const LAST_VERSION: u64 = MET - 1;
 
-/// The version of an object, and whether two things are true since the last list began: that the list or the
-/// watch brought the object, and that an own write's answer was taken over which they have not brought yet.
+/// The version of an object and two flags since the start of the last list: whether the list or the watch
+/// brought the object, and whether an own write's response was stored that they have not brought yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp(u64);
 
@@ -16,12 +16,12 @@ impl Stamp {
         Self(of(version) | MET)
     }
 
-    /// An own write was answered with this version.
+    /// The response to an own write had this version.
     pub(super) fn own(version: u64, is_met: bool) -> Self {
         Self(of(version) | OWN | if is_met { MET } else { 0 })
     }
 
-    /// 0 if it is no number, or none that an API server comes to.
+    /// The version; 0 if it is not a number, or larger than any API server's.
     pub(super) fn version(self) -> u64 {
         self.0 & LAST_VERSION
     }
@@ -34,17 +34,17 @@ impl Stamp {
         self.0 & OWN != 0
     }
 
-    /// The list or the watch brought the object, whatever its version.
+    /// Marks that the list or the watch brought the object, whatever its version.
     pub(super) fn meet(&mut self) {
         self.0 |= MET;
     }
 
-    /// The list or the watch brought what an own write was answered with.
+    /// Marks that the list or the watch brought the own write's state.
     pub(super) fn confirm(&mut self) {
         self.0 &= !OWN;
     }
 
-    /// A list begins.
+    /// Clears the flags when a list begins.
     pub(super) fn begin_list(&mut self) {
         self.0 &= LAST_VERSION;
     }
