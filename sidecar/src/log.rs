@@ -1,8 +1,8 @@
 //! The log: klog's text or JSON on stderr, with klog's verbosity.
 //!
-//! `tracing` events are the input; the formatters are our own because tools that read the log of
-//! the Go sidecars shall read this one. Messages of libraries appear from warning level on only.
-//! Lines wait in memory only while nobody reads stderr; [`flush`] gives them a last chance.
+//! `tracing` events are the input; the formatters are our own because tools that read the Go sidecars'
+//! logs must be able to read this one. Messages of libraries appear from warning level on only. Lines
+//! wait in memory only while nobody reads stderr; [`flush`] waits once more for them to be read.
 
 mod fields;
 mod json;
@@ -22,7 +22,7 @@ use crate::rt::Exit;
 use sink::Sink;
 pub use text::quote;
 
-/// As the value of `err`: there is no error, shown as `null`.
+/// The value of `err` for "no error", shown as `null`.
 pub const NIL: &str = "";
 
 #[doc(hidden)]
@@ -38,21 +38,21 @@ pub enum Format {
     Json,
 }
 
-/// What the log flags ask for.
+/// The settings from the log flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Notation.
     pub format: Format,
     /// `-v`: messages up to this level appear.
     pub verbosity: u32,
-    /// `--vmodule`: file name patterns with verbosities of their own, the first match counts.
+    /// `--vmodule`: file name patterns with their own verbosities; the first match counts.
     pub vmodule: Vec<(String, u32)>,
     /// Lines to log as warnings once the log is up, for example about deprecated flags.
     pub warnings: Vec<String>,
 }
 
 impl Config {
-    /// Reads and validates the flags of [`crate::flags::standard::LOGGING`].
+    /// Parses and validates the flags of [`crate::flags::standard::LOGGING`].
     ///
     /// # Errors
     /// Exit code 1 and one line that names every flag at fault.
@@ -113,22 +113,21 @@ static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 static VMODULE: OnceLock<Vec<(String, u32)>> = OnceLock::new();
 static UP: OnceLock<Sink<Stderr>> = OnceLock::new();
 
-/// What a reader of the log that has stalled may cost at the end of the process.
+/// How long a stalled reader of the log may delay the end of the process.
 const LAST_CHANCE: Duration = Duration::from_secs(2);
 
 /// Starts the log. A second call changes nothing.
 ///
-/// `own` names the crates whose info messages appear, each as in `module_path!()`; `sidecar` is
-/// always among them. Other crates are libraries and may only warn.
+/// `own` names the crates whose info messages appear, each as in `module_path!()`; `sidecar` is always
+/// among them. Other crates are libraries, of which only warnings appear.
 pub fn init(config: &Config, own: &'static [&'static str]) {
     init_with_controllers(config, own, &[]);
 }
 
-/// Starts the log of a process in which several controllers run. A second call changes nothing.
+/// Starts the log of a process with several controllers. A second call changes nothing.
 ///
-/// `controllers` pairs crates with the controllers that they are: each of their lines says under the key
-/// `controller` whose it is, unless it says so itself, and their info messages appear. `own` is as for
-/// [`init`].
+/// `controllers` pairs crates with controller names: each of their lines gets the key `controller`,
+/// unless the event has it already, and their info messages appear. `own` is as for [`init`].
 pub fn init_with_controllers(
     config: &Config,
     own: &'static [&'static str],
@@ -149,7 +148,7 @@ pub fn init_with_controllers(
     layer::install(config.format, own, controllers, sink);
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // It writes to stderr by itself, which would wait for a reader that has stalled.
+        // The hook writes to stderr directly, and would block on a stalled reader.
         if flush() {
             report(panic);
         }
@@ -159,18 +158,18 @@ pub fn init_with_controllers(
     }
 }
 
-/// The log is up, so that errors go there.
+/// Whether the log is started, so that errors go there.
 pub fn is_up() -> bool {
     UP.get().is_some()
 }
 
-/// Waits for the reader of stderr if lines are left for it, for two seconds at most; whether all are
-/// written. To be called before the process ends.
+/// Waits for the reader of stderr, for two seconds at most, if lines are left; returns whether all are
+/// written. Call it before the process exits.
 pub fn flush() -> bool {
     UP.get().is_none_or(|sink| sink.flush(LAST_CHANCE))
 }
 
-/// Whether messages of `level` in source file `file` appear; [`crate::verbose!`] asks this.
+/// Whether messages of `level` in source file `file` appear; [`crate::verbose!`] calls this.
 pub fn enabled(level: u32, file: &str) -> bool {
     level <= VERBOSITY.load(Ordering::Relaxed)
         || VMODULE
@@ -178,10 +177,10 @@ pub fn enabled(level: u32, file: &str) -> bool {
             .is_some_and(|patterns| level <= file_verbosity(patterns, file))
 }
 
-/// Logs a message that appears from a verbosity (`-v`) on: klog's `V(n)`.
+/// Logs a message at a verbosity (`-v`): klog's `V(n)`.
 ///
-/// Levels by convention: 0 life cycle and errors (use `tracing::info!` and so on), 2 operations,
-/// 3 ignored events, 4 decisions, 5 bodies of calls.
+/// Levels by convention: 0 life cycle and errors (use `tracing::info!` and so on), 2 operations, 3
+/// ignored events, 4 decisions, 5 messages of calls.
 ///
 /// ```
 /// let driver = "d.example.com";
@@ -196,8 +195,8 @@ macro_rules! verbose {
     };
 }
 
-/// The verbosity that `--vmodule` gives a file: a pattern with a slash is compared with the path,
-/// any other with the file name without extension.
+/// The verbosity that `--vmodule` gives a file: a pattern with a slash matches the path, any other the
+/// file name without extension.
 fn file_verbosity(patterns: &[(String, u32)], file: &str) -> u32 {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -208,7 +207,7 @@ fn file_verbosity(patterns: &[(String, u32)], file: &str) -> u32 {
     matching.map_or(0, |(_, level)| *level)
 }
 
-/// `*` stands for any text, `?` for one character.
+/// `*` matches any text, `?` one character.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (None, None) => true,

@@ -1,7 +1,7 @@
 //! Names derived from the driver's name, the host's name and the environment.
 //!
-//! They are an interface: a finalizer or lease named differently from upstream's would leave
-//! volumes stuck, or let two leaders run, while a cluster is being moved from one to the other.
+//! The names are an interface: a finalizer or lease named differently from upstream's would leave volumes stuck,
+//! or let two leaders run, while a cluster migrates.
 
 use std::io;
 
@@ -17,13 +17,13 @@ pub fn sanitize(name: &str) -> String {
     sanitized
 }
 
-/// Whether `text` has the name of this driver in it, and not that of another one that only ends or begins with it.
+/// Whether `text` contains the name of this driver, and not a longer name that starts or ends with it.
 pub fn names_driver(text: &str, driver: &str) -> bool {
     let of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     text.match_indices(driver).any(|(start, _)| {
         let before = text.get(..start).unwrap_or_default();
         let behind = text.get(start + driver.len()..).unwrap_or_default();
-        // Sockets are called after their drivers.
+        // Sockets are named after their drivers.
         let ends = behind.starts_with(".sock") || behind.starts_with("-reg.sock");
         !before.ends_with(of_name) && (ends || !behind.starts_with(of_name))
     })
@@ -34,7 +34,7 @@ pub fn finalizer(driver: &str) -> String {
     format!("external-attacher/{}", sanitize(driver))
 }
 
-/// What a sidecar calls its lease, before [`sanitize`].
+/// The sidecar that names a lease, before [`sanitize`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseOwner {
     /// `external-attacher-leader-<driver>`
@@ -53,7 +53,7 @@ pub enum LeaseOwner {
     Nobody,
 }
 
-/// The lease name before sanitizing; the source component of leader election events shows it.
+/// The lease name before sanitizing; the source component of leader election events has this form.
 pub fn lease_unsanitized(owner: LeaseOwner, driver: &str) -> String {
     match owner {
         LeaseOwner::Attacher => format!("external-attacher-leader-{driver}"),
@@ -71,12 +71,13 @@ pub fn lease(owner: LeaseOwner, driver: &str) -> String {
     sanitize(&lease_unsanitized(owner, driver))
 }
 
-/// A DNS-1123 label, as namespaces are named.
+/// Whether `text` is a DNS-1123 label, the syntax of namespace names.
 pub fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_part(text)
 }
 
-/// A DNS-1123 subdomain, as most objects are named: Kubernetes bounds the whole, not its labels.
+/// Whether `text` is a DNS-1123 subdomain, the syntax of most object names: Kubernetes limits the whole length,
+/// not its labels'.
 pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
@@ -86,7 +87,7 @@ fn is_part(text: &str) -> bool {
     text.starts_with(fits) && text.ends_with(fits) && text.chars().all(|c| fits(c) || c == '-')
 }
 
-/// What a label may be called: a name, perhaps after a lower case DNS subdomain and `/`.
+/// Whether `text` is a label key: a name, perhaps after a lower case DNS subdomain and `/`.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
@@ -94,7 +95,7 @@ pub fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// What a label may say: nothing, or a name.
+/// Whether `text` is a label value: empty, or a name.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_label_name(text)
 }
@@ -105,7 +106,7 @@ fn is_label_name(text: &str) -> bool {
     text.len() <= 63 && text.starts_with(ends) && text.ends_with(ends) && text.chars().all(inner)
 }
 
-/// The operating system's host name; `$HOSTNAME` has no say in it.
+/// The operating system's host name; `$HOSTNAME` is ignored.
 pub fn hostname() -> io::Result<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy().trim().to_owned();
@@ -122,7 +123,7 @@ pub fn identity(hostname: &str) -> String {
     sanitize(hostname)
 }
 
-/// Where a pod finds the namespace of its service account.
+/// The file with the namespace of a pod's service account.
 pub const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// The lease's namespace: the flag, else `$POD_NAMESPACE`, else the content of

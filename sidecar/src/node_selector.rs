@@ -1,7 +1,7 @@
-//! Node selectors: which nodes a volume can be reached from.
+//! Node selectors: the nodes from which a volume is accessible.
 //!
-//! The verdict is the scheduler's (`nodeaffinity` in k8s.io/component-helpers): pods go where that says, and whoever serves
-//! a volume must not disagree. Nothing matches a term that cannot be parsed, whatever else it says.
+//! The rules are the scheduler's (`nodeaffinity` in k8s.io/component-helpers): it places pods by them, and whoever
+//! serves a volume must not disagree. A term that cannot be parsed matches nothing, whatever else it contains.
 
 use crate::names::{is_label_key, is_label_value};
 use crate::text::{List, Pairs, Text};
@@ -26,7 +26,8 @@ pub struct Requirement {
     pub values: List,
 }
 
-/// Whether one of `terms` selects the node with these labels. Without its `name` no term with fields does: nobody can say.
+/// Whether one of `terms` selects the node with these labels. Without the node's `name`, no term with fields does,
+/// since it cannot be evaluated.
 #[must_use]
 pub fn selects(terms: &[Term], name: Option<&str>, labels: &Pairs) -> bool {
     terms.iter().any(|term| term.selects(name, labels))
@@ -64,7 +65,7 @@ impl Requirement {
         }
     }
 
-    /// The name is the only field there is; any other one is empty.
+    /// `metadata.name` is the only field; any other one is empty.
     fn holds_of_field(&self, name: &str) -> bool {
         let field = if *self.key == *"metadata.name" {
             name

@@ -1,6 +1,6 @@
-//! Whether something that work depends on does not answer, and when it answers again.
+//! Tracks whether a server that work depends on answers.
 //!
-//! Whoever asks it says what became of that; whoever waits out a back-off because of it is told.
+//! Callers report the result of each request; queues that back off because of an outage learn of its end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// One lost answer is no outage: what failed with it keeps its back-off.
+/// One lost response is no outage: keys that failed with it keep their back-off.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// The state of one server; clones share it.
@@ -21,19 +21,19 @@ pub struct Outage {
 #[derive(Debug, Default)]
 struct State {
     since: Option<Instant>,
-    /// Why the last request got no answer, if it did not.
+    /// Why the last request got no response, if it did not.
     reason: Option<Arc<str>>,
     ended: u64,
-    /// What somebody has to mend before there can be an answer.
+    /// The problem that somebody must fix before the server can answer.
     problem: Option<Arc<str>>,
-    /// Kinds without which there is no work, and why the server does not list them.
+    /// Kinds that must be listed before any work starts, and why the server refuses to list them.
     refused: BTreeMap<&'static str, String>,
-    /// The last one that was news.
+    /// The last problem that was logged.
     told: Option<Arc<str>>,
 }
 
 impl Outage {
-    /// A request got no answer.
+    /// Records that a request got no response.
     pub fn unanswered(&self, reason: &str) {
         self.state.send_if_modified(|state| {
             let news = state.since.is_none();
@@ -45,8 +45,8 @@ impl Outage {
         });
     }
 
-    /// There can be no answer before somebody has mended `problem`. Whether that is news: it is not while it comes
-    /// and goes, as behind several servers of which one has it.
+    /// Records that the server cannot answer before somebody fixes `problem`. Returns whether to log it: not while
+    /// it comes and goes, as behind several servers of which one has it.
     pub fn needs_mending(&self, problem: &str) -> bool {
         let mut news = false;
         self.state.send_if_modified(|state| {
@@ -59,7 +59,7 @@ impl Outage {
         news
     }
 
-    /// The server refuses to list these objects, and there is no work before it does.
+    /// Records that the server refuses to list these objects, without which no work starts.
     pub fn refuses(&self, kind: &'static str, reason: &str) {
         self.state.send_if_modified(|state| {
             let reason = format!("{kind} cannot be listed: {reason}");
@@ -68,7 +68,7 @@ impl Outage {
         });
     }
 
-    /// These objects are listed, or are not needed any more.
+    /// Records that these objects are listed, or no longer needed.
     pub fn lists(&self, kind: &'static str) {
         self.state.send_if_modified(|state| {
             state.refused.remove(kind);
@@ -76,8 +76,8 @@ impl Outage {
         });
     }
 
-    /// What has to change before there can be work, a line each; `None` once there was an answer,
-    /// whichever, and nothing that is needed is refused.
+    /// The problems that keep work from starting, one per line; `None` once there was any response and no needed
+    /// list is refused.
     pub fn problem(&self) -> Option<Arc<str>> {
         let state = self.state.borrow();
         let lasts = state.since.is_some_and(|since| since.elapsed() >= LEAST);
@@ -92,7 +92,7 @@ impl Outage {
         (!lines.is_empty()).then(|| lines.join("\n").into())
     }
 
-    /// There was an answer.
+    /// Records that there was a response.
     pub fn answered(&self) {
         let has_news = {
             let state = self.state.borrow();
@@ -107,7 +107,7 @@ impl Outage {
         }
     }
 
-    /// A request was served. Whether an outage ended with that.
+    /// Records that a request succeeded. Returns whether that ended an outage.
     pub fn served(&self) -> bool {
         if !self.is_on() {
             return false;
@@ -124,17 +124,17 @@ impl Outage {
         over
     }
 
-    /// Whether the last request got no answer.
+    /// Whether the last request got no response.
     pub fn is_on(&self) -> bool {
         self.state.borrow().since.is_some()
     }
 
-    /// How many outages have ended.
+    /// Number of outages that have ended.
     pub fn ended(&self) -> u64 {
         self.state.borrow().ended
     }
 
-    /// Waits until a request got no answer.
+    /// Waits until a request gets no response.
     pub async fn begins(&self) {
         let mut state = self.state.subscribe();
         // Cannot fail: the sender lives in `self`.

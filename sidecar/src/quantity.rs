@@ -1,14 +1,14 @@
 //! Kubernetes quantities: `10Gi`, `1500m`, `1e3`.
 //!
-//! Sizes of volumes are requested and reported in this notation, and a wrong reading is a wrong
-//! volume: the crates that exist round `1.5Gi` down to `1Gi` and refuse `1E`. Values are held to
-//! the billionth, which is exactly the precision Kubernetes keeps.
+//! Sizes of volumes are requested and reported in this notation, and a misread size makes a volume
+//! of the wrong size: the existing crates round `1.5Gi` down to `1Gi` and refuse `1E`. Values are
+//! exact to the billionth, the precision that Kubernetes keeps.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which suffixes a quantity is printed with; it remembers how it was written.
+/// The suffixes with which a quantity is printed; a quantity remembers those it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Powers of 1024: `Ki`, `Mi`, …
@@ -21,18 +21,18 @@ pub enum Format {
 
 /// A quantity, at most 2^63-1 either way and with nine decimals, as in Kubernetes.
 ///
-/// Half as large as one number of billionths would be: caches hold one or more for each object.
+/// Half the size of a single count of billionths: caches hold one or more per object.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
-    /// Rounded towards zero.
+    /// The integer part, rounded towards zero.
     whole: i64,
-    /// What is left of it, with the same sign.
+    /// The fraction, with the same sign.
     billionths: i32,
     format: Format,
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// Larger quantities are silently cut to this, as Kubernetes does.
+/// Larger quantities are silently clamped to this, as in Kubernetes.
 const LARGEST: i128 = i64::MAX as i128 * NANOS;
 
 /// The text is not a quantity.
@@ -50,7 +50,7 @@ impl Quantity {
         }
     }
 
-    /// `None` beyond what a quantity may be.
+    /// `None` if out of range.
     fn from_nanos(nanos: i128, format: Format) -> Option<Self> {
         Some(Self {
             whole: i64::try_from(nanos / NANOS).ok()?,
@@ -74,18 +74,18 @@ impl Quantity {
         self.whole.saturating_add(away)
     }
 
-    /// How it was written.
+    /// The format in which it was written.
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// Exactly zero.
+    /// Whether the value is exactly zero.
     pub fn is_zero(self) -> bool {
         self.nanos() == 0
     }
 }
 
-/// Quantities are equal if their values are, however they are written.
+/// Quantities are equal if their values are, whatever their formats.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.nanos() == other.nanos()
@@ -275,7 +275,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Takes out factors of `base`, at most `most` of them.
+/// Divides out factors of `base`, at most `most` of them.
 fn reduce(mut number: i128, base: i128, most: usize) -> (i128, usize) {
     let mut power = 0;
     while power < most && number % base == 0 {

@@ -1,7 +1,7 @@
-//! The work queue: which key a controller works on next, when, and how often it tried.
+//! The work queue: the keys of a controller, their order, delays and failures.
 //!
-//! A thin tokio shell around [`State`], which holds all rules: it brings the clock, wakes whoever
-//! waits, counts, and writes the backlog to the log. See `docs/adr/0006-own-queue-and-election.md`.
+//! A thin tokio shell around [`State`], which holds all rules: it provides the clock, wakes waiters,
+//! counts, and logs the backlog. See `docs/adr/0006-own-queue-and-election.md`.
 
 mod backlog;
 mod entry;
@@ -33,18 +33,18 @@ pub use metrics::Metrics;
 pub use state::State;
 pub use work::{Work, WorkKey};
 
-/// From the number of failures in a row, at least 1, to the delay before the next attempt.
+/// Maps the number of consecutive failures, at least 1, to the delay before the next attempt.
 pub type Delay = Box<dyn Fn(u32) -> Duration + Send + Sync>;
 
 /// `start` after the first failure, twice as long after each further one, `max` at most; without
-/// jitter, as upstream's queues.
+/// jitter, like upstream's queues.
 #[must_use]
 pub fn exponential(start: Duration, max: Duration) -> Delay {
     let policy = RetryPolicy::new(start, max);
     Box::new(move |failures| policy.delay(failures, 0.0))
 }
 
-/// What a queue is made from.
+/// Settings of a queue.
 pub struct Config {
     /// Label `name` of the metrics, unique in the process, for example `csi-attacher-va`.
     pub name: Cow<'static, str>,
@@ -54,7 +54,7 @@ pub struct Config {
     pub shared: usize,
     /// The back-off after failures.
     pub delay: Delay,
-    /// Where to count, if anywhere.
+    /// The queue's metrics, if any.
     pub metrics: Option<Metrics>,
 }
 
@@ -95,12 +95,12 @@ struct Inner<K> {
 
 struct Locked<K> {
     state: State<K>,
-    /// How many outages of the server had ended when that was looked at.
+    /// Number of ended outages at the last check.
     outages: u64,
     backlogs: Vec<Backlog>,
 }
 
-/// A handle on a work queue; clones are the same queue.
+/// A handle on a work queue; clones share the queue.
 pub struct Queue<K> {
     inner: Arc<Inner<K>>,
 }
@@ -131,7 +131,7 @@ impl<K: WorkKey> Queue<K> {
     /// An empty queue.
     ///
     /// # Errors
-    /// When the metrics refuse the queue's name as a label, which they do for no text.
+    /// The metrics refuse the queue's name as a label, which no text causes.
     pub fn new(config: Config) -> Result<Self, RegisterError> {
         let state = State::new(config.lanes, config.shared);
         let backlogs = state.lanes(now()).map(|_| Backlog::new()).collect();
@@ -163,20 +163,20 @@ impl<K: WorkKey> Queue<K> {
         failed.map_or(Ok(Self { inner }), Err)
     }
 
-    /// What fails while this server does not answer is tried again as soon as it does. Once for a
-    /// queue.
+    /// Retries keys that failed while this server did not answer as soon as it does. Call it once
+    /// per queue.
     pub fn depends_on(&self, server: &Outage) {
         self.inner.lock().outages = server.ended();
         let _another = self.inner.server.set(server.clone());
     }
 
-    /// Makes the key ready at once, also if it is waiting out a back-off: for news about the object.
+    /// Makes the key ready at once, even during its back-off: for a change of the object.
     pub fn add(&self, key: &K, place: Place) {
         let added = self.inner.lock().state.add(key, place, now());
         self.added(usize::from(added));
     }
 
-    /// Makes the key ready unless it is waiting out a back-off: for resyncs, which bring no news.
+    /// Makes the key ready unless it is backing off: for resyncs, which report no change.
     pub fn resync(&self, key: &K, place: Place) {
         let added = self
             .inner
@@ -186,14 +186,14 @@ impl<K: WorkKey> Queue<K> {
         self.added(usize::from(added));
     }
 
-    /// Makes the key ready after this delay, or at the earliest such time already asked for.
+    /// Makes the key ready after this delay, or at an earlier time already requested.
     pub fn add_after(&self, key: &K, place: Place, delay: Duration) {
         let added = self.inner.lock().state.add_after(key, place, delay, now());
         self.retried();
         self.added(usize::from(added));
     }
 
-    /// Failures of this key that count towards its next delay.
+    /// Number of this key's failures that count towards its next delay.
     pub fn failures(&self, key: &K) -> u32 {
         self.inner.lock().state.failures(key)
     }
@@ -203,10 +203,10 @@ impl<K: WorkKey> Queue<K> {
         self.inner.lock().state.lanes(now()).collect()
     }
 
-    /// The next key to work on, once there is one with a slot; `None` once the queue is shut down.
+    /// Takes the next key, once one is ready and has a slot; `None` once the queue is shut down.
     ///
-    /// May be called from several tasks and dropped at any point without losing a key. Capacity is
-    /// the queue's: as many keys are out at a time as the lanes allow, however many call.
+    /// May be called from several tasks, and dropped at any point without losing a key. The lanes
+    /// limit the number of running keys, however many tasks call.
     pub async fn get(&self) -> Option<Work<K>> {
         loop {
             let changed = self.inner.changed.notified();
@@ -229,8 +229,8 @@ impl<K: WorkKey> Queue<K> {
         }
     }
 
-    /// Runs `handler` for key after key, each in a task of its own, until the queue is shut down,
-    /// then waits for the ones that still run. Dropping it aborts them.
+    /// Runs `handler` for key after key, each in its own task, until the queue is shut down, then
+    /// waits for the running ones. Dropping it aborts them.
     pub async fn serve<F, T>(&self, handler: F)
     where
         F: Fn(Work<K>) -> T,
@@ -253,15 +253,15 @@ impl<K: WorkKey> Queue<K> {
         }
     }
 
-    /// Nothing is added or handed out from now on; keys that are out may end.
+    /// Stops adding and handing out keys; running keys may end.
     ///
-    /// client-go would hand out what is ready; a sidecar that was told to end must not begin work.
+    /// client-go would still hand out ready keys; a sidecar that is terminating must not start work.
     pub fn shut_down(&self) {
         self.inner.lock().state.shut_down();
         self.inner.changed.notify_waiters();
     }
 
-    /// Waits until no key is out.
+    /// Waits until no key is running.
     pub async fn drained(&self) {
         loop {
             let changed = self.inner.changed.notified();

@@ -1,14 +1,14 @@
-//! Texts of drivers and users, as they may be shown.
+//! Removes secrets from texts of drivers and users before they are shown.
 
 use std::borrow::Cow;
 
 use crate::visible::visible;
 
-/// At most so much of a text.
+/// Maximum length of a text in bytes.
 const LONGEST: usize = 1024;
-/// So many characters of base64 or hexadecimal digits are a secret.
+/// A run of this many base64 or hexadecimal characters counts as a secret.
 const RUN: usize = 40;
-/// What stands in front of a value that is a secret.
+/// Names whose values are secret.
 const NAMES: &[&str] = &[
     "password",
     "passwd",
@@ -24,19 +24,19 @@ const NAMES: &[&str] = &[
     "passphrase",
     "authorization",
 ];
-/// Behind these, a colon alone makes a pair: `secret: not found` is a sentence, `password: x` is not.
+/// After these, a colon alone makes a pair: `secret: not found` is a sentence, `password: x` is not.
 const PLAIN: &[&str] = &["password", "passwd", "pwd", "passphrase", "authorization"];
-/// Words between `Authorization` and what is secret.
+/// Words between `Authorization` and the secret.
 const SCHEMES: &[&str] = &["bearer", "basic", "digest", "token"];
 const HIDDEN: &str = "***";
 
-/// One line, without control characters.
+/// `text` on one line, without control characters.
 #[must_use]
 pub fn plain(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
-/// Somebody else's words: one line, at most 1 KiB, without what looks like a secret.
+/// Text of a driver or a user: on one line, at most 1 KiB, without anything that looks like a secret.
 #[must_use]
 pub fn words(text: &str) -> String {
     let mut end = text.len().min(LONGEST);
@@ -51,18 +51,18 @@ pub fn words(text: &str) -> String {
     shown
 }
 
-/// A sentence of this program, which may have somebody else's words in it.
+/// A message of this program that may quote others' text.
 #[must_use]
 pub fn told(text: &str) -> String {
     plain(&runs(&values(&flags(&users(text)))))
 }
 
-/// The word of `NAMES` that a name ends with.
+/// The entry of `NAMES` with which a name ends.
 fn secret_of(name: &str) -> Option<&'static str> {
     NAMES.iter().copied().find(|secret| name.ends_with(secret))
 }
 
-/// `--password x`.
+/// Hides the value in `--password x`.
 fn flags(text: &str) -> Cow<'_, str> {
     if !text.contains('-') {
         return Cow::Borrowed(text);
@@ -92,7 +92,7 @@ fn flags(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// `https://user:password@host`.
+/// Hides the password in `https://user:password@host`.
 fn users(text: &str) -> String {
     let mut parts = text.split("://");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -113,7 +113,7 @@ fn users(text: &str) -> String {
     shown
 }
 
-/// `password=…`, `"token": "…"`.
+/// Hides the value in `password=…` and `"token": "…"`.
 fn values(text: &str) -> Cow<'_, str> {
     if !text.contains(['=', ':']) {
         return Cow::Borrowed(text);
@@ -141,7 +141,7 @@ fn values(text: &str) -> Cow<'_, str> {
         let name = name.get(start..).unwrap_or_default().to_ascii_lowercase();
         let is_pair = mark == "=" || front.ends_with(quoted);
         let secret = secret_of(&name);
-        // `client_secret: x`, but `secret: not found`.
+        // `client_secret: x` is a pair, `secret: not found` is not.
         let named = |secret: &str| is_pair || name.len() > secret.len() || PLAIN.contains(&secret);
         if !secret.is_some_and(named) {
             continue;
@@ -158,7 +158,7 @@ fn values(text: &str) -> Cow<'_, str> {
             .next_back()
             .filter(|last| "\"'".contains(*last))
         {
-            // In quotes, blanks are part of it.
+            // In quotes, blanks belong to the value.
             Some(quote) => {
                 let inside = value.find(quote).unwrap_or(value.len());
                 let inside = value.get(..inside).unwrap_or_default();
@@ -184,7 +184,7 @@ fn values(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Long runs of base64, and of hexadecimal digits that are no attachment's name.
+/// Hides long runs of base64, and of hexadecimal digits except attachment names.
 fn runs(text: &str) -> String {
     let of_run = |c: char| c.is_ascii_alphanumeric() || "+/=_-".contains(c);
     let mut shown = String::with_capacity(text.len());

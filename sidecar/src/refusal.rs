@@ -1,35 +1,35 @@
-//! Requests to the API server that failed: the words that users read, and what is known of the request.
+//! Failed requests to the API server: the message for users, and the outcome of the request.
 
 use std::fmt;
 
 /// A failed request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The server's words as they are, since they end up in messages to users, or the transport's.
+    /// The server's message verbatim, since it ends up in messages to users, or the transport's.
     pub message: String,
-    /// What is known of the request.
+    /// The outcome of the request.
     pub refusal: Refusal,
 }
 
-/// What is known of a request that failed.
+/// The outcome of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The object does not exist.
     NotFound,
-    /// RBAC or admission says no.
+    /// RBAC or admission refused it.
     Forbidden,
     /// The object has changed since it was read.
     Conflict,
-    /// There is an object of this name already.
+    /// An object of this name already exists.
     AlreadyExists,
-    /// No answer, or one that leaves open whether the request was applied.
+    /// No response, or one that leaves open whether the request was applied.
     Unknown,
     /// Not applied, for any other reason.
     Other,
 }
 
 impl Refusal {
-    /// What an answer with this HTTP status, 0 without an answer, and this `reason` of its `Status` says.
+    /// Classifies a response by its HTTP status, 0 without a response, and the `reason` of its `Status`.
     #[must_use]
     pub fn of(code: u16, reason: &str) -> Self {
         match code {
@@ -44,7 +44,7 @@ impl Refusal {
 }
 
 impl ApiError {
-    /// Refused before anything was sent.
+    /// A request refused before it was sent.
     pub fn local(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -52,7 +52,7 @@ impl ApiError {
         }
     }
 
-    /// The request was applied, but its answer says nothing.
+    /// The request was applied, but its response is unreadable.
     pub fn unreadable(error: &dyn fmt::Display) -> Self {
         Self {
             message: format!("the API server's answer cannot be read: {error}"),
@@ -60,7 +60,7 @@ impl ApiError {
         }
     }
 
-    /// The object was deleted, and nothing is left of it.
+    /// The object was deleted completely.
     #[must_use]
     pub fn gone() -> Self {
         Self {
@@ -81,25 +81,25 @@ impl ApiError {
         self.refusal == Refusal::Conflict
     }
 
-    /// There is an object of this name.
+    /// An object of this name exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.refusal == Refusal::AlreadyExists
     }
 
-    /// RBAC or admission says no.
+    /// RBAC or admission refused the request.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.refusal == Refusal::Forbidden
     }
 
-    /// The server says no, whatever the object is like now.
+    /// The server refused the request, whatever the object's current state.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self.refusal, Refusal::Forbidden | Refusal::Other)
     }
 
-    /// Whether the server may have applied the request all the same.
+    /// Whether the server may have applied the request despite the failure.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.refusal == Refusal::Unknown

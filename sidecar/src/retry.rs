@@ -1,8 +1,8 @@
-//! How long to wait after a number of failures.
+//! Delays after a number of failures.
 //!
-//! The only file that knows the crate `backoff`, whose defaults would give up after a quarter of an
-//! hour; nothing of its types leaves this file, so that its inside can be replaced here alone.
-//! Callers keep a failure count and not a state, and bring their own randomness.
+//! The only file that uses the crate `backoff`, whose defaults would give up after a quarter of an
+//! hour; none of its types leaves this file, so that the crate can be replaced here alone. Callers
+//! keep a failure count instead of a state, and provide the randomness.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub struct RetryPolicy {
     pub base: Duration,
     /// The longest delay.
     pub cap: Duration,
-    /// A random part of `base` times this is taken off each delay, which never falls below zero.
-    /// Zero, as in most sidecars, makes the sequence exact.
+    /// A random part of `base` times this is subtracted from each delay, which never falls below
+    /// zero. Zero, as in most sidecars, makes the sequence exact.
     pub jitter: f64,
 }
 

@@ -1,4 +1,4 @@
-//! gRPC status codes: Go's names, Go's error text, and what a code says about the operation.
+//! gRPC status codes: Go's names, Go's error text, and what a code shows about the operation.
 //!
 //! Metrics labels, API status messages and events carry Go's spelling, which differs from tonic's
 //! (`Canceled`, `OK`).
@@ -7,14 +7,14 @@ use std::fmt;
 
 use tonic::{Code, Status};
 
-/// What a failed call says about its operation.
+/// Whether the operation of a failed call may still have an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finality {
-    /// The answer is missing or says "in progress": the operation may still be running, or have had effect.
+    /// There is no response, or it means "in progress": the operation may still run, or have had an effect.
     InDoubt,
     /// The driver has answered: the operation is over and had no effect.
     Final,
-    /// As `Final`, and the same request is not worth repeating soon.
+    /// Like `Final`, and the same request is not worth repeating soon.
     Infeasible,
 }
 
@@ -39,10 +39,10 @@ pub const ALL: [Code; 17] = [
     Code::Unauthenticated,
 ];
 
-/// Tells finished operations from those that may still be running.
+/// Distinguishes finished operations from those that may still run.
 ///
-/// `ResourceExhausted` is final (a change of the provisioner's 3.1); the attacher and the resizer
-/// treat it differently and say so in their own tables.
+/// `ResourceExhausted` is final (a change of the provisioner's 3.1); the attacher and the resizer override
+/// it in their own tables.
 pub const fn finality(code: Code) -> Finality {
     match code {
         Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => {
@@ -119,17 +119,17 @@ pub fn text(status: &Status) -> String {
     )
 }
 
-/// A failed CSI call: what decisions need of a [`Status`].
+/// A failed CSI call: code and message of its [`Status`], for decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     /// gRPC status code.
     pub code: Code,
-    /// The driver's words.
+    /// The driver's message.
     pub message: String,
 }
 
 impl RpcError {
-    /// Of a call that was not made.
+    /// The error of a call that was not made.
     #[must_use]
     pub fn unsent(why: String) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! From `main` to an exit code.
+//! The runtime of a program, from `main` to the exit code.
 //!
 //! One thread: all work of a sidecar waits on sockets, and a single-threaded runtime costs neither
 //! threads nor allocator arenas. This is also the only place that prints to stdout and stderr
@@ -22,7 +22,7 @@ use wakeups::WakeUps;
 
 mod wakeups;
 
-/// How a program ends: what it prints and the code it returns.
+/// How a program exits: its output and its exit code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
     /// Exit code.
@@ -36,7 +36,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// Ends without a word.
+    /// Exits without output.
     pub fn with_code(code: u8) -> Self {
         Self {
             code,
@@ -44,7 +44,7 @@ impl Exit {
         }
     }
 
-    /// Ends with an error line.
+    /// Exits with an error line.
     pub fn failure(code: u8, error: impl Display) -> Self {
         Self {
             error: Some(error.to_string()),
@@ -52,7 +52,7 @@ impl Exit {
         }
     }
 
-    /// Answers `--version`: program name as started, and version, on stdout.
+    /// The output of `--version` on stdout: the program's name as started, and the version.
     pub fn version(program: &str) -> Self {
         Self {
             stdout: format!("{program} {VERSION}\n"),
@@ -61,16 +61,16 @@ impl Exit {
     }
 }
 
-/// Every error ends a program with code 1 and its causes on one line.
+/// An error exits with code 1 and prints its causes on one line.
 impl<E: std::error::Error + 'static> From<E> for Exit {
     fn from(error: E) -> Self {
         Self::failure(1, Chain(&error))
     }
 }
 
-/// Runs a program's asynchronous main function and turns its end into an exit code.
+/// Runs a program's asynchronous main function and turns its result into an exit code.
 ///
-/// Tasks that are still running are dropped, blocking ones are not waited for.
+/// Drops tasks that still run, and does not wait for blocking ones.
 pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
     keep_no_core();
     #[cfg(all(panic = "unwind", not(test)))]
@@ -91,7 +91,7 @@ pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
     finish(&exit)
 }
 
-/// Before the thread waits. Blocking, so that nothing wakes it meanwhile.
+/// Called before the thread waits. Sleeps blocking, so that nothing wakes it meanwhile.
 fn rest(wakeups: &Mutex<WakeUps>) {
     let mut wakeups = wakeups.lock().unwrap_or_else(PoisonError::into_inner);
     let rest = wakeups.rest(Instant::now());
@@ -100,18 +100,18 @@ fn rest(wakeups: &Mutex<WakeUps>) {
     }
 }
 
-/// A core file would hold tokens and Secrets, and a panic aborts.
+/// Disables core files: one would contain tokens and Secrets, and a panic aborts.
 fn keep_no_core() {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    // Lowering a limit is allowed to everybody.
+    // Every process may lower a limit.
     let _ = setrlimit(Resource::Core, none);
 }
 
-/// Released programs abort when they panic (`panic = "abort"`). Programs that are compiled for tests unwind, as the harness of tests
-/// must, and the runtime would keep the panic of a task to itself: they end the same way by this hook.
+/// Aborts at a panic by a hook. Released programs abort anyway (`panic = "abort"`). Programs compiled for tests unwind,
+/// as the test harness must, and the runtime would swallow the panic of a task.
 #[cfg(all(panic = "unwind", not(test)))]
 fn abort_at_a_panic() {
     let report = std::panic::take_hook();
@@ -121,9 +121,9 @@ fn abort_at_a_panic() {
     }));
 }
 
-/// Prints what an [`Exit`] asks for and returns its code.
+/// Prints the output of an [`Exit`] and returns its code.
 pub fn finish(exit: &Exit) -> ExitCode {
-    // A closed stdout or stderr is no reason to end differently.
+    // A closed stdout or stderr does not change the exit code.
     let _ = std::io::stdout().write_all(exit.stdout.as_bytes());
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().write_all(exit.stderr.as_bytes());
@@ -141,14 +141,14 @@ pub fn finish(exit: &Exit) -> ExitCode {
     ExitCode::from(exit.code)
 }
 
-/// Whether the process is what its container was started for. A program that somebody starts beside it (`kubectl
-/// exec`, a probe) must not replace what is told of the container's own end.
+/// Whether the process is its container's main process. A program started beside it (`kubectl exec`, a probe) must not
+/// overwrite the container's own termination message.
 fn is_container(process: u32) -> bool {
     process == 1
 }
 
-/// Leaves the final error where kubelet looks for it, who shows it as the reason of the container's end. Outside a
-/// pod there is no such file.
+/// Writes the final error to the file from which kubelet takes the container's termination message. Outside a pod there
+/// is no such file.
 fn leave_note(exit: &Exit, termination_log: &Path) {
     let mut options = std::fs::OpenOptions::new();
     let options = options.write(true).truncate(true);

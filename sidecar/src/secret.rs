@@ -1,18 +1,18 @@
-//! Which Secret a call carries.
+//! Resolves the Secret of a CSI call.
 //!
-//! A class names it by two parameters, templates of its name and of its namespace. A name read wrongly is a Secret of
-//! somebody else: there is one reader.
+//! A class names it by two parameters, templates of its name and of its namespace. A misread name would be another
+//! user's Secret: so there is one resolver.
 
 use crate::names::{is_label, is_subdomain};
 use crate::template::{self, UnknownTokens};
 use crate::text::Text;
 
-/// A Secret by its name.
+/// A reference to a Secret by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretRef {
-    /// Its namespace.
+    /// The Secret's namespace.
     pub namespace: Text,
-    /// Its name.
+    /// The Secret's name.
     pub name: Text,
 }
 
@@ -22,7 +22,7 @@ impl AsRef<Self> for SecretRef {
     }
 }
 
-/// Half of a reference.
+/// The name or the namespace of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// `name`
@@ -31,22 +31,22 @@ pub enum Part {
     Namespace,
 }
 
-/// A parameter of a class, and the template under it, if there is one.
+/// A parameter of a class, and its template, if set.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a> {
     /// The parameter's key.
     pub key: &'static str,
-    /// Its value.
+    /// The parameter's value.
     pub text: Option<&'a str>,
 }
 
-/// A class does not say clearly which Secret it means.
+/// Why a class does not name a Secret unambiguously.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
     /// One parameter without the other.
     #[error("the StorageClass has {present} but not {missing}")]
     Half {
-        /// The key that is there.
+        /// The key that is set.
         present: &'static str,
         /// The key that is missing.
         missing: &'static str,
@@ -54,30 +54,30 @@ pub enum Unclear {
     /// The value under this key is empty.
     #[error("{0} of the StorageClass is empty")]
     Empty(&'static str),
-    /// The template has unknown tokens.
+    /// The template under this key has unknown tokens.
     #[error("{0} {1:?} of the StorageClass has {2}")]
     Tokens(&'static str, String, UnknownTokens),
-    /// What came out names no namespace or Secret.
+    /// The resolved text is not a valid name.
     #[error(
         "{key} {template:?} of the StorageClass {}is not a valid name",
         if template == resolved { String::new() } else { format!("resolves to {resolved:?}, which ") }
     )]
     Invalid {
-        /// What it should name.
+        /// Which name it is.
         part: Part,
-        /// The key.
+        /// The parameter's key.
         key: &'static str,
-        /// What the class says.
+        /// The template in the class.
         template: String,
-        /// What came out.
+        /// The resolved text.
         resolved: String,
     },
 }
 
-/// The Secret that these two parameters name, if they name one; `value` says what a token stands for in each of them.
+/// Resolves the Secret that these two parameters name, if any; `value` returns the value of a token in each of them.
 ///
 /// # Errors
-/// Says what is unclear.
+/// Why the class does not name a Secret unambiguously.
 pub fn resolve<'v>(
     name: Template<'_>,
     namespace: Template<'_>,

@@ -1,15 +1,15 @@
-//! Servers that speak TLS, and that ask the API server who their clients are and what they may do.
+//! TLS servers that ask the API server who their clients are and what they may do.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `settings` | what TLS is spoken, from flags |
-//! | `certificates` | the server's certificate, as it is in its files now |
-//! | `der` | what a certificate says |
-//! | `reviews` | what the API server is asked of a client, and what it answers |
-//! | `cache` | how long and how many answers count |
-//! | `concurrency` | limits how many do something at the same time, in all and for each client |
+//! | `settings` | TLS versions, cipher suites and curves, from flags |
+//! | `certificates` | the server's certificate, reloaded when its files change |
+//! | `der` | fields of a certificate |
+//! | `reviews` | TokenReview and SubjectAccessReview of a client |
+//! | `cache` | a bounded cache of the API server's answers |
+//! | `concurrency` | limits concurrent operations, in all and for each client |
 //! | `handshakes` | TLS handshakes, one step at a time |
-//! | `access` | who may read which path of an HTTP server |
+//! | `access` | authorization of a client's requests to an HTTP server |
 
 pub mod access;
 pub mod cache;

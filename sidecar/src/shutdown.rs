@@ -1,4 +1,4 @@
-//! Signals that ask the process to end.
+//! Signals that terminate the process.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -28,26 +28,26 @@ impl Signal {
     }
 }
 
-/// Whether a process, or a part of it, is to end; clones are the same.
+/// Whether a process, or a part of it, should end; clones share the state.
 #[derive(Clone, Debug)]
 pub struct Requested(watch::Receiver<bool>);
 
 impl Requested {
-    /// What is asked with the sender.
+    /// A channel whose sender requests the end.
     #[must_use]
     pub fn channel() -> (watch::Sender<bool>, Self) {
         let (sender, requested) = watch::channel(false);
         (sender, Self(requested))
     }
 
-    /// Resolves once it is to end, or nobody is left who could ask for that.
+    /// Resolves once the end is requested, or the sender is gone.
     pub async fn requested(&self) {
         let mut requested = self.0.clone();
         let _ = requested.wait_for(|requested| *requested).await;
     }
 }
 
-/// Listens to signals as long as it lives.
+/// Listens for signals until dropped.
 #[derive(Debug)]
 pub struct Shutdown {
     requested: Requested,
@@ -55,20 +55,21 @@ pub struct Shutdown {
     task: JoinHandle<()>,
 }
 
-/// Exit code of a Go program that a signal ends while it is process 1.
+/// Exit code of a Go program that is killed by a signal as process 1.
 const DIED_AS_INIT: i32 = 2;
 /// Exit code after a second signal.
 const ABORTED: i32 = 1;
 
 impl Shutdown {
-    /// Reacts to the `listened` signals: the first one of them sets [`Shutdown::requested`], a
-    /// second one ends the process at once with code 1.
+    /// Handles the `listened` signals: the first one resolves [`Shutdown::requested`], a second one
+    /// ends the process at once with code 1.
     ///
-    /// All others, of SIGTERM, SIGINT and SIGHUP, keep their default and kill the process. The
-    /// kernel ignores them for process 1 of a container though, which kubelet would have to kill
+    /// The others of SIGTERM, SIGINT and SIGHUP keep their default and kill the process. For
+    /// process 1 of a container, though, the kernel ignores them, and kubelet would have to kill it
     /// after the grace period; there they end the process with code 2, as in Go.
     ///
-    /// Dropping the result stops listening. A signal listened to once never kills by default again.
+    /// Dropping the result stops listening. A signal that was listened to once never kills by
+    /// default again.
     ///
     /// # Errors
     /// The operating system refuses a handler.
@@ -119,18 +120,18 @@ impl Shutdown {
         self.requested.requested().await;
     }
 
-    /// How long ago that was.
+    /// Time since the first signal.
     pub fn since(&self) -> Option<Duration> {
         self.since.get().map(Instant::elapsed)
     }
 
-    /// The same, for a part of the process.
+    /// The same request, for a part of the process.
     #[must_use]
     pub fn request(&self) -> Requested {
         self.requested.clone()
     }
 
-    /// For tasks that need to look by themselves.
+    /// The request as a watch channel, for tasks that poll it themselves.
     pub fn watch(&self) -> watch::Receiver<bool> {
         self.requested.0.clone()
     }

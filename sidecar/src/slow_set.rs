@@ -1,7 +1,7 @@
 //! Keys that wait a fixed time before they are tried again.
 //!
-//! The provisioner and the resizer put claims here whose request the driver called impossible.
-//! Pure: the time comes in as an argument, the owner calls [`SlowSet::sweep`]. Nothing is persisted.
+//! The provisioner and the resizer add claims whose request the driver reported as infeasible. Pure:
+//! time is an argument, and the owner calls [`SlowSet::sweep`]. Nothing is persisted.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 /// How often the owner should call [`SlowSet::sweep`].
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is remembered of a key.
+/// A key's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When the key was added.
     pub added: Instant,
-    /// UID of the storage class or attributes class that was tried; another one is worth a new try.
+    /// UID of the storage class or attributes class that was tried; with another one a retry is
+    /// worthwhile.
     pub class_uid: String,
 }
 
@@ -27,7 +28,7 @@ pub struct SlowSet<K> {
 }
 
 impl<K: Eq + Hash> SlowSet<K> {
-    /// An empty set whose entries count for `retention`.
+    /// An empty set whose entries last for `retention`.
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
@@ -35,7 +36,7 @@ impl<K: Eq + Hash> SlowSet<K> {
         }
     }
 
-    /// Adds a key. A key that is present, even expired, stays as it is and the answer is `false`.
+    /// Adds a key. Returns `false` if the key is already present, even expired, and keeps its entry.
     pub fn add(&mut self, key: K, entry: Entry) -> bool {
         match self.entries.entry(key) {
             std::collections::hash_map::Entry::Occupied(_) => false,
@@ -51,7 +52,7 @@ impl<K: Eq + Hash> SlowSet<K> {
         self.entries.get(key)
     }
 
-    /// The key is present and not expired at `now`.
+    /// Whether the key is present and not expired at `now`.
     pub fn contains(&self, key: &K, now: Instant) -> bool {
         let age = |entry: &Entry| now.saturating_duration_since(entry.added);
         self.entries
@@ -59,7 +60,7 @@ impl<K: Eq + Hash> SlowSet<K> {
             .is_some_and(|entry| age(entry) < self.retention)
     }
 
-    /// Forgets the key.
+    /// Removes the key.
     pub fn remove(&mut self, key: &K) {
         self.entries.remove(key);
     }
@@ -72,7 +73,7 @@ impl<K: Eq + Hash> SlowSet<K> {
         })
     }
 
-    /// Forgets everything that has expired at `now`.
+    /// Removes all entries that have expired at `now`.
     pub fn sweep(&mut self, now: Instant) {
         let retention = self.retention;
         self.entries

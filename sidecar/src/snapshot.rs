@@ -1,10 +1,10 @@
-//! Strings of the snapshot API that `csi-snapshotter` and `snapshot-controller` must spell alike.
+//! Strings of the snapshot API that `csi-snapshotter` and `snapshot-controller` must spell identically.
 //!
 //! The two programs never talk to each other: their contract is one VolumeSnapshotContent (or
-//! VolumeGroupSnapshotContent), and these are its words. A word spelled differently leaves objects
-//! Terminating or snapshots in storage for ever while a cluster is moved from upstream's programs.
+//! VolumeGroupSnapshotContent), and these are its strings. A different spelling leaves objects Terminating
+//! or snapshots in storage for ever while a cluster migrates from upstream's programs.
 //!
-//! Origin of all of them: external-snapshotter, unless a line says otherwise.
+//! All of them come from external-snapshotter, unless a comment names another source.
 
 pub mod content;
 pub mod group;
@@ -23,18 +23,18 @@ pub struct SnapshotRef {
     pub uid: Text,
 }
 
-/// What becomes of the snapshot when its VolumeSnapshot goes: `deletionPolicy`.
+/// The fate of the snapshot when its VolumeSnapshot is deleted: `deletionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// It is deleted.
+    /// The snapshot is deleted.
     Delete,
-    /// It stays, as with anything that is not understood.
+    /// The snapshot stays; also stands for unknown policies.
     #[default]
     Retain,
 }
 
 impl Policy {
-    /// As `deletionPolicy` says it.
+    /// Parses `deletionPolicy`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         match text {
@@ -43,7 +43,7 @@ impl Policy {
         }
     }
 
-    /// As it is written.
+    /// The value of `deletionPolicy`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,17 +61,18 @@ pub const GROUP_SNAPSHOT_GROUP: &str = "groupsnapshot.storage.k8s.io";
 pub const VERSION: &str = "v1";
 /// `apiVersion` of VolumeSnapshots, their contents and classes.
 pub const API_VERSION: &str = "snapshot.storage.k8s.io/v1";
-/// `apiVersion` of VolumeGroupSnapshots, their contents and classes; an owner of members has exactly it.
+/// `apiVersion` of VolumeGroupSnapshots, their contents and classes; the owner reference of a member has
+/// exactly this one.
 pub const GROUP_API_VERSION: &str = "groupsnapshot.storage.k8s.io/v1";
 
-/// One kind of the snapshot API: `kind` of its objects, and their resource in paths.
+/// A kind of the snapshot API: `kind` of its objects, and their resource in paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// API group.
     pub group: &'static str,
-    /// As in `kind` of an object.
+    /// `kind` of the objects.
     pub kind: &'static str,
-    /// As in paths, roles and custom resource definitions.
+    /// The resource in paths, roles and custom resource definitions.
     pub plural: &'static str,
 }
 
@@ -131,23 +132,23 @@ pub const GROUP_CONTENT_BOUND: &str =
 /// Finalizer on a bound VolumeGroupSnapshot; set and removed by the controller.
 pub const GROUP_SNAPSHOT_BOUND: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-bound-protection";
-/// Finalizer on a VolumeSnapshot that is being restored. Origin: external-provisioner since 6.2;
-/// set and removed by the provisioner, kept by everybody else.
+/// Finalizer on a VolumeSnapshot that is being restored. From external-provisioner since 6.2; set and
+/// removed by the provisioner, kept by all others.
 pub const SNAPSHOT_IN_USE: &str =
     "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 
-/// What the status of a VolumeSnapshot says whose content is gone, in upstream's words.
+/// Error in the status of a VolumeSnapshot whose content is gone, in upstream's words.
 pub const MISSING: &str = "VolumeSnapshotContent is missing";
-/// What it says where the content is another's by now, in upstream's words.
+/// Error in the status of a VolumeSnapshot whose content is bound to another one, in upstream's words.
 pub const MISBOUND: &str = "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly";
 
-/// Value of the annotations below that stand for a fact; readers look only whether they are there.
+/// Value of the annotations below that mark a fact; readers only check that they exist.
 pub const YES: &str = "yes";
-/// Annotation on a VolumeSnapshotContent: a CreateSnapshot call may have had an effect. The
-/// sidecar's own memory: set before the call, removed on success or when the driver refused.
+/// Annotation on a VolumeSnapshotContent: a CreateSnapshot call may have had an effect. The sidecar's own
+/// memory: set before the call, removed on success or when the driver refused.
 pub const BEING_CREATED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
-/// Annotation on a VolumeSnapshotContent: its VolumeSnapshot is being deleted, whatever the
-/// deletion policy. Set by the controller, never removed.
+/// Annotation on a VolumeSnapshotContent: its VolumeSnapshot is being deleted, whatever the deletion
+/// policy. Set by the controller, never removed.
 pub const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 /// Annotation on a VolumeGroupSnapshotContent, as [`BEING_CREATED`].
 pub const GROUP_BEING_CREATED: &str =
@@ -155,8 +156,8 @@ pub const GROUP_BEING_CREATED: &str =
 /// Annotation on a VolumeGroupSnapshotContent, as [`BEING_DELETED`].
 pub const GROUP_BEING_DELETED: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
-/// Annotation on a VolumeSnapshotContent: name of the Secret for its calls, creation too, despite
-/// the name. Set by the controller out of the class, or by an administrator.
+/// Annotation on a VolumeSnapshotContent: name of the Secret for its calls, including creation despite the
+/// name. Set by the controller from the class, or by an administrator.
 pub const DELETION_SECRET_NAME: &str = "snapshot.storage.kubernetes.io/deletion-secret-name";
 /// See [`DELETION_SECRET_NAME`].
 pub const DELETION_SECRET_NAMESPACE: &str =
@@ -174,34 +175,34 @@ pub const GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshot
 pub const DEFAULT_CLASS: &str = "snapshot.storage.kubernetes.io/is-default-class";
 /// Annotation on a VolumeGroupSnapshotClass, as [`DEFAULT_CLASS`].
 pub const DEFAULT_GROUP_CLASS: &str = "groupsnapshot.storage.kubernetes.io/is-default-class";
-/// Label on a VolumeSnapshotContent: the node whose sidecar shall act. Set by the controller with
+/// Label on a VolumeSnapshotContent: the node whose sidecar handles it. Set by the controller with
 /// distributed snapshotting, or by an administrator.
 pub const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 /// Annotation on a VolumeSnapshotContent: claims restored from it may have another volume mode. Set
 /// by an administrator, read by the provisioner.
 pub const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 
-/// Annotation on a VolumeSnapshotContent: where the snapshot must be usable, as JSON of a list of
-/// TopologySelectorTerm. Ours; set by the controller out of the class, or by an administrator. The same
-/// on a class.
+/// Annotation on a VolumeSnapshotContent: topologies in which the snapshot must be usable, as JSON of a
+/// list of TopologySelectorTerm. Ours; set by the controller from the class, or by an administrator. A
+/// class has the same annotation.
 pub const ALLOWED_TOPOLOGIES: &str = "csi-sidecars.io/snapshot-allowed-topologies";
-/// Annotation on a VolumeSnapshotContent: from where volumes restored from the snapshot can be reached, as
-/// JSON of a list of segments. Ours; set by the sidecar, never removed.
+/// Annotation on a VolumeSnapshotContent: topologies from which volumes restored from the snapshot are
+/// accessible, as JSON of a list of segments. Ours; set by the sidecar, never removed.
 pub const ACCESSIBLE_TOPOLOGY: &str = "csi-sidecars.io/snapshot-accessible-topology";
 
-/// What keys of a class's parameters that are for the sidecars, not for the driver, begin with.
+/// Prefix of a class's parameters that are for the sidecars, not for the driver.
 pub const PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
 /// Class parameter: template of the Secret's name.
 pub const SECRET_NAME_PARAMETER: &str = "csi.storage.k8s.io/snapshotter-secret-name";
 /// Class parameter: template of the Secret's namespace.
 pub const SECRET_NAMESPACE_PARAMETER: &str = "csi.storage.k8s.io/snapshotter-secret-namespace";
 
-/// Name of the content of a VolumeSnapshot with this UID that names a claim.
+/// Name of the content of a dynamically provisioned VolumeSnapshot with this UID.
 pub fn content_name(uid: &str) -> String {
     format!("snapcontent-{uid}")
 }
 
-/// Name of the content of a VolumeGroupSnapshot with this UID that names claims.
+/// Name of the content of a dynamically provisioned VolumeGroupSnapshot with this UID.
 pub fn group_content_name(uid: &str) -> String {
     format!("groupsnapcontent-{uid}")
 }

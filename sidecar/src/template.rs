@@ -1,27 +1,27 @@
 //! Names with tokens in them, such as `${pvc.name}`.
 //!
-//! The notation is that of Go's `os.Expand`, with all its corners: classes are written for it, and
-//! a corner read differently is another Secret.
+//! The notation is that of Go's `os.Expand`, with all its edge cases: classes are written for it,
+//! and an edge case read differently names another Secret.
 
 use std::collections::BTreeSet;
 
 use crate::log::quote;
 
-/// Tokens in a template that stand for nothing, in order of the alphabet.
+/// Unknown tokens of a template, in alphabetical order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid tokens: [{}]", quoted(.0))]
 pub struct UnknownTokens(pub Vec<String>);
 
-/// As Go writes a list of quoted texts.
+/// Formats a list of quoted texts as Go does.
 fn quoted(tokens: &[String]) -> String {
     let tokens: Vec<String> = tokens.iter().map(|token| quote(token)).collect();
     tokens.join(" ")
 }
 
-/// `template` with its tokens replaced by what `value` says of them.
+/// Replaces the tokens of `template` by their values from `value`.
 ///
 /// # Errors
-/// Names all tokens for which `value` says nothing.
+/// All tokens for which `value` returns none.
 pub fn resolve<'v>(
     template: &str,
     value: impl Fn(&str) -> Option<&'v str>,
@@ -33,9 +33,9 @@ pub fn resolve<'v>(
         resolved.push_str(before);
         let (token, len) = token(after);
         match (token, len) {
-            // Not followed by a name: stays as it is.
+            // Not followed by a name: kept as it is.
             ("", 0) => resolved.push('$'),
-            // `${}` and `${` without end are swallowed.
+            // `${}` and `${` without end vanish.
             ("", _) => {}
             (token, _) => match value(token) {
                 Some(value) => resolved.push_str(value),
@@ -54,7 +54,7 @@ pub fn resolve<'v>(
     }
 }
 
-/// The token that follows a dollar sign, and how many bytes it takes.
+/// The token after a dollar sign, and its length in bytes.
 fn token(after: &str) -> (&str, usize) {
     let part = |from: usize, to: usize| after.get(from..to).unwrap_or_default();
     let mut bytes = after.bytes();
@@ -160,7 +160,7 @@ mod tests {
 
         #[test]
         fn a_value_is_put_in_verbatim(text in ".{0,12}") {
-            // What is put in is not read again: a hostile annotation adds no tokens.
+            // Replacements are not parsed again: a hostile annotation adds no tokens.
             let resolved = resolve("a${x}b", |_| Some(&text));
             prop_assert_eq!(resolved, Ok(format!("a{text}b")));
         }

@@ -1,7 +1,7 @@
 //! Shared strings: most values of API objects repeat from object to object.
 //!
-//! Records and decisions can hold one allocation per distinct value without knowing where it came
-//! from, or any Kubernetes client.
+//! Records and decisions can share one allocation per distinct value without depending on its
+//! origin or on a Kubernetes client.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ pub type Text = Arc<str>;
 /// An immutable list of strings that many records may share.
 pub type List = Arc<[Text]>;
 
-/// At most `bytes` of `text`, from its beginning, in whole characters.
+/// The start of `text`, cut at a character boundary to at most `bytes` bytes.
 #[must_use]
 pub fn truncated(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes))
         .unwrap_or_default()
 }
 
-/// A small map of strings that many records may share, kept as keys and values in turn.
+/// A small map of strings that many records may share, stored as alternating keys and values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pairs(List);
 
@@ -29,19 +29,19 @@ impl Default for Pairs {
 }
 
 impl Pairs {
-    /// The map whose keys and values `list` holds in turn; a key without value is dropped.
+    /// The map of `list`, which alternates keys and values; a key without value is dropped.
     #[must_use]
     pub fn new(list: List) -> Self {
         Self(list)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// Keys and values.
+    /// All keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.chunks_exact(2).filter_map(|pair| match pair {
             [key, value] => Some((&**key, &**value)),
@@ -49,7 +49,7 @@ impl Pairs {
         })
     }
 
-    /// The value under `key`, to be kept without a copy.
+    /// The value under `key`, which can be shared without a copy.
     #[must_use]
     pub fn get_shared(&self, key: &str) -> Option<&Text> {
         self.0.chunks_exact(2).find_map(|pair| match pair {

@@ -2,21 +2,21 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `ids` | which trace and span something belongs to, and whether it is recorded: pure |
-//! | `settings` | what the environment says: pure |
-//! | `outcome` | what the collector's answer means: pure |
+//! | `ids` | ids of traces and spans, and the sampler: pure |
+//! | `settings` | settings from the environment: pure |
+//! | `outcome` | the meaning of the collector's responses: pure |
 //! | `text` | removes the values of headers from the collector's messages: pure |
-//! | `subject` | what an attempt is about, and where that puts it: pure |
-//! | `tracer` | who makes spans, and what they are made of |
+//! | `subject` | the object and the work of an attempt, and its place in a trace: pure |
+//! | `tracer` | makes the spans of one controller |
 //! | `attempt` | the spans of an attempt, emitted when it ends |
 //! | `memory` | a bounded map of earlier attempts: pure |
 //! | `asked` | the calls and requests of an attempt |
-//! | `export` | the queue, the batches, and what becomes of them |
+//! | `export` | the queue, the batches, and their results |
 //! | `connect` | the connection to the collector |
 //!
-//! The engine begins an attempt; the driver's channel and the API client add their spans below it. They find the attempt
-//! in the task, where there is none with traces off. Reactors, plans and simulations only say which object a key is
-//! about: [`Subject`].
+//! The engine begins an attempt; the driver's channel and the API client add their spans below it. They find the
+//! attempt in the task, which has none while traces are off. Reactors, plans and simulations only name the object of a
+//! key: [`Subject`].
 
 mod asked;
 mod attempt;
@@ -42,16 +42,16 @@ use crate::flags::Values;
 use crate::metrics::{RegisterError, Registry};
 use crate::names;
 
-/// The header that tells the span for which something is asked.
+/// The header that passes the caller's span on.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
-/// The flag that switches traces on.
+/// The flag that enables traces.
 pub const FLAG: &str = "enable-otel-tracing";
 
-/// Exports traces of this process, if flags and environment say so. What is wrong with the environment is a warning.
+/// Exports traces of this process, if flags and environment enable it. Logs problems of the environment as warnings.
 ///
 /// # Errors
-/// The registry counts spans already.
+/// The registry already has the metrics of spans.
 pub fn start(
     values: &Values,
     program: &str,

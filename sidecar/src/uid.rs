@@ -1,6 +1,7 @@
-//! UID of an object: tells it from a later one of the same name.
+//! UID of an object, which distinguishes it from a later one with the same name.
 //!
-//! Caches hold one in each of tens of thousands of records: a UUID is kept as its sixteen bytes.
+//! Caches hold one in each of tens of thousands of records, so a UUID is stored as its sixteen
+//! bytes.
 
 use std::fmt;
 
@@ -15,15 +16,15 @@ pub struct Uid(Form);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Form {
     Uuid(Uuid),
-    /// What no API server makes, and what one may be told all the same.
+    /// A UID that no API server generates, but that may still occur.
     Other(Text),
 }
 
 impl Uid {
-    /// The UID that is spelled `text`.
+    /// Parses a UID.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        // Only in the spelling that comes out again: two texts must never be one UID.
+        // Only if it prints the same text again: two different texts must never be one UID.
         let uuid = Uuid::parse_str(text)
             .ok()
             .filter(|uuid| uuid.to_string() == text);

@@ -1,12 +1,12 @@
-//! Text that looks like what it is.
+//! Makes hidden characters visible.
 //!
-//! Drivers and users choose texts that others read in a terminal. Control characters move its
-//! cursor, format characters reorder or hide what stands around them.
+//! Drivers and users choose texts that others read in a terminal. Control characters move its cursor;
+//! format characters reorder or hide the text around them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Characters of Unicode's categories Cf, Zl and Zp (Unicode 16), which show nothing of themselves.
+/// Characters of Unicode's categories Cf, Zl and Zp (Unicode 16), which are invisible.
 const FORMAT: [(u32, u32); 21] = [
     (0x00ad, 0x00ad),
     (0x0600, 0x0605),
@@ -31,8 +31,7 @@ const FORMAT: [(u32, u32); 21] = [
     (0xe_0020, 0xe_007f),
 ];
 
-/// Whether a character shows nothing of itself, and may change how others are shown. Go's `%q`
-/// escapes these too.
+/// Whether a character is invisible and may change how others are shown. Go's `%q` escapes these too.
 pub fn is_hidden(c: char) -> bool {
     let number = u32::from(c);
     c.is_control()
@@ -41,7 +40,7 @@ pub fn is_hidden(c: char) -> bool {
             .any(|(first, last)| (*first..=*last).contains(&number))
 }
 
-/// A character as Go escapes it.
+/// Appends a character in Go's escaped form.
 pub(crate) fn escape_into(c: char, text: &mut String) {
     let number = u32::from(c);
     let _ = match number {
@@ -52,7 +51,7 @@ pub(crate) fn escape_into(c: char, text: &mut String) {
 }
 
 /// `text` with every hidden character but line feed and tabulator escaped; for events, conditions and
-/// other places that show a driver's words. All other text, in any script, stays as it is.
+/// other places that show a driver's message. All other text, in any script, stays as it is.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t');
     if !text.contains(hides) {
@@ -69,7 +68,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The beginning of `text` that has no more than so many bytes in quotes; an ellipsis stands for the rest.
+/// The start of `text` that takes at most `longest` bytes when quoted; an ellipsis replaces the rest.
 pub fn shortened(text: &str, longest: usize) -> String {
     const ELLIPSIS: &str = "...";
     let quoted = |c: char| c.escape_debug().map(char::len_utf8).sum::<usize>();

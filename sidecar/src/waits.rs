@@ -1,11 +1,11 @@
-//! Who waits for what to appear or change, beside the back-off that runs anyway.
+//! Keys that wait for an object to appear or change, in addition to their back-off.
 //!
-//! Found from either side: the end of one wait costs no look at all others.
+//! Indexed from both sides: ending one wait does not scan the others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// Keys of work, and the triggers that they wait for.
+/// Keys of work and the triggers that they wait for.
 #[derive(Clone, Debug)]
 pub struct Waits<Key, Trigger> {
     by_trigger: HashMap<Trigger, BTreeSet<Key>>,
@@ -22,7 +22,7 @@ impl<Key, Trigger> Default for Waits<Key, Trigger> {
 }
 
 impl<Key: Clone + Eq + Hash + Ord, Trigger: Clone + Eq + Hash> Waits<Key, Trigger> {
-    /// `key` waits for this, beside what it waits for already.
+    /// Makes `key` wait for this trigger, in addition to those it already waits for.
     pub fn wait(&mut self, key: &Key, trigger: Trigger) {
         let keys = self.by_trigger.entry(trigger.clone()).or_default();
         if keys.insert(key.clone()) {
@@ -30,7 +30,7 @@ impl<Key: Clone + Eq + Hash + Ord, Trigger: Clone + Eq + Hash> Waits<Key, Trigge
         }
     }
 
-    /// `key` waits for nothing any more. What it waited for.
+    /// Ends all waits of `key` and returns its triggers.
     pub fn forget(&mut self, key: &Key) -> Vec<Trigger> {
         let triggers = self.by_key.remove(key).unwrap_or_default();
         for trigger in &triggers {
@@ -44,12 +44,13 @@ impl<Key: Clone + Eq + Hash + Ord, Trigger: Clone + Eq + Hash> Waits<Key, Trigge
         triggers
     }
 
-    /// Who waits for this, and goes on waiting, for whatever else happens before its next attempt begins.
+    /// The keys that wait for this trigger, without ending their waits: other events may come before
+    /// their next attempts begin.
     pub fn of(&self, trigger: &Trigger) -> impl Iterator<Item = &Key> {
         self.by_trigger.get(trigger).into_iter().flatten()
     }
 
-    /// This has appeared or changed: who waited for it, and does so no longer.
+    /// Ends the waits for this trigger, whose object has appeared or changed, and returns the keys.
     #[must_use]
     pub fn triggered(&mut self, trigger: &Trigger) -> BTreeSet<Key> {
         let keys = self.by_trigger.remove(trigger).unwrap_or_default();
@@ -64,12 +65,12 @@ impl<Key: Clone + Eq + Hash + Ord, Trigger: Clone + Eq + Hash> Waits<Key, Trigge
         keys
     }
 
-    /// What anything waits for.
+    /// All triggers that keys wait for.
     pub fn triggers(&self) -> impl Iterator<Item = &Trigger> {
         self.by_trigger.keys()
     }
 
-    /// Whether nobody waits.
+    /// Whether no key waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.by_trigger.is_empty()

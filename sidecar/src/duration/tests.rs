@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Text, then nanoseconds and Go's print of them, or Go's error.
+/// Text, then its nanoseconds and Go's printed form, or Go's error.
 const GO: &str = include_str!("testdata/go.tsv");
 
 #[test]

@@ -58,7 +58,7 @@ fn pflag(arguments: &str) -> Values {
     parse(&PFLAG, line(arguments)).unwrap()
 }
 
-/// The diagnostic; checks where it stands, the exit code and that stdout stays empty.
+/// The diagnostic; checks its position, the exit code and that stdout stays empty.
 fn refused(spec: &'static Spec, arguments: &str) -> String {
     let exit = parse(spec, line(arguments)).expect_err(arguments);
     assert_eq!(
@@ -610,7 +610,7 @@ fn help_has_the_layout_of_both_packages() {
 
 #[test]
 fn integers_are_gos_literals() {
-    // Text, and what strconv.ParseInt and ParseUint with base 0 make of it, from Go 1.26.
+    // Texts, and the results of strconv.ParseInt and ParseUint with base 0 in Go 1.26.
     for line in include_str!("testdata/integers.tsv").lines() {
         let columns: Vec<&str> = line.split('\t').collect();
         let text = columns[0];

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::metrics::Registry;
 
-/// A server on a free port, gone with the value.
+/// A server on a free port, stopped when dropped.
 struct Running {
     address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
@@ -39,7 +39,7 @@ impl Running {
         answer
     }
 
-    /// Status line, lower-case headers, body.
+    /// Returns status line, lower-case headers, body.
     async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         let answer = self.raw(&head).await;
@@ -231,7 +231,7 @@ async fn a_connection_can_be_used_again() {
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2);
 }
 
-/// What the peer gets until the server closes, or nothing more if it resets.
+/// The bytes that the peer gets until the server closes or resets the connection.
 async fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -247,8 +247,8 @@ fn large(bytes: usize) -> Routes {
     routes
 }
 
-/// Time stands still only once the server has what was sent before: what is on its way through the kernel does
-/// not keep a paused clock from going on.
+/// The clock is paused only once the server has received the bytes: data in the kernel does not keep a paused
+/// clock from advancing.
 #[tokio::test]
 async fn fs_11_a_request_must_come_in_time() {
     for sent in ["", "GET /heal", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"] {
@@ -259,7 +259,7 @@ async fn fs_11_a_request_must_come_in_time() {
         if sent.ends_with("\r\n\r\n") {
             stream.readable().await.unwrap();
         }
-        // It is accepted after the other one.
+        // The server accepts it after the other one.
         assert_eq!(server.ask("GET", "/healthz").await.2, "ok");
         tokio::time::pause();
         let pauses = tokio::time::Instant::now();
@@ -278,7 +278,7 @@ async fn fs_11_an_answer_must_be_read_in_time() {
     deaf.readable().await.unwrap();
     tokio::time::pause();
     sleep(Duration::from_secs(28)).await;
-    // Still there.
+    // The connection is still open.
     deaf.write_all(b" ").await.unwrap();
     sleep(Duration::from_secs(3)).await;
     let answer = rest(&mut deaf).await;
@@ -299,8 +299,8 @@ async fn fs_11_those_who_do_not_read_make_room_for_one_who_does() {
     assert_eq!(answer.unwrap().2.len(), 1 << 20);
 }
 
-/// What is not read for a second loses its place to the next: it is counted before, and once more where the
-/// processor came too late.
+/// A response unread for a second loses its room to the next one: the test counts before that, and repeats
+/// where it was scheduled too late.
 #[tokio::test]
 async fn fs_11_large_answers_at_the_same_time_are_bounded_and_all_come() {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -324,7 +324,7 @@ async fn fs_11_large_answers_at_the_same_time_are_bounded_and_all_come() {
         while asked.load(SeqCst) < 3 {
             sleep(Duration::from_millis(1)).await;
         }
-        // For one that should not be made.
+        // Time for a response that should not be rendered.
         sleep(Duration::from_millis(100)).await;
         let made = asked.load(SeqCst);
         if begun.elapsed() >= Duration::from_secs(1) {
@@ -364,7 +364,7 @@ async fn fs_11_answers_without_a_body_do_not_pile_up() {
     }
 }
 
-/// What the counter says once it has stood still for a while, and something was counted.
+/// The counter's value once it has not changed for a while and is not zero.
 async fn settled(counter: &std::sync::atomic::AtomicUsize) -> usize {
     use std::sync::atomic::Ordering::SeqCst;
     const QUIET: usize = 10;
@@ -385,7 +385,7 @@ async fn fs_11_more_than_there_may_be_and_a_probe() {
     for _ in 0..admission::PER_PEER + 10 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
-    // A probe comes from the same address, when all of these have been idle for a while.
+    // A probe comes from the same address after all of these have been idle for a while.
     sleep(admission::FRESH).await;
     assert_eq!(server.ask("GET", "/healthz").await.2, "ok");
     assert!(rest(&mut idle[0]).await.is_empty(), "the oldest is closed");
@@ -396,7 +396,7 @@ async fn fs_11_more_than_there_may_be_and_a_probe() {
     assert!(rest(last).await.ends_with(b"ok"), "the newest is served");
 }
 
-/// Go does not care for `net.ipv6.bindv6only`.
+/// Go ignores `net.ipv6.bindv6only`.
 #[tokio::test]
 async fn fr_14_without_host_both_families_are_served() {
     let server = Server::bind(":0").await.unwrap();

@@ -1,9 +1,9 @@
 //! Lists and watches one kind of objects and keeps its caches in step with the API server.
 //!
-//! An own loop instead of `kube::runtime::watcher`, which decodes whole pages of typed objects, fails
-//! the page for one object it cannot read, has no way back from a refused streaming list, and needs
-//! a full `ObjectMeta` behind every object. What to ask next is decided in `progress`, how it reads
-//! on the wire is in `wire`; this file sends, waits and logs.
+//! Not `kube::runtime::watcher`, which decodes whole pages of typed objects, fails a page because of one
+//! unreadable object, cannot fall back from a refused streaming list, and needs a full `ObjectMeta` of every
+//! object. `progress` decides on the next request, `wire` has the wire format; this file sends, waits and
+//! logs.
 
 mod progress;
 mod wire;
@@ -30,41 +30,41 @@ use wire::{Line, Lines, Page};
 
 pub use wire::{Resource, Scope};
 
-/// For the body of a refusal. What an answer may take otherwise is the client's business, which knows
-/// when the request was sent: one that waits for its turn has not been sent.
+/// Time limit of a refusal's body. The client limits other responses, since it knows when a request was sent:
+/// one that waits for its turn has not been sent.
 const STATUS: Duration = Duration::from_secs(60);
 
-/// API servers send a bookmark about every minute; a watch that is silent longer than two of them
-/// is taken for dead and opened again where it was.
+/// API servers send a bookmark about every minute; a watch that is silent longer than two of them counts as
+/// dead and is resumed.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// While the objects that exist are streamed, nothing justifies a pause as long as this.
+/// While the existing objects are streamed, nothing justifies a pause as long as this.
 const STREAM_SILENCE: Duration = Duration::from_secs(30);
 
-/// Of an error's body.
+/// Maximum size of an error's body.
 const STATUS_BYTES: usize = 64 << 10;
 
-/// A watch that the server ended in good order and that stands again within this time has missed no
-/// more than any watch is late.
+/// A watch that the server closed gracefully and that is open again within this time has missed no more than
+/// a watch's usual delay.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// What has happened since a list comes first in the watch that follows it, and at once.
+/// The watch after a list first brings the changes since that list, and at once.
 const BACKLOG: Duration = Duration::from_millis(250);
 
-/// Where it matters what a watch has missed, it is listed when a watch has ended in good order, too, but not
-/// more often than this. Watches that we end ourselves last longer.
+/// Where missed changes matter, the objects are listed even after a graceful end of the watch, but not more
+/// often than this. Watches that we end ourselves last longer.
 const LISTED_LATELY: Duration = Duration::from_secs(300);
 
-/// What `KUBE_FEATURE_WatchListClient` says; senseless values say nothing, as in client-go.
+/// Parses `KUBE_FEATURE_WatchListClient`; invalid values are ignored, as in client-go.
 fn wants_streams(variable: Option<&str>) -> bool {
     variable.and_then(parse_bool).unwrap_or(true)
 }
 
 /// Keeps the caches of a [feed](super::feed) in step with the API server, for ever.
 ///
-/// Whatever the server does or sends is logged and tried again; an object that a cache cannot read is
-/// named once and passed over. `client` limits the time of requests
-/// ([`Limiter`](super::rate::Limiter)); this one only of watches that fell silent.
+/// Failures of the server are logged and retried; an object that a cache cannot read is logged once and
+/// skipped. `client` limits the time of requests ([`Limiter`](super::rate::Limiter)); the reflector limits
+/// only the silence of watches.
 ///
 /// Lists are not streamed where `KUBE_FEATURE_WatchListClient` is `false`, as in client-go.
 pub(super) struct Reflector {
@@ -72,15 +72,15 @@ pub(super) struct Reflector {
     scope: Scope,
     members: Arc<Members>,
     progress: Progress,
-    /// When a watch ended that is to be resumed, and whether in good order.
+    /// When the watch ended that will be resumed, and whether it was closed gracefully.
     ended: Option<(Instant, bool)>,
-    /// The last list was complete.
+    /// Time of the last complete list.
     listed: Option<Instant>,
-    /// When the watch that is open began to tell of changes.
+    /// When the open watch began to report changes.
     told_since: Instant,
 }
 
-/// How a request ended, and how long a watch had told of changes.
+/// How a request ended, and how long its watch had reported changes.
 struct Ended {
     end: End,
     lasted: Duration,
@@ -177,7 +177,7 @@ impl Reflector {
     }
 
     async fn send(&self, ask: &Ask) -> Result<Response<Body>, Ended> {
-        // Watches of all sidecars of a cluster must not end at the same time.
+        // Watches of all sidecars in a cluster must not end at the same time.
         let lifetime = Duration::from_secs(300).mul_f64(1.0 + unit_random());
         let request = Request::get(self.scope.uri(ask, self.progress.limit(), lifetime))
             .header(header::ACCEPT, self.scope.accept(ask))
@@ -213,8 +213,8 @@ impl Reflector {
         Ok(())
     }
 
-    /// Whether what a watch has missed is to be listed instead of waited for. Asked when the server takes
-    /// watches again: one that refuses them is not to be given more to do.
+    /// Whether to list again after a gap in the watch, instead of waiting for the missed changes. Call it
+    /// when the server accepts watches again: a server that refuses them should not get more work.
     fn is_missed(&self, (ended, in_order): (Instant, bool)) -> bool {
         let lately = self.listed.is_some_and(|at| at.elapsed() < LISTED_LATELY);
         self.members.relist() && !(in_order && lately && ended.elapsed() <= BRIEF)
@@ -236,8 +236,8 @@ impl Reflector {
         })
     }
 
-    /// Follows an open watch to its end. Of one that is `resumed`, only a bookmark says that it has told what
-    /// was missed.
+    /// Reads an open watch to its end. After a `resumed` watch only a bookmark shows that all missed changes
+    /// have arrived.
     async fn follow(&mut self, body: &mut Body, resumed: bool) -> Result<Infallible, Ended> {
         let mut lines = Lines::default();
         let members = Arc::clone(&self.members);

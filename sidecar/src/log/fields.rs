@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 
 use crate::error::Chain;
 
-/// A value, ready for either notation.
+/// A value, ready for both formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// Shown in quotes.
@@ -16,7 +16,7 @@ pub(super) enum Value {
     Plain(String),
 }
 
-/// Key of an error, whichever way the event spelled it.
+/// Key of an error, whatever key the event used.
 pub(super) const ERROR: &str = "err";
 
 /// Keys and values in order of appearance; recording a key again replaces its value.
@@ -25,7 +25,7 @@ pub(super) struct Fields {
     entries: Vec<(&'static str, Value)>,
 }
 
-/// What an event carries besides its keys and values.
+/// Message, verbosity and fields of an event.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) message: String,
@@ -104,7 +104,7 @@ impl Visit for Entry {
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         let text = value.to_string();
-        // JSON has no number for infinities and NaN.
+        // JSON has no numbers for infinities and NaN.
         let value = if value.is_finite() {
             Value::Plain(text)
         } else {

@@ -6,7 +6,7 @@ use super::fields::{Entry, Value};
 use super::text::Origin;
 use crate::visible::is_hidden;
 
-/// The line of an event, with its end. `v` is for messages, `err` for errors.
+/// Formats an event as one line, with its line feed. `v` is for messages, `err` for errors.
 pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
     let mut text = String::from("{\"ts\":");
     // Milliseconds since the epoch, with the microseconds as decimals.

@@ -1,4 +1,4 @@
-//! From `tracing` to lines on stderr.
+//! Turns `tracing` events into lines on stderr.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
@@ -18,12 +18,12 @@ use super::{Format, json, text};
 pub(super) struct Lines<W> {
     pub(super) format: Format,
     pub(super) own: &'static [&'static str],
-    /// Crates that are a controller's, and which.
+    /// Crates that implement a controller, with its name.
     pub(super) controllers: &'static [(&'static str, &'static str)],
     pub(super) write: W,
 }
 
-/// Whose a line is, among several controllers.
+/// Key of the controller's name in a process with several controllers.
 const CONTROLLER: &str = "controller";
 
 pub(super) fn install<F>(
@@ -40,7 +40,7 @@ pub(super) fn install<F>(
         controllers,
         write: move |line: &str| sink.write(line),
     };
-    // Fails only if a test has installed a subscriber of its own.
+    // Fails only if a test has installed its own subscriber.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(lines));
 }
 
@@ -64,8 +64,8 @@ impl<W> Lines<W> {
                 None => true,
             };
         }
-        // The Kubernetes client warns with the whole body of an answer it cannot decode, which
-        // would print a Secret; kube-runtime warns of refusals that are told to us, too.
+        // The Kubernetes client warns with the whole body of a response that it cannot decode,
+        // which would print a Secret; kube-runtime warns of refusals that it also returns to us.
         let most = if ["kube_client", "kube_runtime"].contains(&crate_name(metadata.target())) {
             Level::ERROR
         } else {
@@ -79,7 +79,7 @@ fn crate_name(target: &str) -> &str {
     target.split("::").next().unwrap_or(target)
 }
 
-/// The verbosity from which events of a level appear; none if they always do.
+/// The lowest verbosity at which events of a level appear; `None` if they always do.
 fn verbosity(level: Level) -> Option<u32> {
     match level {
         Level::TRACE => Some(5),
@@ -162,7 +162,7 @@ impl Format {
         }
     }
 
-    /// The line that says that nobody read the log for a while.
+    /// Formats the line about dropped lines.
     pub(super) fn lost(self, lines: u64) -> String {
         let mut entry = Entry {
             message: "Log lines were dropped because nobody read the log".to_owned(),

@@ -1,9 +1,9 @@
-//! Where lines go: stderr, without ever waiting for its reader.
+//! Writes lines to stderr without ever waiting for its reader.
 //!
-//! The runtime has one thread. If it waited for a pipe that nobody reads (a container runtime that
-//! hangs, a terminal that is held), the leader would lose its lease and no probe would be answered.
-//! So a line is written at once where that needs no waiting; otherwise it waits in memory, and a
-//! thread that lives as long as something waits writes it. What there is no room for is counted.
+//! The runtime has one thread. If it waited for a pipe that nobody reads (a hung container runtime,
+//! a paused terminal), the leader would lose its lease and no probe would be answered. So a line is
+//! written at once where that does not block; otherwise it waits in memory, and a thread that lives
+//! as long as lines wait writes it. Lines without room are counted.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -15,12 +15,12 @@ use rustix::io::Errno;
 
 /// Bytes of lines that may wait.
 const ROOM: usize = 256 << 10;
-/// A pipe that can take anything takes so many bytes at once (`PIPE_BUF`).
+/// A pipe that accepts anything accepts this many bytes at once (`PIPE_BUF`).
 const PIECE: usize = 4096;
-/// The thread needs next to nothing.
+/// Stack size of the thread, which needs next to nothing.
 const STACK: usize = 64 << 10;
 
-/// Takes lines for a file; clones are the same.
+/// Queues lines for a file; clones share the queue.
 #[derive(Debug)]
 pub(super) struct Sink<F>(Arc<Shared<F>>);
 
@@ -33,7 +33,7 @@ impl<F> Clone for Sink<F> {
 #[derive(Debug)]
 struct Shared<F> {
     file: F,
-    /// The line that says how many lines were lost.
+    /// Formats the line about lost lines.
     remark: fn(u64) -> String,
     waiting: Mutex<Waiting>,
     emptied: Condvar,
@@ -44,13 +44,14 @@ struct Waiting {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     lost: u64,
-    /// There is a thread that writes them.
+    /// A thread is writing the lines.
     is_served: bool,
 }
 
 impl Waiting {
     fn push(&mut self, line: Vec<u8>, remark: fn(u64) -> String) {
-        // Once lines are lost there must be room for many again, so that it is said once.
+        // Once lines are lost, half of the room must be free again, so that one line reports the
+        // loss.
         let room = if self.lost == 0 { ROOM } else { ROOM / 2 };
         if self.bytes + line.len() > room {
             self.lost += 1;
@@ -71,7 +72,7 @@ impl Waiting {
 }
 
 impl<F: AsFd + Send + Sync + 'static> Sink<F> {
-    /// `remark` makes the line that says how many were lost.
+    /// `remark` formats the line about lost lines.
     pub(super) fn new(file: F, remark: fn(u64) -> String) -> Self {
         Self(Arc::new(Shared {
             file,
@@ -88,7 +89,7 @@ impl<F: AsFd + Send + Sync + 'static> Sink<F> {
             waiting.push(line.as_bytes().to_owned(), self.0.remark);
             return;
         }
-        // Only if there could be no thread is anything left here.
+        // Lines are left here only if no thread could be started.
         while let Some(first) = waiting.lines.pop_front() {
             waiting.bytes = waiting.bytes.saturating_sub(first.len());
             let rest = self.0.write(&first, Patience::None);
@@ -108,7 +109,7 @@ impl<F: AsFd + Send + Sync + 'static> Sink<F> {
         }
     }
 
-    /// Starts the thread.
+    /// Starts the writer thread.
     fn serve(&self) -> bool {
         let shared = Arc::clone(&self.0);
         std::thread::Builder::new()
@@ -118,7 +119,7 @@ impl<F: AsFd + Send + Sync + 'static> Sink<F> {
             .is_ok()
     }
 
-    /// Waits until all lines are written, at most so long; whether they are.
+    /// Waits until all lines are written, for `limit` at most; returns whether they are.
     pub(super) fn flush(&self, limit: Duration) -> bool {
         let waiting = self.0.waiting();
         let waited = self
@@ -141,7 +142,7 @@ impl<F: AsFd> Shared<F> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what waits, until nothing does.
+    /// Writes the waiting lines until none is left.
     fn serve(&self) {
         loop {
             let mut waiting = self.waiting();
@@ -160,7 +161,7 @@ impl<F: AsFd> Shared<F> {
         }
     }
 
-    /// Writes a line and returns what is left of it. A file that cannot be written at all takes
+    /// Writes a line and returns the unwritten rest. A file that cannot be written at all discards
     /// everything: a closed stderr must not end the program.
     fn write<'a>(&self, line: &'a [u8], patience: Patience) -> &'a [u8] {
         let mut rest = line;
@@ -180,7 +181,7 @@ impl<F: AsFd> Shared<F> {
         rest
     }
 
-    /// A write of [`PIECE`] bytes would not wait, or would fail.
+    /// Whether a write of [`PIECE`] bytes would not block, or would fail.
     fn is_ready(&self, patience: Patience) -> bool {
         let now = Timespec {
             tv_sec: 0,
@@ -194,7 +195,7 @@ impl<F: AsFd> Shared<F> {
             let mut files = [PollFd::new(&self.file, PollFlags::OUT)];
             match poll(&mut files, timeout) {
                 Err(Errno::INTR) => {}
-                // It cannot be asked about: then it is no pipe either.
+                // Polling is not supported: then it is no pipe either.
                 Err(_) => return true,
                 Ok(ready) => return ready > 0,
             }
@@ -228,7 +229,7 @@ mod tests {
     fn fs_9_a_pipe_that_nobody_reads_holds_nobody_up() {
         let (reader, writer) = pipe().unwrap();
         let sink = Sink::new(writer, remark);
-        // More than the pipe and the room hold.
+        // More than the pipe and the queue hold together.
         let count = 20_000;
         for number in 0..count {
             sink.write(&numbered(number));

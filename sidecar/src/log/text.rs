@@ -6,18 +6,18 @@ use std::time::Duration;
 use super::fields::{Entry, Value};
 use crate::visible::{escape_into, is_hidden};
 
-/// Where and when an event happened.
+/// Origin of an event: time and source line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin<'a> {
     pub(super) severity: char,
-    /// Since the epoch.
+    /// Time since the epoch.
     pub(super) time: Duration,
     pub(super) process: u32,
     pub(super) file: &'a str,
     pub(super) line: u32,
 }
 
-/// The line of an event, with its end.
+/// Formats an event as one line, with its line feed.
 pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
     let mut text = header(origin);
     quote_into(&entry.message, &mut text);
@@ -46,7 +46,7 @@ fn header(origin: Origin<'_>) -> String {
     )
 }
 
-/// Month and day in UTC of a day since the epoch, in the Gregorian calendar.
+/// Month and day in UTC, in the Gregorian calendar, of a day counted since the epoch.
 ///
 /// Counts years from March, so that the leap day is the last of its year (Howard Hinnant,
 /// "chrono-Compatible Low-Level Date Algorithms").
@@ -66,8 +66,8 @@ fn month_and_day(days_since_epoch: u64) -> (u64, u64) {
     (month, day)
 }
 
-/// Quotes as Go's `%q` does: control and format characters are escaped, so that a value cannot start
-/// a line of its own, or reorder the one it stands in.
+/// Quotes like Go's `%q`: control and format characters are escaped, so that a value can neither
+/// start a new line nor reorder its own.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quote_into(text, &mut quoted);

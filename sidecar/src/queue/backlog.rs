@@ -1,7 +1,6 @@
-//! When a lane's backlog is worth a log line.
+//! Decides when a lane's backlog is worth a log line.
 //!
-//! A backlog that nobody sees looks like a hung sidecar. Pure, so that the shell only writes what
-//! comes out.
+//! An unreported backlog looks like a hung sidecar. Pure: the shell only logs the results.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +33,7 @@ impl Backlog {
         true
     }
 
-    /// When to look again if the key that has waited for `oldest_wait` goes on waiting.
+    /// The next time to check if the key that has waited for `oldest_wait` keeps waiting.
     pub(super) fn look_again(&self, oldest_wait: Duration, now: Instant) -> Option<Instant> {
         now.checked_add(self.next.saturating_sub(oldest_wait))
     }

@@ -1,4 +1,4 @@
-//! What the work queue knows of a key, and what it tells about itself.
+//! The work queue's state of a key, and its statistics.
 //!
 //! Data only; the rules are in `state`.
 
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use super::lane::Group;
 
-/// Where a key belongs: its lane, by index into the queue's lanes, and its fairness group.
+/// A key's queue slot: its lane, by index into the queue's lanes, and its fairness group.
 ///
-/// An index that does not exist counts as the first lane.
+/// An index out of range counts as the first lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Index into the lanes the queue was made with.
     pub lane: usize,
-    /// The node, namespace or whatever else shares fairly.
+    /// The fairness group: a node, a namespace or the like.
     pub group: Group,
 }
 
 impl Place {
-    /// A place in a lane, in a group.
+    /// A slot in a lane and a group.
     pub fn new(lane: usize, group: Group) -> Self {
         Self { lane, group }
     }
@@ -29,20 +29,20 @@ impl Place {
 pub struct Popped<K> {
     /// The key; no other worker has it.
     pub key: K,
-    /// How long it waited since it became ready.
+    /// Time since the key became ready.
     pub waited: Duration,
 }
 
-/// What one lane holds at a moment.
+/// Statistics of one lane at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneStats {
     /// The lane's name.
     pub lane: &'static str,
     /// Keys that are ready and wait for a slot.
     pub depth: usize,
-    /// Keys that run.
+    /// Running keys.
     pub running: usize,
-    /// How long the key that waits longest has been waiting; zero when none waits.
+    /// How long the oldest waiting key has waited; zero when none waits.
     pub oldest_wait: Duration,
 }
 
@@ -67,12 +67,12 @@ pub(super) enum Phase {
     },
 }
 
-/// Whether a failure was that of a server which did not answer.
+/// Whether a failure was caused by a server that did not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
     No,
     Yes,
-    /// It was, the server answered again, and the key was tried again because of that.
+    /// It was; the server answered again, and the key was retried because of that.
     Over,
 }
 
@@ -83,11 +83,11 @@ pub(super) struct Entry {
     pub(super) failures: u32,
     /// End of the back-off after the last failure, while it lies ahead.
     pub(super) backoff: Option<Mark>,
-    /// What the last failure had to do with an outage.
+    /// Whether an outage caused the last failure.
     pub(super) blocked: Blocked,
-    /// Earliest time asked for with `add_after`, while it lies ahead.
+    /// Earliest time requested with `add_after`, while it lies ahead.
     pub(super) after: Option<Mark>,
-    /// Where it ran when it hung, if its present or its last run does or did.
+    /// The slot in which it hung, if its current or its last run hangs or did.
     pub(super) hangs: Option<Place>,
 }
 

@@ -1,24 +1,23 @@
-//! One lane of the work queue: who waits in it, whose turn it is, how much of it is running.
+//! One lane of the work queue: its waiting keys, the order of its groups, its running keys.
 //!
-//! Fairness and capacity know nothing of keys being dirty or delayed. It must not decide which lane
-//! goes first; that is `state`'s.
+//! Fairness and capacity only: dirty and delayed keys, and the order of lanes, are up to `state`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
-/// What the keys of one fairness group have in common: the node, or the namespace, they belong to.
+/// The fairness group of a key: the node, the namespace or the like that it belongs to.
 ///
 /// Within a lane the groups take turns, and a lane may limit how many keys of one group run at a
-/// time. Two names that happen to hash alike share their turns and nothing else.
+/// time. Two names with the same hash share their turns and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Group(u64);
 
 impl Group {
-    /// The one group of a queue that knows no fairness.
+    /// The single group of a queue without fairness.
     pub const NONE: Self = Self(0);
 
-    /// The group of everything that carries this name.
+    /// The group of all keys with this name.
     pub fn of(name: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -26,14 +25,14 @@ impl Group {
     }
 }
 
-/// A lane: work of one sort that must not wait behind work of another sort.
+/// A lane: one sort of work that must not wait behind another.
 #[derive(Debug, Clone)]
 pub struct LaneConfig {
     /// Label value of this lane's gauges and its name in the log, for example `attach`.
     pub name: &'static str,
-    /// How many keys of this lane may run whatever the other lanes do.
+    /// Number of this lane's keys that may run whatever the other lanes do.
     pub reserved: usize,
-    /// How many keys of one group may run at a time; `None` is no limit. At least one may.
+    /// Number of keys of one group that may run at a time; `None` means no limit. At least one may.
     pub group_limit: Option<usize>,
 }
 
@@ -43,7 +42,8 @@ struct Waiter<K> {
     since: Instant,
 }
 
-/// Whose turn it is among groups: first who runs least, then whose last turn was longest ago.
+/// Order of the groups: first the one with fewest running keys, then the one whose last turn was
+/// longest ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     running: usize,
@@ -54,28 +54,28 @@ struct Turn {
 struct Member {
     waiting: BTreeSet<u64>,
     running: usize,
-    /// Keys of the group whose last run hung, or whose present one does.
+    /// Number of the group's keys whose last or current run hangs.
     hanging: usize,
-    /// When its last turn was, or when it came.
+    /// When the group's last turn was, or when it was created.
     seq: u64,
-    /// Its place in `prompt` or `hanging`, if it has waiting work and room to run it.
+    /// Its position in `prompt` or `hanging`, if it has waiting keys and may run them.
     turn: Option<Turn>,
 }
 
-/// Keys are known by their sequence number, given when they became ready, so that a key that moves
-/// to another lane keeps its place in time.
+/// Keys are identified by the sequence number that they got when they became ready, so that a key
+/// that moves to another lane keeps its age.
 #[derive(Debug)]
 pub(super) struct Lane<K> {
     pub(super) config: LaneConfig,
     waiting: BTreeMap<u64, Waiter<K>>,
     groups: HashMap<Group, Member>,
-    /// Groups with waiting work and room to run it, next turn first.
+    /// Groups with waiting keys that may run, next turn first.
     prompt: BTreeMap<Turn, Group>,
-    /// The same for groups with keys that hang.
+    /// The same for groups with hanging keys.
     hanging: BTreeMap<Turn, Group>,
     next_turn: u64,
     running: usize,
-    /// Of these, how many belong to groups with keys that hang.
+    /// Number of running keys in groups with hanging keys.
     stalled: usize,
 }
 
@@ -101,17 +101,17 @@ impl<K: Clone> Lane<K> {
         self.running
     }
 
-    /// Keys that run and belong to groups with keys that hang.
+    /// Number of running keys in groups with hanging keys.
     pub(super) fn stalled(&self) -> usize {
         self.stalled
     }
 
-    /// How many running keys use slots that are not reserved for this lane.
+    /// Number of running keys in slots that are not reserved for this lane.
     pub(super) fn borrowed(&self) -> usize {
         self.running.saturating_sub(self.config.reserved)
     }
 
-    /// Since when the key that waits longest has been waiting.
+    /// The time since which the oldest waiting key has waited.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.waiting
             .first_key_value()
@@ -125,7 +125,7 @@ impl<K: Clone> Lane<K> {
         });
     }
 
-    /// Takes a key that moves to another lane or group back out.
+    /// Removes a waiting key that moves to another lane or group.
     pub(super) fn withdraw(&mut self, seq: u64, group: Group) {
         self.waiting.remove(&seq);
         self.change(group, |member| {
@@ -133,8 +133,8 @@ impl<K: Clone> Lane<K> {
         });
     }
 
-    /// The next key in turn and since when it waited; it counts as running from now on. Groups with
-    /// keys that hang have a turn only if `stalled_too`.
+    /// Takes the next key and the time since which it waited; it counts as running from now on.
+    /// Groups with hanging keys get a turn only if `stalled_too`.
     pub(super) fn pop(&mut self, stalled_too: bool) -> Option<(K, Instant)> {
         let prompt = self.prompt.first_key_value();
         let hanging = self.hanging.first_key_value().filter(|_| stalled_too);
@@ -154,7 +154,7 @@ impl<K: Clone> Lane<K> {
         Some((waiter.key, waiter.since))
     }
 
-    /// One more key of this group hangs, or (`false`) one fewer.
+    /// Records that one more key of this group hangs, or (`false`) one fewer.
     pub(super) fn hangs(&mut self, group: Group, hangs: bool) {
         self.change(group, |member| {
             member.hanging = if hangs {
@@ -165,7 +165,7 @@ impl<K: Clone> Lane<K> {
         });
     }
 
-    /// A key of this group that was popped has ended.
+    /// Records that a running key of this group has ended.
     pub(super) fn ended(&mut self, group: Group) {
         self.running = self.running.saturating_sub(1);
         self.change(group, |member| {
@@ -178,7 +178,7 @@ impl<K: Clone> Lane<K> {
         self.next_turn
     }
 
-    /// Changes what is known of a group, and with it its turn.
+    /// Changes a group's state and, with it, its turn.
     fn change(&mut self, group: Group, change: impl FnOnce(&mut Member)) {
         let limit = self
             .config
@@ -213,7 +213,7 @@ impl<K: Clone> Lane<K> {
                 _ => self.hanging.insert(turn, group),
             };
         }
-        // Namespaces and nodes come and go; without this the map would remember all of them.
+        // Namespaces and nodes come and go; the map must not keep all of them.
         if member.waiting.is_empty() && member.running == 0 && member.hanging == 0 {
             self.groups.remove(&group);
         }

@@ -1,4 +1,4 @@
-//! The metrics of work queues: `workqueue_*` as client-go has them, and the lanes' own.
+//! The metrics of work queues: client-go's `workqueue_*`, and those of lanes.
 //!
 //! Names, help, labels and buckets are those of component-base, because dashboards and alerts of
 //! running clusters use them. Gauges are computed when they are scraped.
@@ -13,7 +13,7 @@ use prometheus::{CounterVec, GaugeVec, Histogram, HistogramOpts, HistogramVec, O
 use super::entry::LaneStats;
 use crate::metrics::{RegisterError, Registry};
 
-/// What a queue tells when it is scraped.
+/// A queue's values at a scrape.
 pub(super) struct Snapshot {
     pub(super) lanes: Vec<LaneStats>,
     pub(super) unfinished: Duration,
@@ -57,10 +57,10 @@ fn buckets() -> Vec<f64> {
 }
 
 impl Metrics {
-    /// Adds the families to `registry`.
+    /// Registers the families in `registry`.
     ///
     /// # Errors
-    /// The registry has them already.
+    /// The registry already has them.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let opts = |name: &str, help: &str| Opts::new(name, format!("[BETA] {help}"));
         let gauge = |name: &str, help: &str| GaugeVec::new(opts(name, help), &["name"]);
@@ -119,7 +119,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The counters of the queue with this name, which all start at zero.
+    /// The counters of the queue with this name, all starting at zero.
     pub(super) fn queue(&self, name: &str, source: Source) -> Result<Counters, RegisterError> {
         let inner = &self.inner;
         let label = &[name];

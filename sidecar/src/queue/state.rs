@@ -1,13 +1,14 @@
-//! The work queue as a pure structure: what is dirty, running, waiting, delayed, and how often failed.
+//! The work queue as a pure structure: dirty, running, waiting and delayed keys, and their failures.
 //!
 //! The semantics are those of client-go's rate-limited de-duplicating queue: a key runs at most once
 //! at a time, a key added while it runs runs again afterwards, a delayed key keeps its earliest time.
-//! Two things differ. A failure counts towards the next delay only if the delay before it was served
+//! Two differences: a failure counts towards the next delay only if the delay before it was served
 //! (kubernetes/kubernetes#132805: events that arrive during back-off escalate it). And keys belong to
-//! lanes with reserved capacity and, in them, to fairness groups; who runs least goes first. Groups
-//! with keys that hang get half of all slots, together: the rest stays free for others.
+//! lanes with reserved capacity and, in them, to fairness groups; the group with fewest running keys
+//! goes first. Groups with hanging keys get half of all slots, together: the rest stays free for
+//! others.
 //!
-//! No clock, no tasks, no locks here: time comes in as an argument and never runs backwards.
+//! No clock, no tasks, no locks here: time is an argument and never runs backwards.
 
 mod outage;
 mod stats;
@@ -35,7 +36,7 @@ pub struct State<K> {
 impl<K: Clone + Eq + Hash> State<K> {
     /// A queue with these lanes and `shared` slots that any of them may use beyond its own.
     ///
-    /// A lane that could never run anything gets one slot.
+    /// A lane that could never run a key gets one slot.
     pub fn new(lanes: Vec<LaneConfig>, shared: usize) -> Self {
         let mut lanes: Vec<_> = lanes.into_iter().map(Lane::new).collect();
         if lanes.is_empty() {
@@ -60,9 +61,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Makes the key ready at once; a pending delay stays as it is. Whether it was not ready before.
+    /// Makes the key ready at once; a pending delay stays. Returns whether it was not ready before.
     ///
-    /// A key that waits already moves to `place` and keeps its age.
+    /// A key that is already waiting moves to `place` and keeps its age.
     pub fn add(&mut self, key: &K, place: Place, now: Instant) -> bool {
         if self.shut_down {
             return false;
@@ -73,15 +74,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.make_ready(key, now)
     }
 
-    /// Adds the key unless it is waiting out a back-off or an `add_after`.
+    /// Adds the key unless it is delayed by a back-off or an `add_after`.
     ///
-    /// For periodic resyncs, which bring no news and must not cut a back-off short.
+    /// For periodic resyncs, which report no change and must not cut a back-off short.
     pub fn add_unless_delayed(&mut self, key: &K, place: Place, now: Instant) -> bool {
         let delayed = |entry: &Entry| entry.backoff.is_some() || entry.after.is_some();
         !self.entries.get(key).is_some_and(delayed) && self.add(key, place, now)
     }
 
-    /// Makes the key ready after a delay, or at the earliest such time already asked for.
+    /// Makes the key ready after a delay, or at an earlier time already requested.
     pub fn add_after(&mut self, key: &K, place: Place, delay: Duration, now: Instant) -> bool {
         if delay.is_zero() {
             return self.add(key, place, now);
@@ -95,7 +96,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         false
     }
 
-    /// Moves keys whose delay has ended to the ready ones; returns how many.
+    /// Makes keys whose delay has ended ready; returns how many.
     pub fn advance(&mut self, now: Instant) -> usize {
         let mut ready = 0;
         while let Some(first) = self.timers.first_entry() {
@@ -108,12 +109,12 @@ impl<K: Clone + Eq + Hash> State<K> {
         ready
     }
 
-    /// When the next delayed key becomes ready.
+    /// The time at which the next delayed key becomes ready.
     pub fn next_due(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|(mark, _)| mark.at)
     }
 
-    /// The next key to run, if one is ready and has a slot. `None` for good once shut down.
+    /// Takes the next key, if one is ready and has a slot. Always `None` once shut down.
     pub fn pop(&mut self, now: Instant) -> Option<Popped<K>> {
         if self.shut_down {
             return None;
@@ -156,8 +157,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         None
     }
 
-    /// The key's run hangs: until a later run of it ends without, its group is one of those that
-    /// get half of the slots. Whether that is news.
+    /// Records that the key's run hangs: until a later run of it ends without hanging, its group
+    /// shares half of the slots with other such groups. Returns whether the key did not hang before.
     pub fn hangs(&mut self, key: &K) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
@@ -175,15 +176,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         news
     }
 
-    /// How many slots the groups with keys that hang may have, together.
+    /// Number of slots that all groups with hanging keys may have together.
     fn most_stalled(&self) -> usize {
         let reserved = self.lanes.iter().map(|lane| lane.config.reserved);
         (reserved.fold(self.shared, usize::saturating_add) / 2).max(1)
     }
 
-    /// The run ended with nothing left to do: failures are forgotten, a back-off is called off.
+    /// Ends a run with nothing left to do: forgets failures and cancels a back-off.
     ///
-    /// Returns how long it ran.
+    /// Returns the run's duration.
     pub fn done(&mut self, key: &K, now: Instant) -> Duration {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.failures = 0;
@@ -195,11 +196,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.end(key, now)
     }
 
-    /// The run failed: the key runs again after `delay(failures)`, this one included.
+    /// Ends a failed run: the key runs again after `delay(failures)`, this failure included.
     ///
-    /// If the run began while the back-off of an earlier failure was still pending, it does not
-    /// count: the pending time stands, or, if it passed during the run, the same delay again.
-    /// Returns how long it ran and how long until it runs again.
+    /// If the run began while the back-off of an earlier failure was still pending, the failure does
+    /// not count: the pending time stands or, if it passed during the run, the same delay applies
+    /// again. Returns the run's duration and the time until the next run.
     pub fn retry(
         &mut self,
         key: &K,
@@ -233,7 +234,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         (self.end(key, now), wait)
     }
 
-    /// The run did not fail but must be repeated after a delay; failures stay as they are.
+    /// Ends a run that did not fail but must be repeated after a delay; failures stay as they are.
     pub fn again_after(&mut self, key: &K, delay: Duration, now: Instant) -> Duration {
         if delay.is_zero() {
             self.make_ready(key, now);
@@ -243,7 +244,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.end(key, now)
     }
 
-    /// Nothing is added or handed out any more; running keys may end.
+    /// Stops adding and handing out keys; running keys may end.
     pub fn shut_down(&mut self) {
         self.shut_down = true;
     }
@@ -336,8 +337,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// A back-off that ends while the key runs asks for no further run: the run's own result
-    /// decides. Anything else that ends makes the key ready.
+    /// Handles the end of a delay. A back-off that ends while the key runs causes no further run: the
+    /// run's own result decides. Any other delay makes the key ready.
     fn expire(&mut self, key: &K, mark: Mark, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;

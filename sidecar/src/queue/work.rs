@@ -1,6 +1,6 @@
-//! A key in a worker's hands.
+//! A key that a worker holds.
 //!
-//! Its one concern is that no key is lost: whatever happens to the worker, the key goes back.
+//! No key may get lost: whatever happens to the worker, the key returns to the queue.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use super::{Popped, Queue, now};
 use crate::outage::Outage;
 
-/// What can be a key: an object's name, mostly.
+/// The bounds of a key, which is mostly an object's name.
 pub trait WorkKey: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> WorkKey for K {}
 
 /// A key that a worker holds: no other worker gets it until one of the methods ends the work.
 ///
-/// Dropped without any (the worker panicked or was aborted), it counts as failed.
+/// If dropped without any (the worker panicked or was aborted), it counts as failed.
 #[must_use = "dropping it counts as a failure"]
 pub struct Work<K: WorkKey> {
     queue: Queue<K>,
@@ -45,25 +45,25 @@ impl<K: WorkKey> Work<K> {
         self.waited
     }
 
-    /// The work hangs, or did: others are to find a slot all the same. Whether that is news. See
-    /// [`State::hangs`](super::state::State::hangs).
+    /// Records that the work hangs, or did: other keys must find a slot all the same. Returns
+    /// whether it did not hang before. See [`State::hangs`](super::state::State::hangs).
     pub fn hangs(&self) -> bool {
         self.queue.inner.lock().state.hangs(&self.key)
     }
 
-    /// Nothing is left to do for now, or the object is gone: failures are forgotten.
+    /// Ends the work: nothing is left to do for now, or the object is gone. Forgets failures.
     pub fn done(mut self) {
         self.ended = true;
         let ran = self.queue.inner.lock().state.done(&self.key, now());
         self.queue.ended(ran);
     }
 
-    /// It failed: the key is worked on again after its back-off, whose length is returned.
+    /// Ends failed work: the key runs again after its back-off, whose length is returned.
     pub fn retry(mut self) -> Duration {
         self.fail()
     }
 
-    /// It did not fail, but the key is to be looked at again after this delay.
+    /// Ends work that did not fail but must be repeated after this delay.
     pub fn again_after(mut self, delay: Duration) {
         self.ended = true;
         let ran = self

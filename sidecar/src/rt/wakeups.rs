@@ -1,22 +1,23 @@
-//! How often the thread of a busy process is woken.
+//! Limits how often the thread of a busy process wakes up.
 //!
-//! Each message that wakes it costs a switch of threads, reads that find one message each, and answers that
-//! leave in a packet of their own. With a moment's rest between two wake-ups several messages are read,
-//! handled and answered together, as network cards do with interrupts; what that saves is in
-//! `docs/figures/provisioner.md`. Who is woken now and then does not rest.
+//! Each message that wakes it costs a thread switch, reads that find one message each, and responses sent
+//! in a packet of their own. With a short rest between two wake-ups several messages are read, handled and
+//! answered together, as network cards do with interrupts; `docs/figures/provisioner.md` has the savings. A
+//! process that wakes up only now and then does not rest.
 
 use std::time::{Duration, Instant};
 
-/// Between two wake-ups of a busy process. Far below what an answer of the API server takes then.
+/// Minimum interval of wake-ups in a busy process, far below the API server's response time under such
+/// load.
 const SPACING: Duration = Duration::from_millis(5);
 
-/// Wake-ups in a row that need not rest: more than a few claims need that are made at once.
+/// Number of wake-ups in a row without rest: more than a few simultaneous claims need.
 const BURST: u32 = 128;
 
-/// The wake-ups there were: an allowance of [`BURST`], and one more each [`SPACING`].
+/// Accounts for wake-ups: an allowance of [`BURST`], which grows by one each [`SPACING`].
 #[derive(Debug)]
 pub(super) struct WakeUps {
-    /// When the allowance is whole again.
+    /// When the allowance is complete again.
     whole: Instant,
 }
 
@@ -25,7 +26,7 @@ impl WakeUps {
         Self { whole: now }
     }
 
-    /// How long to rest before waiting for the next wake-up.
+    /// The rest before waiting for the next wake-up.
     pub(super) fn rest(&mut self, now: Instant) -> Duration {
         self.whole = self.whole.max(now) + SPACING;
         let used = self.whole.saturating_duration_since(now);
@@ -37,7 +38,8 @@ impl WakeUps {
 mod tests {
     use super::*;
 
-    /// Wakes each `every` for `total`, not while it rests; how often, and the longest rest.
+    /// Wakes up at the interval `every` for `total`, except while resting; returns the number of wake-ups
+    /// and the longest rest.
     fn wake(every: Duration, total: Duration) -> (u32, Duration) {
         let start = Instant::now();
         let mut wakeups = WakeUps::new(start);
@@ -55,7 +57,7 @@ mod tests {
     fn who_is_woken_now_and_then_does_not_rest() {
         let second = Duration::from_secs(1);
         assert_eq!(wake(SPACING, second), (200, Duration::ZERO));
-        // A few claims at once, each second.
+        // A few simultaneous claims, each second.
         let at_once = Duration::from_micros(200) * BURST;
         assert_eq!(
             wake(Duration::from_micros(200), at_once),

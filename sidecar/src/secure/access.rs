@@ -1,9 +1,9 @@
-//! Who may read which path of an HTTP server, by the API server's word.
+//! Authorizes requests to an HTTP server, by asking the API server.
 //!
-//! That word counts for a while, so that a scraper costs one review in some minutes. What strangers can cause is
-//! bounded: the reviews at the same time and within a second, of all and of one address, and what is remembered. Of a
-//! token only a hash is. Addresses have their turns one after the other, and whoever was let in during the last
-//! minutes has a share of the reviews that no stranger can use up.
+//! An answer of the API server counts for a while, so that a scraper costs one review in some minutes. The load that
+//! strangers can cause is bounded: concurrent reviews and reviews per second, of all and of one address, and the
+//! memory of answers. Only a hash of a token is kept. Addresses take turns, and clients accepted during the last
+//! minutes have a share of the reviews that no stranger can use up.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,20 +31,20 @@ mod life {
     pub(super) const TOKEN: Duration = Duration::from_secs(60);
     pub(super) const ALLOWED: Duration = Duration::from_secs(300);
     pub(super) const DENIED: Duration = Duration::from_secs(30);
-    /// Whoever was accepted is no stranger for so long: several scrapes.
+    /// How long an accepted client stays known: several scrapes.
     pub(super) const KNOWN: Duration = Duration::from_secs(900);
 }
 
-/// How many answers of each of the four sorts are remembered.
+/// Number of remembered answers of each of the four sorts.
 const MOST: usize = 250;
 /// Longer paths are not remembered.
 const LONGEST: usize = 256;
-/// For a review's turn.
+/// Time limit of waiting for a review's turn.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// For the answer to the same question, which another client has asked: as long as a review may take.
+/// Time limit of waiting for another client's review of the same key: as long as a review may take.
 const SAME: Duration = Duration::from_secs(10);
 
-/// How many reviews there may be, of all clients and of one address.
+/// Limits of reviews, for all clients and for one address.
 struct Limits {
     at_once: (usize, usize),
     per_second: (usize, usize),
@@ -54,7 +54,7 @@ const STRANGERS: Limits = Limits {
     at_once: (7, 5),
     per_second: (15, 10),
 };
-/// Of those who were accepted before.
+/// Limits of clients that were accepted before.
 const KNOWN: Limits = Limits {
     at_once: (3, 3),
     per_second: (5, 5),
@@ -62,10 +62,10 @@ const KNOWN: Limits = Limits {
 
 /// A hash of a token.
 type Hash = Vec<u8>;
-/// A user and what it asks for.
+/// A user, and the verb and path that it requests.
 type Question = (User, String, String);
 
-/// Decides about requests.
+/// Authorizes requests.
 #[derive(Debug)]
 pub struct Access {
     api: Api,
@@ -73,13 +73,13 @@ pub struct Access {
     open: Vec<String>,
     strangers: Share,
     known: Share,
-    /// Whose token it is.
+    /// The users of tokens.
     tokens: Verdicts<Hash, User>,
-    /// Whether a user may do what it asks for.
+    /// The answers to whether a user may do what it requests.
     questions: Verdicts<Question, ()>,
 }
 
-/// Answers of the API server, and one review at a time of the same key.
+/// The API server's answers, and at most one review of a key at a time.
 #[derive(Debug)]
 struct Verdicts<K, V> {
     memory: Mutex<Memory<K, V>>,
@@ -107,7 +107,7 @@ impl<K: Ord + Clone, V: Clone> Verdicts<K, V> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The remembered answer, if it still counts: `Some(None)` is a refusal.
+    /// The remembered answer, if it is still valid: `Some(None)` is a refusal.
     fn recall(&self, key: &K) -> Option<Option<V>> {
         let (memory, now) = (self.memory(), now());
         if memory.refused.get(key, now).is_some() {
@@ -116,8 +116,8 @@ impl<K: Ord + Clone, V: Clone> Verdicts<K, V> {
         memory.accepted.get(key, now).map(Some)
     }
 
-    /// The remembered answer, or that of `review`, which gets whether the key was accepted during the last minutes.
-    /// `None` is a refusal.
+    /// The remembered answer, or that of `review`, whose argument tells whether the key was accepted during the last
+    /// minutes. `None` is a refusal.
     async fn of(
         &self,
         key: &K,
@@ -129,7 +129,7 @@ impl<K: Ord + Clone, V: Clone> Verdicts<K, V> {
         }
         let alone = self.reviews.enter(key, SAME).await;
         let _alone = alone.map_err(|Busy| busy())?;
-        // The request before, for which this one waited, may have asked the same.
+        // The request for which this one waited may have asked the same.
         if let Some(answer) = self.recall(key) {
             return Ok(answer);
         }
@@ -146,10 +146,10 @@ impl<K: Ord + Clone, V: Clone> Verdicts<K, V> {
     }
 }
 
-/// The reviews that some clients may cause.
+/// The reviews that one group of clients may cause.
 #[derive(Debug)]
 struct Share {
-    /// One of an address waits for those of all.
+    /// Lets one request per address wait for the limits that all share.
     turns: ConcurrencyLimit<IpAddr>,
     at_once: ConcurrencyLimit<IpAddr>,
     per_second: ConcurrencyLimit<IpAddr>,
@@ -165,7 +165,7 @@ impl Share {
         }
     }
 
-    /// Waits for an address' turn to cause a review.
+    /// Waits for an address's turn to cause a review.
     async fn enter(&self, peer: IpAddr) -> Result<Permit, Busy> {
         let waiting = async {
             let _turn = self.turns.enter(&peer, PATIENCE).await?;
@@ -181,17 +181,17 @@ impl Share {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address.
+    /// The client's address.
     pub peer: IpAddr,
-    /// Whom its certificate stands for, if it has shown one.
+    /// The user in its certificate, if it has sent one.
     pub user: Option<User>,
 }
 
 impl Client {
-    /// Who has this address and these certificates.
+    /// The client with this address and these certificates.
     #[must_use]
     pub fn new(peer: IpAddr, certificate: Option<&[u8]>) -> Self {
         let subject = certificate.and_then(der::subject);
@@ -209,7 +209,7 @@ impl Client {
 }
 
 impl Access {
-    /// Asks `api`; the paths in `open` are for everybody.
+    /// Authorizes with `api`; the paths in `open` need no authorization.
     #[must_use]
     pub fn new(api: Api, open: Vec<String>) -> Self {
         Self {
@@ -222,7 +222,7 @@ impl Access {
         }
     }
 
-    /// Whether everybody may read this path; one that ends in an asterisk stands for everything that begins so.
+    /// Whether this path needs no authorization; an entry that ends in an asterisk matches by prefix.
     pub fn is_open(&self, path: &str) -> bool {
         let mut open = self.open.iter();
         open.any(|open| match open.strip_suffix('*') {
@@ -231,16 +231,16 @@ impl Access {
         })
     }
 
-    /// Whether a client may do what it asks for.
+    /// Authorizes a client's request.
     ///
     /// # Errors
-    /// What it is told.
+    /// The response to a client that is not authorized.
     pub async fn admit(&self, client: &Client, request: &Parts) -> Result<(), Reply> {
         let user = match &client.user {
             Some(user) => user.clone(),
             None => self.authenticate(client.peer, &request.headers).await?,
         };
-        // Any other could be a word of thousands of letters, which would be remembered.
+        // Another method could be a word of thousands of letters, which would be remembered.
         if ![Method::GET, Method::HEAD].contains(&request.method) {
             return Err(not_allowed());
         }
@@ -278,7 +278,7 @@ impl Access {
     }
 
     async fn turn(&self, peer: IpAddr, is_known: bool) -> Result<Permit, Reply> {
-        // A known one beside strangers at the same address, too.
+        // Also for a known client beside strangers at the same address.
         let share = if is_known {
             &self.known
         } else {
@@ -326,9 +326,9 @@ fn not_allowed() -> Reply {
     Reply::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n")
 }
 
-/// A review that could not be made.
+/// The response when a review failed.
 fn unreviewed(error: &ApiError, rule: &Rule) -> Reply {
-    // The check of permissions and the probe of the API server log it once.
+    // The permission check and the probe of the API server log it once.
     crate::verbose!(4, %error, "Cannot look up who sent an HTTP request");
     let text = if error.is_forbidden() {
         let missing = Missing {

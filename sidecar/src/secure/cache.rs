@@ -1,4 +1,4 @@
-//! Answers that count for a short time, in a bounded number.
+//! A bounded cache of short-lived answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Cache<K, V> {
     answers: BTreeMap<K, (Instant, V)>,
-    /// By age; one that was answered again is not removed from its old place.
+    /// Keys by age; a key that is answered again keeps its old entry as well.
     order: VecDeque<(Instant, K)>,
     life: Duration,
-    /// For so long it is known that there was an answer.
+    /// How long a key stays known after its answer.
     known: Duration,
     most: usize,
 }
 
 impl<K: Ord + Clone, V: Clone> Cache<K, V> {
-    /// At most so many answers, each for so long.
+    /// At most `most` answers, each valid for `life`.
     #[must_use]
     pub fn new(most: usize, life: Duration) -> Self {
         Self {
@@ -28,33 +28,33 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         }
     }
 
-    /// The same, and for so long it is [known](Self::knows) that there was an answer.
+    /// The same cache, in which a key stays [known](Self::knows) for `known`.
     #[must_use]
     pub fn known_for(self, known: Duration) -> Self {
         Self { known, ..self }
     }
 
-    /// Whether there was an answer, which need not count any more.
+    /// Whether the key had an answer recently, which may have expired.
     #[must_use]
     pub fn knows(&self, key: &K, now: Instant) -> bool {
         let answer = self.answers.get(key);
         answer.is_some_and(|(since, _)| now.saturating_duration_since(*since) < self.known)
     }
 
-    /// The answer, if it still counts.
+    /// The answer, if it is still valid.
     #[must_use]
     pub fn get(&self, key: &K, now: Instant) -> Option<V> {
         let (since, value) = self.answers.get(key)?;
         (now.saturating_duration_since(*since) < self.life).then(|| value.clone())
     }
 
-    /// How many answers are remembered.
+    /// Number of remembered answers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.answers.len()
     }
 
-    /// Remembers an answer and forgets those that no longer count, or the oldest one.
+    /// Stores an answer and removes expired ones, or the oldest one.
     pub fn put(&mut self, key: K, value: V, now: Instant) {
         while let Some((since, oldest)) = self.order.front() {
             let is_old = now.saturating_duration_since(*since) >= self.known;

@@ -1,9 +1,9 @@
-//! The server's certificate, as it is in its files now.
+//! The server's certificate, reloaded when its files change.
 //!
-//! kubelet swaps both files at once behind a link, and other tools write one after the other. A pair is
-//! taken once key and certificate belong together; until then the last good pair serves. Files are
-//! compared at handshakes, at most once a second, so that a new client gets the new certificate however
-//! quiet the directory is, and every ten seconds besides for the metric.
+//! kubelet swaps both files at once through a symlink, and other tools write one after the other. A new pair
+//! is used once key and certificate match; until then the last good pair serves. Files are compared at
+//! handshakes, at most once a second, so that a new client gets the new certificate even from a quiet
+//! directory, and every ten seconds for the metric.
 
 use std::convert::Infallible;
 use std::io;
@@ -28,13 +28,13 @@ use super::settings::{Curve, Suite, Tls, Version};
 use crate::error::Chain;
 use crate::in_cluster::cryptography;
 
-/// Between two comparisons of the files.
+/// Minimum pause between two comparisons of the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// The same without handshakes.
+/// Interval of comparisons without handshakes.
 const QUIET: Duration = Duration::from_secs(10);
-/// Before its end a certificate is warned of.
+/// Time before a certificate's expiry, in seconds, at which a warning is logged.
 const SOON: i64 = 7 * 24 * 3600;
-/// Larger files hold no certificate.
+/// Maximum size of a certificate file.
 const LARGEST: u64 = 1 << 20;
 
 /// A file, and the flag that names it.
@@ -46,32 +46,32 @@ pub struct Named {
     pub path: PathBuf,
 }
 
-/// What a server is made from.
+/// The files of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The certificate, and those of the authorities above it.
+    /// The server's certificate with its intermediates.
     pub certificate: Named,
-    /// Its key.
+    /// The certificate's key.
     pub key: Named,
-    /// Who signs certificates of clients, if those count.
+    /// The authority of client certificates, if those are accepted.
     pub authority: Option<Named>,
 }
 
-/// What is shown of a server's certificate.
+/// Metrics of a server's certificate.
 #[derive(Debug)]
 pub struct Shown {
-    /// Its end.
+    /// The certificate's expiry.
     pub not_after: IntGauge,
-    /// How often files changed and could not be used.
+    /// Number of times that changed files could not be used.
     pub failures: Option<IntCounter>,
 }
 
-/// The files of a server.
+/// A server's certificate and its reload.
 #[derive(Debug)]
 pub struct Certificates {
     files: Files,
     tls: Tls,
-    /// What is spoken over TLS.
+    /// The protocol above TLS (ALPN).
     protocol: &'static str,
     shown: Shown,
     state: Mutex<State>,
@@ -79,10 +79,10 @@ pub struct Certificates {
 
 struct State {
     usable: Usable,
-    /// What was read last, whether or not it was taken.
+    /// The last contents read, whether used or not.
     read: Result<Contents, String>,
     looked: Instant,
-    /// The end of the certificate has been warned of.
+    /// The warning about the coming expiry was logged.
     is_warned: bool,
     /// The address that was compared last.
     address: String,
@@ -94,15 +94,15 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// What was made of the files.
+/// The TLS configuration made from the files.
 struct Usable {
     config: Arc<ServerConfig>,
     leaf: CertificateDer<'static>,
-    /// Looks at certificates of clients.
+    /// Verifies certificates of clients.
     clients: Arc<dyn ClientCertVerifier>,
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -111,7 +111,7 @@ struct Contents {
 }
 
 impl Certificates {
-    /// Reads the files; the metric says when the certificate ends.
+    /// Reads the files and sets the metric of the expiry.
     ///
     /// # Errors
     /// A line that names the flag and file at fault.
@@ -144,13 +144,13 @@ impl Certificates {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the next handshake.
+    /// The TLS configuration for the next handshake.
     pub fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.fresh().usable.config)
     }
 
-    /// Whether this chain of a client, its own certificate first, is accepted now: it may have ended since the
-    /// handshake, and its authority may have been taken away.
+    /// Whether this client's chain, its own certificate first, is still accepted: it may have expired since
+    /// the handshake, or its authority may have been removed.
     pub fn accepts(&self, client: &[CertificateDer<'_>]) -> bool {
         let clients = Arc::clone(&self.fresh().usable.clients);
         client.split_first().is_some_and(|(own, others)| {
@@ -181,7 +181,7 @@ impl Certificates {
         if read != state.read {
             let mut taken = self.usable(&read);
             if taken.is_err() {
-                // The files may have been replaced between the first and the last of them.
+                // The files may have been replaced while they were being read.
                 read = self.files.read();
                 taken = self.usable(&read);
             }
@@ -223,7 +223,7 @@ impl Certificates {
         }
     }
 
-    /// Logs `warning`, once, if clients that connect to this `host:port` would not accept the certificate.
+    /// Logs `warning` once if clients that connect to this `host:port` would reject the certificate.
     pub fn compare(&self, address: &str, warning: &'static str) {
         let mut state = self.lock();
         if state.address == address {
@@ -273,14 +273,14 @@ impl Files {
     }
 }
 
-/// What serves with these files.
+/// Makes the TLS configuration from the files' contents.
 fn usable(files: &Files, contents: &Contents, tls: &Tls, protocol: &str) -> Result<Usable, String> {
     let chain = certificates(&files.certificate, &contents.certificate)?;
     let leaf = chain.first().cloned();
     let none = || files.certificate.is("there is no certificate in the file");
     let leaf = leaf.ok_or_else(none)?;
     let key = PrivateKeyDer::from_pem_slice(&contents.key);
-    // The library's words could quote the key.
+    // The library's message could quote the key.
     let none = |_error| files.key.is("there is no private key in PEM in the file");
     let key = key.map_err(none)?;
     let versions: &[_] = match tls.version {
@@ -299,7 +299,7 @@ fn usable(files: &Files, contents: &Contents, tls: &Tls, protocol: &str) -> Resu
     let mut config = builder.with_single_cert(chain, key).map_err(explain)?;
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     if files.authority.is_some() {
-        // A session that is resumed brings a certificate that nobody looks at again.
+        // Nobody would verify the client certificate of a resumed session again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
@@ -315,7 +315,7 @@ fn certificates(named: &Named, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
     all.map_err(|_error| named.is("the certificate is not PEM"))
 }
 
-/// Takes certificates that these authorities have signed, and clients without one.
+/// Accepts client certificates that these authorities have signed, and clients without one.
 fn clients(
     named: &Named,
     pem: &[u8],

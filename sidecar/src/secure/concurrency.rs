@@ -1,5 +1,5 @@
-//! Limits how many do something at the same time, in all and for each client, so that a client that floods the program
-//! or does not read its streams blocks no other.
+//! Limits concurrent operations, in all and for each client, so that a client that floods the program or does not read
+//! its streams blocks no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,21 +8,21 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// A limit for all, and a lower one for each.
+/// A limit for all clients, and a lower one for each.
 #[derive(Debug)]
 pub struct ConcurrencyLimit<K> {
     all: Arc<Semaphore>,
-    /// For one.
+    /// The limit of one client.
     each: usize,
-    /// Of those who hold a permit or wait for one.
+    /// The semaphores of clients that hold a permit or wait for one.
     own: Mutex<BTreeMap<K, Weak<Semaphore>>>,
 }
 
-/// There are too many already.
+/// There are too many operations already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Counts until it is dropped.
+/// A slot of both limits, freed when dropped.
 #[derive(Debug)]
 pub struct Permit {
     _own: OwnedSemaphorePermit,
@@ -30,7 +30,7 @@ pub struct Permit {
 }
 
 impl<K: Ord + Clone> ConcurrencyLimit<K> {
-    /// `all` at the same time, and `each` for one client.
+    /// Allows `all` concurrent operations, and `each` for one client.
     #[must_use]
     pub fn new(all: usize, each: usize) -> Self {
         let most = |number: usize| number.min(Semaphore::MAX_PERMITS);
@@ -52,7 +52,7 @@ impl<K: Ord + Clone> ConcurrencyLimit<K> {
         new
     }
 
-    /// A permit if one is free.
+    /// Takes a permit if one is free.
     pub fn try_enter(&self, who: &K) -> Option<Permit> {
         Some(Permit {
             _own: self.own(who).try_acquire_owned().ok()?,
@@ -60,10 +60,11 @@ impl<K: Ord + Clone> ConcurrencyLimit<K> {
         })
     }
 
-    /// Waits for a permit for at most `patience`. A client that waits for its own limit takes none of the others' permits.
+    /// Waits for a permit for at most `patience`. A client that waits for its own limit takes none of the others'
+    /// permits.
     ///
     /// # Errors
-    /// There was none in time.
+    /// No permit became free in time.
     pub async fn enter(&self, who: &K, patience: Duration) -> Result<Permit, Busy> {
         let waiting = async {
             Some(Permit {
@@ -96,7 +97,7 @@ mod tests {
         assert!(limit.enter(&"d", second).await.is_err());
         permits.clear();
         assert!(limit.enter(&"d", second).await.is_ok());
-        // Who is gone is forgotten.
+        // Clients without permits are forgotten.
         assert!(limit.own.lock().unwrap().len() <= 2);
     }
 }

@@ -1,5 +1,5 @@
-//! What a certificate says: until when it is valid, and of whom it is. No library here says so: rustls leaves a
-//! server's own certificate alone, and the names of a client's.
+//! Reads the validity and the subject of a certificate. No library here does: rustls neither exposes the validity of
+//! a server's own certificate nor the names in a client's.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -16,7 +16,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// `2.5.4.10`
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
-/// The names in a certificate's subject that stand for a user.
+/// The names in a certificate's subject that identify a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// `CN`
@@ -25,8 +25,8 @@ pub struct Subject {
     pub organizations: Vec<String>,
 }
 
-/// The subject of a certificate in DER; `None` if it is no certificate. Names that are not in UTF-8 or ASCII are left
-/// out.
+/// The subject of a certificate in DER; `None` if it is not a certificate. Omits names that are not in UTF-8 or
+/// ASCII.
 #[must_use]
 pub fn subject(der: &[u8]) -> Option<Subject> {
     let (_, rest) = element(from_validity(der)?, SEQUENCE)?;
@@ -56,16 +56,16 @@ pub fn subject(der: &[u8]) -> Option<Subject> {
     Some(subject)
 }
 
-/// What is signed of a certificate, from its validity on.
+/// The signed part of a certificate, from its validity on.
 fn from_validity(der: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (signed, _) = element(certificate, SEQUENCE)?;
     let rest = element(signed, VERSION).map_or(signed, |(_, rest)| rest);
-    // Serial number, algorithm, issuer.
+    // Skips serial number, algorithm, issuer.
     (0..3).try_fold(rest, |rest, _| Some(any(rest)?.2))
 }
 
-/// `notAfter` of a certificate in DER, in seconds since 1970; `None` if it is no certificate.
+/// `notAfter` of a certificate in DER, in seconds since 1970; `None` if it is not a certificate.
 #[must_use]
 pub fn not_after(der: &[u8]) -> Option<i64> {
     let (validity, _) = element(from_validity(der)?, SEQUENCE)?;
@@ -73,7 +73,7 @@ pub fn not_after(der: &[u8]) -> Option<i64> {
     let (kind, text, _) = any(end)?;
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let text = match (kind, text.len()) {
-        // Two digits of the year stand for 1950 to 2049.
+        // A two-digit year means 1950 to 2049.
         (UTC_TIME, 12) if text < "5" => format!("20{text}"),
         (UTC_TIME, 12) => format!("19{text}"),
         (GENERALIZED_TIME, 14) => text.to_owned(),
@@ -84,13 +84,13 @@ pub fn not_after(der: &[u8]) -> Option<i64> {
     Some(time.as_second())
 }
 
-/// Content of the first element, which must be of this kind, and what follows it.
+/// Content of the first element, which must be of this kind, and the bytes after it.
 fn element(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = any(bytes)?;
     (found == kind).then_some((content, rest))
 }
 
-/// Kind and content of the first element, and what follows it.
+/// Kind and content of the first element, and the bytes after it.
 fn any(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[kind, length], rest) = bytes.split_first_chunk()?;
     let (length, rest) = if length < 0x80 {
@@ -140,7 +140,7 @@ mod tests {
                     .distinguished_name
                     .push(DnType::CommonName, common_name);
             }
-            // The library keeps one of a kind.
+            // The library keeps one name of a kind.
             if let Some(one) = organizations.last() {
                 parameters
                     .distinguished_name

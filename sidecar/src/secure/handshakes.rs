@@ -1,5 +1,5 @@
-//! TLS handshakes that leave the rest of the program its share of the processor: each step may cost a signature, and any
-//! number of clients may ask for one.
+//! TLS handshakes that leave CPU time for the rest of the program: each step may cost a signature, and any number of
+//! clients may ask for one.
 
 use std::future;
 use std::io::{self, ErrorKind};
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use super::concurrency::ConcurrencyLimit;
 
-/// A client's time for the handshake, its turns included.
+/// Time limit of a client's handshake, including waits for its turn.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// All handshakes of a server. They take one step in each round of the program's tasks, and addresses take turns.
+/// All handshakes of a server. They advance by one step in each round of the program's tasks, and addresses take turns.
 #[derive(Debug)]
 pub struct Handshakes {
     turns: ConcurrencyLimit<IpAddr>,
@@ -31,7 +31,7 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// Carries out the handshake of a client at `peer`.
+    /// Performs the handshake of a client at `peer`.
     ///
     /// # Errors
     /// The handshake failed, or took longer than 10 s.

@@ -1,4 +1,4 @@
-//! What the API server says of a client: whose token it is, and what that user may do.
+//! Asks the API server for the user of a client's token, and for that user's permissions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::refusal::Refusal;
 const TOKENS: Resource = Resource::new("authentication.k8s.io", "v1", "tokenreviews");
 const ACCESS: Resource = Resource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
 
-/// For one request of a server: a client waits for it.
+/// Time limit of one review: a client waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What whoever makes reviews must be allowed, as `system:auth-delegator` allows it.
+/// The permissions that reviews need, which `system:auth-delegator` grants.
 pub static RULES: [Rule; 2] = [
     Rule::required(TOKENS.group, TOKENS.plural, &["create"]),
     Rule::required(ACCESS.group, ACCESS.plural, &["create"]),
 ];
 
-/// Whom a token belongs to, as access is reviewed for.
+/// The user of a token, in the form that access reviews take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct User {
@@ -42,7 +42,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The answer to a TokenReview.
+/// The status of a TokenReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TokenReview {
@@ -54,7 +54,7 @@ pub struct TokenReview {
     pub user: User,
 }
 
-/// The answer to a SubjectAccessReview.
+/// The status of a SubjectAccessReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AccessReview {
@@ -64,10 +64,10 @@ pub struct AccessReview {
     pub reason: String,
 }
 
-/// The status of a review.
+/// Decodes the status of a review.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a review.
 pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, serde_json::Error> {
     let mut answer: Value = serde_json::from_str(text)?;
     match answer.get_mut("status").map(Value::take) {
@@ -76,10 +76,10 @@ pub fn review<T: Default + for<'de> Deserialize<'de>>(text: &str) -> Result<T, s
     }
 }
 
-/// What is asked while a client waits.
+/// Limits the time of a review for which a client waits.
 ///
 /// # Errors
-/// As `asking`, or there is no answer in time.
+/// Like `asking`, or there is no response in time.
 pub async fn soon<T>(asking: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     match timeout(PATIENCE, asking).await {
         Ok(answer) => answer,
@@ -90,10 +90,10 @@ pub async fn soon<T>(asking: impl Future<Output = Result<T, ApiError>>) -> Resul
     }
 }
 
-/// Whose token it is. Without `audiences` it must be for the API server.
+/// Reviews a token. Without `audiences` it must be for the API server.
 ///
 /// # Errors
-/// The API server does not say.
+/// The request failed.
 pub async fn review_token(
     api: &Api,
     token: &str,
@@ -111,16 +111,16 @@ pub async fn review_token(
     }
     let asking = async {
         let text = api.create(&TOKENS, None, &review).await?;
-        // An answer repeats the token, which an error must not quote.
+        // The response repeats the token, which an error must not quote.
         self::review(&text).map_err(|_error| ApiError::local("the answer is no TokenReview"))
     };
     soon(asking).await
 }
 
-/// Whether a user may do something: `attributes` are `resourceAttributes` or `nonResourceAttributes`.
+/// Reviews a user's access: `attributes` are `resourceAttributes` or `nonResourceAttributes`.
 ///
 /// # Errors
-/// The API server does not say.
+/// The request failed.
 pub async fn review_access(
     api: &Api,
     user: &User,

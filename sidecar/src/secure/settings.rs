@@ -1,8 +1,8 @@
-//! What TLS is spoken, from flags in Go's words.
+//! TLS settings from flags with Go's names.
 
 use crate::flags::Exit;
 
-/// Lowest version.
+/// The minimum TLS version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// TLS 1.2
@@ -13,7 +13,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// From `--tls-min-version`.
+    /// Parses `--tls-min-version`.
     ///
     /// # Errors
     /// The flag with its value.
@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// A suite of TLS 1.2.
+/// A cipher suite of TLS 1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
     /// `TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256`
@@ -45,7 +45,7 @@ pub enum Suite {
     RsaChacha,
 }
 
-/// A group for the exchange of keys.
+/// A key exchange group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Curve {
     /// `CurveP256`
@@ -56,24 +56,24 @@ pub enum Curve {
     X25519,
 }
 
-/// What the flags say.
+/// The parsed TLS flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// `--tls-min-version`
     pub version: Version,
-    /// `--tls-cipher-suites`; `None`: all.
+    /// `--tls-cipher-suites`; `None` allows all.
     pub suites: Option<Vec<Suite>>,
-    /// `--tls-curve-preferences`; `None`: all.
+    /// `--tls-curve-preferences`; `None` allows all.
     pub curves: Option<Vec<Curve>>,
 }
 
-/// What a name stands for here.
+/// Meaning of one of Go's names.
 enum Known<T> {
-    /// Something that there is.
+    /// Supported.
     Here(T),
-    /// Something of Go's that there is not.
+    /// Known to Go and not supported here.
     Missing,
-    /// Something that is always there, whatever the flag says.
+    /// Always enabled, whatever the flag says.
     Always,
 }
 
@@ -89,7 +89,7 @@ fn suite(name: &str) -> Option<Known<Suite>> {
         | "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA"
         | "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"
         | "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA" => Known::Missing,
-        // Go cannot switch them off either.
+        // Go cannot disable them either.
         "TLS_AES_128_GCM_SHA256" | "TLS_AES_256_GCM_SHA384" | "TLS_CHACHA20_POLY1305_SHA256" => {
             Known::Always
         }
@@ -108,10 +108,10 @@ fn curve(name: &str) -> Option<Known<Curve>> {
 }
 
 impl Tls {
-    /// Reads the three flags; also what to warn about.
+    /// Parses the three flags; returns warnings as well.
     ///
     /// # Errors
-    /// Exit code 1 and the value at fault.
+    /// Exit code 1 and the invalid value.
     pub fn from_flags(
         version: &str,
         suites: &str,
@@ -163,7 +163,7 @@ fn list<T>(
         }
         warnings.push(line);
     }
-    // Names of TLS 1.3 alone leave TLS 1.2 as it is.
+    // Names of TLS 1.3 suites alone leave TLS 1.2 unrestricted.
     Ok((!found.is_empty()).then_some(found))
 }
 

@@ -1,8 +1,7 @@
-//! VolumeSnapshotContents and VolumeGroupSnapshotContents on the wire: one reader for both kinds, whose
-//! fields have different names.
+//! VolumeSnapshotContents and VolumeGroupSnapshotContents on the wire: one decoder for both kinds,
+//! whose fields have different names.
 //!
-//! Several controllers keep records of their own of them; what of a content they read is spelled here,
-//! once.
+//! Several controllers keep their own records of contents; the wire fields are defined here once.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -12,7 +11,7 @@ use crate::kube::interner::Interner;
 use crate::kube::lean::{Parts, Text, interned, nullable, own};
 use crate::kube::objects::Reference;
 
-/// A content.
+/// A content of either kind.
 pub type Content<'a> = Parts<'a, Spec<'a>, Option<Status<'a>>>;
 
 /// `spec`
@@ -30,7 +29,7 @@ pub struct Spec<'a> {
     /// `volumeSnapshotRef`
     #[serde(deserialize_with = "nullable")]
     pub volume_snapshot_ref: Reference<'a>,
-    /// `volumeGroupSnapshotRef`, which contents of groups must have.
+    /// `volumeGroupSnapshotRef`, which group contents must have.
     pub volume_group_snapshot_ref: Option<Reference<'a>>,
     /// `source`
     #[serde(deserialize_with = "nullable")]
@@ -40,7 +39,7 @@ pub struct Spec<'a> {
 }
 
 impl Spec<'_> {
-    /// `deletionPolicy`, as it is understood.
+    /// The parsed `deletionPolicy`.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy::new(self.deletion_policy.as_deref().unwrap_or_default())
@@ -93,7 +92,7 @@ pub struct Status<'a> {
     pub volume_snapshot_info_list: Vec<Member<'a>>,
 }
 
-/// When a snapshot was cut: nanoseconds since 1970 of a single one, RFC 3339 of a group.
+/// Creation time of a snapshot: nanoseconds since 1970 for a single one, RFC 3339 for a group.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, bound(deserialize = "'de: 'a"))]
 pub enum Time<'a> {
@@ -104,7 +103,7 @@ pub enum Time<'a> {
 }
 
 impl Time<'_> {
-    /// Nanoseconds since 1970; `None` if it cannot be read.
+    /// Nanoseconds since 1970; `None` if unreadable.
     #[must_use]
     pub fn nanos(&self) -> Option<i64> {
         match self {
@@ -144,7 +143,7 @@ pub struct Failure<'a> {
 }
 
 impl SnapshotRef {
-    /// The VolumeSnapshot or VolumeGroupSnapshot that is referred to.
+    /// The VolumeSnapshot or VolumeGroupSnapshot that the reference names.
     #[must_use]
     pub fn new(wire: &Reference<'_>, strings: &Interner) -> Self {
         Self {

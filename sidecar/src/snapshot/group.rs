@@ -1,7 +1,8 @@
-//! Strings of group snapshots: parameters of classes and of calls, and the tokens that templates of
-//! Secrets may have.
+//! Strings of group snapshots: parameters of classes and of calls, and the tokens of Secret
+//! templates.
 //!
-//! Kinds, finalizers and annotations of groups are with those of single snapshots, one level up.
+//! Kinds, finalizers and annotations of groups are in the parent module, with those of single
+//! snapshots.
 
 /// Class parameter: template of the name of the Secret for creation and deletion. The controller
 /// resolves it into annotations of the content.
@@ -15,11 +16,11 @@ pub const GET_SECRET_NAME_PARAMETER: &str = "csi.storage.k8s.io/group-snapshotte
 pub const GET_SECRET_NAMESPACE_PARAMETER: &str =
     "csi.storage.k8s.io/group-snapshotter-get-secret-namespace";
 
-/// Token of a template: name of the VolumeGroupSnapshotContent. The only one in those of lookups.
+/// Template token: name of the VolumeGroupSnapshotContent. The only token in templates for lookups.
 pub const CONTENT_NAME_TOKEN: &str = "volumegroupsnapshotcontent.name";
-/// Token of a template: namespace of the VolumeGroupSnapshot.
+/// Template token: namespace of the VolumeGroupSnapshot.
 pub const NAMESPACE_TOKEN: &str = "volumegroupsnapshot.namespace";
-/// Token of a template: name of the VolumeGroupSnapshot; not in that of a namespace.
+/// Template token: name of the VolumeGroupSnapshot; not in the template of a namespace.
 pub const NAME_TOKEN: &str = "volumegroupsnapshot.name";
 
 /// Parameter of a CreateVolumeGroupSnapshot call: name of the VolumeGroupSnapshot.
@@ -29,5 +30,5 @@ pub const NAMESPACE_METADATA: &str = "csi.storage.k8s.io/volumegroupsnapshot/nam
 /// Parameter of a CreateVolumeGroupSnapshot call: name of the VolumeGroupSnapshotContent.
 pub const CONTENT_NAME_METADATA: &str = "csi.storage.k8s.io/volumegroupsnapshotcontent/name";
 
-/// Name of the resource of status writes of contents, in roles.
+/// Resource of status writes to contents, in roles.
 pub const CONTENT_STATUS: &str = "volumegroupsnapshotcontents/status";

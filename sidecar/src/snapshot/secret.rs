@@ -1,4 +1,4 @@
-//! Which Secret a class names for the calls on a content, and why it does not.
+//! Resolves the Secret that a class names for the calls on a content.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use crate::log::quote;
 use crate::secret::{self, Part, SecretRef, Template};
 use crate::snapshot::{SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER};
 
-/// A class does not say clearly which Secret it means. Users know upstream's words, and search for them.
+/// Why a class does not name a Secret unambiguously. Users know upstream's wording and search for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unclear {
-    /// What users call such Secrets.
+    /// Upstream's term for such Secrets.
     pub called: &'static str,
-    /// Why.
+    /// The cause.
     pub why: secret::Unclear,
 }
 
@@ -54,24 +54,24 @@ impl fmt::Display for Unclear {
 
 impl std::error::Error for Unclear {}
 
-/// What the tokens of a template stand for, and what users call such Secrets. Each token is a pair of its
-/// name and its text.
+/// The values of a template's tokens, and upstream's term for such Secrets. Each token is a pair of its
+/// name and its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
-    /// What users call such Secrets.
+    /// Upstream's term for such Secrets.
     pub called: &'static str,
     /// Parameters with the templates of name and namespace.
     pub keys: [&'static str; 2],
-    /// The content's name.
+    /// The token for the content's name.
     pub content: (&'static str, &'a str),
-    /// The snapshot's namespace.
+    /// The token for the snapshot's namespace.
     pub namespace: (&'static str, &'a str),
-    /// The snapshot's name; not in the template of a namespace.
+    /// The token for the snapshot's name; not in the template of a namespace.
     pub name: (&'static str, &'a str),
 }
 
 impl<'a> Words<'a> {
-    /// Those of the VolumeSnapshot `name` in `namespace` and the content of that name.
+    /// The tokens of the VolumeSnapshot `name` in `namespace` and of its content `content`.
     #[must_use]
     pub fn of_snapshot((namespace, name): (&'a str, &'a str), content: &'a str) -> Self {
         Self {
@@ -91,10 +91,10 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The Secret that a class with these templates of name and namespace names for a content.
+/// Resolves the Secret that a class with these templates of name and namespace names for a content.
 ///
 /// # Errors
-/// The class does not say one that there could be.
+/// The class does not name a valid Secret.
 pub fn resolve(
     (name, namespace): (Option<&str>, Option<&str>),
     words: &Words<'_>,

@@ -1,4 +1,4 @@
-//! Spans below an attempt: calls of the driver, requests to the API server, and steps of several of them.
+//! Spans below an attempt: calls to the driver, requests to the API server, and steps that contain several of them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::tracer::{Moment, error};
 use crate::refusal::{ApiError, Refusal};
 use crate::rpc_code;
 
-/// Something that was asked during an attempt. Dropped without its answer, nobody knows what came of it.
+/// The span of a call, request or step. If dropped before its response, its outcome is unknown.
 pub(crate) struct Asked {
     attempt: Arc<Attempt>,
     name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What the attempt of this task asks; `None` without traces.
+    /// Begins a span of the task's attempt; `None` without traces.
     fn new(
         name: impl FnOnce() -> String,
         attributes: impl FnOnce() -> Vec<KeyValue>,
@@ -44,7 +44,7 @@ impl Asked {
         })
     }
 
-    /// The header `traceparent` of the request.
+    /// The request's header `traceparent`.
     pub(crate) fn header(&self) -> Option<http::HeaderValue> {
         let header = traceparent(self.attempt.place.trace, self.id, self.attempt.sampled);
         header.try_into().ok()
@@ -55,8 +55,8 @@ impl Asked {
         Some(why)
     }
 
-    /// The driver answered. Its words may hold anything that it was told, Secrets and parameters included, in any form,
-    /// and so they are not repeated.
+    /// Ends the span of a call with the driver's response. The driver's message may repeat anything that it was sent,
+    /// Secrets and parameters included, in any form, so it is not exported.
     pub(crate) fn called(mut self, answer: Result<(), &Status>) {
         self.answered = true;
         let code = answer.map_or_else(Status::code, |()| tonic::Code::Ok);
@@ -69,14 +69,14 @@ impl Asked {
         (seen.refused, seen.failure) = (refused, None);
     }
 
-    /// The API server answered, or did not. Its words may quote the object, and so they are not repeated.
+    /// Ends the span of a request. The API server's message may quote the object, so it is not exported.
     pub(crate) fn requested<T>(mut self, answer: &Result<T, ApiError>, writes: bool) {
         self.answered = true;
         match answer {
             Ok(_) => {
                 let mut seen = self.attempt.seen();
                 seen.wrote |= writes;
-                // It was expected, as that nothing is there yet.
+                // An expected failure, for example if the object does not exist yet.
                 seen.failure = None;
             }
             Err(error) => {
@@ -116,7 +116,7 @@ impl Drop for Asked {
     }
 }
 
-/// Does `work` as a step of the attempt that this task makes, if it is traced.
+/// Runs `work` as a step of this task's attempt, if it is traced.
 pub async fn step<T>(name: &'static str, work: impl Future<Output = T>) -> T {
     let step = Asked::new(|| name.to_owned(), Vec::new);
     let done = work.await;
@@ -127,7 +127,7 @@ pub async fn step<T>(name: &'static str, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// A call of the driver begins; `path` is that of the method.
+/// Begins a call to the driver; `path` is that of the method.
 pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
     let method = path.trim_start_matches('/');
     Asked::new(
@@ -143,7 +143,7 @@ pub(crate) fn call(path: &str, migrated: bool) -> Option<Asked> {
     )
 }
 
-/// A request to the API server begins. The path of a Secret is not exported: parameters of a class hold it.
+/// Begins a request to the API server. The path of a Secret is not exported: it contains parameters of a class.
 pub(crate) fn request(method: &http::Method, path: &str) -> Option<Asked> {
     let path = path.split('?').next().unwrap_or_default();
     Asked::new(
@@ -156,10 +156,10 @@ pub(crate) fn request(method: &http::Method, path: &str) -> Option<Asked> {
     )
 }
 
-/// What a path of the API is about: the plural of the kind, with the part of the object if there is one.
+/// The resource in an API path: the plural of the kind, with the subresource if there is one.
 fn kind(path: &str) -> String {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
-    // The core group has no name.
+    // The path of the core group has no group name.
     let skipped = if parts.next() == Some("apis") { 2 } else { 1 };
     let mut parts: Vec<_> = parts.skip(skipped).collect();
     if matches!(&*parts, ["namespaces", _, _, ..]) {

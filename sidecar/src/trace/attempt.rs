@@ -1,4 +1,4 @@
-//! Emits the spans of an attempt when it ends, and that of the work which it completes.
+//! Emits the spans of an attempt when it ends, and the span of the work that it completes.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use super::tracer::{Moment, Tracer, error, links, nanos};
 use crate::text::Text;
 
 tokio::task_local! {
-    /// The attempt that this task makes.
+    /// The attempt that this task runs.
     pub(super) static CURRENT: Arc<Attempt>;
 }
 
 /// Results of an attempt's calls and requests so far.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// How the driver answered its last call, if that failed. What is written after it, such as a status, may succeed.
+    /// The driver's response to its last call, if that failed. Writes after it, such as that of a status, may succeed.
     pub(super) refused: Option<String>,
-    /// How the API server answered the last request since then, if that failed.
+    /// The API server's response to the last request since then, if that failed.
     pub(super) failure: Option<String>,
     pub(super) asked: bool,
     pub(super) wrote: bool,
@@ -48,9 +48,9 @@ pub(super) struct Attempt {
 pub(crate) enum Ending {
     /// Nothing is left to do.
     Done,
-    /// It goes on later, without a failure.
+    /// The work goes on later, without a failure.
     Later,
-    /// It failed, and is tried again.
+    /// The attempt failed and will be retried.
     Failed,
 }
 
@@ -59,34 +59,34 @@ pub(crate) struct Traces<K> {
     tracer: Tracer,
     /// Work that is not done yet.
     pending: Mutex<Memory<K, Pending>>,
-    /// Work on objects whose story goes on, by UID.
+    /// Work on objects whose root span is still open, by UID.
     parts: Mutex<Memory<Text, Part>>,
-    /// Work that was told as done: what is done about it afterwards has a span of its own, and that one stays.
+    /// Work whose span was emitted as done: later changes to it get their own spans, and that span stays.
     told: Mutex<Memory<(TraceId, SpanId), ()>>,
 }
 
 /// Earlier attempts on the same work.
 #[derive(Clone, Copy)]
 struct Pending {
-    /// When the first one began.
+    /// Start of the first attempt.
     first: u64,
-    /// When the last one ended, if it failed.
+    /// End of the last attempt, if it failed.
     failed: Option<u64>,
 }
 
-/// Work that was told of, as a part of what happens to an object.
+/// Emitted work that is a part of an object's trace.
 struct Part {
     work: &'static str,
     since: u64,
-    /// When it was done.
+    /// When the work was done.
     done: Option<u64>,
 }
 
-/// The error of an attempt that failed although nothing was refused, as with a parameter that a class lacks. The reason
-/// may quote objects.
+/// The error of an attempt that failed although no call or request did, for example because a class lacks a parameter.
+/// The exact reason may quote objects.
 const DECIDED: &str = "the controller refused it: see its log";
 
-/// An attempt that runs. Dropped without [`Traces::ended`], it was cut off.
+/// A running attempt. If dropped without [`Traces::ended`], it was cut off.
 pub(crate) struct Running<K> {
     attempt: Arc<Attempt>,
     key: K,
@@ -107,7 +107,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         }
     }
 
-    /// An attempt begins on a key that has failed so many times in a row, and has waited so long for a worker.
+    /// Begins an attempt on a key that has failed `failures` times in a row, and has waited for a worker for `waited`.
     pub(crate) fn begin(
         &self,
         key: &K,
@@ -132,12 +132,12 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         }
     }
 
-    /// There is nothing any more that an attempt on the key could be about.
+    /// Forgets a key whose object is gone.
     pub(crate) fn forget(&self, key: &K) {
         lock(&self.pending).remove(key);
     }
 
-    /// It has ended; `open` if something is left to do about the object.
+    /// Ends an attempt; `open` if work on the object is left.
     pub(crate) fn ended(&self, mut running: Running<K>, ending: Ending, open: bool) {
         running.ended = true;
         let attempt = &running.attempt;
@@ -166,7 +166,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         }
     }
 
-    /// Tells the root of the trace of an object whose story is over.
+    /// Emits the root span of an object's trace, which is complete.
     pub(crate) fn over(&self, over: Over) {
         let now = Moment::now();
         let Over {
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
         } = over;
         let part = lock(&self.parts).remove(&subject.uid);
         let (uid, since) = (subject.uid.clone(), subject.since);
-        // However late it is.
+        // Without a due time, so that a late end stays in the object's trace.
         let attempt = Attempt::new(&self.tracer, subject, None, now);
         let status = failure.map(|failure| error(Some(failure.to_owned())));
         let now = now.nanos();
@@ -186,7 +186,7 @@ impl<K: Clone + Eq + Hash> Traces<K> {
                 Some(Part {
                     done: Some(done), ..
                 }) if failure.is_none() => self.tracer.emit(attempt.beside(last, (done, now))),
-                // Its attempts were told, and are below it.
+                // Its attempts were emitted, and are below it.
                 Some(Part {
                     work,
                     since,
@@ -215,7 +215,7 @@ impl<K> Drop for Running<K> {
     }
 }
 
-/// Does `work` as part of the attempt.
+/// Runs `work` as part of the attempt.
 pub(crate) async fn within<K, T>(running: Option<&Running<K>>, work: impl Future<Output = T>) -> T {
     match running {
         Some(running) => CURRENT.scope(Arc::clone(&running.attempt), work).await,
@@ -224,16 +224,16 @@ pub(crate) async fn within<K, T>(running: Option<&Running<K>>, work: impl Future
 }
 
 impl Attempt {
-    /// What has been learnt so far.
+    /// The results so far.
     pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         lock(&self.seen)
     }
 
-    /// About something that is due since then.
+    /// An attempt on something that has been due since `due`.
     fn new(tracer: &Tracer, subject: Subject, due: Option<Timestamp>, begun: Moment) -> Self {
         let place = Place::of(&subject, due, begun.world);
         Self {
-            // Whatever is done about an object is recorded or not, in all its traces.
+            // The UID decides on sampling, so that all traces of an object are recorded or none.
             sampled: { tracer.exporter.sampler() }.takes(TraceId::of(&subject.uid)),
             tracer: tracer.clone(),
             subject,
@@ -261,8 +261,8 @@ impl Attempt {
         }
     }
 
-    /// Emits what there is to say of it: the attempt, how long it was waited for, and the work if that is done. When
-    /// that ended. Asks `is_first` whether the work was not told before.
+    /// Emits the spans of the attempt, of its waits, and of the work if that is done. Returns when the work was done.
+    /// Calls `is_first` to learn whether the work's span was not emitted before.
     fn tell(
         &self,
         ending: Option<Ending>,
@@ -307,10 +307,10 @@ impl Attempt {
             }
         }
         self.tracer.emit(attempt);
-        // What was attached or ready before is no longer what its root is about.
+        // For an object that was attached or ready before, later work is no longer the subject of its root span.
         let was_open = self.subject.open || self.subject.goal != Goal::Root;
         let is_done = ending == Some(Ending::Done) && seen.wrote && was_open && !open;
-        // However late this attempt was: earlier ones may be below it.
+        // Without a due time, so that a late attempt completes the work in the trace of earlier ones.
         let place = Place::of(&self.subject, None, self.begun.world);
         if let (Some(work), true) = (place.work, is_done)
             && is_first(place.trace, work)
@@ -330,26 +330,26 @@ impl Attempt {
         is_done.then_some(now)
     }
 
-    /// Whether there is something to say of it: at a resync nothing is due.
+    /// Whether to emit spans: a resync without requests is not worth any.
     fn is_told(&self, ending: Option<Ending>) -> bool {
         self.sampled && (ending == Some(Ending::Failed) || self.seen().asked)
     }
 
-    /// When the work was due.
+    /// When the work became due.
     fn since(&self) -> u64 {
         let first = self.first();
-        // Objects have whole seconds, and clocks differ.
+        // Objects' times have whole seconds, and clocks differ.
         let since = self.subject.since.map(nanos);
         since.map_or(first, |since| since.min(first))
     }
 
-    /// When the first attempt on the work was due.
+    /// When the first attempt on the work became due.
     fn first(&self) -> u64 {
         let ready = self.begun.before(self.waited);
         self.earlier.map_or(ready, |earlier| earlier.first)
     }
 
-    /// A span beside the attempt: below the work, or below the attempt if there is nothing above it.
+    /// A sibling span of the attempt: below the work, or below the attempt if it is a trace of its own.
     fn beside(&self, name: &str, times: (u64, u64)) -> otlp::Span {
         otlp::Span {
             parent_span_id: self.place.work.unwrap_or(self.span).0.to_vec(),
@@ -357,7 +357,7 @@ impl Attempt {
         }
     }
 
-    /// The span of the work, which belongs there.
+    /// The span of the work, at this place.
     fn done(&self, place: &Place, work: SpanId, times: (u64, u64)) -> otlp::Span {
         let root = place.root.map(|root| root.0.to_vec());
         otlp::Span {

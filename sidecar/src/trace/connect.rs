@@ -1,4 +1,4 @@
-//! The connection to the collector, with TLS from the same library and the same rules as that to the API server.
+//! The connection to the collector, with the same TLS library and rules as the connection to the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::settings::{Files, Settings};
 use crate::in_cluster::authority::{Authority, Named};
 use crate::in_cluster::user_agent;
 
-/// For TCP and TLS together.
+/// Time limit of TCP and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there can be no connection.
+/// Why no connection can be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
     #[error("cannot connect")]
@@ -27,11 +27,11 @@ pub(super) enum ConnectError {
     Tls(String),
 }
 
-/// Connects. Reads the files of TLS.
+/// Connects. Reads the TLS files.
 ///
-/// Dropped, it leaves no connection behind: a channel that connects with its first call has a task that goes on when
-/// the call is given up, for as long as a handshake takes. One that has lost its connection has it as well, and so
-/// there is a limit.
+/// If dropped, it leaves no connection behind: a channel that connects at its first call has a task that goes on
+/// after the call is cancelled, for as long as a handshake takes. A channel that lost its connection has such a task
+/// as well, so connecting has a time limit.
 pub(super) async fn connect(settings: &Settings, version: &str) -> Result<Channel, ConnectError> {
     let endpoint = Endpoint::from(settings.endpoint.clone());
     let endpoint = endpoint.user_agent(user_agent("csi-sidecars-otlp", version))?;
@@ -43,7 +43,7 @@ pub(super) async fn connect(settings: &Settings, version: &str) -> Result<Channe
         return Ok(endpoint.connect_with_connector(tcp).await?);
     }
     let (uri, files) = (settings.endpoint.clone(), settings.files.clone());
-    // There may be hundreds of authorities in the system's files.
+    // The system's files may contain hundreds of authorities.
     let read = tokio::task::spawn_blocking(move || tls(uri, &files));
     let tls = match read.await {
         Ok(tls) => tls.map_err(ConnectError::Tls)?,
@@ -63,7 +63,7 @@ fn tls(uri: Uri, files: &Files) -> Result<ClientConfig, String> {
     config.auth_info.client_certificate = files.certificate.as_ref().map(shown);
     config.auth_info.client_key = files.key.as_ref().map(shown);
     if files.authority.is_some() {
-        // Then the system's do not count.
+        // Then the system's authorities do not count.
         config.root_cert = Some(Vec::new());
     }
     let mut tls = config

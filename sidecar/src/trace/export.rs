@@ -1,7 +1,7 @@
-//! Sends spans to the collector: a bounded queue, batches, and what becomes of them.
+//! Sends spans to the collector: a bounded queue, batches, and their results.
 //!
-//! Nothing here holds up work. What does not fit into the queue is dropped and counted, and while the collector is away
-//! one batch waits for it.
+//! Exporting never delays other work. Spans that do not fit into the queue are dropped and counted, and while the
+//! collector is away one batch waits for it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,13 +29,13 @@ use crate::error::Chain;
 use crate::metrics::{RegisterError, Registry};
 use crate::retry::RetryPolicy;
 
-/// While the collector does not take what it is sent.
+/// Back-off while the collector does not accept a batch.
 const RETRIES: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// For what waits when the process ends.
+/// Time limit for the last spans when the process exits.
 pub const LAST_SPANS: Duration = Duration::from_secs(3);
 
-/// A queue of spans and the task that empties it; clones are the same.
+/// A queue of spans and the task that sends them; clones share the queue.
 #[derive(Clone)]
 pub struct Exporter(Arc<Shared>);
 
@@ -54,13 +54,13 @@ struct Queue {
     ending: bool,
 }
 
-/// A span, with the part of the process that made it.
+/// A span, with the controller that made it.
 struct Waiting {
     scope: &'static str,
     span: Span,
 }
 
-/// What became of spans.
+/// Metrics of the results of spans.
 struct Counts {
     sent: IntCounter,
     dropped: IntCounter,
@@ -94,10 +94,10 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// Exports from now on, in a task of this runtime. No connection is made before there is a span.
+    /// Starts exporting, in a task of this runtime. Connects only when there is a span.
     ///
     /// # Errors
-    /// The registry counts spans already.
+    /// The registry already has the metrics of spans.
     pub fn start(
         settings: Settings,
         version: &'static str,
@@ -117,13 +117,13 @@ impl Exporter {
         Ok(this)
     }
 
-    /// Which traces are recorded.
+    /// The sampler of traces.
     #[must_use]
     pub fn sampler(&self) -> super::Sampler {
         self.0.settings.sampler
     }
 
-    /// Takes a span, if there is room.
+    /// Queues a span, if there is room.
     pub fn take(&self, scope: &'static str, span: Span) {
         let waiting = {
             let mut queue = self.0.queue();
@@ -139,8 +139,8 @@ impl Exporter {
         }
     }
 
-    /// Sends what waits, within `limit`; what is left then is dropped. A collector that does not answer by now is
-    /// not waited for.
+    /// Sends the queued spans within `limit` and drops the rest. Does not wait for a collector that does not answer at
+    /// this time.
     pub async fn end(&self, limit: Duration) {
         self.0.queue().ending = true;
         self.0.changed.notify_one();
@@ -166,14 +166,14 @@ fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// What the collector is like, as far as the log was told.
+/// The collector's state as last logged.
 #[derive(Default)]
 struct Told {
     away: bool,
     refuses: bool,
 }
 
-/// Spans that are on their way, which count as dropped unless something else became of them.
+/// Spans in flight, which count as dropped unless another result is recorded.
 struct Batch<'a> {
     counts: &'a Counts,
     spans: u64,
@@ -197,8 +197,7 @@ impl Shared {
         }
     }
 
-    /// The next spans to be sent, once there are enough of them or the first has waited long enough; `None` at the
-    /// end.
+    /// The next batch, once it is full or its first span has waited long enough; `None` at the end.
     async fn batch(&self) -> Option<(ExportTraceServiceRequest, u64)> {
         let mut until = None;
         loop {
@@ -255,7 +254,7 @@ impl Shared {
         }
     }
 
-    /// Sends until something has become of the batch.
+    /// Sends a batch until its result is known.
     async fn export(
         &self,
         request: &ExportTraceServiceRequest,
@@ -279,14 +278,14 @@ impl Shared {
             let Outcome::Again { after, .. } = outcome else {
                 return;
             };
-            // Files may have been replaced, and the collector be another one by now.
+            // Files may have been replaced, and another collector may have taken over.
             *channel = None;
             failures += 1;
             let ended = self.queue().ending;
             if ended {
                 return;
             }
-            // Never at once, whatever the collector says.
+            // Never at once, whatever the collector asks for.
             let pause = after.unwrap_or_default().max(RETRIES.delay(failures, 0.0));
             let mut pause = pin!(sleep(pause));
             loop {
@@ -335,7 +334,7 @@ impl Shared {
         }
     }
 
-    /// One line when the collector goes, one when it is back, and one when it begins to refuse.
+    /// Logs one line when the collector goes away, one when it is back, and one when it begins to refuse.
     fn tell(&self, outcome: &Outcome, told: &mut Told) {
         let endpoint = &self.settings.endpoint;
         let secrets = self.settings.headers.0.iter();

@@ -1,6 +1,6 @@
-//! Which trace and which span something belongs to, and whether it is recorded.
+//! Ids of traces and spans, and the sampler.
 //!
-//! Pure. All programs derive the same ids from the UIDs of objects, and so need not tell one another.
+//! Pure. All programs derive the same ids from the UIDs of objects, and so need not exchange them.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,21 +19,19 @@ pub struct TraceId(pub [u8; 16]);
 pub struct SpanId(pub [u8; 8]);
 
 impl TraceId {
-    /// The trace of the object with this UID: the UID itself, which is a random UUID; of a UID of any other form its
-    /// hash.
+    /// The trace of the object with this UID: the UID itself if it is a random UUID, else its hash.
     #[must_use]
     pub fn of(uid: &str) -> Self {
         random_uuid(uid).map_or_else(|| Self(hashed([uid])), Self)
     }
 
-    /// The trace of what is done once more to the object with this UID: the same work on the same goal is the same
-    /// trace.
+    /// The trace of repeated work on the object with this UID: the same work with the same goal is the same trace.
     #[must_use]
     pub fn of_work(uid: &str, work: &str, goal: &str) -> Self {
         Self(hashed([uid, work, goal]))
     }
 
-    /// A trace that nobody else knows.
+    /// A random trace id, which no other process derives.
     #[must_use]
     pub fn random() -> Self {
         let [SpanId(front), SpanId(back)] = [SpanId::random(), SpanId::random()];
@@ -44,14 +42,14 @@ impl TraceId {
         Self(id)
     }
 
-    /// The span in this trace with this name, of which there is one, whichever process tells of it.
+    /// The span with this name in this trace; every process derives the same id.
     #[must_use]
     pub fn span(self, name: &str) -> SpanId {
         let hash: [u8; 8] = hash(&[&self.0, name.as_bytes()]);
         SpanId(hash)
     }
 
-    /// The span that all others of the trace are below.
+    /// The root span of the trace.
     #[must_use]
     pub fn root(self) -> SpanId {
         self.span("root")
@@ -65,7 +63,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// An id for a span that nobody has to find by its name.
+    /// A random span id, for a span that no process must derive.
     #[must_use]
     pub fn random() -> Self {
         // The standard library seeds its hash maps from the operating system; no crate is needed.
@@ -79,7 +77,7 @@ pub(super) fn is_random_uuid(text: &str) -> bool {
     random_uuid(text).is_some()
 }
 
-/// 16 random bytes of a UUID of version 4, written with dashes.
+/// The 16 bytes of a version 4 UUID written with dashes.
 fn random_uuid(uid: &str) -> Option<[u8; 16]> {
     let is_hyphenated = uid.len() == Hyphenated::LENGTH;
     let uuid = Uuid::try_parse(uid).ok().filter(|_| is_hyphenated)?;
@@ -87,7 +85,7 @@ fn random_uuid(uid: &str) -> Option<[u8; 16]> {
 }
 
 fn hashed<const N: usize>(parts: [&str; N]) -> [u8; 16] {
-    // A UID has no zero byte, so that no two lists of parts are one text.
+    // UIDs contain no zero byte, so no two lists of parts give the same text.
     let mut text = Vec::new();
     for part in parts {
         if !text.is_empty() {
@@ -98,7 +96,7 @@ fn hashed<const N: usize>(parts: [&str; N]) -> [u8; 16] {
     hash(&[&text])
 }
 
-/// The first bytes of the SHA-256 of all parts together.
+/// The first bytes of the SHA-256 of the concatenated parts.
 fn hash<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut first = [0; N];
     if let Some(sha256) = sha256() {
@@ -129,10 +127,10 @@ pub(super) fn traceparent(trace: TraceId, span: SpanId, sampled: bool) -> String
     format!("00-{trace}-{span}-{:02x}", u8::from(sampled))
 }
 
-/// The span that an annotation `tracing.k8s.io/traceparent` names. Nothing of what it says but the ids counts.
+/// The span that an annotation `tracing.k8s.io/traceparent` names. Only its ids are used.
 #[must_use]
 pub(super) fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId)> {
-    // Of a later version there may be more behind the flags.
+    // Later versions may have more fields after the flags.
     let mut parts = text.split('-');
     let mut part = |length| parts.next().filter(|part: &&str| part.len() == length);
     let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
@@ -149,14 +147,14 @@ pub(super) fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId)> {
     (trace.0 != [0; 16] && span.0 != [0; 8]).then_some((trace, span))
 }
 
-/// Which traces are recorded.
+/// Chooses the traces to record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampler {
-    /// All.
+    /// All traces.
     AlwaysOn,
-    /// None; the driver and the API server still learn the ids.
+    /// No trace; the driver and the API server still get the ids.
     AlwaysOff,
-    /// This share of them, between 0 and 1.
+    /// This share of the traces, between 0 and 1.
     Ratio(f64),
 }
 
@@ -168,7 +166,7 @@ impl Sampler {
             Self::AlwaysOn => true,
             Self::AlwaysOff => false,
             Self::Ratio(share) => {
-                // The threshold of W3C's and OpenTelemetry's consistent sampling: collectors can go on with it.
+                // The threshold of W3C's and OpenTelemetry's consistent sampling, so collectors can sample further.
                 const ALL: f64 = (1_u64 << 56) as f64;
                 #[expect(
                     clippy::cast_possible_truncation,

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A forgotten entry is missing in traces, and nowhere else.
+/// Maximum number of entries; an evicted entry only affects traces.
 const MOST: usize = 4096;
 
 /// A map of at most [`MOST`] entries.
 pub(super) struct Memory<K, V> {
     map: HashMap<K, (u64, V)>,
-    /// By age.
+    /// Keys by age.
     order: BTreeMap<u64, K>,
     next: u64,
 }
@@ -25,7 +25,7 @@ impl<K, V> Default for Memory<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Memory<K, V> {
-    /// Whether it was not known.
+    /// Inserts an entry; returns whether the key is new.
     pub(super) fn insert(&mut self, key: K, value: V) -> bool {
         self.next += 1;
         let before = self.map.insert(key.clone(), (self.next, value));

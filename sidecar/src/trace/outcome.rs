@@ -1,4 +1,4 @@
-//! What the collector's answer means. Pure; the table is that of OpenTelemetry's protocol.
+//! The meaning of the collector's responses. Pure; the table is from OpenTelemetry's protocol.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use tonic::{Code, Status};
 
 use crate::rpc_code;
 
-/// A collector that names a longer time is asked after this one.
+/// A collector that asks for a longer pause gets a request after this one.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What became of an export.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was taken, but for so many spans.
+    /// The collector accepted the batch, except for some spans.
     Sent {
-        /// How many were not taken.
+        /// Number of refused spans.
         refused: u64,
-        /// Why not.
+        /// The reason for the refusal.
         why: String,
     },
-    /// It was not taken, and may be later.
+    /// The collector did not accept the batch, and may later.
     Again {
-        /// Why.
+        /// The reason.
         why: String,
-        /// When, if the collector says so.
+        /// The pause that the collector asks for, if any.
         after: Option<Duration>,
     },
-    /// It was not taken, and never will be.
+    /// The collector will never accept the batch.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Outcome {
-    /// How many of so many spans were sent, and how many refused; `None` if that is not known yet.
+    /// Numbers of sent and refused spans out of `spans`; `None` if not known yet.
     #[must_use]
     pub(super) fn settled(&self, spans: u64) -> Option<(u64, u64)> {
         match self {
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// What became of an export of so many spans.
+/// The result of an export of `spans` spans.
 #[must_use]
 pub(super) fn outcome(answer: Result<ExportTraceServiceResponse, Status>, spans: u64) -> Outcome {
     let status = match answer {
@@ -69,7 +69,8 @@ pub(super) fn outcome(answer: Result<ExportTraceServiceResponse, Status>, spans:
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss => Outcome::Again { why, after },
-        // The collector is overloaded if it says when to come back, and else has no room for this at all.
+        // The collector is overloaded if it names a pause; otherwise it has no room for this batch at
+        // all.
         Code::ResourceExhausted if after.is_some() => Outcome::Again { why, after },
         Code::Ok
         | Code::Unknown

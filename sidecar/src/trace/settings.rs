@@ -1,6 +1,7 @@
-//! What the environment says of traces: the variables of OpenTelemetry's specification.
+//! Settings of traces from the environment: the variables of OpenTelemetry's specification.
 //!
-//! Pure. Nothing that is wrong with them ends a process: it is one warning, and traces are off or the default counts.
+//! Pure. An invalid variable never ends the process: it causes one warning, and traces are off or the default is
+//! used.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,45 +13,45 @@ use percent_encoding::percent_decode_str;
 
 use super::ids::Sampler;
 
-/// Where to send to if nobody says.
+/// The default endpoint.
 const ENDPOINT: &str = "http://localhost:4317";
 
-/// How long an export may take if nobody says.
+/// The default time limit of an export.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// No time is longer. gRPC has no word for some that the variables can name, and tonic panics at those.
+/// Upper bound of all times. gRPC cannot express some that the variables can, and tonic panics at those.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How traces are made and exported.
+/// Settings of traces and their export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where the collector listens.
+    /// The collector's address.
     pub endpoint: Uri,
     /// The files of TLS.
     pub files: Files,
-    /// What each export carries.
+    /// Headers of each export.
     pub headers: Headers,
-    /// How long an export may take.
+    /// Time limit of an export.
     pub timeout: Duration,
-    /// Which traces are recorded.
+    /// The sampler of traces.
     pub sampler: Sampler,
-    /// What all spans of the process have in common.
+    /// The resource attributes of all spans of the process.
     pub resource: Vec<(String, String)>,
-    /// At most so many spans wait.
+    /// Maximum number of queued spans.
     pub queue: usize,
-    /// So many spans are exported at once.
+    /// Maximum number of spans in a batch.
     pub batch: usize,
-    /// How long spans wait for others.
+    /// How long a span waits for its batch to fill.
     pub delay: Duration,
 }
 
-/// Files of PEM.
+/// TLS files in PEM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Files {
-    /// Whom to trust; the system's authorities if there is none.
+    /// The trusted authorities; the system's if `None`.
     pub authority: Option<PathBuf>,
     /// The client's certificate.
     pub certificate: Option<PathBuf>,
-    /// The key of that.
+    /// The certificate's key.
     pub key: Option<PathBuf>,
 }
 
@@ -66,7 +67,7 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Who makes spans, if the environment does not say.
+/// Defaults of the resource attributes that identify the process.
 #[derive(Clone, Debug)]
 pub struct Process<'a> {
     /// `service.name`
@@ -77,20 +78,20 @@ pub struct Process<'a> {
     pub instance: &'a str,
 }
 
-/// What the environment comes to.
+/// The result of reading the environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// `None`: there are no traces.
+    /// `None` disables traces.
     pub settings: Option<Settings>,
-    /// What is wrong, a line each.
+    /// Problems, one per line.
     pub warnings: Vec<String>,
 }
 
-/// Reads the variables, of which `variable` says the values.
+/// Reads the variables; `variable` returns their values.
 #[must_use]
 pub fn read(process: &Process<'_>, variable: impl Fn(&str) -> Option<String>) -> Environment {
     let mut reader = Reader {
-        // An empty value is none.
+        // An empty value counts as unset.
         variable: &|name| variable(name).filter(|value| !value.trim().is_empty()),
         warnings: Vec::new(),
     };
@@ -124,7 +125,7 @@ impl Reader<'_> {
         let timeout = { self.of_traces("TIMEOUT") }
             .and_then(|(name, text)| self.number(&name, &text))
             .map_or(TIMEOUT, Duration::from_millis);
-        // As in OpenTelemetry's configuration files, 0 is no limit.
+        // As in OpenTelemetry's configuration files, 0 means no limit.
         let timeout = if timeout.is_zero() { LONGEST } else { timeout };
         let queue = self.size("OTEL_BSP_MAX_QUEUE_SIZE", 2048);
         let batch = self.size("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512);
@@ -148,7 +149,7 @@ impl Reader<'_> {
         Some(text.trim().to_owned())
     }
 
-    /// One of several words, whose case does not matter.
+    /// The value in lower case: case does not matter for keywords.
     fn word(&self, name: &str) -> Option<String> {
         Some(self.text(name)?.to_ascii_lowercase())
     }
@@ -184,7 +185,7 @@ impl Reader<'_> {
             .unwrap_or_else(|| (String::new(), ENDPOINT.to_owned()));
         let uri: Option<Uri> = text.parse().ok();
         let uri = uri.filter(|uri| {
-            // Users, passwords and keys would be logged with it, and gRPC sends none.
+            // They would be logged: users, passwords and keys are refused, which gRPC does not send anyway.
             let plain = uri
                 .authority()
                 .is_some_and(|host| !host.as_str().contains('@'))
@@ -222,7 +223,7 @@ impl Reader<'_> {
             }
         }
         if unusable {
-            // Neither key nor value: who confuses them has a secret in both.
+            // Neither key nor value: a user who swaps them puts the secret into either.
             let text = format!("{name}: ignoring what is not KEY=VALUE of a header of gRPC");
             self.warnings.push(text);
         }
@@ -283,7 +284,7 @@ impl Reader<'_> {
         let pairs: Option<Vec<_>> = pairs.map(pair).collect();
         match pairs {
             Some(pairs) => pairs.into_iter().for_each(|(key, value)| set(key, value)),
-            // As the specification has it: in case of an error the whole value counts as nothing.
+            // As the specification demands, an error makes the whole value count as unset.
             None => {
                 let text = format!("{NAME}: ignoring it, since it is not a list of KEY=VALUE");
                 self.warnings.push(text);
@@ -310,7 +311,7 @@ impl Reader<'_> {
         Duration::from_millis(millis.unwrap_or(default)).min(LONGEST)
     }
 
-    /// At least 1, and no more than keeps memory bounded.
+    /// Clamps a size: at least 1, and small enough to keep memory bounded.
     fn size(&mut self, name: &str, default: usize) -> usize {
         const MOST: usize = 1 << 16;
         let text = self.text(name);
@@ -320,7 +321,7 @@ impl Reader<'_> {
     }
 }
 
-/// `KEY=VALUE`, with percent-encoded bytes in both.
+/// Parses `KEY=VALUE`, with percent-encoded bytes in both.
 fn pair(text: &str) -> Option<(String, String)> {
     let decoded = |text: &str| {
         let bytes = percent_decode_str(text.trim());
@@ -331,7 +332,7 @@ fn pair(text: &str) -> Option<(String, String)> {
     (!key.is_empty()).then_some((key, value))
 }
 
-/// A header that gRPC carries as text, and does not need for itself.
+/// Parses a header that gRPC carries as text and does not reserve for itself.
 fn header(text: &str) -> Option<(HeaderName, HeaderValue)> {
     let (key, value) = pair(text)?;
     let name: HeaderName = key.parse().ok()?;

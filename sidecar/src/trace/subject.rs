@@ -1,4 +1,4 @@
-//! What an attempt is about, and where that puts it. Pure.
+//! The object and the work of an attempt, and its place in a trace. Pure.
 
 use csi_proto::otlp::{AnyValue, KeyValue, Value};
 use jiff::{SignedDuration, Timestamp};
@@ -6,59 +6,60 @@ use jiff::{SignedDuration, Timestamp};
 use super::ids::{SpanId, TraceId, is_random_uuid, parse_traceparent};
 use crate::text::Text;
 
-/// Backends keep traces by time: what happens to an object later than this is a trace of its own.
+/// Backends store traces by time: work on an object later than this becomes a separate trace.
 const SHORT: SignedDuration = SignedDuration::from_hours(1);
 
-/// What an attempt is about, for those who look for an object's trace.
+/// The object and the work of an attempt, for users who look for an object's trace.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The UID of the object.
     pub uid: Text,
-    /// What is done about it, in as many attempts as that takes: the name of the span around them.
+    /// The work on the object, in as many attempts as it takes: the name of the span around them.
     pub work: &'static str,
-    /// Where that span belongs.
+    /// The place of that span.
     pub goal: Goal,
-    /// Since when it is to be done; if nobody knows, since it was tried first.
+    /// Since when the work is due; if unknown, since the first attempt.
     pub since: Option<Timestamp>,
-    /// What was waited for before, and since when.
+    /// The name and start of a wait before the work.
     pub waited: Option<(&'static str, Timestamp)>,
-    /// Whether something is left to do.
+    /// Whether work is left.
     pub open: bool,
-    /// What is known of the object.
+    /// Attributes of the object.
     pub attributes: Vec<KeyValue>,
-    /// The UIDs of objects whose traces have to do with it.
+    /// UIDs of objects with related traces.
     pub links: Vec<Text>,
     /// The object's annotation [`TRACEPARENT`](Self::TRACEPARENT).
     pub annotation: Option<Text>,
 }
 
-/// The story of an object is over.
+/// The end of an object's trace.
 #[derive(Clone, Debug)]
 pub struct Over {
-    /// The object; the work is the name of its root.
+    /// The object; its work is the name of the root span.
     pub subject: Subject,
-    /// The span from the end of the last work to now, which others do.
+    /// The name of the span from the end of the last work to now, in which others work.
     pub last: &'static str,
-    /// Why it ended badly, if it did.
+    /// Why it failed, if so.
     pub failure: Option<&'static str>,
 }
 
-/// Where the span of some work belongs.
+/// The place of a work's span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// In the object's trace, below its root.
     Part,
-    /// It is the root of the object's trace.
+    /// The root of the object's trace.
     Root,
-    /// In a trace of its own, which is the same for the same goal, linked to the object's.
+    /// In a separate trace, which is the same for the same goal, linked to the object's.
     Again(Text),
 }
 
 impl Subject {
-    /// Annotation on objects: whose doing they are. Users write it, and so it is a link at most.
+    /// Annotation on objects: the span that caused them. Users write it, so it becomes a link at
+    /// most.
     pub const TRACEPARENT: &str = "tracing.k8s.io/traceparent";
 
-    /// Of which nothing more is known.
+    /// A subject with nothing but its object, work and goal.
     #[must_use]
     pub fn new(uid: impl Into<Text>, work: &'static str, goal: Goal) -> Self {
         Self {
@@ -74,13 +75,13 @@ impl Subject {
         }
     }
 
-    /// Due since then.
+    /// Sets since when the work is due.
     #[must_use]
     pub fn since(self, since: Option<Timestamp>) -> Self {
         Self { since, ..self }
     }
 
-    /// With these attributes, but for those that say nothing.
+    /// Adds attributes, except empty ones.
     #[must_use]
     pub fn with(mut self, attributes: &[(&str, &str)]) -> Self {
         let said = attributes.iter().filter(|(_, value)| !value.is_empty());
@@ -89,14 +90,15 @@ impl Subject {
         self
     }
 
-    /// Linked to the trace of the object with this UID.
+    /// Adds a link to the trace of the object with this UID.
     #[must_use]
     pub fn linked(mut self, uid: Option<&str>) -> Self {
         self.links.extend(uid.map(Text::from));
         self
     }
 
-    /// Linked to the claim of a volume, if the volume is called after it, as csi-provisioner's are.
+    /// Adds a link to the claim of a volume, if the volume is named after it, as csi-provisioner's
+    /// are.
     #[must_use]
     pub fn linked_to_claim_of(self, volume: &str) -> Self {
         let uid = volume.len().checked_sub(36).and_then(|at| volume.get(at..));
@@ -115,19 +117,19 @@ pub(super) fn pair(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// Where an attempt belongs.
+/// The place of an attempt in a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) trace: TraceId,
     /// The span of the work, unless this attempt is a trace of its own.
     pub(super) work: Option<SpanId>,
-    /// What that is below.
+    /// The parent of the work's span.
     pub(super) root: Option<SpanId>,
     pub(super) links: Vec<(TraceId, SpanId)>,
 }
 
 impl Place {
-    /// That of an attempt now, on something that is due since then.
+    /// The place of an attempt made at `now` on something that has been due since `due`.
     pub(super) fn of(subject: &Subject, due: Option<Timestamp>, now: Timestamp) -> Self {
         let object = TraceId::of(&subject.uid);
         let of_root = |trace: TraceId| (trace, trace.root());

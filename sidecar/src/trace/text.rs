@@ -1,19 +1,19 @@
 //! Removes the values of headers from the collector's messages before they are logged.
 //!
-//! Pure. Removes each value that was sent, whatever it looks like, and everything that looks like a secret.
+//! Pure. Removes each value that was sent, in any form, and everything that looks like a secret.
 
 use crate::redact;
 
-/// Stands in place of a removed value.
+/// Replaces a removed value.
 const HIDDEN: &str = "***";
-/// A shorter value is removed only where it stands by itself: `3` is a digit of many numbers.
+/// A shorter value is removed only where it is a word by itself: `3` is a digit of many numbers.
 const SHORT: usize = 4;
 
-/// `text` without anything in `told`, at most 1 KiB of it.
+/// `text` without any of the values in `told`, at most 1 KiB of it.
 #[must_use]
 pub(super) fn without<'a>(text: &str, told: impl IntoIterator<Item = &'a str>) -> String {
     let mut told: Vec<String> = told.into_iter().flat_map(forms).collect();
-    // What another one begins with must not leave the rest of that behind.
+    // Longest first: removing a prefix of another value must not leave the rest of that behind.
     told.sort_by_key(|one| std::cmp::Reverse(one.len()));
     told.dedup();
     let mut text = text.to_owned();
@@ -25,7 +25,7 @@ pub(super) fn without<'a>(text: &str, told: impl IntoIterator<Item = &'a str>) -
     redact::words(&text)
 }
 
-/// A value, its lines, and both as they are written between quotes.
+/// A value, its lines, and both in their escaped forms between quotes.
 fn forms(value: &str) -> Vec<String> {
     let lines = value.lines().map(str::trim);
     let parts = [value, value.trim()].into_iter().chain(lines);

@@ -1,4 +1,4 @@
-//! Who makes spans, and what they are made of.
+//! Makes the spans of one controller.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::export::Exporter;
 use super::subject::Place;
 use crate::election::Fence;
 
-/// Makes the spans of one controller; clones are the same.
+/// Makes the spans of one controller; clones share the exporter.
 #[derive(Clone)]
 pub struct Tracer {
     pub(super) exporter: Exporter,
@@ -28,7 +28,7 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// For the controller of this name, which works under the lease that `fence` knows.
+    /// The tracer of the controller named `scope`, which works under the lease that `fence` tracks.
     #[must_use]
     pub fn new(exporter: Exporter, scope: &'static str, fence: Fence) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Tracer {
     }
 }
 
-/// A moment, by the clock of the world and by one that never jumps.
+/// A moment, on the wall clock and on a monotonic clock.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub(super) world: Timestamp,
@@ -58,7 +58,7 @@ impl Moment {
         }
     }
 
-    /// Nanoseconds since 1970, so much earlier than this.
+    /// Nanoseconds since 1970, `by` before this moment.
     pub(super) fn before(self, by: Duration) -> u64 {
         nanos(self.world).saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -67,7 +67,7 @@ impl Moment {
         self.before(Duration::ZERO)
     }
 
-    /// Nanoseconds since 1970 now, as if the clock had not been set since then.
+    /// The current nanoseconds since 1970, as if the clock had not been set since this moment.
     pub(super) fn until_now(self) -> u64 {
         let since = u64::try_from(self.steady.elapsed().as_nanos()).unwrap_or(0);
         self.nanos().saturating_add(since)

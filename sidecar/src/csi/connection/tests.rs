@@ -323,7 +323,7 @@ async fn fs_9_a_call_that_waited_for_the_driver_is_not_sent_without_the_lease() 
     server.stop();
     within(connection.lost()).await;
     std::fs::remove_file(&place.path).unwrap();
-    // It takes connections and says nothing yet.
+    // The driver accepts connections and sends nothing yet.
     let listener = std::os::unix::net::UnixListener::bind(&place.path).unwrap();
     let call = tokio::spawn({
         let connection = connection.clone();
@@ -362,12 +362,12 @@ async fn each_loss_is_handed_out_once_and_none_is_missed() {
         server = driver().listen(&place.path);
         assert_eq!(probe(&connection).await, Ok(true));
     }
-    // Both came before this one was made, and count as one.
+    // Both losses came before this cursor was created, and count as one.
     let mut late = connection.losses();
     within(late.next()).await;
     assert!(pending(&mut late).await);
     assert!(pending(&mut early).await);
-    // A cursor outlives the connection it is from, and keeps it open.
+    // A cursor outlives its connection and keeps it open.
     drop(connection);
     assert!(pending(&mut early).await);
     server.stop();
@@ -378,7 +378,7 @@ async fn each_loss_is_handed_out_once_and_none_is_missed() {
     within(late.next()).await;
 }
 
-/// Whether there is no loss to be handed out.
+/// Whether the cursor has no loss to return.
 async fn pending(losses: &mut Losses) -> bool {
     let soon = Duration::from_millis(50);
     tokio::time::timeout(soon, losses.next()).await.is_err()

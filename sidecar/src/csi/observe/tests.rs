@@ -1,4 +1,4 @@
-//! Rows 33 to 42 of the common specification: what a call leaves in the log and in the metrics.
+//! Rows 33 to 42 of the common specification: log lines and metrics of a call.
 
 use std::time::Duration;
 
@@ -225,7 +225,7 @@ async fn an_answer_beyond_4_mib_is_refused() {
     assert_eq!(status.code(), Code::ResourceExhausted);
 }
 
-/// Drivers put the output of whole commands into the status text.
+/// Drivers put the output of whole commands into the status message.
 #[tokio::test(start_paused = true)]
 async fn a_long_status_text_arrives() {
     let long: &'static str = "x".repeat(300_000).leak();
@@ -348,7 +348,7 @@ async fn calls_run_side_by_side() {
         });
     }
     while let Some(result) = probes.join_next().await {
-        // The driver answers with another message, which does not decode as this one.
+        // The driver sends another message, which does not decode as this one.
         let _ = result.unwrap();
     }
     assert_eq!(start.elapsed().as_secs(), 1);

@@ -290,7 +290,7 @@ fn a_released_lease_has_no_holder_and_ends_after_a_second() {
     assert_eq!(standby.release(), None);
 }
 
-/// Durations that work together, to the nanosecond.
+/// Valid timings, random to the nanosecond.
 fn timings() -> impl Strategy<Value = Timing> {
     let nanos = |most: i64| 1..=most;
     (nanos(1 << 35), nanos(1 << 35), nanos(1 << 33)).prop_filter_map(
@@ -306,7 +306,7 @@ proptest! {
     #[test]
     fn fs_10_nobody_holds_a_lease_for_longer_than_it_says(timing in timings()) {
         prop_assert!(timing.hold() < Duration::from_secs(timing.lease_seconds()));
-        // What whole seconds can say is said exactly.
+        // Durations of whole seconds are written exactly.
         prop_assert!(Duration::from_secs(timing.lease_seconds()) < timing.lease() + S);
     }
 }

@@ -1,7 +1,7 @@
-//! What to ask the API server next: pure decisions of the list-and-watch loop.
+//! Decides on the next request of the list-and-watch loop: pure.
 //!
-//! Nothing here sends or waits. Each outcome of a request goes in, the pause before the next request
-//! comes out, and [`Progress::next`] says what that is.
+//! Nothing here sends or waits. The caller reports each outcome of a request, gets the pause before the
+//! next request, and asks [`Progress::next`] for that request.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use crate::retry::RetryPolicy;
 /// The next request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Watch that begins with all objects and goes on with changes (`sendInitialEvents`).
+    /// A watch that begins with all objects and goes on with changes (`sendInitialEvents`).
     Stream,
     /// The first page of a list, or the next one.
     Page(Option<String>),
-    /// Changes since this version.
+    /// A watch of the changes since this version.
     Watch(String),
 }
 
-/// A request, or the watch it opened, came to an end.
+/// How a request, or the watch that it opened, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The server closed the watch in an orderly way.
+    /// The server closed the watch gracefully.
     Closed,
-    /// The connection broke, timed out, or what came was no JSON.
+    /// The connection broke, timed out, or sent something that is not JSON.
     Broken,
-    /// The server refused with this HTTP status, or said so in the watch.
+    /// The server refused with this HTTP status, or with an error event in the watch.
     Refused(Refusal),
 }
 
@@ -53,19 +53,19 @@ pub(super) struct Progress {
     position: Position,
     streaming: Streaming,
     pages: Pages,
-    /// Requests that failed since a watch last told of something or held.
+    /// Requests that failed since a watch last reported something or lasted.
     failures: u32,
-    /// Lists since a watch last held, complete or given up for a token that had expired. Apart from the
-    /// failures, because a server may take each of them, and the watch that follows for a moment.
+    /// Lists since a watch last lasted, complete or abandoned because a token expired. Separate from the
+    /// failures, because a server may accept each of them, and the watch after it for a moment.
     lists: u32,
-    /// Watches in a row that the server ended in good order before they had held.
+    /// Consecutive watches that the server closed gracefully before they had lasted.
     early: u32,
-    /// Whether the watch that is open has brought an object.
+    /// Whether the open watch has brought an object.
     told: bool,
 }
 
-/// How many objects a page may have. A page is held as text while it is read, so that they are small as
-/// long as the server keeps a list's version for the time that its pages take.
+/// Maximum number of objects in a page. A page is held as text while it is parsed, so pages are small as
+/// long as the server keeps a list's version for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
     Small,
@@ -73,42 +73,42 @@ enum Pages {
     Whole,
 }
 
-/// Whether lists are streamed. Servers are replaced and close watches when they end, so that one
-/// failure is no reason to page for ever.
+/// Whether lists are streamed. Servers close watches when they are replaced, so one failure is no reason
+/// to page for ever.
 #[derive(Debug)]
 struct Streaming {
     wanted: bool,
-    /// Streams without an end, since one had it.
+    /// Streams that ended before their end marker, since one last had it.
     failures: u32,
-    /// Complete lists to be read in pages before a stream is tried again.
+    /// Number of lists to page before a stream is tried again.
     paged: u32,
 }
 
-/// A server that cannot stream costs a request, or a silence, in so many lists.
+/// A server that cannot stream costs one request, or one silence, per this many lists.
 const MOST_PAGED: u32 = 64;
 
-/// As kube-runtime and client-go: under a second at first, half a minute at most.
+/// The same as kube-runtime and client-go: under a second at first, half a minute at most.
 const PAUSES: RetryPolicy = RetryPolicy {
     base: Duration::from_millis(800),
     cap: Duration::from_secs(30),
     jitter: 0.5,
 };
 
-/// A watch that held this long was no failure, even if nothing happened in it.
+/// A watch that lasted this long did not fail, even if it reported nothing.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// A watch that ends in good order is opened again at once, but once in this time if that repeats.
+/// A watch that was closed gracefully is reopened at once, but only once in this time if that repeats.
 const EARLY: Duration = Duration::from_secs(1);
 
-/// Failures after which a watch that is forbidden is taken for one that is not granted.
+/// Number of failures after which a forbidden watch counts as not granted.
 const FORBIDDEN: u32 = 5;
 
-/// A server that asks to be left alone for longer is asked again after this: caches that see nothing
-/// for an hour are worse for it than one more request.
+/// A server that demands a longer pause gets a request after this: caches that see nothing for an hour do
+/// more harm than one more request.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 impl Streaming {
-    /// Pages twice as many lists as after the failure before.
+    /// Doubles the number of paged lists with each failure.
     fn failed(&mut self) {
         self.paged = 1_u32
             .checked_shl(self.failures)
@@ -118,7 +118,7 @@ impl Streaming {
 }
 
 impl Progress {
-    /// `stream`: lists are to be streamed where the server can.
+    /// `stream`: lists are streamed where the server supports it.
     pub(super) fn new(stream: bool) -> Self {
         Self {
             position: Position::Nothing,
@@ -135,7 +135,7 @@ impl Progress {
         }
     }
 
-    /// How many objects the next page of a list may have; `None` is all.
+    /// Maximum number of objects in the next page; `None` means all.
     pub(super) fn limit(&self) -> Option<u32> {
         match self.pages {
             Pages::Small => Some(100),
@@ -157,9 +157,9 @@ impl Progress {
         }
     }
 
-    /// A page came. If it was the last one, the version of the list.
+    /// Records a page. Returns the version of the list with its last page.
     pub(super) fn page(&mut self, version: String, token: Option<String>) -> Option<&str> {
-        // The list is as of the first page's version, whatever a later page says.
+        // The list has the first page's version, whatever a later page says.
         let version = match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Paging { version, .. } => version,
             Position::Nothing | Position::Streaming | Position::At(_) => version,
@@ -182,13 +182,13 @@ impl Progress {
         }
     }
 
-    /// The watch brought an object with this version.
+    /// Records that the watch brought an object with this version.
     pub(super) fn object(&mut self, version: &str) {
         self.told = true;
         self.event(version);
     }
 
-    /// The watch brought an object or a bookmark with this version.
+    /// Records that the watch brought an object or a bookmark with this version.
     pub(super) fn event(&mut self, version: &str) {
         if let Position::At(known) = &mut self.position {
             self.failures = 0;
@@ -198,7 +198,7 @@ impl Progress {
         }
     }
 
-    /// The watch said that all objects that existed have been sent. Whether that is news.
+    /// Records the bookmark that ends the initial events. Returns whether the stream was waiting for it.
     pub(super) fn initial_events_end(&mut self, version: &str) -> bool {
         if self.position != Position::Streaming || version.is_empty() {
             return false;
@@ -209,36 +209,36 @@ impl Progress {
         true
     }
 
-    /// Whether the objects that exist are being streamed and their end has not come.
+    /// Whether the existing objects are being streamed.
     pub(super) fn is_streaming(&self) -> bool {
         self.position == Position::Streaming
     }
 
-    /// Whether there is a version or a token that may be of no use any more.
+    /// Whether there is a version or a token, which may have expired.
     fn has_begun(&self) -> bool {
         matches!(self.position, Position::Paging { .. } | Position::At(_))
     }
 
-    /// Whether a list is read in pages and its end has not come.
+    /// Whether a list is being read in pages.
     pub(super) fn is_paging(&self) -> bool {
         matches!(self.position, Position::Paging { .. })
     }
 
-    /// Everything is to be listed again, whatever is known. A list that is under way goes on.
+    /// Lists everything again, whatever is known. A list in progress goes on.
     pub(super) fn start_over(&mut self) {
         if matches!(self.position, Position::At(_)) {
             self.position = Position::Nothing;
         }
     }
 
-    /// The same, since the watch that would go on has missed something; how long to wait before.
+    /// Lists again because the watch to be resumed has missed changes; returns the pause before that.
     pub(super) fn missed(&mut self, unit_random: f64) -> Duration {
         self.start_over();
         PAUSES.delay(self.lists, unit_random)
     }
 
-    /// A request ended, or the watch that it opened and that told of changes for as long as `lasted`;
-    /// how long to wait before the next.
+    /// Records that a request ended, or the watch that it opened and that reported changes for as long as
+    /// `lasted`. Returns the pause before the next request.
     pub(super) fn end(&mut self, end: &End, lasted: Duration, unit_random: f64) -> Duration {
         let (streaming, told) = (self.is_streaming(), std::mem::take(&mut self.told));
         if lasted >= STEADY {
@@ -247,7 +247,7 @@ impl Progress {
             self.early = 0;
         }
         match end {
-            // A server that ignores the parameter never says that the initial events are over.
+            // A server that ignores the parameter never sends the end of the initial events.
             End::Closed if streaming => self.stream_has_no_end(),
             // Watches end every few minutes, behind some proxies every few seconds.
             End::Closed if lasted >= STEADY => return Duration::ZERO,
@@ -273,7 +273,7 @@ impl Progress {
         self.pause(end.asked(), unit_random)
     }
 
-    /// The server has ended the watch in good order and may do so each time.
+    /// Reopens a watch that the server closed gracefully, perhaps not for the last time.
     fn again(&mut self, lasted: Duration) -> Duration {
         self.failures = 0;
         let first = self.early == 0;
@@ -285,19 +285,19 @@ impl Progress {
         }
     }
 
-    /// Watches in a row that the server has ended before they had held: now and then, if that is worth a
-    /// line in the log.
+    /// Number of consecutive watches that the server closed early; `Some` only now and then, when it is
+    /// worth a log line.
     pub(super) fn ends_early(&self) -> Option<u32> {
         Some(self.early).filter(|early| *early > 2 && early.is_power_of_two())
     }
 
-    /// The server is back and says what to do: the pauses of the outage that made the version expire
-    /// would leave the cache blind for longer. One that refuses what its own list said is no better
-    /// than one that fails.
+    /// Lists again after an expired version or token. The server is back and tells the client what to do:
+    /// keeping the pauses of the outage would leave the cache blind for longer. A server that refuses its
+    /// own list's version is treated like one that fails.
     fn relist(&mut self, refusal: &Refusal, unit_random: f64) -> Duration {
         self.failures = 0;
         if self.is_paging() {
-            // It does not keep versions for as long as that many pages take.
+            // The server does not keep versions for as long as that many pages take.
             self.lists = self.lists.saturating_add(1);
             self.pages = match self.pages {
                 Pages::Small => Pages::Large,
@@ -309,11 +309,11 @@ impl Progress {
         self.pause(refusal.retry_after, unit_random)
     }
 
-    /// `list` and `watch` are granted apart, and either is enough to know something: a streamed list is a
-    /// watch. What cannot be watched is listed again and again.
+    /// Switches between list and watch: they are granted separately, and either one suffices for some
+    /// state, since a streamed list is a watch. A kind that cannot be watched is listed again and again.
     fn forbidden(&mut self) {
         self.streaming.paged = match self.position {
-            // As long as this may pass, a list would be too much.
+            // While the refusal may be temporary, a list would be too much.
             Position::At(_) if self.failures < FORBIDDEN => return,
             Position::Streaming | Position::At(_) => self.streaming.paged.max(1),
             Position::Nothing | Position::Paging { .. } => 0,
@@ -321,14 +321,14 @@ impl Progress {
         self.position = Position::Nothing;
     }
 
-    /// A list that is followed by no watch that holds is as much of a failure as one that fails.
+    /// The pause. A list without a lasting watch after it counts as much as a failed one.
     fn pause(&self, asked: Option<Duration>, unit_random: f64) -> Duration {
         let own = PAUSES.delay(self.failures.max(self.lists), unit_random);
         asked.map_or(own, |asked| own.max(asked.min(LONGEST_ASKED)))
     }
 
-    /// The streamed list ended, was refused or fell silent before its end: this list is read in
-    /// pages.
+    /// Records that the streamed list ended, was refused or fell silent before its end marker: this list
+    /// is read in pages.
     pub(super) fn stream_has_no_end(&mut self) {
         self.streaming.failed();
         self.position = Position::Nothing;
@@ -345,12 +345,12 @@ impl End {
 }
 
 impl Refusal {
-    /// Whether it stays as long as nobody mends something: permissions, or what the server serves.
+    /// Whether the refusal lasts until somebody changes permissions or what the server serves.
     pub(super) fn lasts(&self) -> bool {
         matches!(self.code, 401 | 403 | 404 | 405)
     }
 
-    /// Whether the version or the page token is of no use any more.
+    /// Whether the version or the page token has expired.
     fn needs_list(&self) -> bool {
         self.code == 410
             || self.code == 400

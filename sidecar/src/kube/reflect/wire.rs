@@ -1,7 +1,7 @@
 //! The bytes of list and watch: request paths, lines, pages, statuses.
 //!
-//! Pure. Objects are cut out of the text and left undecoded, so that one that cannot be read costs
-//! nothing but itself.
+//! Pure. Objects are cut out of the text and left undecoded, so that an unreadable object does not
+//! affect others.
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::progress::{Ask, Refusal};
 use crate::kube::lean::{Meta, Text, nullable};
 
-/// A kind of objects as the API server's paths name it.
+/// A kind of objects, as named in the API server's paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -22,12 +22,12 @@ pub struct Resource {
     pub version: &'static str,
     /// Plural name, for example `persistentvolumes`.
     pub plural: &'static str,
-    /// Whether metadata is all that is wanted: the server then sends nothing else.
+    /// Whether only metadata is needed: the server then sends nothing else.
     pub metadata_only: bool,
 }
 
 impl Resource {
-    /// A kind whose objects are wanted whole.
+    /// A kind with complete objects.
     pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Self {
         Self {
             group,
@@ -38,19 +38,19 @@ impl Resource {
     }
 }
 
-/// Which objects to watch.
+/// The set of objects to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     /// The kind.
     pub resource: Resource,
-    /// Only this namespace; `None` is the whole cluster.
+    /// Only this namespace; `None` means the whole cluster.
     pub namespace: Option<String>,
     /// Label selector, empty for none.
     pub labels: String,
     /// Field selector, empty for none.
     pub fields: String,
-    /// Whether a watch that broke is followed by a list instead of being resumed: once the cache is
-    /// current again, everything that happened meanwhile is in it, and not only on its way.
+    /// List again after a broken watch instead of resuming it: once the cache is current again, it
+    /// has all changes made meanwhile, and none is still to come.
     pub relist: bool,
 }
 
@@ -66,12 +66,13 @@ impl Scope {
         }
     }
 
-    /// How the resource is called in the log.
+    /// The resource's name in the log.
     pub(super) fn name(&self) -> &'static str {
         self.resource.plural
     }
 
-    /// Path and query. `limit` is for a page, `timeout` is when the server is to end a watch.
+    /// Path and query. `limit` is for a page, `timeout` is the time after which the server ends a
+    /// watch.
     pub(super) fn uri(&self, ask: &Ask, limit: Option<u32>, timeout: Duration) -> String {
         let Resource {
             group,
@@ -99,7 +100,7 @@ impl Scope {
             ),
             Ask::Page(_) => match limit {
                 Some(limit) => write!(uri, "?limit={limit}"),
-                // What is there now, as without the parameter.
+                // The current state, as without the parameter.
                 None => write!(uri, "?resourceVersion="),
             },
             Ask::Watch(_) => {
@@ -154,13 +155,13 @@ fn encode(uri: &mut String, text: &str) {
     }
 }
 
-/// A line longer than this is passed over. An API server stores objects of about 1.5 MiB at most.
+/// Longer lines are skipped. An API server stores objects of about 1.5 MiB at most.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
 
-/// A buffer that grew beyond this for one large object is given back.
+/// A buffer that grew beyond this for one large object is freed.
 const ORDINARY_LINE: usize = 64 << 10;
 
-/// Cuts a body into lines.
+/// Splits a body into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
@@ -170,8 +171,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The next complete line of what came so far and `input`, of which the part that was used is
-    /// cut off; `None` if more input is needed. A line that is too long comes as an empty one.
+    /// The next complete line of the buffered bytes and `input`, whose consumed part is cut off;
+    /// `None` if more input is needed. A line that is too long comes as an empty one.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Option<&[u8]> {
         if self.complete {
             self.complete = false;
@@ -193,7 +194,7 @@ impl Lines {
         self.complete.then_some(self.buffer.as_slice())
     }
 
-    /// Whether a line was too long since this was last asked.
+    /// Whether a line was too long since the last call.
     pub(super) fn passed_over(&mut self) -> bool {
         std::mem::take(&mut self.passed_over)
     }
@@ -213,7 +214,7 @@ pub(super) enum Line<'a> {
     },
     /// `ERROR`
     Refused(Refusal),
-    /// A type that does not exist yet.
+    /// An unknown event type.
     Unknown,
 }
 
@@ -251,9 +252,9 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// An event of an object in the one form in which API servers write it, cut at its first and
-    /// last bytes: reading the line as JSON would go through the whole object once more, only to
-    /// find its end. Whether the object is one is seen when it is decoded.
+    /// Cuts an object out of an event in the one form in which API servers write it, by the event's
+    /// first and last bytes: parsing the line as JSON would read the whole object once more, only
+    /// to find its end. Decoding the object shows later whether it is valid.
     fn cut(line: &'a [u8]) -> Option<Self> {
         let rest = line.strip_prefix(br#"{"type":""#)?;
         let (kind, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
@@ -332,7 +333,7 @@ impl<'a> Page<'a> {
 }
 
 impl Refusal {
-    /// From a `Status` object; whatever cannot be read of it is left out.
+    /// Reads a `Status` object; unreadable fields are left out.
     pub(super) fn read(json: &str) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(default, rename_all = "camelCase")]

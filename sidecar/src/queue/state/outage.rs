@@ -1,4 +1,4 @@
-//! Failures whose cause is known, and known to be over.
+//! Failures caused by an outage, and their retry when it ends.
 
 use std::hash::Hash;
 use std::time::Instant;
@@ -7,10 +7,10 @@ use super::State;
 use crate::queue::entry::{Blocked, Phase};
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// The key failed because of an outage: its back-off ends with that.
+    /// Records that an outage made the key fail: its back-off ends with the outage.
     ///
-    /// Not once more before a back-off was served in full: what fails for a reason of its own while
-    /// outages come and go costs twice the attempts at most.
+    /// At most once until a back-off was served in full: a key that fails for other reasons while
+    /// outages come and go costs at most twice the attempts.
     pub fn blocked(&mut self, key: &K) {
         if let Some(entry) = self.entries.get_mut(key)
             && entry.blocked == Blocked::No
@@ -19,15 +19,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// The outage is over: calls off the back-offs of keys that failed because of it. Returns how
-    /// many became ready.
+    /// Cancels, at the end of the outage, the back-offs of keys that failed because of it. Returns
+    /// how many became ready.
     pub fn unblock(&mut self, now: Instant) -> usize {
         if self.shut_down {
             return 0;
         }
         let mut keys = Vec::new();
         for (key, entry) in &mut self.entries {
-            // A run that is under way decides for itself.
+            // A run in progress decides for itself.
             if entry.blocked == Blocked::Yes && !matches!(entry.phase, Phase::Running { .. }) {
                 entry.blocked = Blocked::Over;
                 if let Some(mark) = entry.backoff.take() {
@@ -36,7 +36,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 }
             }
         }
-        // In the order in which they would have come.
+        // In the order in which their back-offs would have ended.
         keys.sort_unstable_by_key(|(mark, _)| *mark);
         let ready = |(_, key): &(_, K)| self.make_ready(key, now);
         keys.iter().map(ready).filter(|ready| *ready).count()

@@ -1,4 +1,4 @@
-//! What the queue tells about itself.
+//! Statistics of the queue.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use super::State;
 use crate::queue::entry::{LaneStats, Phase};
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Keys handed out and not yet ended.
+    /// Number of running keys.
     pub fn running(&self) -> usize {
         self.running
     }
 
-    /// Failures that count towards the key's next delay.
+    /// Number of failures that count towards the key's next delay.
     pub fn failures(&self, key: &K) -> u32 {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
@@ -29,7 +29,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         })
     }
 
-    /// How long each running key has been running.
+    /// The current run time of each running key.
     pub fn run_times(&self, now: Instant) -> impl Iterator<Item = Duration> + '_ {
         self.entries
             .values()
