@@ -1,4 +1,4 @@
-//! The small client, beside the model API server: O-112 and O-115 as far as they are its matter.
+//! The small client against the model API server: its part of O-112 and O-115.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const PATH: &str = "/api/v1/nodes/n1";
 
-/// A pod beside a served API server.
+/// A pod's files, with a model API server.
 struct Pod {
     api: FakeApi,
     served: Served,

@@ -9,7 +9,7 @@ use tracing_subscriber::registry::Registry;
 use super::*;
 
 thread_local! {
-    /// What this thread captures, if it does: text lines and JSON lines.
+    /// This thread's capture, if any: text lines and JSON lines.
     static CAPTURED: RefCell<Option<[String; 2]>> = const { RefCell::new(None) };
 }
 
@@ -41,8 +41,8 @@ impl Drop for Capture {
 
 /// Captures this thread's lines.
 ///
-/// One subscriber serves the whole process: with one per test, tracing's cache of who is interested
-/// in what loses lines when tests run side by side.
+/// One subscriber serves the whole process: with one per test, tracing's cache of interested
+/// subscribers loses lines when tests run side by side.
 pub(crate) fn capture() -> Capture {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -115,7 +115,7 @@ fn a_59_each_line_of_a_controllers_crate_says_whose_it_is() {
     tracing::info_span!(target: "own", "seat", controller = "of the span")
         .in_scope(|| tracing::info!(target: "sidecar::queue", "of the library"));
     tracing::info!(target: "own", "of the process");
-    // Not a crate of that name, and no library that may speak.
+    // Neither a crate of that name nor a library whose info messages appear.
     tracing::info!(target: "csi_attacher_too", "lost");
     let lines = log.lines();
     let bodies: Vec<_> = lines.iter().map(|line| body(line)).collect();

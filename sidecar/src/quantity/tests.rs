@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 /// Text, then the value rounded up and the canonical form, or `error`.
 ///
-/// Left out: magnitudes beyond 2^63-1, which overflow there (`1e19` has the value 0) and are cut
-/// here; negative ones whose value is nonsense there (`-9223372036854775807` has the value 1); and
-/// texts without any digit (`Gi`, `.`), which are zero there and refused here.
+/// Omitted: magnitudes beyond 2^63-1, which overflow there (`1e19` has the value 0) and are clamped
+/// here; negative ones with a wrong value there (`-9223372036854775807` has the value 1); and texts
+/// without any digit (`Gi`, `.`), which are zero there and refused here.
 const GO: &str = include_str!("testdata/go.tsv");
 
 #[test]

@@ -231,7 +231,7 @@ async fn metrics_follow_what_the_queue_does() {
     registry.render();
 }
 
-// common.md 4.2: the text of a scrape, as client_golang writes it.
+// common.md 4.2: the text of a scrape in client_golang's format.
 #[tokio::test(start_paused = true)]
 async fn the_whole_text_is_client_gos() {
     let registry = Registry::new();
@@ -290,7 +290,7 @@ async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
     };
     let ((key, at, work), ()) = tokio::join!(next(), waiting);
     assert_eq!((key, at), ("hurt", 5));
-    // Once: what fails again has to wait, however often the server goes and comes back.
+    // Once: a key that fails again has to wait, however often the server goes and comes back.
     server.unanswered("refused");
     assert_eq!(work.retry(), 120 * S);
     sleep(5 * S).await;
@@ -298,7 +298,7 @@ async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
     let (key, at, work) = next().await;
     assert_eq!((key, at), ("own fault", 60));
     work.done();
-    // The back-off was served, so that the next outage counts again.
+    // The back-off was served, so the next outage counts again.
     let (key, at, work) = next().await;
     assert_eq!((key, at), ("hurt", 125));
     server.unanswered("refused");

@@ -1,4 +1,4 @@
-//! Addresses for programs that have to be told where to listen.
+//! Addresses for programs that take a listen address.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -7,17 +7,17 @@ use std::sync::Mutex;
 
 /// An address to listen on that no other test gets while this process lives.
 ///
-/// Ports below those that the system hands out by itself, since one of these may be the local end of a connection by the time a
-/// program listens there. A socket with the port in its name, in the abstract namespace, keeps other test processes off: it goes with
-/// this process, however that ends.
+/// Uses ports below the system's ephemeral range, since one of those may be the local end of a connection by the time a
+/// program listens there. A socket in the abstract namespace, with the port in its name, keeps other test processes
+/// off: it vanishes with this process, however that ends.
 ///
 /// # Panics
-/// There is none.
+/// No port is free.
 #[must_use]
 pub fn free_address() -> String {
     static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     let mut reserved = RESERVED.lock().expect("no test panics in here");
-    // Processes begin at different ports, so that they seldom try each other's.
+    // Processes start at different ports, so that they seldom try each other's.
     let first = std::process::id() * 131;
     for number in 0..20_000 {
         let port = 10_000 + first.wrapping_add(number) % 20_000;

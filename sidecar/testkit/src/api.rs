@@ -1,6 +1,6 @@
 //! A model of the API server: objects with versions, patches, watches, access rules and faults.
 //!
-//! It answers the same whether it is called in process ([`FakeApi::client`]) or over a socket
+//! It gives the same responses in process ([`FakeApi::client`]) and over a socket
 //! ([`FakeApi::serve`]). Nothing runs in the background: a watch is a stream that reads the history,
 //! so paused time works.
 
@@ -61,10 +61,10 @@ struct Inner {
     faults: Faults,
     controls: Controls,
     requests: Vec<Request>,
-    /// How many records were cleared, so that numbers are never reused.
+    /// Number of cleared records, so that numbers are never reused.
     forgotten: usize,
     down: bool,
-    /// How many requests a connection takes at once, with HTTP/2.
+    /// Maximum number of concurrent requests of a connection, with HTTP/2.
     streams: Option<u32>,
 }
 
@@ -74,7 +74,7 @@ impl Default for FakeApi {
     }
 }
 
-/// A namespace before a slash, then the name: `va1`, `default/claim`.
+/// Splits off the namespace before a slash: `va1`, `default/claim`.
 fn split(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or(("", name))
 }
@@ -98,7 +98,7 @@ impl FakeApi {
             inner: Arc::new(Mutex::new(inner)),
             changes: Arc::new(tokio::sync::watch::Sender::new(0)),
         };
-        // Version 0 means "any" in requests; no object may have been seen at it.
+        // Version 0 means "any" in requests; no object may have it.
         api.insert(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
         api
     }
@@ -111,12 +111,12 @@ impl FakeApi {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Adds a type that the server does not know by itself.
+    /// Adds a type that the model does not have.
     pub fn serve_kind(&self, kind: Kind) {
         self.lock().kinds.push(Arc::new(kind));
     }
 
-    /// From now on the definition of a type has no such field, as an older one: a JSON pointer to it.
+    /// Removes a field (a JSON pointer) from the definition of a type, as in an older definition.
     pub fn forget_field(&self, resource: &str, field: &str) {
         let mut inner = self.lock();
         let of = { inner.kinds.iter_mut() }.filter(|kind| kind.resource == resource);
@@ -125,17 +125,17 @@ impl FakeApi {
         }
     }
 
-    /// Forgets a type, as an older server or one without the CRD; requests for it get 404.
+    /// Removes a type, as on an older server or one without the CRD; requests for it get 404.
     pub fn forget_kind(&self, resource: &str) {
         self.lock().kinds.retain(|kind| kind.resource != resource);
     }
 
-    /// Forgets all types of an API group.
+    /// Removes all types of an API group.
     pub fn forget_group(&self, group: &str) {
         self.lock().kinds.retain(|kind| kind.group != group);
     }
 
-    /// Connections that are made from now on take so many requests at once, with HTTP/2.
+    /// Limits the concurrent requests of new connections, with HTTP/2.
     pub fn limit_streams(&self, limit: u32) {
         self.lock().streams = Some(limit);
     }
@@ -146,7 +146,7 @@ impl FakeApi {
         kube::Client::new(self.service(), "default")
     }
 
-    /// The server as a tower service, to be put below other layers.
+    /// The server as a tower service, below which other layers can be put.
     #[must_use]
     pub fn service(&self) -> Service {
         Service::new(self)
@@ -167,8 +167,8 @@ impl FakeApi {
         }
     }
 
-    /// Puts an object there as it is, status included, over any former one; what the server fills
-    /// in (uid, creation time, version) is filled in where missing.
+    /// Stores an object as it is, status included, over any former one; fields that the server sets
+    /// (uid, creation time, version) are set if missing.
     pub fn insert(&self, object: impl Into<Value>) -> Value {
         let mut object = object.into();
         let stored = {
@@ -194,7 +194,7 @@ impl FakeApi {
         (*stored).clone()
     }
 
-    /// An object, if it exists. The name of a namespaced one is `namespace/name`.
+    /// An object, if it exists. A namespaced object's name is `namespace/name`.
     #[must_use]
     pub fn object(&self, resource: &str, name: &str) -> Option<Value> {
         let target = self.target(resource, name);
@@ -218,7 +218,7 @@ impl FakeApi {
     ///
     /// # Panics
     ///
-    /// If it does not exist.
+    /// If the object does not exist.
     pub fn edit(&self, resource: &str, name: &str, change: impl FnOnce(&mut Value)) -> Value {
         let Some(mut object) = self.object(resource, name) else {
             panic!("no {resource} {name} to edit");
@@ -227,10 +227,10 @@ impl FakeApi {
         self.insert(object)
     }
 
-    /// Deletes an object as a user would: finalizers hold it. Nothing happens if it does not exist.
+    /// Deletes an object as a user would: finalizers hold it. Does nothing if it does not exist.
     pub fn delete(&self, resource: &str, name: &str) {
         let target = self.target(resource, name);
-        // A missing object is what the caller wants.
+        // The caller wants the object gone.
         let _ = self.lock().store.delete(&target, &Value::Null);
         self.changed();
     }
@@ -254,18 +254,18 @@ impl FakeApi {
         self.lock().store.version()
     }
 
-    /// Lets only these rules pass; everything else is forbidden, in reviews and in fact.
+    /// Allows only these rules; all other requests are forbidden, in reviews and in fact.
     pub fn allow_only(&self, rules: impl IntoIterator<Item = Allow>) {
         self.lock().access.rules = Some(rules.into_iter().collect());
     }
 
-    /// Knows only these bearer tokens; whoever shows another one or none gets 401.
+    /// Accepts only these bearer tokens; other clients get 401.
     pub fn accept_tokens<'a>(&self, tokens: impl IntoIterator<Item = &'a str>) {
         let known = tokens.into_iter().map(|token| format!("Bearer {token}"));
         self.lock().access.known = Some(known.collect());
     }
 
-    /// Lays a fault over the server.
+    /// Adds a fault to the server.
     pub fn fault(&self, fault: Fault) -> FaultHandle {
         self.lock().faults.add(fault)
     }
@@ -287,13 +287,13 @@ impl FakeApi {
         self.changed();
     }
 
-    /// Everything that arrived since the start or the last [`FakeApi::clear_requests`].
+    /// All requests since the start or the last [`FakeApi::clear_requests`].
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
     }
 
-    /// The requests that change something, in order.
+    /// The requests that change objects, in order.
     #[must_use]
     pub fn writes(&self) -> Vec<Request> {
         let mut requests = self.requests();
@@ -301,7 +301,7 @@ impl FakeApi {
         requests
     }
 
-    /// The requests with this method and path; `*` in either stands for any text.
+    /// The requests with this method and path; `*` in either matches any text.
     #[must_use]
     pub fn requests_to(&self, method: &str, path: &str) -> Vec<Request> {
         let mut requests = self.requests();
@@ -309,7 +309,7 @@ impl FakeApi {
         requests
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub fn clear_requests(&self) {
         let inner = &mut *self.lock();
         inner.forgotten += inner.requests.len();
@@ -321,7 +321,7 @@ impl FakeApi {
         self.changed();
     }
 
-    /// Ends all open watches as a server does that closes them in good order.
+    /// Closes all open watches gracefully.
     pub fn close_watches(&self) {
         self.control(|inner| inner.controls.end(Ending::Clean));
     }
@@ -331,7 +331,7 @@ impl FakeApi {
         self.control(|inner| inner.controls.end(Ending::Broken));
     }
 
-    /// Ends all open watches with 410, and forgets the history.
+    /// Ends all open watches with 410, and clears the history.
     pub fn expire_watches(&self) {
         self.control(|inner| {
             inner.store.compact();
@@ -339,31 +339,31 @@ impl FakeApi {
         });
     }
 
-    /// Forgets the history: a watch or page from before gets 410. Open watches go on.
+    /// Clears the history: a watch or page from before gets 410. Open watches go on.
     pub fn compact(&self) {
         self.control(|inner| inner.store.compact());
     }
 
-    /// Sends a bookmark on every open watch that wants them.
+    /// Sends a bookmark on every open watch that allows them.
     pub fn send_bookmarks(&self) {
         self.control(|inner| inner.controls.bookmark());
     }
 
-    /// Keeps watches of this type from seeing changes: caches go stale.
+    /// Holds changes of this type back from watches: caches go stale.
     pub fn hold_watches(&self, resource: &str) {
         self.control(|inner| {
             inner.store.held.insert(resource.to_owned());
         });
     }
 
-    /// Lets watches of this type see what they missed.
+    /// Delivers the changes that watches of this type missed.
     pub fn release_watches(&self, resource: &str) {
         self.control(|inner| {
             inner.store.held.remove(resource);
         });
     }
 
-    /// How many watches are open.
+    /// Number of open watches.
     #[must_use]
     pub fn open_watches(&self) -> usize {
         self.lock().controls.open()
@@ -374,9 +374,9 @@ impl FakeApi {
         self.lock().controls.streaming_lists = true;
     }
 
-    /// Waits until `condition` holds; it is tried after every change and every request.
+    /// Waits until `condition` holds, checked after every change and every request.
     ///
-    /// There is no time limit of its own: a test wraps it in `tokio::time::timeout`.
+    /// There is no built-in time limit: a test wraps it in `tokio::time::timeout`.
     pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.changes.subscribe();
         while !condition(self) {

@@ -1,7 +1,7 @@
 //! Objects that read like sentences: `attachment("va1").by("test.csi.driver").on("node1").of("pv1")`.
 //!
-//! Every builder turns into JSON with `Into<Value>`, which is what [`crate::FakeApi::insert`] takes.
-//! What all objects share (labels, finalizers, deletion) is the trait [`Object`]; import it beside
+//! Every builder turns into JSON with `Into<Value>`, which [`crate::FakeApi::insert`] takes. The
+//! trait [`Object`] has the methods for all objects (labels, finalizers, deletion); import it beside
 //! the functions.
 
 mod node;
@@ -18,7 +18,7 @@ pub use volume::{
 /// A time long past, for fields that only have to be set.
 pub const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
-/// What every object under construction can do.
+/// The methods of every object under construction.
 pub trait Object: Sized + Into<Value> {
     /// The object so far.
     fn value(&mut self) -> &mut Value;
@@ -28,7 +28,7 @@ pub trait Object: Sized + Into<Value> {
         self.into()
     }
 
-    /// Sets the value at a JSON pointer, making the objects on the way.
+    /// Sets the value at a JSON pointer, creating the objects on the way.
     #[must_use]
     fn with(mut self, pointer: &str, value: impl Into<Value>) -> Self {
         let mut place = self.value();

@@ -1,5 +1,5 @@
-//! What is accepted, beside what client-go says (`x509.Certificate.Verify` of Go 1.26, asked with the same
-//! certificates). `certificates.sh` makes them.
+//! Our verdicts beside client-go's (`x509.Certificate.Verify` of Go 1.26 with the same certificates).
+//! `certificates.sh` makes the certificates.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn authority(bundle: &str) -> Result<Authority, String> {
     Authority::new(Named::Inline(bundle.into()))
 }
 
-/// A moment that a row is about.
+/// The time of a row.
 #[derive(Clone, Copy)]
 enum When {
     Now,
@@ -41,14 +41,14 @@ enum When {
 }
 use When::{After, Before, Now};
 
-/// What both say.
+/// The verdicts of client-go and of this program.
 enum Verdict {
     Accepted,
-    /// With these words of ours in it.
+    /// Refused by both; our message contains this text.
     Refused(&'static str),
-    /// By client-go alone, as `docs/platforms.md` says.
+    /// Refused only by client-go, as `docs/platforms.md` says.
     Stricter(&'static str),
-    /// By us alone.
+    /// Accepted only by us.
     Laxer,
 }
 use Verdict::{Accepted, Laxer, Refused, Stricter};
@@ -65,7 +65,7 @@ const ALGORITHM: &str = "docs/platforms.md says which it knows";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    // One certificate, signed by itself, as server and as authority: what `openssl req -x509` makes.
+    // One self-signed certificate as server and as authority: `openssl req -x509` makes such.
     ("self", "self", "api.test", Now, Accepted),
     ("self", "self", "127.0.0.1", Now, Accepted),
     ("self", "self", "other.test", Now, Refused(OTHER_NAME)),
@@ -74,15 +74,15 @@ const ROWS: &[Row] = &[
     ("self", "self", "api.test", Before, Refused("this node's clock")),
     ("self", "ca", "api.test", Now, Refused(UNKNOWN)),
     ("no-names", "no-names", "api.test", Now, Refused(OTHER_NAME)),
-    // Signed anew by the same authority, which client-go takes for the same certificate.
+    // Signed again by the same authority: client-go counts it as the same certificate.
     ("self-again", "self", "api.test", Now, Laxer),
-    // The same, and it may not sign: it is trusted, and what its key signs is not.
+    // The same, but it may not sign: it is trusted, and certificates signed by its key are not.
     ("self-leaf", "self-leaf", "api.test", Now, Accepted),
     ("self-leaf", "self-leaf", "other.test", Now, Refused(OTHER_NAME)),
     ("self-leaf", "self-leaf", "api.test", After, Refused(EXPIRED)),
     ("self-leaf-again", "self-leaf", "api.test", Now, Refused(UNKNOWN)),
     ("by-self-leaf", "self-leaf", "api.test", Now, Refused(UNKNOWN)),
-    // An authority's file that holds the server's certificate alone.
+    // An authority's file that contains only the server's certificate.
     ("plain", "plain", "api.test", Now, Accepted),
     ("plain", "plain", "other.test", Now, Refused(OTHER_NAME)),
     ("plain", "plain", "api.test", After, Refused(EXPIRED)),
@@ -91,10 +91,10 @@ const ROWS: &[Row] = &[
     ("for-clients", "for-clients", "api.test", Now, Refused(PURPOSE)),
     ("by-middle middle", "by-middle", "api.test", Now, Accepted),
     ("by-hash-sha1", "by-hash-sha1", "api.test", Now, Accepted),
-    // Nothing of it makes another certificate of the same authority trusted.
+    // Another certificate of the same authority is not trusted because of it.
     ("ca-true", "plain", "api.test", Now, Refused(UNKNOWN)),
     ("ca-true plain", "plain", "api.test", Now, Refused(UNKNOWN)),
-    // An authority that signed a certificate.
+    // An authority that signed the certificate.
     ("plain", "ca", "api.test", Now, Accepted),
     ("plain", "ca", "other.test", Now, Refused(OTHER_NAME)),
     ("plain", "ca", "api.test", After, Refused(EXPIRED)),
@@ -102,7 +102,7 @@ const ROWS: &[Row] = &[
     ("plain", "ca-other ca", "api.test", Now, Accepted),
     ("for-clients", "ca", "api.test", Now, Refused(PURPOSE)),
     ("for-any", "ca", "api.test", Now, Stricter(PURPOSE)),
-    // One that says that it is an authority itself.
+    // A certificate that is marked as an authority itself.
     ("ca-true", "ca", "api.test", Now, Accepted),
     ("ca-true", "ca", "other.test", Now, Refused(OTHER_NAME)),
     ("ca-true", "ca", "api.test", After, Refused(EXPIRED)),
@@ -110,12 +110,12 @@ const ROWS: &[Row] = &[
     ("ca-true-0", "ca", "api.test", Now, Accepted),
     ("ca-true-by-middle middle", "ca", "api.test", Now, Accepted),
     ("ca-true-by-middle", "ca", "api.test", Now, Refused(UNKNOWN)),
-    // Authorities in between.
+    // Intermediate authorities.
     ("by-middle middle", "ca", "api.test", Now, Accepted),
     ("by-middle", "ca", "api.test", Now, Refused(UNKNOWN)),
     ("by-middle", "middle", "api.test", Now, Accepted),
     ("by-middle by-middle", "ca", "api.test", Now, Refused(UNKNOWN)),
-    // Keys and hashes.
+    // Key types and hashes.
     ("sha512", "ca", "api.test", Now, Accepted),
     ("by-hash-sha1", "ca", "api.test", Now, Refused(ALGORITHM)),
     ("p521-key", "ca", "api.test", Now, Accepted),
@@ -137,7 +137,7 @@ fn row_94_what_the_authoritys_file_names_is_trusted_and_nothing_else() {
         let row = format!("{chain} for {name}, trusting {bundle}");
         let chain: Vec<_> = chain.split(' ').map(der).collect();
         let bundle: String = bundle.split(' ').map(pem).collect();
-        // Years are of 365.25 days; the certificates are valid from 2026 to 2126.
+        // Years have 365.25 days; the certificates are valid from 2026 to 2126.
         let years = Duration::from_secs(31_557_600);
         let now = match when {
             Now => UnixTime::now(),
@@ -180,7 +180,7 @@ fn row_94_no_byte_of_a_certificate_can_be_changed() {
             verify(&other.into()).is_ok()
         });
         assert_eq!(changed.collect::<Vec<_>>(), [0_usize; 0]);
-        // Nor is the copy that webpki reads accepted from a server.
+        // A server that presents the copy made for webpki is not accepted either.
         let cleared = Server::new(&leaf).read;
         assert_eq!(verify(&cleared.as_slice().into()).is_ok(), cleared == *leaf);
     }
@@ -216,7 +216,7 @@ fn row_95_what_cannot_be_read_in_a_bundle_is_passed_over_and_told_once() {
     }
 }
 
-/// A server that shows `certificate`, and has `key`.
+/// A server that presents `certificate` and signs with `key`.
 async fn serving(
     certificate: &rcgen::Certificate,
     key: &rcgen::KeyPair,
@@ -229,7 +229,7 @@ async fn serving(
     (api, served)
 }
 
-/// The key on P-521, with which ring does not sign.
+/// The key on P-521, with which ring cannot sign.
 #[derive(Clone)]
 struct OnP521(p521::ecdsa::SigningKey);
 
@@ -239,7 +239,7 @@ impl OnP521 {
             .filter(|line| !line.starts_with('-'))
             .collect();
         let sec1 = STANDARD.decode(base64).unwrap();
-        // Behind three heads and a version.
+        // After three headers and a version.
         Self(p521::ecdsa::SigningKey::from_slice(&sec1[8..74]).unwrap())
     }
 }
@@ -340,7 +340,7 @@ async fn row_94_a_server_with_the_certificate_that_is_named_is_spoken_with_if_it
         assert_eq!(asked(&served).await, Ok(()));
         let (_api, served) = serving(&certificate, &key, pem("ca")).await;
         assert!(asked(&served).await.unwrap_err().contains("UnknownIssuer"));
-        // Somebody in between, who has seen it.
+        // A man in the middle who has a copy of the certificate.
         let (_, other) = made(rcgen::IsCa::NoCa);
         let (api, served) = serving(&certificate, &other, &certificate.pem()).await;
         let error = asked(&served).await.unwrap_err();

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// What an attacher needs (`attacher.md` section 10).
+/// The rules of an attacher (`attacher.md` section 10).
 fn rules() -> Vec<Rule> {
     vec![
         Rule::required("", "persistentvolumes", &["get", "list", "watch", "patch"]),

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::kube::lean::{Meta, Object, Text};
 
-/// An attachment as a test needs it: its node, and whether anything is to be known of it.
+/// An attachment for tests: its node, and whether it is kept.
 #[derive(Debug, PartialEq, Eq)]
 struct Node(Arc<str>);
 
@@ -257,7 +257,7 @@ fn of_what_is_brought_and_not_told_the_owner_hears_the_key() {
 
 const NOTHING: [&str; 0] = [];
 
-/// A record of which all are one.
+/// A record of which all instances share one allocation.
 #[derive(Debug)]
 struct Same;
 

@@ -243,7 +243,7 @@ async fn row_96_an_empty_field_is_as_good_as_absent() {
         &base64::engine::general_purpose::STANDARD,
         fs::read(served.ca_file()).unwrap(),
     );
-    // Each alone, all together, and those without which somebody else counts, or nobody.
+    // Each field alone, all together, and those whose absence makes another source count, or none.
     let each = FIELDS.iter().map(|field| vec![*field]);
     let rows = each.chain([
         FIELDS.to_vec(),
@@ -279,7 +279,7 @@ async fn row_96_an_empty_field_is_as_good_as_absent() {
         fs::write(&path, config.to_string()).unwrap();
         let error = match connect(&by_file(&path), None).await {
             Err(error) => Chain(&error).to_string(),
-            // Where the system has authorities, none of them is this one.
+            // If the system has authorities, this one is not among them.
             Ok(client) => Chain(&client.apiserver_version().await.unwrap_err()).to_string(),
         };
         assert!(error.contains(want), "{field}: {error}");
@@ -315,7 +315,7 @@ async fn row_97_a_server_is_not_checked_and_left_unchecked_at_once() {
         "{message}"
     );
     assert!(api.requests().is_empty());
-    // Either alone counts.
+    // Either field alone counts.
     config["clusters"][0]["cluster"]["certificate-authority-data"] = "".into();
     fs::write(&path, config.to_string()).unwrap();
     assert_eq!(names(&by_file(&path)).await, ["n1"]);
@@ -355,7 +355,7 @@ async fn row_99_what_is_wrong_with_a_certificate_is_told_once_with_the_way_out()
             "{said}"
         );
     }
-    // Mended, whatever else the server says.
+    // Fixed, whatever else the server answers.
     fs::copy(served.ca_file(), &authority).unwrap();
     let api_server = ApiServer::new(&options).await.unwrap();
     let client = api_server.client(options.budget(None), &server);

@@ -34,7 +34,7 @@ fn warn(recorder: &Recorder, name: &str, message: &str) {
     recorder.record(&about(name), Severity::Warning, "AttachFailed", message);
 }
 
-/// Waits until everything recorded is dealt with.
+/// Waits until the worker has handled all recorded events.
 async fn drained(recorder: Recorder, worker: JoinHandle<()>) {
     drop(recorder);
     worker.await.unwrap();
@@ -195,7 +195,7 @@ fn tell(recorder: &Recorder, number: usize, reason: &'static str) {
     recorder.record(&about(&format!("c{number}")), Severity::Normal, reason, "");
 }
 
-/// How many events with this reason are there.
+/// Number of events with this reason.
 fn reasons(api: &FakeApi, reason: &str) -> usize {
     let events = api.objects("events");
     events
@@ -207,10 +207,10 @@ fn reasons(api: &FakeApi, reason: &str) -> usize {
 #[tokio::test(start_paused = true)]
 async fn fp_8_and_fr_16_what_a_thousand_objects_tell_is_written_while_it_happens() {
     let api = FakeApi::new();
-    // As long as a server takes that has much else to do.
+    // The latency of a server with much other work.
     api.fault(Fault::on("POST", "*/events").delay(Duration::from_millis(20)));
     let (recorder, worker) = started(&api);
-    // A hundred workers; 76 objects are done in a second, as measured.
+    // A hundred workers; they finish 76 objects per second, as measured.
     let (count, workers) = (1000, 100);
     for number in 0..count + workers {
         if number < count {

@@ -40,7 +40,7 @@ impl Record for Drivers {
     }
 }
 
-/// A CSINode without drivers; others cannot be read.
+/// A CSINode without drivers; CSINodes with drivers are unreadable.
 struct Bare;
 
 #[derive(serde::Deserialize, Default)]
@@ -61,10 +61,11 @@ fn all() -> Scope {
     Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"))
 }
 
-/// An object's name, what it is now unless it is gone, and whether that is news or an own write.
+/// An object's name, its current state unless it is gone, and whether that is a change or an own
+/// write.
 type Told = (String, Option<String>, &'static str);
 
-/// A cache in a feed, and what its handler was told.
+/// A cache in a feed, and the events that its handler got.
 struct Follower {
     cache: Cache<Drivers>,
     told: Arc<Mutex<Vec<Told>>>,
@@ -118,7 +119,7 @@ impl Follower {
         cached
     }
 
-    /// Waits until the cache shows what the server has; that it must within two minutes.
+    /// Waits until the cache equals the server's state, for two minutes at most.
     async fn in_step(&self, api: &FakeApi) {
         for _ in 0..1200 {
             if self.cache.is_current() && self.cached() == truth(api) {
@@ -154,7 +155,7 @@ fn server(nodes: usize, streams: bool) -> FakeApi {
     api
 }
 
-/// Lists that were begun, streamed or in pages, and watches that are open or were.
+/// Lists that were begun, streamed or in pages, and watches that were opened.
 fn asked(api: &FakeApi) -> (usize, usize) {
     let requests = api.requests_to("GET", CSINODES);
     let begins = |request: &&_| -> bool {
@@ -230,7 +231,7 @@ async fn a_27_a_cache_that_joins_later_causes_one_relist_of_which_others_hear_no
         assert_eq!(first.told(), [""; 0]);
         first.in_step(&api).await;
         sleep(60 * S).await;
-        // Where streaming is refused that is asked first, once in a while.
+        // Where streaming is refused, it is tried first once in a while.
         let lists = asked(&api).0 - before;
         assert!((1..=2).contains(&lists), "{lists} lists");
         api.insert(csinode("n0003").driver("x", "id"));
@@ -315,7 +316,7 @@ async fn a_29_what_one_cache_cannot_read_the_others_take() {
         passed.filter(|line| line.contains(text)).count()
     };
     assert_eq!((named("n0000"), named("n0001"), named("bare")), (1, 1, 0));
-    // What was read once and is not any more stays as it was.
+    // An object that became unreadable keeps its last state.
     api.insert(csinode("bare").driver("d", "id"));
     first.in_step(&api).await;
     sleep(S).await;
@@ -404,7 +405,7 @@ async fn e_13_a_cache_that_comes_later_costs_the_others_nothing() {
             }
             assert!(start.elapsed() < 3 * S);
             let (lists, _) = asked(&api);
-            // Where streaming is refused that is asked first.
+            // Where streaming is refused, it is tried first.
             assert!(
                 lists - before.0 <= 2 - usize::from(streams),
                 "a list of its own"
@@ -454,7 +455,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Tells a run's story; each write has a value of its own, so that nothing is told twice.
+/// Runs the acts; each write has its own value, so that no event repeats another.
 async fn story(acts: &[Act], streams: bool, gather: Duration) {
     let api = server(3, streams);
     let feeds = Feeds::new(api.client(), gather);

@@ -76,7 +76,7 @@ fn said(change: &Change<Driver>) -> String {
     format!("{sign}{name}={period}")
 }
 
-/// What the informer tells of each event, in the order of names.
+/// The informer's reports of each event, ordered by name.
 fn tell(
     informer: &mut Informer<Driver>,
     events: impl IntoIterator<Item = Event<DeserializeGuard<Driver>>>,
@@ -184,7 +184,7 @@ fn run(api: &FakeApi) -> Running {
 
 impl Running {
     async fn told(&self, expected: &[&str]) {
-        // Paused time: as many turns as anything takes, and 30 s for what waits.
+        // Paused time: enough turns for anything, and 30 s for timers.
         for _ in 0..1000 {
             if *self.told.lock().unwrap() == expected {
                 return;

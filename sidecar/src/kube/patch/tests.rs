@@ -132,7 +132,7 @@ fn differences_are_minimal() {
     }
 }
 
-/// RFC 7386, section 2, as it stands there.
+/// RFC 7386, section 2, verbatim.
 fn merge(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else {
         return patch.clone();

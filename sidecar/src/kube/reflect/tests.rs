@@ -23,7 +23,7 @@ use crate::kube::rate::{Limiter, Rate};
 const S: Duration = Duration::from_secs(1);
 const CSINODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
-// Records alive, of the test that runs in this thread: tokio's tests run in one.
+// Number of live records of the test in this thread: tokio's tests use one thread.
 thread_local! {
     static ALIVE: AtomicUsize = const { AtomicUsize::new(0) };
     static MOST: AtomicUsize = const { AtomicUsize::new(0) };
@@ -182,7 +182,7 @@ impl World {
         cached
     }
 
-    /// Waits until the cache shows what the server has; that it must within a minute.
+    /// Waits until the cache equals the server's state, for a minute at most.
     async fn in_step(&self) {
         for _ in 0..600 {
             if self.cache.is_synced() && self.cached() == truth(&self.api) {
@@ -342,7 +342,7 @@ async fn fs_19_what_a_broken_watch_missed_is_listed_where_that_matters() {
         assert!(!world.cache.is_current(), "it may still be on its way");
         world.cache.current().await;
         assert_eq!(world.lists() + world.streams(), asked, "a bookmark says so");
-        // The watch is opened again, and tells nothing of what it missed.
+        // The watch is open again, and has not reported the changes that it missed.
         api.hold_watches("csinodes");
         api.break_watches();
         api.insert(csinode("m"));
@@ -383,7 +383,7 @@ async fn e_12_a_resumed_watch_is_current_with_a_bookmark_and_not_before() {
         let world = start_with(&api, None, relist);
         world.cache.current().await;
         sleep(60 * S).await;
-        // It stands, and is slow to tell.
+        // The watch is open, and reports late.
         api.hold_watches("csinodes");
         api.close_watches();
         api.insert(csinode("m"));
@@ -392,7 +392,7 @@ async fn e_12_a_resumed_watch_is_current_with_a_bookmark_and_not_before() {
         api.release_watches("csinodes");
         world.cache.current().await;
         assert_eq!((world.cached(), world.streams()), (truth(&api), 1));
-        // Where it matters, a list tells sooner, if the last one was long ago.
+        // Where missed changes matter, a list brings them sooner, if the last one was long ago.
         sleep(200 * S).await;
         let streams = world.streams();
         api.close_watches();
@@ -482,7 +482,7 @@ async fn without_permission_it_waits_and_works_once_it_is_granted() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_ends_the_streaming_list_is_listed_in_pages() {
     let api = server(3);
-    // An old server takes the request for an ordinary watch.
+    // An old server treats the request as an ordinary watch.
     let body = r#"{"type":"ADDED","object":{"metadata":{"name":"n0000","resourceVersion":"1"}}}"#;
     let stream =
         Fault::on("GET", CSINODES).when(|request| request.query.contains_key("sendInitialEvents"));

@@ -405,7 +405,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Why each key must still run, kept in the plainest way.
+/// A simple model of why each key must still run.
 struct Model {
     state: State<u8>,
     now: Instant,
@@ -536,7 +536,7 @@ impl Model {
         }
     }
 
-    /// Lets everything run to its end; returns the keys that ran.
+    /// Runs everything to its end; returns the keys that ran.
     fn drain(&mut self) -> HashSet<u8> {
         let mut ran = HashSet::new();
         while let Some(key) = self.take_running(0) {

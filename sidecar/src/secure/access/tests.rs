@@ -15,7 +15,7 @@ fn access(api: &FakeApi) -> Access {
     Access::new(Api::new(api.client()), open.into())
 }
 
-/// A cluster in which `token` is Alice's, who may get metrics.
+/// A cluster in which `token` belongs to Alice, who may get metrics.
 fn cluster() -> FakeApi {
     let api = FakeApi::new();
     api.issue_token("token", ALICE, &[sidecar_testkit::api::access::AUDIENCE]);
@@ -111,7 +111,7 @@ async fn o_45_o_46_answers_count_for_their_time() {
     assert_eq!(scrape(&access).await, Err(401));
     assert_eq!(scrape(&access).await, Err(401));
     assert_eq!(reviews(&api), (4, 2), "so does a refused one");
-    // A rule that is made is found within half a minute.
+    // A new rule takes effect within half a minute.
     api.issue_token("token", ALICE, &[sidecar_testkit::api::access::AUDIENCE]);
     advance(life::TOKEN).await;
     let why = async || ask(&access, HERE, Some("Bearer token"), "/why").await;
@@ -138,7 +138,7 @@ async fn o_45_o_46_answers_count_for_their_time() {
     assert!(!tokens.accepted.knows(&b"token".to_vec(), now()));
 }
 
-/// Clients of these addresses, each with ever new tokens, as long as the test lasts.
+/// Clients of these addresses, each with ever new tokens, as long as the test runs.
 fn flood(access: &Arc<Access>, peers: impl Iterator<Item = IpAddr>) -> Vec<Flood> {
     let one = |peer: IpAddr, number: u8| {
         let access = Arc::clone(access);
@@ -183,7 +183,7 @@ async fn o_47_strangers_are_looked_up_within_bounds_and_in_turn() {
     sleep(Duration::from_secs(2)).await;
     for second in 0..5 {
         let before = reviews(&api).0;
-        // One of another address has its turn, however many ask at those.
+        // A client of another address gets its turn, however many requests come from those.
         let header = format!("Bearer elsewhere-{second}");
         let answer = ask(&access, elsewhere, Some(&header), "/metrics").await;
         assert_eq!(answer, Err(401), "{second}");
@@ -207,7 +207,7 @@ async fn o_47_whoever_was_let_in_is_let_in_again_in_a_flood_of_strangers() {
     assert_eq!(scrape(&access).await, Ok(()));
     for minute in 0..6 {
         sleep(life::TOKEN - Duration::from_secs(3)).await;
-        // From its own address, too.
+        // Also from its own address.
         let peers = (1..=20).map(|number| IpAddr::from([10, 0, 0, number]));
         let _strangers = flood(&access, peers.chain([HERE]));
         sleep(Duration::from_secs(3)).await;
@@ -274,7 +274,7 @@ async fn o_47_ten_reviews_are_under_way_at_most() {
         })
     });
     let asking: Vec<_> = asking.collect();
-    // Who waits longer than two seconds for its turn is told to come again.
+    // A client that waits longer than two seconds for its turn is told to retry.
     sleep(Duration::from_secs(4)).await;
     let at_once = STRANGERS.at_once.0;
     assert_eq!(reviews(&api).0, at_once);

@@ -16,12 +16,12 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The attempts of an engine, whose spans go to the collector with the last of them.
+/// The attempts of an engine, whose spans reach the collector when the exporter ends.
 fn traces(collector: &Collector) -> (Traces<u32>, Exporter) {
     sampled(collector, "1")
 }
 
-/// The same with this share of all objects.
+/// Like [`traces`], recording this share of all objects.
 fn sampled(collector: &Collector, share: &str) -> (Traces<u32>, Exporter) {
     let process = Process {
         program: "csi-attacher",
@@ -71,7 +71,7 @@ async fn o_14_failed_attempts_and_what_lies_between_them() {
     })
     .await;
     traces.ended(running, Ending::Done, false);
-    // Nothing is left to do: nothing is said.
+    // Nothing is left to do, so no span is emitted.
     let running = traces.begin(&1, provision(), 0, Duration::ZERO);
     traces.ended(running, Ending::Done, false);
     exporter.end(Duration::from_secs(60)).await;
@@ -204,7 +204,7 @@ async fn o_16_and_o_17_what_is_done_once_more_does_not_change_what_was_told() {
     let again = Goal::Again("2Gi".into());
     for (goal, opens, told) in [
         (Goal::Root, &[true, true, false][..], 1),
-        // It was done before this process began.
+        // The work was done before this process started.
         (Goal::Root, &[false], 0),
         (Goal::Part, &[false, false], 1),
         (again, &[false, false], 1),
@@ -301,7 +301,7 @@ async fn o_14_the_error_of_an_attempt_is_why_it_failed() {
     const REFUSED: Option<bool> = Some(false);
     const DONE: Option<bool> = Some(true);
     let driver = "csi.v1.Controller/CreateVolume: Internal";
-    // What the API server answered before, the driver, and the API server after that.
+    // The API server's earlier response, the driver's, and the API server's after that.
     for (before, driver_answered, after, expected) in [
         (REFUSED, DONE, None, DECIDED),
         (None, None, None, DECIDED),
@@ -369,7 +369,7 @@ async fn o_26_the_values_of_a_secret_are_in_no_text_of_an_attempt() {
     let (traces, exporter) = traces(&collector);
     let running = traces.begin(&1, provision(), 0, Duration::ZERO);
     within(Some(&running), async {
-        // In forms that nobody could look for.
+        // In forms that no search for the value would find.
         for words in [r#"{"pin":"planted\u0026"}"#, "pin planted is wrong"] {
             let asked = call("/csi.v1.Controller/CreateVolume", false).unwrap();
             asked.called(Err(&Status::internal(words)));

@@ -13,7 +13,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// An exporter with these variables, which its metrics are read of.
+/// An exporter with these variables, and its metrics.
 fn exporter(variables: &[(&str, &str)]) -> (Exporter, Registry) {
     let process = Process {
         program: "csi-attacher",
@@ -131,7 +131,7 @@ async fn o_10_a_timeout_that_grpc_has_no_word_for_and_one_of_zero_send_all_the_s
     }
 }
 
-/// The collector is busy, and says when to come back.
+/// The collector is busy, and names a pause.
 fn busy(code: Code, seconds: i64, nanos: i32) -> Answer {
     let retry = RetryInfo {
         retry_delay: Some(otlp::Duration { seconds, nanos }),
@@ -256,7 +256,7 @@ async fn o_28_what_waits_at_the_end_is_sent_in_time_or_not_at_all() {
     assert!(begun.elapsed() < LAST_SPANS);
     assert_eq!(counts(&registry), [300, 0, 0]);
 
-    // It takes the connection and says nothing.
+    // The collector accepts the connection and sends nothing.
     let collector = Collector::start().await;
     collector.answer([Answer::Never]);
     let (exporter, registry) = beside(&collector, &slow).await;
@@ -266,7 +266,7 @@ async fn o_28_what_waits_at_the_end_is_sent_in_time_or_not_at_all() {
     assert!(begun.elapsed() < LAST_SPANS);
     assert_eq!(counts(&registry), [0, 600, 0]);
 
-    // Nobody is there, and what was tried is waiting for the next try.
+    // Nobody listens, and the batch waits for its retry.
     let away = sidecar_testkit::controller::free_address();
     let endpoint = format!("http://{away}");
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), slow[0]];
@@ -300,7 +300,7 @@ async fn o_5_tls_with_given_roots_and_a_certificate_that_is_read_anew() {
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &*files[2]),
         ("OTEL_BSP_SCHEDULE_DELAY", "20"),
     ];
-    // The files come later than the process.
+    // The files appear after the process has started.
     let (exporter, registry) = beside(&collector, &variables).await;
     spans(&exporter, "attacher", 1);
     sleep(Duration::from_millis(300)).await;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Of these variables, without those that are not about the row.
+/// Reads these variables, and drops settings that do not matter to the row.
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let process = Process {
         program: "csi-attacher",
@@ -21,7 +21,7 @@ fn settings(variables: &[(&str, &str)]) -> Settings {
     environment.settings.expect("there are traces")
 }
 
-/// The only warning, and whether there are traces all the same.
+/// The only warning, and whether traces are on all the same.
 fn warning(variables: &[(&str, &str)]) -> (String, bool) {
     let environment = environment(variables);
     let [warning] = &*environment.warnings else {

@@ -1,4 +1,4 @@
-//! Who may do what: the rule table behind access reviews and 403.
+//! Access rules: the table behind access reviews and 403.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use super::FakeApi;
 use super::refusal::Refusal;
 use super::route::Target;
 
-/// For whom tokens are that are for the API server itself.
+/// Audience of tokens for the API server itself.
 pub const AUDIENCE: &str = "https://kubernetes.default.svc";
 
-/// The user that the model's messages speak of.
+/// The user in the model's messages.
 pub(super) const USER: &str = "system:serviceaccount:default:sidecar";
 
-/// One RBAC rule; `*` in a list stands for everything.
+/// One RBAC rule; `*` in a list matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// Namespace of a Role; `None` for a ClusterRole.
@@ -59,7 +59,7 @@ impl Allow {
     }
 }
 
-/// What a request asks for.
+/// The attributes of a request.
 pub(super) struct Attributes<'a> {
     pub(super) verb: &'a str,
     pub(super) group: &'a str,
@@ -68,17 +68,17 @@ pub(super) struct Attributes<'a> {
     pub(super) namespace: &'a str,
 }
 
-/// The table; without one everything is allowed.
+/// The access rules; without a table everything is allowed.
 #[derive(Debug, Default)]
 pub(super) struct Access {
     pub(super) rules: Option<Vec<Allow>>,
-    /// The `Authorization` headers that tell who somebody is; without them anybody is somebody.
+    /// The accepted `Authorization` headers; without them all clients are authenticated.
     pub(super) known: Option<BTreeSet<String>>,
-    /// Users and audiences of tokens that are reviewed.
+    /// Users and audiences of tokens that TokenReviews accept.
     pub(super) tokens: BTreeMap<String, (String, Vec<String>)>,
-    /// What users other than the program may do.
+    /// Permissions of users other than the program.
     pub(super) grants: Vec<(String, Allow)>,
-    /// User, verb and path of what is no object.
+    /// User, verb and path of permissions on non-resource paths.
     pub(super) paths: Vec<(String, String, String)>,
 }
 
@@ -95,7 +95,7 @@ impl Access {
         rules.is_none_or(|rules| rules.iter().any(|rule| rule.covers(attributes)))
     }
 
-    /// Refuses a request that the table does not allow.
+    /// Refuses a request that no rule allows.
     pub(super) fn check(&self, verb: &str, target: &Target) -> Result<(), Refusal> {
         let kind = &target.kind;
         let resource = match &target.subresource {
@@ -108,7 +108,7 @@ impl Access {
             resource: resource.clone(),
             namespace: &target.namespace,
         };
-        // Every authenticated user may ask what it may do (system:basic-user).
+        // Every authenticated user may review its own access (system:basic-user).
         if kind.kind == "SelfSubjectAccessReview" || self.allows(&attributes) {
             return Ok(());
         }
@@ -194,31 +194,31 @@ impl Access {
 }
 
 impl FakeApi {
-    /// Issues a token of a user for these audiences, which a TokenReview then accepts.
+    /// Issues a user's token for these audiences, which a TokenReview then accepts.
     pub fn issue_token(&self, token: &str, user: &str, audiences: &[&str]) {
         let audiences = audiences.iter().map(|&one| one.to_owned()).collect();
         let issued = (user.to_owned(), audiences);
         self.lock().access.tokens.insert(token.to_owned(), issued);
     }
 
-    /// Takes a token back, as the deletion of its account does.
+    /// Revokes a token, as the deletion of its account does.
     pub fn revoke_token(&self, token: &str) {
         self.lock().access.tokens.remove(token);
     }
 
-    /// Lets a user do this with a path that is no object, as a SubjectAccessReview then says.
+    /// Grants a user a verb on a non-resource path, which a SubjectAccessReview then allows.
     pub fn grant_path(&self, user: &str, verb: &str, path: &str) {
         let granted = (user.to_owned(), verb.to_owned(), path.to_owned());
         self.lock().access.paths.push(granted);
     }
 
-    /// Lets a user do this, as a SubjectAccessReview then says.
+    /// Grants a user this rule, which a SubjectAccessReview then allows.
     pub fn grant(&self, user: &str, rule: Allow) {
         self.lock().access.grants.push((user.to_owned(), rule));
     }
 }
 
-/// What a review asks about.
+/// The attributes in a review.
 fn asked(review: &Value) -> Attributes<'_> {
     let asked = &review["spec"]["resourceAttributes"];
     let text = |field: &str| asked[field].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One request in, one answer out: faults first, then permission, then the verb.
+//! Handles one request: faults first, then permission, then the verb.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -19,7 +19,7 @@ use super::{Body, Broken, FakeApi};
 type Answered = Result<Response<Body>, Broken>;
 
 impl FakeApi {
-    /// Handles one request; `Err` stands for a broken connection.
+    /// Handles one request; `Err` means a broken connection.
     pub(super) async fn answer(
         &self,
         parts: &http::request::Parts,
@@ -222,7 +222,8 @@ fn parse(body: &[u8]) -> Result<Value, Refusal> {
         .map_err(|error| Refusal::new(400, format!("the object provided is unrecognized: {error}")))
 }
 
-/// An object that is gone is answered with a `Status`, one that waits for finalizers with itself.
+/// The response is a `Status` for an object that is gone, the object itself if it waits for
+/// finalizers.
 fn deleted(target: &Target, deleted: Deleted) -> Value {
     match deleted {
         Deleted::Marked(object) => (*object).clone(),

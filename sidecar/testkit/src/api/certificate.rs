@@ -1,4 +1,4 @@
-//! Certificates of clients: made for a test, and accepted by the server whoever signed them.
+//! Client certificates: made for a test, and accepted by the server whoever signed them.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ pub struct ClientCertificate {
     pub certificate: String,
     /// PEM.
     pub key: String,
-    /// The certificate as [`Request::certificate`](super::record::Request::certificate) has it.
+    /// The certificate in the form of
+    /// [`Request::certificate`](super::record::Request::certificate).
     pub der: Vec<u8>,
 }
 
 impl ClientCertificate {
-    /// A new one.
+    /// A new certificate.
     ///
     /// # Panics
     ///
@@ -39,7 +40,7 @@ impl ClientCertificate {
     }
 }
 
-/// Takes any certificate whose key the client has, and clients without one.
+/// Accepts any certificate whose key the client has, and clients without one.
 #[derive(Debug)]
 pub(super) struct AnyClient {
     provider: Arc<CryptoProvider>,

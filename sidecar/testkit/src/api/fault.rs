@@ -1,7 +1,7 @@
 //! Rules that make the server misbehave.
 //!
-//! A rule says which requests it takes, how many, and what happens to them. Rules are tried in the
-//! order in which they were added; delays add up, the first other action decides.
+//! A rule selects requests, limits their number, and says what happens to them. Rules are tried in
+//! the order in which they were added; delays add up, the first other action decides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::record::{Request, glob};
 
 type Predicate = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// One rule under construction; [`super::FakeApi::fault`] puts it to work.
+/// One rule under construction; [`super::FakeApi::fault`] activates it.
 #[derive(Clone)]
 pub struct Fault {
     method: String,
@@ -32,7 +32,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// What happens to a request.
+/// The effect of a rule on a request.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Nothing,
@@ -47,7 +47,7 @@ pub(super) enum Action {
     ExpireWatch,
 }
 
-/// A canned answer.
+/// A canned response.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -57,7 +57,7 @@ pub(super) struct Answer {
 }
 
 impl Fault {
-    /// Requests with this method and path; `*` in either stands for any text.
+    /// Requests with this method and path; `*` in either matches any text.
     #[must_use]
     pub fn on(method: &str, path: &str) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Fault {
         }
     }
 
-    /// Only of this user agent; `*` stands for any text.
+    /// Only requests of this user agent; `*` matches any text.
     #[must_use]
     pub fn user_agent(mut self, pattern: &str) -> Self {
         pattern.clone_into(&mut self.user_agent);
@@ -92,7 +92,7 @@ impl Fault {
         self
     }
 
-    /// Takes `count` requests, then rests.
+    /// Applies to `count` requests, then no longer.
     #[must_use]
     pub fn times(mut self, count: usize) -> Self {
         self.times = count;
@@ -104,13 +104,13 @@ impl Fault {
         self
     }
 
-    /// Answers with this status and a `Status` object; nothing is done.
+    /// Responds with this status and a `Status` object without handling the request.
     #[must_use]
     pub fn answer(self, status: u16) -> Self {
         self.answer_saying(status, "injected fault")
     }
 
-    /// As [`Fault::answer`], with this message.
+    /// Like [`Fault::answer`], with this message.
     #[must_use]
     pub fn answer_saying(self, status: u16, message: &str) -> Self {
         self.action(Action::Answer(Answer {
@@ -121,7 +121,7 @@ impl Fault {
         }))
     }
 
-    /// Answers with this status and body as they are.
+    /// Responds with this status and body verbatim.
     #[must_use]
     pub fn answer_raw(self, status: u16, body: &str) -> Self {
         self.action(Action::Answer(Answer {
@@ -132,7 +132,7 @@ impl Fault {
         }))
     }
 
-    /// 429 with `Retry-After` in seconds.
+    /// Responds with 429 and `Retry-After` in seconds.
     #[must_use]
     pub fn too_many(self, retry_after: u64) -> Self {
         self.action(Action::Answer(Answer {
@@ -157,19 +157,19 @@ impl Fault {
         self.action(Action::Drop)
     }
 
-    /// Handles the request, then breaks the connection instead of answering.
+    /// Handles the request, then breaks the connection instead of responding.
     #[must_use]
     pub fn lose_reply(self) -> Self {
         self.action(Action::LoseReply)
     }
 
-    /// Handles the request at once, and answers so much later.
+    /// Handles the request at once, and responds after this delay.
     #[must_use]
     pub fn late_reply(self, by: Duration) -> Self {
         self.action(Action::LateReply(by))
     }
 
-    /// Never handles the request, never answers.
+    /// Neither handles the request nor responds.
     #[must_use]
     pub fn hang(self) -> Self {
         self.action(Action::Hang)
@@ -187,14 +187,14 @@ impl Fault {
         self.action(Action::CutWatch(after))
     }
 
-    /// Answers a watch with the event that says its version is too old (410), and ends it.
+    /// Responds to a watch with the 410 event of an expired version, and ends it.
     #[must_use]
     pub fn expire_watch(self) -> Self {
         self.action(Action::ExpireWatch)
     }
 }
 
-/// A rule at work.
+/// An active rule.
 #[derive(Clone, Debug)]
 pub struct FaultHandle {
     state: Arc<State>,
@@ -208,13 +208,13 @@ struct State {
 }
 
 impl FaultHandle {
-    /// How many requests it took.
+    /// Number of requests to which the rule applied.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.state.hits.load(Ordering::SeqCst)
     }
 
-    /// Ends the rule.
+    /// Deactivates the rule.
     pub fn remove(&self) {
         self.state.removed.store(true, Ordering::SeqCst);
     }
@@ -267,7 +267,7 @@ impl Faults {
     }
 }
 
-/// Holds requests until it is opened.
+/// Holds requests until it opens.
 #[derive(Clone, Debug)]
 pub struct Gate {
     open: Arc<watch::Sender<bool>>,
@@ -290,12 +290,12 @@ impl Gate {
         }
     }
 
-    /// Lets everyone through, now and later.
+    /// Lets all requests pass, now and later.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// How many wait in front of it.
+    /// Number of requests that wait at the gate.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)

@@ -1,10 +1,10 @@
-//! The rules in the CustomResourceDefinitions of group snapshots that controllers can run into.
+//! The rules in the CustomResourceDefinitions of group snapshots that controllers may violate.
 
 use serde_json::Value;
 
 use super::kind::Kind;
 
-/// A field that stays as it was once it was set; and whether it may be taken away.
+/// A field that is immutable once set; and whether it may be removed.
 type Fixed = (&'static str, bool);
 
 const CONTENT: &[Fixed] = &[
@@ -28,7 +28,7 @@ const CLASS: &[Fixed] = &[
     ("/parameters", true),
 ];
 
-/// What is wrong with `new`, roughly in the server's words.
+/// The violations in `new`, roughly in the server's words.
 pub(super) fn problems(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let (fixed, sources) = match kind.kind.as_str() {
         "VolumeGroupSnapshotContent" => (CONTENT, &["volumeHandles", "groupSnapshotHandles"][..]),

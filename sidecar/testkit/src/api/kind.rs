@@ -1,7 +1,7 @@
-//! Which resources the model knows and how each deviates from the general rules.
+//! The resources that the model serves, and their deviations from the general rules.
 //!
-//! Separate because this table is the only place where the model speaks of particular kinds besides
-//! validation. Facts come from the registry strategies of Kubernetes 1.36 as seen from outside.
+//! Separate because this table is, besides validation, the only place where the model names particular
+//! kinds. Facts come from the registry strategies of Kubernetes 1.36 as observed from outside.
 
 use std::sync::Arc;
 
@@ -28,19 +28,19 @@ pub struct Kind {
     pub unconditional_update: bool,
     /// Whether the type comes from a CustomResourceDefinition: no strategic merge patch.
     pub custom: bool,
-    /// Fields that the definition does not have, so that they are dropped from what is written, as JSON
-    /// pointers to members of objects.
+    /// Fields missing in the definition, which are dropped from written objects; JSON pointers to
+    /// members of objects.
     pub without: Vec<String>,
 }
 
-/// How a type treats its status.
+/// How a type handles its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// No `/status`; the field, if any, is written like any other.
     Absent,
     /// `/status` writes status and metadata, the main resource everything but status.
     WithMetadata,
-    /// As [`Status::WithMetadata`], but metadata changes through `/status` are ignored.
+    /// Like [`Status::WithMetadata`], but metadata changes through `/status` are ignored.
     Alone,
 }
 
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The same type, living in namespaces.
+    /// The same type, namespaced.
     #[must_use]
     pub fn namespaced(mut self) -> Self {
         self.namespaced = true;
@@ -98,7 +98,7 @@ impl Kind {
         self
     }
 
-    /// The type as this version shows it, if it is served under it.
+    /// The type at this version, if it is served.
     pub(super) fn under(self: &Arc<Self>, version: &str) -> Option<Arc<Self>> {
         if self.version == version {
             return Some(Arc::clone(self));
@@ -128,7 +128,7 @@ impl Kind {
         }
     }
 
-    /// Shows a stored object, or each of a list, under this version.
+    /// Converts a stored object, or each of a list, to this version.
     pub(super) fn show(&self, value: &mut Value) {
         if self.others.is_empty() {
             return;
@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// `resource.group`, as the server's messages say it.
+    /// `resource.group`, the form in the server's messages.
     #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() {
@@ -152,7 +152,7 @@ impl Kind {
     }
 }
 
-/// The types that sidecars meet.
+/// The types that sidecars use.
 pub(super) fn known() -> Vec<Arc<Kind>> {
     let mut kinds = core();
     kinds.extend(storage());

@@ -9,7 +9,7 @@ use super::refusal::Refusal;
 use super::route::Target;
 use super::store::{Key, Store};
 
-/// Which objects of a type a list or watch wants.
+/// The selectors of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
     labels: Vec<Term>,
@@ -101,7 +101,7 @@ fn term(text: &str) -> Term {
     }
 }
 
-/// Answers a LIST.
+/// Handles a LIST.
 pub(super) fn list(
     store: &Store,
     target: &Target,
@@ -127,7 +127,7 @@ pub(super) fn list(
         );
         return Err(Refusal::new(504, text));
     }
-    // Later pages show what the first one was taken from, whatever happened since.
+    // Later pages come from the first page's snapshot, whatever happened since.
     let snapshot = store.list_at(version, kind, &target.namespace);
     let mut matching = snapshot
         .iter()
@@ -138,12 +138,12 @@ pub(super) fn list(
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let Some((last, _)) = page.last().filter(|_| left > 0) {
         metadata["continue"] = format!("{version} {} {}", last.namespace, last.name).into();
-        // Only counted where all objects are wanted.
+        // Only counted without selectors.
         if selector.labels.is_empty() && selector.fields.is_empty() {
             metadata["remainingItemCount"] = left.into();
         }
     }
-    // Items of typed lists carry neither apiVersion nor kind, as those of the real server.
+    // Items of typed lists have neither apiVersion nor kind, as on the real server.
     let items: Vec<Value> = page
         .into_iter()
         .map(|(_, object)| {
@@ -161,7 +161,7 @@ pub(super) fn list(
     }))
 }
 
-/// What a continue token says: the version of the first page, and the last object of the previous.
+/// Parses a continue token: the version of the first page, and the last object of the previous one.
 fn resume(store: &Store, target: &Target, token: &str) -> Result<(u64, Option<Key>), Refusal> {
     let parts: Vec<&str> = token.split(' ').collect();
     let [version, namespace, name] = parts.as_slice() else {
@@ -175,7 +175,7 @@ fn resume(store: &Store, target: &Target, token: &str) -> Result<(u64, Option<Ke
     Ok((version, Some(Key::new(&target.kind, namespace, name))))
 }
 
-/// The `PartialObjectMetadata` form of an object or list, if the client asked for it.
+/// The `PartialObjectMetadata` form of an object or list, if the client accepts it.
 pub(super) fn trimmed(accept: &str, value: Value) -> Value {
     if !accept.contains("as=PartialObjectMetadata") {
         return value;

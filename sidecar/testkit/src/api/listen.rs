@@ -39,7 +39,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl Served {
-    /// Where it listens.
+    /// The listen address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -51,7 +51,7 @@ impl Served {
         &self.url
     }
 
-    /// A kubeconfig file with one context that leads here.
+    /// A kubeconfig file with one context for this server.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("kubeconfig")
@@ -65,8 +65,8 @@ impl Served {
 }
 
 impl FakeApi {
-    /// Listens with TLS on a free port of the loopback address and writes a kubeconfig. Speaks HTTP/2
-    /// with clients that know it, and asks them for a certificate, as a real API server does.
+    /// Listens with TLS on a free port of the loopback address and writes a kubeconfig. Offers HTTP/2, and requests a
+    /// client certificate, as a real API server does.
     ///
     /// # Panics
     ///
@@ -75,8 +75,8 @@ impl FakeApi {
         self.listen(Some(this_host())).await
     }
 
-    /// The same, showing `certificate`, signing with `key` whether or not that is the certificate's, and with `authority` in
-    /// the kubeconfig's file.
+    /// Like [`serve`](Self::serve), but presents `certificate`, signs with `key` whether or not that belongs to it, and
+    /// writes `authority` to the kubeconfig's file.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl FakeApi {
     }
 }
 
-/// TLS with a new certificate of the loopback addresses, which is its own authority, and that in PEM.
+/// A TLS acceptor with a new self-signed certificate of the loopback addresses, and that certificate in PEM.
 pub(crate) fn this_host() -> (TlsAcceptor, String) {
     let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
     let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
@@ -149,11 +149,11 @@ fn acceptor(certificate: &CertificateDer<'static>, key: Arc<dyn SigningKey>) -> 
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A key that ring can sign with.
+/// A signing key for ring.
 ///
 /// # Panics
 ///
-/// If it is not in PKCS #8.
+/// If the key is not in PKCS #8.
 #[must_use]
 pub fn signing(pkcs8: Vec<u8>) -> Arc<dyn SigningKey> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8));
@@ -164,7 +164,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("write to a temporary directory");
 }
 
-/// JSON is YAML enough for every client.
+/// Writes a kubeconfig in JSON, which every client accepts as YAML.
 fn kubeconfig(url: &str, ca: Option<&str>) -> String {
     let mut cluster = json!({ "server": url });
     if ca.is_some() {
@@ -194,7 +194,7 @@ async fn accept(api: FakeApi, listener: TcpListener, acceptor: Option<TlsAccepto
 }
 
 async fn connection(api: FakeApi, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-    // An error here is a client that went away or a fault that broke the connection.
+    // An error means that the client went away or a fault broke the connection.
     let Some(acceptor) = acceptor else {
         let service = TowerToHyperService::new(api.service());
         let io = TokioIo::new(stream);

@@ -6,7 +6,7 @@ use super::kind::Kind;
 use super::refusal::Refusal;
 use super::strategic;
 
-/// `current` with the patch applied.
+/// Applies the patch to `current`.
 pub(super) fn apply(
     kind: &Kind,
     content_type: &str,
@@ -50,7 +50,7 @@ fn operations(patch: &Value, current: &Value) -> Result<Value, Refusal> {
             )
         };
         if step["op"] == "test" {
-            // The server's library reads a missing path as null, unlike RFC 6902.
+            // The server's library treats a missing path as null, unlike RFC 6902.
             let path = step["path"].as_str().unwrap_or_default();
             let found = patched.pointer(path).unwrap_or(&Value::Null);
             if found != step.get("value").unwrap_or(&Value::Null) {

@@ -1,4 +1,4 @@
-//! What arrived: the requests in order, with all that a test may want to assert.
+//! The recorded requests in order, with all that tests may assert.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::route::parameters;
 
-/// Who is at the other end of a connection, and how it speaks.
+/// The client of a connection: its certificate and protocol.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer {
     pub(super) certificate: Option<Vec<u8>>,
@@ -36,7 +36,7 @@ pub struct Request {
     pub user_agent: String,
     /// `Authorization`, empty when absent.
     pub authorization: String,
-    /// The span that it is made for (`traceparent`); empty when absent.
+    /// The caller's span (`traceparent`); empty when absent.
     pub traceparent: String,
     /// The client's certificate in DER, if it presented one.
     pub certificate: Option<Vec<u8>>,
@@ -44,7 +44,8 @@ pub struct Request {
     pub http2: bool,
     /// The body as JSON; `Null` when there is none or it is not JSON.
     pub body: Value,
-    /// HTTP status of the answer; `None` while unanswered, and for ever when the connection broke.
+    /// HTTP status of the response; `None` while there is none, and for ever if the connection
+    /// broke.
     pub status: Option<u16>,
 }
 
@@ -77,7 +78,7 @@ impl Request {
         }
     }
 
-    /// Whether this opens a watch.
+    /// Whether the request opens a watch.
     #[must_use]
     pub fn is_watch(&self) -> bool {
         matches!(
@@ -86,14 +87,14 @@ impl Request {
         )
     }
 
-    /// Whether this changes anything; access reviews do not.
+    /// Whether the request changes anything; access reviews do not.
     #[must_use]
     pub fn is_write(&self) -> bool {
         let is_review = self.fits("*", "/apis/auth*.k8s.io/*");
         self.method != "GET" && !is_review
     }
 
-    /// Whether method and path fit; `*` in either stands for any text.
+    /// Whether method and path match; `*` in either matches any text.
     #[must_use]
     pub fn fits(&self, method: &str, path: &str) -> bool {
         glob(method, &self.method) && glob(path, &self.path)
@@ -111,7 +112,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for any text including slashes.
+/// Whether `text` matches `pattern`, in which `*` matches any text including slashes.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors as the API server words them: a `Status` object and its HTTP code.
+//! Errors in the API server's words: a `Status` object and its HTTP code.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ pub struct Refusal {
     pub code: u16,
     /// Machine-readable reason such as `NotFound`.
     pub reason: &'static str,
-    /// Text for people.
+    /// Human-readable text.
     pub message: String,
     details: Value,
 }
 
 impl Refusal {
-    /// An answer with this code and message, and the reason that usually goes with the code.
+    /// An error with this code and message, and the reason that usually goes with the code.
     #[must_use]
     pub fn new(code: u16, message: impl Into<String>) -> Self {
         Self {
@@ -33,19 +33,19 @@ impl Refusal {
         self
     }
 
-    /// 404 of an object.
+    /// 404 for an object.
     #[must_use]
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         Self::new(404, format!("{} \"{name}\" not found", kind.qualified())).about(kind, name)
     }
 
-    /// 404 of a path that belongs to no resource.
+    /// 404 for a path without resource.
     #[must_use]
     pub fn no_such_resource() -> Self {
         Self::new(404, "the server could not find the requested resource")
     }
 
-    /// 409 of a create.
+    /// 409 for a create.
     #[must_use]
     pub fn exists(kind: &Kind, name: &str) -> Self {
         let mut refusal = Self::new(
@@ -56,7 +56,7 @@ impl Refusal {
         refusal.about(kind, name)
     }
 
-    /// 409 of a write on an old version.
+    /// 409 for a write of an old version.
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let text = format!(
@@ -66,14 +66,14 @@ impl Refusal {
         Self::new(409, text).about(kind, name)
     }
 
-    /// 409 because the object changed since it was read.
+    /// 409 because the object has changed since it was read.
     #[must_use]
     pub fn stale(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
-    /// 422 of an object that fails validation.
+    /// 422 for an object that fails validation.
     #[must_use]
     pub fn invalid(kind: &Kind, name: &str, problems: &[String]) -> Self {
         let problems = match problems {

@@ -1,24 +1,24 @@
-//! What a URL means.
+//! Parses the URL of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::kind::Kind;
 
-/// The object or collection that a request is about.
+/// The object or collection of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// Its type.
     pub(super) kind: Arc<Kind>,
     /// Its namespace; empty for cluster-scoped types and for lists over all namespaces.
     pub(super) namespace: String,
-    /// Its name, unless the request is about a collection.
+    /// Its name, unless the target is a collection.
     pub(super) name: Option<String>,
     /// `status`, `token` and the like.
     pub(super) subresource: Option<String>,
 }
 
-/// Where a request goes.
+/// The handler of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Route {
     Resource(Target),
@@ -98,7 +98,7 @@ fn review(group: &str, plural: &str) -> Option<&'static str> {
     })
 }
 
-/// The parameters of a query string, decoded; the last of equals wins.
+/// The decoded parameters of a query string; the last of several with the same name wins.
 pub(super) fn parameters(query: &str) -> BTreeMap<String, String> {
     form_urlencoded::parse(query.as_bytes())
         .into_owned()

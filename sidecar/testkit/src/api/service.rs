@@ -1,4 +1,4 @@
-//! The model as a tower service: what an HTTP client or server calls.
+//! The model as a tower service, which HTTP clients and servers call.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::FakeApi;
 use super::record::Peer;
 
-/// A response body; its error stands for a connection that broke in the middle.
+/// A response body; its error means that the connection broke in the middle.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Broken>;
 
 /// The connection broke.
@@ -47,7 +47,7 @@ impl Service {
         }
     }
 
-    /// For the requests of one connection.
+    /// The service for the requests of one connection.
     pub(super) fn of(self, peer: Peer) -> Self {
         Self { peer, ..self }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::kind::Kind;
 
-/// Where an object is kept. Ordered as lists are: by namespace, then name.
+/// The key of an object. Ordered like lists: by namespace, then name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) resource: Arc<str>,
@@ -31,12 +31,12 @@ pub(super) struct Change {
     pub(super) version: u64,
     pub(super) key: Key,
     pub(super) before: Option<Arc<Value>>,
-    /// The object after the change; the last state, with the version of the removal, for a removal.
+    /// The object after the change; for a removal the last state, with the version of the removal.
     pub(super) object: Arc<Value>,
     pub(super) removed: bool,
 }
 
-/// Everything the server remembers.
+/// The objects and their history.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     objects: BTreeMap<Key, Arc<Value>>,
@@ -51,7 +51,7 @@ impl Store {
         self.version
     }
 
-    /// Versions below this one cannot be watched from any more.
+    /// Watches cannot start below this version any more.
     pub(super) fn compacted(&self) -> u64 {
         self.compacted
     }
@@ -111,7 +111,7 @@ impl Store {
             .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
     }
 
-    /// The same as they were at `version`.
+    /// The same objects at `version`.
     pub(super) fn list_at(
         &self,
         version: u64,
@@ -137,7 +137,7 @@ impl Store {
         then
     }
 
-    /// What happened after `version`, oldest first.
+    /// The changes after `version`, oldest first.
     pub(super) fn since(&self, version: u64) -> impl Iterator<Item = &Change> {
         let first = self
             .history

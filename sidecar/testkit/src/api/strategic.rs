@@ -1,7 +1,7 @@
 //! Strategic merge patch for the lists that sidecars and kubelets patch.
 //!
-//! Unlike the real server there is no schema: a list merges by the key that Kubernetes declares for
-//! a field of that name, and any other list is replaced.
+//! Unlike in the real server there is no schema: a list merges by the key that Kubernetes declares
+//! for a field of that name; other lists are replaced.
 
 use serde_json::{Map, Value};
 
@@ -44,7 +44,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
         if let Some(list) = name.strip_prefix("$deleteFromPrimitiveList/") {
             delete_values(fields.get_mut(list), value);
         } else if name.starts_with('$') {
-            // Order directives only: the order of sets and keyed lists carries no meaning here.
+            // Skips order directives: the order of sets and keyed lists has no meaning here.
         } else if value.is_null() {
             fields.remove(name);
         } else {

@@ -1,4 +1,4 @@
-//! What the server refuses and what it fills in, where the sidecars can notice.
+//! The server's validation and defaulting, where sidecars can notice them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{group, kind::Kind};
 /// The longest message of a volume error (`storage.k8s.io/v1` `VolumeError`).
 const MESSAGE_LIMIT: usize = 1024;
 
-/// Brings an object into the form in which the server returns it.
+/// Converts an object to the form in which the server returns it.
 pub(super) fn normalize(kind: &Kind, object: &mut Value) {
     if !kind.custom {
         drop_nulls(object);
@@ -44,7 +44,7 @@ pub(super) fn normalize(kind: &Kind, object: &mut Value) {
             }
         }
         "CSINode" => {
-            // An empty list does not survive the server's storage.
+            // The server's storage drops empty lists.
             if object["spec"]["drivers"] == json!([]) {
                 object["spec"]["drivers"] = Value::Null;
             }
@@ -75,7 +75,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Everything that is wrong with `new`, in the server's words.
+/// All violations in `new`, in the server's words.
 pub(super) fn problems(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut problems = metadata(new, old);
     match kind.kind.as_str() {
@@ -149,14 +149,14 @@ fn lease(new: &Value, problems: &mut Vec<String>) {
     }
 }
 
-/// What of an object cannot even be read as one of its kind.
+/// Why the object cannot be decoded as its kind.
 pub(super) fn unreadable(kind: &Kind, object: &Value) -> Option<String> {
     if kind.kind != "Lease" {
         return None;
     }
     ["acquireTime", "renewTime"].into_iter().find_map(|field| {
         let time = object["spec"][field].as_str()?;
-        // Six digits, no more and no less: a time without a fraction is refused.
+        // Exactly six digits: a time without a fraction is refused.
         let fraction = time.split_once('.').map_or(0, |(_, rest)| {
             rest.bytes().take_while(u8::is_ascii_digit).count()
         });

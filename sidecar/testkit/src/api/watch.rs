@@ -17,10 +17,10 @@ use super::route::Target;
 use super::store::{Change, Store};
 use super::{Body, Broken, FakeApi, Inner};
 
-/// How often an idle watch gets a bookmark, if it wants them.
+/// Interval of bookmarks on an idle watch that allows them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// What ends the open watches.
+/// How the open watches end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Ending {
     #[default]
@@ -29,7 +29,7 @@ pub(super) enum Ending {
     Expired,
 }
 
-/// Controls over the open watches; each number grows, and a watch compares it with its own.
+/// Controls of the open watches; each number grows, and a watch compares it with its own.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
     epoch: u64,
@@ -76,7 +76,7 @@ impl Drop for Watching {
     }
 }
 
-/// How a rule bends a watch when it is opened.
+/// The effect of faults on a watch when it is opened.
 #[derive(Debug, Default)]
 pub(super) struct Bend {
     pub(super) cut_after: Option<Duration>,
@@ -216,7 +216,7 @@ impl Watching {
         };
         let mut object = (*change.object).clone();
         if let Some(before) = before.filter(|_| was && !is) {
-            // An object that leaves the selection is shown as it last fitted.
+            // An object that leaves the selection is sent in its last selected state.
             object = (**before).clone();
             object["metadata"]["resourceVersion"] = change.version.to_string().into();
         }

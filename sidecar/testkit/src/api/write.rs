@@ -109,7 +109,7 @@ impl Store {
         self.replace(target, &key, &current, object)
     }
 
-    /// Stores what may change of `object` over `current`.
+    /// Stores the mutable parts of `object` over `current`.
     fn replace(
         &mut self,
         target: &Target,
@@ -153,8 +153,8 @@ impl Store {
         }
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         if deleting && object["metadata"]["finalizers"].is_null() {
-            // The answer is the object as it was to be stored: with the version it was built upon,
-            // not with that of its end, which only watches see.
+            // The response is the object as it would have been stored: with the version that the
+            // request was based on, not that of the removal, which only watches see.
             return match self.remove(key, &object) {
                 Some(_) => Ok(Arc::new(object)),
                 None => Err(Refusal::not_found(kind, &key.name)),
@@ -173,7 +173,7 @@ impl Store {
         let mut patched = patch::apply(kind, content_type, body, &current)?;
         let uid = &patched["metadata"]["uid"];
         if *uid != current["metadata"]["uid"] && !uid.is_null() {
-            // Another answer than that to a PUT, which takes it for a precondition.
+            // Not the response to a PUT, which treats it as a precondition.
             let problem = format!("metadata.uid: Invalid value: {uid}: field is immutable");
             return Err(Refusal::invalid(kind, name, &[problem]));
         }
@@ -187,8 +187,8 @@ impl Store {
         self.update(target, patched)
     }
 
-    /// Deletes, or marks as deleted while finalizers remain. `Err` with code 200 never occurs:
-    /// the answer tells whether the object is gone.
+    /// Deletes, or marks as deleted while finalizers remain. `Err` with code 200 never occurs: the
+    /// result tells whether the object is gone.
     pub(super) fn delete(&mut self, target: &Target, options: &Value) -> Result<Deleted, Refusal> {
         let (kind, name) = (&*target.kind, named(target)?);
         let key = Key::new(kind, &target.namespace, name);
@@ -220,13 +220,13 @@ impl Store {
     }
 }
 
-/// What became of a deleted object.
+/// The result of a deletion.
 pub(super) enum Deleted {
     Gone(Arc<Value>),
     Marked(Arc<Value>),
 }
 
-/// Gives an object what the server gives it at creation, unless the test already did.
+/// Sets the fields that the server sets at creation, unless the test already did.
 pub(super) fn complete(kind: &Kind, object: &mut Value) {
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.kind.clone().into();
@@ -240,7 +240,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
     validate::normalize(kind, object);
 }
 
-/// The time as the server writes it.
+/// The current time in the server's format.
 pub(super) fn now() -> String {
     jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-//! Nodes and what drivers say about them.
+//! Nodes and CSINodes.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub fn csinode(name: &str) -> CsiNode {
 }
 
 impl CsiNode {
-    /// Adds a driver under which the node has this id.
+    /// Adds a driver that knows the node by this id.
     #[must_use]
     pub fn driver(mut self, name: &str, node_id: &str) -> Self {
         let driver = json!({"name": name, "nodeID": node_id, "topologyKeys": null});

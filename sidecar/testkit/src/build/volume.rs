@@ -20,7 +20,7 @@ pub fn volume(name: &str) -> Volume {
 }
 
 impl Volume {
-    /// Its source: this handle of this CSI driver.
+    /// Sets its source: this volume handle of this CSI driver.
     #[must_use]
     pub fn csi(mut self, driver: &str, handle: &str) -> Self {
         self.0["spec"]["csi"]["driver"] = driver.into();
@@ -28,7 +28,7 @@ impl Volume {
         self
     }
 
-    /// Its source: an NFS export.
+    /// Sets its source: an NFS export.
     #[must_use]
     pub fn nfs(self, server: &str, path: &str) -> Self {
         self.with("/spec/nfs", json!({"server": server, "path": path}))
@@ -47,7 +47,7 @@ impl Volume {
         self.with("/spec/volumeMode", "Block")
     }
 
-    /// The file system of its CSI source.
+    /// Sets the file system type of its CSI source.
     #[must_use]
     pub fn fs_type(self, fs_type: &str) -> Self {
         self.with("/spec/csi/fsType", fs_type)
@@ -73,7 +73,7 @@ impl Volume {
         self
     }
 
-    /// The secret (`namespace/name`) for controller publish calls.
+    /// Sets the secret (`namespace/name`) for controller publish calls.
     #[must_use]
     pub fn publish_secret(self, secret: &str) -> Self {
         self.with("/spec/csi/controllerPublishSecretRef", reference(secret))
@@ -88,19 +88,19 @@ impl Volume {
         self.with("/spec/claimRef", object).phase("Bound")
     }
 
-    /// Its storage class.
+    /// Sets its storage class.
     #[must_use]
     pub fn class(self, name: &str) -> Self {
         self.with("/spec/storageClassName", name)
     }
 
-    /// Its reclaim policy.
+    /// Sets its reclaim policy.
     #[must_use]
     pub fn reclaim(self, policy: &str) -> Self {
         self.with("/spec/persistentVolumeReclaimPolicy", policy)
     }
 
-    /// Its phase.
+    /// Sets its phase.
     #[must_use]
     pub fn phase(self, phase: &str) -> Self {
         self.with("/status/phase", phase)
@@ -129,13 +129,13 @@ impl Claim {
         self
     }
 
-    /// Its storage class.
+    /// Sets its storage class.
     #[must_use]
     pub fn class(self, name: &str) -> Self {
         self.with("/spec/storageClassName", name)
     }
 
-    /// The size it asks for.
+    /// Sets the requested size.
     #[must_use]
     pub fn size(self, quantity: &str) -> Self {
         self.with("/spec/resources/requests/storage", quantity)
@@ -154,7 +154,7 @@ builder!(
     Class
 );
 
-/// A class that binds at once.
+/// A class with immediate binding.
 #[must_use]
 pub fn class(name: &str) -> Class {
     let class = object("storage.k8s.io/v1", "StorageClass", name);
@@ -164,7 +164,7 @@ pub fn class(name: &str) -> Class {
 }
 
 impl Class {
-    /// The driver that provisions it.
+    /// Sets the driver that provisions it.
     #[must_use]
     pub fn of(self, driver: &str) -> Self {
         self.with("/provisioner", driver)
@@ -177,7 +177,7 @@ impl Class {
         self
     }
 
-    /// Binds when a pod is scheduled.
+    /// Sets late binding, when a pod is scheduled.
     #[must_use]
     pub fn waiting_for_consumer(self) -> Self {
         self.with("/volumeBindingMode", "WaitForFirstConsumer")
@@ -199,31 +199,31 @@ pub fn attachment(name: &str) -> Attachment {
 }
 
 impl Attachment {
-    /// The driver that attaches it.
+    /// Sets the driver that attaches it.
     #[must_use]
     pub fn by(self, driver: &str) -> Self {
         self.with("/spec/attacher", driver)
     }
 
-    /// The node it attaches to.
+    /// Sets the node that it attaches to.
     #[must_use]
     pub fn on(self, node: &str) -> Self {
         self.with("/spec/nodeName", node)
     }
 
-    /// The volume it attaches.
+    /// Sets the volume that it attaches.
     #[must_use]
     pub fn of(self, volume: &str) -> Self {
         self.with("/spec/source/persistentVolumeName", volume)
     }
 
-    /// The inline volume it attaches: the spec of a `PersistentVolume`.
+    /// Sets the inline volume that it attaches: the spec of a `PersistentVolume`.
     #[must_use]
     pub fn inline(self, spec: impl Into<Value>) -> Self {
         self.with("/spec/source/inlineVolumeSpec", spec)
     }
 
-    /// Is attached already.
+    /// Marks it as attached.
     #[must_use]
     pub fn attached(self) -> Self {
         self.with("/status/attached", true)
@@ -254,7 +254,7 @@ pub fn secret(name: &str) -> Secret {
 }
 
 impl Secret {
-    /// Adds an entry; `base64` is the value as the API carries it.
+    /// Adds an entry; `base64` is the value in the API's encoding.
     #[must_use]
     pub fn entry(mut self, key: &str, base64: &str) -> Self {
         self.0["data"][key] = base64.into();

@@ -24,7 +24,7 @@ fn deleted(name: &str, old: u64) -> Change<u64> {
     }
 }
 
-/// A cache whose records are their versions, with one object at version 10.
+/// A store whose records are their versions, with one object at version 10.
 fn listed() -> Store<u64> {
     let mut store = Store::new();
     store.begin_list();
@@ -86,7 +86,7 @@ fn versions_of_servers_without_etcd_are_numbers_too() {
     assert_eq!(store.upsert(key("b"), 3, FIRST + 1), None, "known");
 }
 
-/// There is one for every object in every cache.
+/// Every object in every cache has one.
 #[test]
 fn a_slot_has_no_bytes_to_spare() {
     assert_eq!(size_of::<(Key, Slot<u64>)>(), 32);
@@ -353,7 +353,7 @@ fn a_deletion_seen_before_an_own_answer_is_not_undone_by_an_event_that_comes_aga
     assert!(store.deletions.len() <= 512, "bounded");
 }
 
-/// A cache that keeps no even version unasked, listed at 10.
+/// A store that keeps no even version unless requested, listed at 10.
 fn picky() -> Store<u64> {
     let mut store = Store::new().only(|version| is_wanted(*version));
     store.begin_list();
@@ -445,33 +445,33 @@ fn a_list_that_began_after_the_request_knows_that_it_is_gone() {
     assert_eq!(store.finish_list(30), [deleted("a", 8)]);
 }
 
-/// What an object's record is made of.
+/// The state of an object in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     Kept,
-    /// There is the object, and nothing of it is kept.
+    /// The object exists and is not kept.
     Unkept,
     Gone,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    /// Somebody else changes, creates or deletes.
+    /// Another client changes, creates or deletes.
     Foreign(u8, Content),
     BeginWrite(u8),
     BeginRead(u8),
-    /// The server does the oldest request under way, or refuses it.
+    /// The server executes the oldest request in flight, or refuses it.
     Commit(Option<Content>),
-    /// The oldest committed request is answered, or its answer is lost.
+    /// The oldest committed request gets its response, or the response is lost.
     Answer(bool),
     /// The watch brings the next events.
     Deliver(usize),
-    /// The watch brings an event that it brought before, by its place in the history.
+    /// The watch repeats an event, by its position in the history.
     Again(prop::sample::Index),
-    /// The watch is cut, and resumes so many events earlier.
+    /// The watch breaks, and resumes this many events earlier.
     Resume(usize),
     Relist,
-    /// The list brings its objects, with changes and answers in between, and ends.
+    /// The list brings its objects, with changes and responses in between, and ends.
     EndList,
 }
 
@@ -502,10 +502,10 @@ fn op() -> impl Strategy<Value = Op> {
 
 type Happened = (u8, u64, Content);
 
-/// A list under way: what it will bring, how long the history was, and the version.
+/// A list in progress: its objects, the length of the history, and the version.
 type Listing = (BTreeMap<u8, (u64, Content)>, usize, u64);
 
-/// An API server with its history, a watch that lags behind, and what the handler was told.
+/// An API server with its history, a watch that lags behind, and the state known to the handler.
 struct World {
     store: Store<u64>,
     version: u64,
@@ -513,19 +513,19 @@ struct World {
     history: Vec<Happened>,
     delivered: usize,
     list: Option<Listing>,
-    /// Requests, and whether they only read.
+    /// Requests in flight, and whether they only read.
     under_way: Vec<(u8, bool)>,
     committed: Vec<(u8, Option<(u64, Content)>)>,
     told: BTreeMap<String, u64>,
     written: BTreeMap<u8, u64>,
-    /// Objects that were answered to requests and have been there ever since.
+    /// Objects that this process has requested and that exist since then.
     asked_for: BTreeSet<u8>,
 }
 
-/// Some API servers have no etcd and count nanoseconds.
+/// Some API servers have no etcd and use nanoseconds as versions.
 const FIRST: u64 = 1_753_647_547_040_015_001;
 
-/// Half of what the cache is not to keep unasked comes and goes with the version.
+/// Whether an object is wanted changes with its version.
 fn is_wanted(version: u64) -> bool {
     !version.is_multiple_of(2)
 }
@@ -624,7 +624,7 @@ impl World {
                     }
                 }
             }
-            // The answer to a deletion is not taken over: the watch tells it.
+            // The response to a deletion is not stored: the watch reports it.
             Some((_, Content::Gone)) | None => self.store.write_failed(&name),
         };
         self.tell(change);
@@ -737,8 +737,8 @@ proptest! {
     ) {
         let mut world = World::new(Store::new().only(|version| is_wanted(*version)));
         for op in ops {
-            // Requests about one object follow one another: of two at once it is not known which of
-            // them a list that began in between must have heard of.
+            // Requests about one object follow one another: of two concurrent ones, a list that
+            // began in between may contain either.
             let overlaps = matches!(op, Op::BeginWrite(number) | Op::BeginRead(number) if world.is_busy(number));
             if !overlaps {
                 world.apply(op);

@@ -30,7 +30,7 @@ async fn served() -> (FakeApi, Served) {
     (api, served)
 }
 
-/// A copy of the server's kubeconfig in `directory`, changed.
+/// A modified copy of the server's kubeconfig in `directory`.
 fn kubeconfig(served: &Served, directory: &Path, change: impl FnOnce(&mut Value)) -> Options {
     let text = fs::read_to_string(served.kubeconfig()).unwrap();
     let mut config: Value = serde_json::from_str(&text).unwrap();
@@ -56,15 +56,15 @@ async fn status(client: &Client) -> u16 {
     answer.status().as_u16()
 }
 
-/// Lets so much time pass without waiting for it.
+/// Advances the clock by `time` without waiting.
 async fn pass(time: Duration) {
     pause();
     advance(time).await;
     resume();
 }
 
-/// Runs `work` while the clock stands, however long it takes: a paused clock goes on by itself only
-/// while no blocking task runs.
+/// Runs `work` while the clock stands still, however long it takes: a paused clock advances by
+/// itself only while no blocking task runs.
 async fn in_no_time(work: impl Future<Output = ()>) {
     let (running, until) = std::sync::mpsc::channel::<()>();
     let blocking = tokio::task::spawn_blocking(move || until.recv().is_err());
@@ -75,7 +75,7 @@ async fn in_no_time(work: impl Future<Output = ()>) {
     assert!(blocking.await.unwrap());
 }
 
-/// Passes connections on to a server, until those that exist fall silent without being closed.
+/// Forwards connections to a server, until the existing ones fall silent without being closed.
 struct Proxy {
     address: SocketAddr,
     /// Connections with a lower number are dead.
@@ -185,7 +185,7 @@ async fn fs_2_a_watch_keeps_its_connection_when_another_request_is_given_up() {
     let watch = Request::get(watch).body(Vec::new()).unwrap();
     let stream = client.request_stream(watch).await.unwrap();
     let hanging = api.fault(Fault::on("GET", NODE).hang());
-    // Given up at once: nothing is known. Then three together: one new connection.
+    // Given up at once: that proves nothing. Then three together make one new connection.
     in_no_time(async {
         tokio::select! {
             status = status(&client) => panic!("{status}"),
@@ -218,7 +218,7 @@ async fn fs_6_a_token_file_may_end_with_a_line_break_and_is_read_again() {
     let token = directory.path().join("token");
     fs::write(&token, "first\n").unwrap();
     let options = kubeconfig(&served, directory.path(), |config| {
-        // The file counts, as in client-go.
+        // The file takes precedence, as in client-go.
         set_user(config, json!({"tokenFile": token, "token": "inline"}));
     });
     let client = connect(&options, None).await.unwrap();
@@ -230,14 +230,14 @@ async fn fs_6_a_token_file_may_end_with_a_line_break_and_is_read_again() {
     assert_eq!(status(&client).await, 401);
     api.accept_tokens(["second"]);
     assert_eq!(status(&client).await, 200);
-    // Empty for a moment, and gone: the last one counts.
+    // Empty for a moment, then gone: the last token is used.
     fs::write(&token, "\n").unwrap();
     pass(61 * S).await;
     assert_eq!(status(&client).await, 200);
     fs::remove_file(&token).unwrap();
     pass(61 * S).await;
     assert_eq!(status(&client).await, 200);
-    // One that the server refuses is looked up at once.
+    // After a refusal the file is read at once.
     fs::write(&token, "third").unwrap();
     api.accept_tokens(["third"]);
     assert_eq!(status(&client).await, 401);
@@ -300,7 +300,7 @@ async fn fs_4_a_client_certificate_that_was_replaced_is_presented() {
         Some(&first.der),
         "nothing changed"
     );
-    // Half of it is of no use.
+    // Half of a pair is useless.
     fs::write(directory.path().join("tls.crt"), &second.certificate).unwrap();
     pass(61 * S).await;
     assert_eq!(status(&client).await, 200);
@@ -421,7 +421,7 @@ async fn a_12_23_32_clients_share_a_connection_and_have_budgets_and_names_of_the
     assert_eq!(agents.len(), 21);
 }
 
-/// A watch of the nodes that has begun, for as long as the result lives.
+/// Opens a watch of the nodes, which lasts as long as the result lives.
 async fn watching(client: &Client) -> impl Sized + use<> {
     let request = Request::get("/api/v1/nodes?watch=true&resourceVersion=0");
     let request = request.body(Body::empty()).unwrap();
@@ -452,7 +452,7 @@ async fn no_request_waits_for_a_stream_that_a_watch_holds() {
     drop(watches);
     let watches = ten_watches(&client).await;
     assert_eq!(proxy.accepted(), 3, "what has ended makes room");
-    // All at once, when all that there are are full.
+    // All at once, while all existing connections are full.
     let more = futures_util::future::join_all((0..10).map(|_| watching(&client))).await;
     assert_eq!(watches.len() + more.len(), 20);
 }
@@ -482,12 +482,12 @@ async fn fs_9_each_connection_is_guarded_and_each_is_abandoned() {
     let _second = watching(&client).await;
     assert_eq!(status(&client).await, 200);
     assert_eq!(proxy.accepted(), 3);
-    // The third falls silent: what comes after a request that was given up goes over a new one.
+    // The third falls silent: requests after one that was given up use a new connection.
     proxy.swallow_what_exists();
     assert!(timeout(S, status(&client)).await.is_err());
     assert_eq!(timeout(20 * S, status(&client)).await, Ok(200));
     assert_eq!(proxy.accepted(), 4);
-    // Without the lease nothing goes out over any, be it there or made for it.
+    // Without the lease nothing is sent on any connection, existing or new.
     let asked = api.requests().len();
     options.fence.close();
     for _ in 0..2 {

@@ -15,8 +15,8 @@ use crate::error::Chain;
 use crate::kube::connect::{NamedBy, Options, ProxyEnvironment, Source, connect};
 use crate::kube::rate::Rate;
 
-/// A proxy that leads to one server whatever it is asked for, or answers with `refusal`; and the
-/// heads of the requests that it got.
+/// A proxy that leads to one server whatever the target of a request, or answers with `refusal`;
+/// and the heads of the requests that it got.
 async fn proxy(
     server: SocketAddr,
     refusal: Option<&'static str>,
@@ -54,7 +54,7 @@ async fn proxy(
     (address, asked)
 }
 
-/// To a server whose name nobody knows but the proxy.
+/// Options for a server whose name only the proxy can resolve.
 fn options(served: &Served, directory: &Path, proxy_url: Option<&str>) -> Options {
     let text = fs::read_to_string(served.kubeconfig()).unwrap();
     let mut config: Value = serde_json::from_str(&text).unwrap();

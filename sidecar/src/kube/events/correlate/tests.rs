@@ -43,7 +43,7 @@ fn event(name: &str, message: &str) -> Event {
     }
 }
 
-/// `+count` for a new event, `=count` for one more, `.` for nothing.
+/// `+count` for a new event, `=count` for a higher count, `.` for nothing.
 fn shape(write: Option<&Write>) -> String {
     match write {
         Some(Write::Create { body, .. }) => format!("+{}", body["count"]),

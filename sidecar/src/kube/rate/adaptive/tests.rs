@@ -2,7 +2,7 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Starts as many as may run.
+/// Starts as many requests as the limit allows.
 fn fill(state: &mut Adaptive, now: Instant) -> Vec<Ticket> {
     std::iter::from_fn(|| state.start(now).ok()).collect()
 }
@@ -132,7 +132,7 @@ fn e_4_one_object_is_left_alone_and_the_others_wait_for_seconds() {
         "several"
     );
     now = resume + 60 * SECOND;
-    // New objects are like no other.
+    // New objects equal no others.
     for asked in [5, 60] {
         refuse(&mut state, None, 60, now);
         let resume = now + asked * SECOND;

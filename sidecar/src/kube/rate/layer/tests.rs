@@ -74,7 +74,7 @@ async fn a_caller_that_gives_up_takes_no_token() {
     assert_eq!(arrivals(&api, "PATCH"), [0, 1000]);
 }
 
-/// Keeps the objects' budget used up for the life of the returned task.
+/// Uses up the objects' budget for the life of the returned task.
 fn saturate(client: &Client) -> tokio::task::JoinHandle<()> {
     let client = client.clone();
     tokio::spawn(async move {
@@ -198,7 +198,7 @@ async fn e_4_what_is_asked_for_one_object_binds_that_object() {
         other.1 <= 7 * SECOND && created.1 <= 7 * SECOND,
         "{other:?} {created:?}"
     );
-    // Of several objects it is the server that speaks.
+    // Refusals of several objects count as the server's.
     api.fault(Fault::on("PATCH", "*").times(2).too_many(60));
     let began = start.elapsed();
     tokio::join!(patch("pv2"), patch("pv3"));
@@ -246,7 +246,8 @@ async fn refusals_reach_the_caller_when_waiting_is_hopeless_or_not_for_us() {
         429
     );
     assert_eq!(lease_fault.hits(), 1);
-    // What timed out in the server may have been done: sending it again is for those who know.
+    // A request that timed out in the server may have been executed: only its sender knows whether
+    // to repeat it.
     api.clear_faults();
     let late = api.fault(Fault::on("PATCH", "*").answer(504));
     assert_eq!(code(write(&client, 1).await), 504);
@@ -290,7 +291,7 @@ async fn a_watch_may_be_silent_for_longer_than_a_request_may_take() {
     assert!(read.unwrap() > 0 && line.contains("ADDED"), "{line}");
 }
 
-/// Sends its headers and then nothing.
+/// A body that sends nothing after the headers.
 #[derive(Debug)]
 struct Stuck;
 

@@ -69,7 +69,7 @@ fn fs_3_streaming_is_tried_again_in_later_lists_that_become_rarer() {
             progress.end(&refused(422), Duration::ZERO, 0.0);
             assert_eq!(progress.next(), Ask::Page(None), "this list is paged");
         }
-        // One that is begun anew is the same list.
+        // A list that starts again counts as the same list.
         progress.page("50".to_owned(), Some("t".to_owned()));
         progress.end(&refused(410), Duration::ZERO, 0.0);
         assert_eq!(progress.next(), Ask::Page(None));

@@ -1,4 +1,4 @@
-//! Any sequence of what lists and watches can come to, with the requests counted.
+//! Any sequence of outcomes of lists and watches, with the requests counted.
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -9,22 +9,22 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a request comes to.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
-    /// All is well; a watch lasts for so many milliseconds, and ends in good order.
+    /// Success; a watch lasts for this many milliseconds, and is closed gracefully.
     Lasts(u64),
-    /// A watch brings an object and ends in good order after so many milliseconds.
+    /// A watch brings an object and is closed gracefully after this many milliseconds.
     Brings(u64),
-    /// The connection breaks after so many milliseconds.
+    /// The connection breaks after this many milliseconds.
     Breaks(u64),
-    /// A refusal with this status; of a list that is within its pages.
+    /// A refusal with this status; a list gets it between its pages.
     Refused(u16),
-    /// 429 and a `Retry-After` of so many seconds.
+    /// 429 and a `Retry-After` of this many seconds.
     Busy(u32),
-    /// The watch says 410 after so many milliseconds.
+    /// The watch sends a 410 event after this many milliseconds.
     Expires(u64),
-    /// No answer within the time limit.
+    /// No response within the time limit.
     Hangs,
 }
 
@@ -32,7 +32,7 @@ use Outcome::{Breaks, Brings, Busy, Expires, Hangs, Lasts, Refused};
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
-/// The outcomes of each kind of request, one after the other and again from the first.
+/// The outcomes of each kind of request, in turn and repeated from the first.
 #[derive(Clone, Debug)]
 struct Script {
     list: Vec<Outcome>,
@@ -40,7 +40,7 @@ struct Script {
     watch: Vec<Outcome>,
 }
 
-/// What was asked for.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asked {
     List,
@@ -153,8 +153,8 @@ impl Server {
     }
 }
 
-/// Requests of each kind within an hour: lists that were begun in pages, their further pages, streamed
-/// lists, watches; and whether the cache was complete.
+/// Requests of each kind within an hour: first pages of lists, further pages, streamed lists, watches; and
+/// whether the cache was complete.
 async fn an_hour(script: &Script, relist: bool) -> ([usize; 4], bool) {
     let server = Arc::new(Server::default());
     let (answers, script) = (Arc::clone(&server), Arc::new(script.clone()));
@@ -171,7 +171,7 @@ async fn an_hour(script: &Script, relist: bool) -> ([usize; 4], bool) {
     (kinds.map(count), world.cache.is_synced())
 }
 
-/// What is asked in an hour of ever longer pauses: 800 ms, doubled until half a minute.
+/// Maximum number of requests in an hour of growing pauses: 800 ms, doubled up to half a minute.
 const ROUNDS: usize = 7 + 3600 / 29;
 
 const GOOD: Outcome = Lasts(100_000);
@@ -199,7 +199,7 @@ async fn e_3_a_refused_watch_is_asked_again_ever_more_rarely_and_a_busy_server_i
             let ([lists, pages, streams, watches], synced) =
                 an_hour(&script(GOOD, Refused(422), watch), relist).await;
             assert!(synced);
-            // One that broke may have missed something.
+            // A broken watch may have missed changes.
             let most = if relist && watch == Breaks(5) {
                 ROUNDS
             } else {
@@ -253,7 +253,7 @@ async fn e_6_a_watch_that_ends_early_in_good_order_is_opened_again_at_once() {
                 watches.abs_diff(expected) <= expected / 10,
                 "{watch:?}: {watches}"
             );
-            // Every five minutes, where it matters what was missed.
+            // Every five minutes, where missed changes matter.
             assert!(streams <= if relist { 14 } else { 1 }, "{streams} lists");
         }
     }
@@ -293,12 +293,12 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     proptest::collection::vec(outcome(), 1..4)
 }
 
-/// Whether a watch that comes to this may have told what happened until then.
+/// Whether a watch with this outcome may have reported all changes until then.
 fn holds(outcome: &Outcome) -> bool {
     matches!(outcome, Lasts(10_000..))
 }
 
-/// Whether it is a reason to ask again soon.
+/// Whether the outcome allows another request soon.
 fn is_news(outcome: &Outcome) -> bool {
     matches!(outcome, Brings(_) | Lasts(1000..))
 }
@@ -322,16 +322,16 @@ proptest! {
         let ([lists, pages, streams, watches], _) = runtime.block_on(an_hour(&script, relist));
         let watched = || script.watch.iter().chain(&script.stream);
         if !watched().any(holds) {
-            // A stream that is refused is followed by pages at once.
+            // Pages follow a refused stream at once.
             prop_assert!(lists <= 2 * ROUNDS, "{lists} lists");
             prop_assert!(streams <= 2 * ROUNDS, "{streams} streamed lists");
         }
         if !watched().any(|one| holds(one) || is_news(one)) {
             prop_assert!(watches <= 2 * ROUNDS, "{watches} watches");
         }
-        // What brings news and fails in turn: the shortest pause is 400 ms.
+        // Reports and failures alternate: the shortest pause is 400 ms.
         prop_assert!(watches <= 9000, "{watches} watches");
-        // Of three outcomes two may fail: each of the two pages is then asked for three times, after a pause.
+        // Of three outcomes two may fail: each of the two pages is then requested three times, after a pause.
         prop_assert!(pages <= 6 * lists + ROUNDS, "{pages} pages of {lists} lists");
     }
 }

@@ -231,7 +231,7 @@ fn pages_give_their_objects_unread() {
     }
 }
 
-/// Lines as API servers write them, and others that mean the same: one reading for all.
+/// Lines in API servers' form, and others that mean the same: all are read alike.
 #[test]
 fn lines_are_cut_as_they_would_be_read() {
     let rows: &[(&[u8], &str)] = &[
