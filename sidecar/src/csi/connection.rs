@@ -36,7 +36,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of the log lines about continuing attempts.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What happens after an established connection is lost.
+/// The reaction to the loss of an established connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLoss {
     /// The next call connects again; calls fail with `Unavailable` meanwhile.
@@ -50,7 +50,7 @@ pub enum OnLoss {
 pub struct Options {
     /// Give up after this time; `None` tries for ever. Covers establishing the connection only.
     pub timeout: Option<Duration>,
-    /// What happens after a loss.
+    /// The reaction to a loss.
     pub on_loss: OnLoss,
     /// How calls are logged and measured.
     pub observer: Observer,

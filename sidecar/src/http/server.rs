@@ -32,7 +32,7 @@ pub enum ListenError {
     Address {
         /// The address as given.
         address: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: &'static str,
     },
     /// The operating system refused.

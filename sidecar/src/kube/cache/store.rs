@@ -4,16 +4,16 @@
 //!
 //! * A relist marks the objects it meets and sweeps the rest; there is never a second map.
 //! * The response to an own write is stored at once, and an older event of the same object is
-//! skipped, so that no decision uses a state older than what this process wrote itself.
+//!   skipped, so that no decision uses a state older than what this process wrote itself.
 //! * While watching, an object's version only rises: an event older than its record is skipped.
-//! The version of a deleted object is remembered for a while, or an old event would bring the
-//! object back.
+//!   The version of a deleted object is remembered for a while, or an old event would bring the
+//!   object back.
 //! * While an own write is in flight, changes of that object are stored but not reported; they are
-//! reported together with the response. Otherwise the write's own event, which often comes before
-//! the response, would look like a change and requeue the object.
+//!   reported together with the response. Otherwise the write's own event, which often comes before
+//!   the response, would look like a change and requeue the object.
 //! * Objects that are not [`wanted`](Store::only) are kept from the first request of this process
-//! about them until they are gone. Of others the store does not even know that they exist: their
-//! absence means nothing, neither to a reader nor to a list that has already passed them.
+//!   about them until they are gone. Of others the store does not even know that they exist: their
+//!   absence means nothing, neither to a reader nor to a list that has already passed them.
 //!
 //! Versions are compared as numbers, which Kubernetes has promised since 1.35 and etcd always gave;
 //! only versions of one and the same object, or an object's and a list's. An own write of one object is

@@ -45,7 +45,7 @@ pub(super) struct Adaptive {
     /// When the limit was last cut: refusals of older requests tell nothing new.
     cut: Option<Instant>,
     refusals: u32,
-    /// What was refused last.
+    /// The object and time of the last refusal.
     refused: Option<(Object, Instant)>,
     /// Objects with a pause that the server demanded, and its end.
     bound: HashMap<u64, Instant>,
@@ -69,7 +69,7 @@ pub(super) enum Wait {
     Until(Instant),
 }
 
-/// What a response shows about the server's load.
+/// The conclusion from a response about the server's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The server keeps up.
