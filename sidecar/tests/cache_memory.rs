@@ -1,7 +1,7 @@
-//! What a cached object costs, and that a relist costs nothing on top.
+//! The memory of a cached object, and the absence of further memory during a relist.
 //!
-//! A program of its own because it counts every byte that is allocated. The baseline is 676 bytes per
-//! PersistentVolume, measured with a map updated in place and records much like these;
+//! A separate program because it counts every allocated byte. The baseline is 676 bytes per
+//! PersistentVolume, measured with a map updated in place and similar records;
 //! `kube::runtime::reflector` takes 14,220, and twice that during a relist.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -35,7 +35,7 @@ const BYTES_PER_VOLUME: usize = 380;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What an attacher keeps of a PersistentVolume.
+/// An attacher's record of a PersistentVolume.
 #[expect(dead_code, reason = "kept for its size")]
 struct Volume {
     driver: Arc<str>,
@@ -139,8 +139,8 @@ fn whole(status: u16, text: String) -> Response<Body> {
     Response::builder().status(status).body(body).unwrap()
 }
 
-/// A server with volumes that never change, makes its text as it is asked for, and ends each watch
-/// at once with 410.
+/// A server whose volumes never change, which generates its text on request, and ends each watch at
+/// once with 410.
 struct Server {
     streams: bool,
     lists: AtomicUsize,
@@ -156,7 +156,7 @@ impl Server {
             };
         }
         if query.contains("watch=true") {
-            // The server's watch lasts this long.
+            // The watch lasts this long.
             tokio::time::sleep(Duration::from_secs(60)).await;
             let gone = r#"{"type":"ERROR","object":{"code":410,"reason":"Expired"}}"#;
             return whole(200, format!("{gone}\n"));
@@ -196,7 +196,7 @@ impl Server {
         let end = r#"{"metadata":{"resourceVersion":"90000","annotations":{"k8s.io/initial-events-end":"true"}}}"#;
         let objects = (0..VOLUMES).map(move |number| line("ADDED", &volume(number, number + 1)));
         let gone = stream::once(async move {
-            // The server's watch lasts this long.
+            // The watch lasts this long.
             tokio::time::sleep(Duration::from_secs(60)).await;
             line("ERROR", r#"{"code":410,"reason":"Expired"}"#)
         });
@@ -249,7 +249,7 @@ async fn measure(streams: bool) -> Measured {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_costs_little_and_relists_cost_nothing_more() {
-    // The longest text that is ever held: a page, or one line with what the client buffers.
+    // The longest text ever held: a page, or one line with the client's buffers.
     let text = volume(0, 1).len();
     for (streams, transient) in [(false, 4 * PAGE * text), (true, 64 * text)] {
         let Measured { live, peak } = measure(streams).await;

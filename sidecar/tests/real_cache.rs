@@ -1,5 +1,5 @@
-//! The watch cache and leader election against a real API server, on request, with the kubeconfig of
-//! an administrator. To be run with streaming lists and without (`WatchList=false`).
+//! The watch cache and leader election against a real API server, on request, with an
+//! administrator's kubeconfig. Run it with streaming lists and without (`WatchList=false`).
 //!
 //! ```text
 //! ADMIN_KUBECONFIG=FILE cargo test -p sidecar --features kube --test real_cache -- --ignored
@@ -140,7 +140,7 @@ async fn world() -> World {
 }
 
 impl World {
-    /// What was told, once this is the last of it.
+    /// The reported events, once this is the last of them.
     async fn told_until(&self, last: &str) -> Vec<String> {
         let deadline = Instant::now() + 20 * SECOND;
         loop {
@@ -151,7 +151,7 @@ impl World {
                 .last()
                 .is_some_and(|told| told == last)
             {
-                // What must not be told would have come by then.
+                // An unwanted event would have arrived by then.
                 sleep(SECOND).await;
                 return std::mem::take(&mut *self.told.lock().unwrap());
             }
@@ -160,7 +160,7 @@ impl World {
                 Instant::now() < deadline,
                 "{last} was not told, but {told:?}"
             );
-            // Asked again after this time.
+            // Checked again after this time.
             sleep(SECOND / 50).await;
         }
     }
@@ -223,7 +223,7 @@ async fn the_cache_follows_and_own_writes_are_no_news() {
     first.told_until("watched 50 false").await;
     first.delete("watched").await;
     first.told_until("watched 50 true").await;
-    // The patch that lets the object go.
+    // The patch that removes the last finalizer.
     let write = first.cache.begin_write(&key);
     let answer = first.patch("watched", without_finalizers()).await;
     write.answered(&answer).unwrap();
@@ -251,7 +251,7 @@ async fn many_objects_are_listed_completely() {
         if lister.cache.is_empty() && maker.cache.is_empty() {
             return;
         }
-        // Asked again after this time.
+        // Checked again after this time.
         sleep(SECOND / 10).await;
     }
     assert_eq!((lister.cache.len(), maker.cache.len()), (0, 0));
@@ -294,7 +294,7 @@ async fn a_lease_is_held_lost_and_handed_over() {
     assert_eq!(found["spec"]["holderIdentity"], "host-b");
     assert_eq!(found["metadata"]["labels"]["a"], "b");
 
-    // The second dies without a word.
+    // The second elector vanishes without releasing the lease.
     drop(second);
     let start = Instant::now();
     let mut third = Elector::new(client.clone(), config("host-c"));

@@ -1,5 +1,5 @@
 //! The Kubernetes side against a real API server, on request: with a kubeconfig of a service account
-//! that has the rights of an attacher but for `volumeattachments/status`, and one of an administrator.
+//! that has an attacher's permissions except for `volumeattachments/status`, and an administrator's.
 //!
 //! ```text
 //! LIMITED_KUBECONFIG=FILE ADMIN_KUBECONFIG=FILE \

@@ -1,6 +1,7 @@
-//! What signals do to a process, seen from outside.
+//! Effects of signals on a process, observed from outside.
 //!
-//! The test binary starts itself again: a child runs `child`, which does nothing in the parent.
+//! The test binary starts itself again: a child runs the test `child`, which does nothing in the
+//! parent.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{BufRead, BufReader};
@@ -14,10 +15,10 @@ use sidecar::shutdown::{Shutdown, Signal};
 
 const ROLE: &str = "SIDECAR_TEST_ROLE";
 
-/// Kills the child on every way out of a test.
+/// Kills the child however a test ends.
 struct Process {
     child: Child,
-    /// Who gets the signals.
+    /// The process that gets the signals.
     target: u32,
 }
 
@@ -31,14 +32,14 @@ impl Drop for Process {
 impl Process {
     /// Starts a child and waits until it listens to signals.
     fn start(role: &str) -> Self {
-        // Whoever runs the tests in the background ignores SIGINT, and children inherit that.
+        // A background test run ignores SIGINT, and children inherit that.
         let mut env = Command::new("env");
         env.arg("--default-signal=INT,HUP")
             .arg(std::env::current_exe().unwrap());
         Self::start_as(role, env)
     }
 
-    /// Starts a child that is process 1, as in a container; none if this user may not.
+    /// Starts a child that is process 1, as in a container; `None` if this user may not.
     fn start_as_init(role: &str) -> Option<Self> {
         let unshare = |command: &Path| {
             let mut unshare = Command::new("unshare");
@@ -88,7 +89,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            // Asked again after this time.
+            // Checked again after this time.
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("the process goes on");
@@ -115,7 +116,7 @@ fn child() {
         println!("ready");
         shutdown.requested().await;
         if role == "deaf" {
-            // Looks at the signal and never ends.
+            // Receives the signal and never ends.
             std::future::pending::<()>().await;
         }
         Err(Exit::with_code(42))
@@ -157,7 +158,7 @@ fn a_second_signal_ends_a_program_that_hangs() {
     assert_eq!(process.end().code(), Some(1));
 }
 
-/// The kernel keeps signals without a handler from process 1.
+/// The kernel does not deliver signals without a handler to process 1.
 #[test]
 fn process_1_ends_as_a_go_program_does() {
     for (role, signal, code) in [

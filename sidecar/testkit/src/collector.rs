@@ -1,4 +1,5 @@
-//! A collector of traces: takes what OpenTelemetry's protocol brings over gRPC, and answers as it is told.
+//! A model of a trace collector: accepts OpenTelemetry's protocol over gRPC, and responds as the test
+//! configures.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,61 +27,61 @@ use tonic::body::Body;
 use crate::api::listen::this_host;
 use crate::controller::PATIENCE;
 
-/// How a collector answers an export.
+/// A collector's response to an export.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// With this message; it keeps the spans.
+    /// Responds with this message and keeps the spans.
     Taken(ExportTraceServiceResponse),
-    /// With this status; it keeps nothing.
+    /// Responds with this status and keeps nothing.
     Refused(Status),
-    /// Not at all.
+    /// Never responds.
     Never,
 }
 
-/// A span as it was received.
+/// A received span.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// The part of the process that made it.
+    /// The span's instrumentation scope: the controller that made it.
     pub scope: String,
-    /// What is known of the process.
+    /// The resource attributes of the process.
     pub resource: Vec<KeyValue>,
     /// The span.
     pub span: Span,
 }
 
 impl Received {
-    /// The trace in hexadecimal digits.
+    /// The trace id in hexadecimal digits.
     #[must_use]
     pub fn trace(&self) -> String {
         hex(&self.span.trace_id)
     }
 
-    /// The span in hexadecimal digits.
+    /// The span id in hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.span.span_id)
     }
 
-    /// The span above it; empty for a root.
+    /// The parent span's id; empty for a root.
     #[must_use]
     pub fn parent(&self) -> String {
         hex(&self.span.parent_span_id)
     }
 
-    /// An attribute as text; empty if it is not there.
+    /// An attribute as text; empty if absent.
     #[must_use]
     pub fn attribute(&self, key: &str) -> String {
         attribute(&self.span.attributes, key)
     }
 
-    /// The text of its error; `None` if there is none.
+    /// The span's error message, if any.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.span.status.as_ref().map(|status| &*status.message)
     }
 }
 
-/// An attribute as text; empty if it is not there.
+/// An attribute as text; empty if absent.
 #[must_use]
 pub fn attribute(attributes: &[KeyValue], key: &str) -> String {
     let found = attributes.iter().find(|one| one.key == key);
@@ -105,13 +106,13 @@ struct State {
     bodies: Vec<Bytes>,
     headers: Vec<HeaderMap>,
     connections: usize,
-    /// What clients presented.
+    /// Certificates that clients presented.
     certificates: Vec<Vec<u8>>,
-    /// Given in turn; the last one is given again.
+    /// Responses in turn; the last one is repeated.
     answers: Vec<Answer>,
 }
 
-/// A collector that listens; it ends when it is dropped.
+/// A listening collector, stopped when dropped.
 #[derive(Debug)]
 pub struct Collector {
     endpoint: String,
@@ -143,19 +144,19 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    /// One that takes everything.
+    /// A collector that accepts every export.
     ///
     /// # Panics
-    /// There is no port.
+    /// No port is free.
     pub async fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").await;
         Self::on(port.expect("a port"), None)
     }
 
-    /// The same behind TLS, with its certificate in PEM.
+    /// A collector behind TLS, and its certificate in PEM.
     ///
     /// # Panics
-    /// There is no port.
+    /// No port is free.
     pub async fn over_tls() -> (Self, String) {
         let port = TcpListener::bind("127.0.0.1:0").await;
         let (acceptor, certificate) = this_host();
@@ -203,7 +204,7 @@ impl Collector {
         }
     }
 
-    /// Where it listens, as the environment names it.
+    /// The endpoint URL for the environment.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
@@ -215,7 +216,7 @@ impl Collector {
         self.shared.state().certificates.clone()
     }
 
-    /// Answers in turn like this from now on; the last one is repeated.
+    /// Sets the next responses; the last one is repeated.
     pub fn answer(&self, answers: impl IntoIterator<Item = Answer>) {
         // The next one is popped from the end.
         let mut answers: Vec<_> = answers.into_iter().collect();
@@ -223,13 +224,13 @@ impl Collector {
         self.shared.state().answers = answers;
     }
 
-    /// What it has taken, in order of arrival.
+    /// The accepted spans, in order of arrival.
     #[must_use]
     pub fn spans(&self) -> Vec<Received> {
         self.shared.state().spans.clone()
     }
 
-    /// The spans of this name.
+    /// The spans with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<Received> {
         let mut spans = self.spans();
@@ -237,7 +238,7 @@ impl Collector {
         spans
     }
 
-    /// All messages as bytes.
+    /// The bodies of all exports.
     #[must_use]
     pub fn bodies(&self) -> Vec<Bytes> {
         self.shared.state().bodies.clone()
@@ -249,13 +250,13 @@ impl Collector {
         self.shared.state().headers.clone()
     }
 
-    /// How many exports came.
+    /// Number of exports.
     #[must_use]
     pub fn exports(&self) -> usize {
         self.shared.state().headers.len()
     }
 
-    /// How many connections were made.
+    /// Number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.state().connections
@@ -264,7 +265,7 @@ impl Collector {
     /// Waits until `condition` holds.
     ///
     /// # Panics
-    /// It never does.
+    /// If it does not hold in time.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let mut changes = self.shared.changes.subscribe();
         let holds = async {
@@ -301,7 +302,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     let Ok(body) = body.collect().await else {
         return Status::internal("the request broke off").into_http();
     };
-    // A compression flag and a length stand in front of the message.
+    // The message follows a compression flag and a length.
     let message = body.to_bytes().slice(5..);
     let Ok(export) = ExportTraceServiceRequest::decode(message.clone()) else {
         return Status::invalid_argument("not an export").into_http();

@@ -1,8 +1,8 @@
-//! A controller under test: the built program beside the model API server and the model driver.
+//! A controller under test: the built program with the model API server and the model driver.
 //!
-//! [`Program`] says what tests have to know of it, as a value. [`Stage`] is a cluster and a driver on
-//! which it is started, [`Running`] the program while it runs. What all controllers have to do is
-//! tested by [`contract!`](crate::contract), with the work that [`Work`] describes.
+//! [`Program`] describes it to tests. [`Stage`] is a cluster and a driver on which it is started,
+//! [`Running`] the running program. [`contract!`](crate::contract) tests the behaviour of all
+//! controllers, with the work that [`Work`] describes.
 
 pub mod contract;
 mod running;
@@ -18,16 +18,16 @@ pub use crate::address::free_address;
 pub use running::{Ended, Running};
 pub use stage::Stage;
 
-/// Longer than anything takes that works, also on a busy machine.
+/// Time limit of anything that works, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The namespace of leases in tests.
 pub const NAMESPACE: &str = "ns";
 
-/// Flags that turn the election on.
+/// Flags that enable leader election.
 pub const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
 
-/// The rules by which a command line is read.
+/// The Go package whose rules a command line follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Go's package `flag`.
@@ -36,54 +36,54 @@ pub enum Dialect {
     Pflag,
 }
 
-/// A program that does the work of any controller, when it is told of which.
+/// The program that runs any controllers, chosen by a flag.
 const ALL_IN_ONE: &str = "csi-sidecars";
 
 /// A program under test.
 #[derive(Debug)]
 pub struct Program {
-    /// Its file, of this build: `env!("CARGO_BIN_EXE_…")`.
+    /// Path of its file in this build: `env!("CARGO_BIN_EXE_…")`.
     pub built: &'static str,
-    /// A variable of the environment that may name another build, or `csi-sidecars`.
+    /// An environment variable that may name another build, or `csi-sidecars`.
     pub variable: &'static str,
-    /// What it logs when it begins to work.
+    /// The log message with which it begins to work.
     pub ready: &'static str,
-    /// How it reads its command line.
+    /// The rules of its command line.
     pub dialect: Dialect,
-    /// The exit code of a start that fails.
+    /// The exit code of a failed start.
     pub fatal: i32,
-    /// Name of the driver in tests; empty for a program that knows none.
+    /// Name of the driver in tests; empty for a program without driver.
     pub driver: &'static str,
-    /// Name of its lease, with that driver.
+    /// Name of its lease with that driver.
     pub lease: &'static str,
-    /// The flag for how much it does at the same time.
+    /// The flag for the number of workers.
     pub workers: &'static str,
-    /// Flags that it has on every stage, so that it does not wait for minutes between two looks.
+    /// Flags on every stage, which shorten intervals of minutes.
     pub arguments: &'static [&'static str],
-    /// Variables of its environment, which has no others.
+    /// Its complete environment.
     pub environment: &'static [(&'static str, &'static str)],
-    /// A piece of work of the usual sort.
+    /// The usual work of the program.
     pub work: Work,
-    /// What it must be allowed: API group, resources and verbs, separated by commas.
+    /// Its permissions: API group, resources and verbs, separated by commas.
     pub permissions: &'static [(&'static str, &'static str, &'static str)],
-    /// Of these, group, resource and a verb without which no work gets done.
+    /// One of these permissions without which it cannot work: group, resource and verb.
     pub withheld: (&'static str, &'static str, &'static str),
 }
 
-/// A piece of work, of which the contract needs many that are alike and numbered from 0.
+/// A kind of work, of which the contract needs many similar pieces, numbered from 0.
 #[derive(Debug)]
 pub struct Work {
-    /// Gives the stage what so many pieces need, before the program is started.
+    /// Prepares the stage for this many pieces, before the program starts.
     pub prepare: fn(&Stage, usize),
-    /// Asks for one.
+    /// Requests a piece.
     pub ask: fn(&Stage, usize),
-    /// Whether it is done.
+    /// Whether the piece is done.
     pub is_done: fn(&Stage, usize) -> bool,
-    /// What the program does for it, once.
+    /// The one call or request that the program makes for a piece.
     pub effect: Effect,
 }
 
-/// The outward step of a piece of work.
+/// The externally visible step of a piece of work.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
     /// A call to the driver.
@@ -93,13 +93,13 @@ pub enum Effect {
 }
 
 impl Program {
-    /// The file that is run.
+    /// The path of the program's file.
     #[must_use]
     pub fn path(&self) -> String {
         std::env::var(self.variable).unwrap_or_else(|_| self.built.to_owned())
     }
 
-    /// What a file of several controllers is told, to be this one alone.
+    /// The flag that makes a program of several controllers run this one alone.
     fn chosen(&self, path: &str) -> Option<String> {
         let name = |path: &str| Path::new(path).file_name()?.to_str().map(str::to_owned);
         let own = name(self.built)?;
@@ -107,7 +107,7 @@ impl Program {
         is_one_of_many.then(|| format!("--controllers={own}"))
     }
 
-    /// The command with these arguments, in the environment that the program names.
+    /// The command with these arguments, in the program's environment.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let path = self.path();
@@ -118,31 +118,31 @@ impl Program {
         command
     }
 
-    /// Starts it with these arguments alone.
+    /// Starts the program with exactly these arguments.
     #[must_use]
     pub fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self, arguments, &[])
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub async fn run(&self, arguments: &[&str]) -> Ended {
         self.start(arguments).end().await
     }
 
-    /// Namespace and name of its lease.
+    /// Namespace and name of the program's lease.
     #[must_use]
     pub fn lease(&self) -> String {
         format!("{NAMESPACE}/{}", self.lease)
     }
 
-    /// Whether it knows a driver.
+    /// Whether the program has a driver.
     #[must_use]
     pub fn has_driver(&self) -> bool {
         !self.driver.is_empty()
     }
 }
 
-/// Status and body of a GET, as soon as somebody listens.
+/// Status and body of a GET, once the address accepts connections.
 pub async fn get(address: &str, path: &str) -> (u16, String) {
     crate::process::within(PATIENCE, address, async || {
         tokio::net::TcpStream::connect(address).await.is_ok()
@@ -152,10 +152,10 @@ pub async fn get(address: &str, path: &str) -> (u16, String) {
     (answer.status, answer.body)
 }
 
-/// Waits for a GET to be answered like this.
+/// Waits until a GET returns this status, and a body that contains this text.
 ///
 /// # Panics
-/// It is not.
+/// If it does not in time.
 pub async fn until_answer(address: &str, path: &str, status: u16, text: &str) -> String {
     let mut last = (0, String::new());
     let answers = async {
@@ -169,10 +169,10 @@ pub async fn until_answer(address: &str, path: &str, status: u16, text: &str) ->
     last.1
 }
 
-/// Waits for metrics with this text, and returns them.
+/// Waits for metrics that contain this text, and returns them.
 ///
 /// # Panics
-/// They do not come.
+/// If they do not appear in time.
 pub async fn until_metrics(address: &str, text: &str) -> String {
     let mut metrics = String::new();
     let has = async {
@@ -186,7 +186,7 @@ pub async fn until_metrics(address: &str, text: &str) -> String {
     metrics
 }
 
-/// Long enough for whatever should not happen.
+/// Waits long enough for an unwanted effect to show.
 pub async fn settle() {
     sleep(Duration::from_millis(700)).await;
 }

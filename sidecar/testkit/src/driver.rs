@@ -1,7 +1,7 @@
 //! A model of a CSI driver: volumes with state, capability sets, faults and a record of every call.
 //!
-//! It listens on a unix socket, or is called in process through [`FakeDriver::channel`], in which
-//! case paused time works.
+//! It listens on a unix socket, or is called in process through [`FakeDriver::channel`], with which paused time
+//! works.
 
 pub mod fault;
 mod group;
@@ -34,11 +34,11 @@ pub struct FakeDriver {
 
 struct Shared {
     state: Mutex<State>,
-    /// Grows with every call, answer and change.
+    /// Grows with every call, response and change.
     changes: tokio::sync::watch::Sender<u64>,
-    /// How many connections were ever accepted.
+    /// Number of connections ever accepted.
     accepted: AtomicUsize,
-    /// How many of them are open.
+    /// Number of open connections.
     open: AtomicUsize,
     directory: tempfile::TempDir,
     listening: Mutex<Option<listen::Listening>>,
@@ -57,7 +57,7 @@ struct State {
     model: Model,
     faults: CallFaults,
     calls: Vec<Call>,
-    /// How many calls ever arrived.
+    /// Number of calls ever received.
     arrived: usize,
     in_flight: BTreeMap<(&'static str, Vec<String>), usize>,
     peaks: BTreeMap<&'static str, usize>,
@@ -70,12 +70,12 @@ impl fmt::Debug for FakeDriver {
     }
 }
 
-/// What a driver still knows after a restart.
+/// The state that a driver keeps across a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// Volumes and attachments, as a driver in front of a storage system.
+    /// Volumes and attachments, like a driver in front of a storage system.
     Kept,
-    /// Nothing but its configuration.
+    /// Only its configuration.
     Lost,
 }
 
@@ -109,7 +109,7 @@ impl FakeDriver {
         }
     }
 
-    /// For the listening task, which must not keep the driver alive.
+    /// A handle for the listening task, which must not keep the driver alive.
     fn weak(&self) -> Weak {
         Weak(Arc::downgrade(&self.shared))
     }
@@ -123,7 +123,7 @@ impl FakeDriver {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
-    /// Changes what the driver is and knows.
+    /// Changes the driver's configuration and state.
     pub fn configure(&self, change: impl FnOnce(&mut Model)) {
         change(&mut self.state().model);
         self.changed();
@@ -141,7 +141,7 @@ impl FakeDriver {
         self.shared.directory.path()
     }
 
-    /// The socket as `--csi-address` takes it.
+    /// The socket in the form of `--csi-address`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("unix://{}", self.socket().display())
@@ -153,16 +153,15 @@ impl FakeDriver {
         *self.listening() = Some(listening);
     }
 
-    /// Leaves new connections waiting and goes on with those it has, as a process that is out of
-    /// file descriptors.
+    /// Leaves new connections waiting and keeps the existing ones, like a process without free file descriptors.
     pub fn stop_accepting(&self) {
         if let Some(listening) = &*self.listening() {
             listening.stop_accepting();
         }
     }
 
-    /// Ends every connection in good order (GOAWAY) and goes on listening, as servers of gRPC do with connections
-    /// that are idle or old.
+    /// Ends every connection gracefully (GOAWAY) and keeps listening, as gRPC servers do with idle or old
+    /// connections.
     pub fn end_connections(&self) {
         if let Some(listening) = &*self.listening() {
             listening.end_connections();
@@ -172,7 +171,7 @@ impl FakeDriver {
     /// Closes the listener and every connection, and removes the socket. Calls in flight are lost.
     pub fn stop(&self) {
         *self.listening() = None;
-        // Not there if the driver was not listening.
+        // Absent if the driver was not listening.
         let _ = std::fs::remove_file(self.socket());
     }
 
@@ -185,13 +184,13 @@ impl FakeDriver {
         self.start();
     }
 
-    /// How many connections were made to the socket so far.
+    /// Number of connections to the socket so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections to the socket have not ended yet; those that [`stop`](Self::stop) ends go on counting.
+    /// Number of connections to the socket that have not ended; those that [`stop`](Self::stop) ends still count.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
@@ -202,7 +201,7 @@ impl FakeDriver {
         listening.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lays a fault over the calls.
+    /// Adds a fault to the calls.
     pub fn fault(&self, fault: CallFault) -> CallFaultHandle {
         self.state().faults.add(fault)
     }
@@ -212,18 +211,18 @@ impl FakeDriver {
         self.state().faults.clear();
     }
 
-    /// Adds a volume that exists already.
+    /// Adds an existing volume.
     pub fn volume(&self, handle: &str) {
         self.configure(|model| model.add(handle));
     }
 
-    /// The pairs of volume and node that are published now.
+    /// The currently published pairs of volume and node.
     #[must_use]
     pub fn published(&self) -> BTreeSet<(String, String)> {
         self.state().model.published()
     }
 
-    /// Everything called since the start, in order of arrival.
+    /// All calls since the start, in order of arrival.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.state().calls.clone()
@@ -237,12 +236,12 @@ impl FakeDriver {
         calls
     }
 
-    /// Forgets the finished calls.
+    /// Clears the finished calls.
     pub fn clear_calls(&self) {
         self.state().calls.retain(Call::is_running);
     }
 
-    /// The most calls of a method that ever ran at the same time.
+    /// The maximum number of concurrent calls of a method so far.
     #[must_use]
     pub fn peak(&self, method: &str) -> usize {
         self.state().peaks.get(method).copied().unwrap_or(0)
@@ -254,9 +253,9 @@ impl FakeDriver {
         self.state().overlaps.clone()
     }
 
-    /// Waits until `condition` holds; it is tried after every call, answer and change.
+    /// Waits until `condition` holds, checked after every call, response and change.
     ///
-    /// There is no time limit of its own: a test wraps it in `tokio::time::timeout`.
+    /// There is no built-in time limit: a test wraps it in `tokio::time::timeout`.
     pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.shared.changes.subscribe();
         while !condition(self) {

@@ -1,4 +1,4 @@
-//! A leader that is stopped in the middle of its work, and goes on when another leads.
+//! A leader that is stopped in the middle of its work, and continues when another leads.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::process::{signal_to, until};
 use crate::{FakeApi, FakeDriver};
 
-/// What is asked of API server and driver from here on.
+/// The requests to API server and driver after this point.
 #[derive(Debug)]
 pub struct Later<'a> {
     api: &'a FakeApi,
@@ -18,8 +18,8 @@ pub struct Later<'a> {
     calls: usize,
 }
 
-/// Stops `leader`, a process id, while it is busy; lets another take `lease` (`NAMESPACE/NAME`); and
-/// continues `leader` after `over`, which must be longer than its lease lasts.
+/// Stops `leader`, a process id, while it is busy; gives `lease` (`NAMESPACE/NAME`) to another
+/// holder; and continues `leader` after `over`, which must be longer than its lease lasts.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ pub async fn succeed_while_stopped<'a>(
         lease["spec"]["leaseTransitions"] = json!(1);
         lease["spec"]["renewTime"] = json!("2020-01-01T00:00:00.000000Z");
     });
-    // What it sent before arrives meanwhile.
+    // Requests that it sent before arrive meanwhile.
     sleep(over).await;
     api.clear_requests();
     let calls = driver.calls().last().map_or(0, |call| call.number + 1);
@@ -46,7 +46,7 @@ pub async fn succeed_while_stopped<'a>(
 }
 
 impl Later<'_> {
-    /// Writes, but those to leases, and calls.
+    /// Writes, except those to leases, and calls.
     #[must_use]
     pub fn effects(&self) -> Vec<String> {
         let writes = self.api.writes().into_iter();
@@ -60,9 +60,10 @@ impl Later<'_> {
     }
 }
 
-/// Stops a process while its only thread runs, with more to do than what it is at.
+/// Stops a process while its only thread runs and has further work.
 async fn stop_at_work(id: u32) {
-    // Often enough to meet it at work, and not for ever on a system that does not tell.
+    // Often enough to catch it at work, and not for ever on a system that does not show system
+    // calls.
     for _ in 0..1000 {
         signal_to(id, Signal::STOP);
         until("the process to stop", async || {

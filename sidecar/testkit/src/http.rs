@@ -1,4 +1,4 @@
-//! An HTTP client for `/healthz` and `/metrics`, and clients that mean no good.
+//! An HTTP client for `/healthz` and `/metrics`, and malicious clients.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -6,19 +6,19 @@ use tokio::net::TcpStream;
 pub mod attack;
 pub mod tls;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
     /// Status line and headers, in lower case.
     pub head: String,
-    /// What follows them.
+    /// The body.
     pub body: String,
 }
 
 impl Answer {
-    /// Of what a server has sent until it ended the connection.
+    /// Parses all bytes that a server sent before it closed the connection.
     fn read(text: &str) -> Option<Self> {
         let (head, body) = text.split_once("\r\n\r\n")?;
         Some(Self {
@@ -28,7 +28,7 @@ impl Answer {
         })
     }
 
-    /// What most tests compare.
+    /// Status and body, which most tests compare.
     #[must_use]
     pub fn head_and_body(&self) -> (u16, &str) {
         (self.status, &self.body)
@@ -39,16 +39,16 @@ impl Answer {
 ///
 /// # Panics
 ///
-/// There is no answer.
+/// If there is no response.
 pub async fn get(address: &str, path: &str) -> Answer {
     request(address, "GET", path).await
 }
 
-/// Requests `path`, on a connection of its own.
+/// Requests `path` on a new connection.
 ///
 /// # Panics
 ///
-/// There is no answer.
+/// If there is no response.
 pub async fn request(address: &str, method: &str, path: &str) -> Answer {
     let stream = TcpStream::connect(address).await;
     let mut stream = stream.expect("connect to the HTTP server");

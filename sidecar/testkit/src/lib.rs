@@ -1,24 +1,24 @@
-//! What tests of every sidecar stand on: a model of the API server, a model of a CSI driver, and
-//! builders for the objects they hold.
+//! The foundation of all sidecars' tests: a model of the API server, a model of a CSI driver, and
+//! builders for their objects.
 //!
-//! Both models keep state and obey the rules of the real thing, so a test says what the world looks
-//! like and what must come out, not which calls it expects. Faults are rules laid over the model,
-//! and everything that arrives is recorded.
+//! Both models keep state and obey the rules of the real thing, so a test describes the initial
+//! state and the expected result, not the expected calls. Faults are rules on top of the model, and
+//! everything that arrives is recorded.
 //!
 //! # Layout
 //!
 //! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
-//! * [`free_address`]: where a program can listen that has to be told.
+//! * [`free_address`]: a listen address for a program.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
-//! * [`controller`][]: a controller beside both, and what all controllers have to do.
-//! * [`collector`][]: who takes traces.
+//! * [`controller`][]: a controller with both models, and the contract of all controllers.
+//! * [`collector`][]: a model of a trace collector.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
 //! * [`sim`][]: random numbers, API server and storage system of crash simulations.
-//! * [`rows`][]: which tests a source has, and which rows of a specification they show.
+//! * [`rows`][]: the tests of a source, and the rows of a specification that they show.
 //! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
 //!
-//! A model never guesses what the test meant: misuse panics with a sentence.
+//! A model never guesses the test's intent: misuse panics with a sentence.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The figures of a program: file size, memory and processor time while idle, time to start.
+//! The figures of a program: file size, memory and CPU time while idle, time to start.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,30 +9,29 @@ use std::{fmt, fs};
 use figures::record::{self, OURS, Provenance};
 
 const STARTS: usize = 30;
-/// Time to come to rest before memory is read.
+/// Pause before memory is read.
 const REST: Duration = Duration::from_secs(3);
-/// For how many seconds processor time is watched, if the environment does not say.
+/// Default number of seconds for which CPU time is measured.
 const WATCH: u64 = 10;
 
-/// A program that has started, with what it needs around it; dropping it ends both.
+/// A started program with its environment; dropping it ends both.
 pub trait Started {
     /// Process id.
     fn id(&self) -> u32;
-    /// Time from exec until it was of use.
+    /// Time from exec until it was ready to work.
     fn took(&self) -> Duration;
-    /// Lets it do once what it does in service, before it is left alone.
+    /// Makes it do one piece of its usual work before it is left idle.
     fn serve(&self);
 }
 
-/// Prints the figures of `program`, which `make build` has put into `bin`, and beside it those of
-/// the binary that the environment variable `other` names, if any; `make figures` finds them afterwards. `start` starts either;
-/// `of_use` says in a few words when a start is over. The environment variable `IDLE_SECONDS` is for
-/// how long each is left idle to see the processor time that it uses, 10 without it; what wakes up
-/// once a minute needs several minutes.
+/// Prints the figures of `program`, which `make build` has put into `bin`, and those of the binary that the environment
+/// variable `other` names, if any; `make figures` finds them afterwards. `start` starts either; `of_use` names the
+/// moment at which a start is over. The environment variable `IDLE_SECONDS` sets how long each is left idle while its
+/// CPU time is measured, 10 by default; a program that wakes up once a minute needs several minutes.
 ///
 /// # Panics
 ///
-/// A program is missing or does not start.
+/// If a program is missing or does not start.
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub fn figures<S: Started>(program: &str, other: &str, of_use: &str, start: impl Fn(&Path) -> S) {
     let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin");
@@ -66,9 +65,9 @@ struct Row {
     size: f64,
     resident: f64,
     anonymous: f64,
-    /// Milliseconds of processor time in an idle hour.
+    /// Milliseconds of CPU time in an idle hour.
     idle: f64,
-    /// Milliseconds from the start until it was of use: median, shortest, longest.
+    /// Milliseconds from the start until it was ready to work: median, shortest, longest.
     starts: [f64; 3],
 }
 
@@ -127,7 +126,7 @@ impl fmt::Display for Row {
 ///
 /// # Panics
 ///
-/// The program does not run, or the line is not there.
+/// If the program does not run, or the line is missing.
 #[must_use]
 pub fn memory(id: u32, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the program runs");
@@ -136,12 +135,11 @@ pub fn memory(id: u32, key: &str) -> u64 {
     number.expect("a number of kilobytes") * 1024
 }
 
-/// How often this process looks whether it runs.
+/// Interval at which this process checks whether it gets CPU time.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// For how long this process, and so whatever runs beside it on the machine, stood still between
-/// `from` and `to`. What was before the first call is not known: call it once at the beginning of what
-/// is measured.
+/// For how long this process, and so all others on the machine, stood still between `from` and `to`. Covers only the
+/// time after the first call: call it once before the measurement.
 #[must_use]
 pub fn stood_still(from: Instant, to: Instant) -> Duration {
     static STANDSTILLS: OnceLock<Mutex<Vec<(Instant, Instant)>>> = OnceLock::new();
@@ -164,7 +162,7 @@ pub fn stood_still(from: Instant, to: Instant) -> Duration {
             }
         });
     }
-    // One that has just ended is not yet written down.
+    // A standstill that has just ended is not recorded yet.
     thread::sleep(2 * LOOK);
     let known = standstills.lock().unwrap_or_else(PoisonError::into_inner);
     let within =
@@ -172,7 +170,7 @@ pub fn stood_still(from: Instant, to: Instant) -> Duration {
     known.iter().map(within).sum()
 }
 
-/// Of all threads.
+/// CPU time of all threads.
 fn processor_time(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the program runs");
     let of = |thread: std::io::Result<fs::DirEntry>| {
@@ -185,17 +183,17 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(threads.map(of).sum())
 }
 
-/// Waits until a program has nothing to do: for a while it slept nearly whenever it was looked at, and hardly
-/// ran in between. A program that waits for a processor does not sleep.
+/// Waits until a program is idle: for a while it was asleep at nearly every check, and hardly ran in between. A program
+/// that waits for a processor does not sleep.
 ///
 /// # Panics
 ///
-/// It does not run, or does not come to rest.
+/// If it does not run, or does not become idle.
 pub async fn at_rest(id: u32) {
     const LOOKS: usize = 30;
     const LOOK: Duration = Duration::from_millis(20);
     const ASLEEP: usize = 25;
-    /// Timers of a debug build take some two milliseconds in this time.
+    /// Timers of a debug build take some two milliseconds of this.
     const HARDLY: Duration = Duration::from_millis(10);
     const PATIENCE: Duration = Duration::from_secs(180);
     crate::process::within(PATIENCE, "rest", async || {
@@ -209,11 +207,11 @@ pub async fn at_rest(id: u32) {
     .await;
 }
 
-/// Whether no thread of it runs, or waits for a processor to run on.
+/// Whether no thread of it runs or waits for a processor.
 fn sleeps(id: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the program runs");
     threads.flatten().all(|thread| {
-        // One that has just ended does not run either.
+        // A thread that has just ended does not run either.
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         // The name in parentheses may have spaces; the state comes after it.
         !stat
@@ -224,21 +222,21 @@ fn sleeps(id: u32) -> bool {
     })
 }
 
-/// For how long its first thread could have run and had no processor.
+/// How long its first thread was runnable without a processor.
 ///
 /// # Panics
 ///
-/// The program does not run.
+/// If the program does not run.
 #[must_use]
 pub fn kept_waiting(id: u32) -> Duration {
     waited(&format!("/proc/{id}/schedstat"))
 }
 
-/// The same of the thread that asks.
+/// How long the calling thread was runnable without a processor.
 ///
 /// # Panics
 ///
-/// There is no `/proc`.
+/// If there is no `/proc`.
 #[must_use]
 pub fn kept_waiting_here() -> Duration {
     waited("/proc/thread-self/schedstat")

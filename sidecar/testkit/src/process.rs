@@ -1,4 +1,4 @@
-//! A program under test as a process: what it writes, how it ends, and that it never outlives the
+//! A program under test as a process: its output, its end, and a guarantee that it never outlives the
 //! test.
 
 use std::fs;
@@ -15,23 +15,23 @@ use rustix::fs::OFlags;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, kill_process, prlimit};
 
-/// More than anything here should ever take, on a machine that is busy with other tests.
+/// Time limit of anything here, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds.
 ///
 /// # Panics
 ///
-/// After [`PATIENCE`].
+/// If it does not hold within [`PATIENCE`].
 pub async fn until(what: &str, condition: impl AsyncFnMut() -> bool) {
     within(PATIENCE, what, condition).await;
 }
 
-/// Waits until `condition` holds, at most so long.
+/// Waits until `condition` holds, for `limit` at most.
 ///
 /// # Panics
 ///
-/// After that time.
+/// If it does not hold within `limit`.
 pub async fn within(limit: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !condition().await {
@@ -40,7 +40,7 @@ pub async fn within(limit: Duration, what: &str, mut condition: impl AsyncFnMut(
     }
 }
 
-/// Keeps an outage going for as many minutes as the variable `AWAY_MINUTES` says, without it not at all:
+/// Prolongs an outage by as many minutes as the variable `AWAY_MINUTES` says, by default not at all:
 /// `make long-outages`.
 pub async fn stay_away() {
     let minutes = std::env::var("AWAY_MINUTES").ok();
@@ -48,7 +48,7 @@ pub async fn stay_away() {
     tokio::time::sleep(Duration::from_secs(60 * minutes)).await;
 }
 
-/// A running program, killed when the test is over.
+/// A running program, killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -56,17 +56,17 @@ pub struct Process {
     stderr: Arc<Mutex<Stderr>>,
 }
 
-/// What a program has written to stderr, and where the rest of it comes from.
+/// The stderr of a program so far, and the pipe with the rest.
 #[derive(Debug, Default)]
 struct Stderr {
     lines: Vec<(Duration, String)>,
-    /// The beginning of a line.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
     pipe: Option<PipeReader>,
 }
 
 impl Stderr {
-    /// Reads all that is in the pipe.
+    /// Reads all bytes in the pipe.
     fn drain(&mut self, started: Instant) {
         let Some(pipe) = &mut self.pipe else {
             return;
@@ -102,7 +102,7 @@ impl Stderr {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts the program.
     pub fn start(command: Command) -> Self {
         let (reader, writer) = pipe().expect("a pipe");
         let process = Self::spawn(command, writer);
@@ -110,8 +110,8 @@ impl Process {
         process
     }
 
-    /// Starts it with a stderr that nobody reads and that takes nothing any more, until
-    /// [`Process::read`] is given what is returned.
+    /// Starts the program with a full stderr pipe that nobody reads, until the returned reader goes to
+    /// [`Process::read`].
     pub fn start_unread(command: Command) -> (Self, PipeReader) {
         let (reader, writer) = pipe().expect("a pipe");
         let mut filler = writer.try_clone().expect("another handle");
@@ -136,13 +136,13 @@ impl Process {
         }
     }
 
-    /// Reads its stderr from now on.
+    /// Reads the program's stderr from now on.
     pub fn read(&self, stderr: PipeReader) {
         rustix::fs::fcntl_setfl(&stderr, OFlags::NONBLOCK).expect("set a flag");
         let watched = stderr.try_clone().expect("another handle");
         self.stderr.lock().expect("no panic in the reader").pipe = Some(stderr);
         let (stderr, started) = (Arc::clone(&self.stderr), self.started);
-        // So that a full pipe never holds up the program.
+        // A full pipe must never block the program.
         std::thread::spawn(move || {
             loop {
                 let _ = poll(&mut [PollFd::new(&watched, PollFlags::IN)], None);
@@ -170,9 +170,9 @@ impl Process {
         self.started.elapsed()
     }
 
-    /// Lines on stderr so far, with the time since the start. Whoever has seen what the program did
-    /// after a line sees the line, too: the pipe is read to its end here, and not by a thread that may
-    /// have to wait for a processor.
+    /// Lines on stderr so far, with the time since the start. A caller that has seen the effect after a
+    /// line also sees the line: the pipe is read to its end here, not by a thread that may have to wait
+    /// for a processor.
     pub fn lines(&self) -> Vec<(Duration, String)> {
         let mut stderr = self.stderr.lock().expect("no panic in the reader");
         stderr.drain(self.started);
@@ -187,7 +187,7 @@ impl Process {
             .collect()
     }
 
-    /// It has not ended.
+    /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.child
             .try_wait()
@@ -227,7 +227,7 @@ impl Process {
         self.ended_within(PATIENCE).await
     }
 
-    /// Waits for the end of the process, at most so long.
+    /// Waits for the end of the process, for `limit` at most.
     pub async fn ended_within(&mut self, limit: Duration) -> End {
         let mut status = None;
         within(limit, "the end of the process", async || {
@@ -243,7 +243,7 @@ impl Process {
             .expect("asked once")
             .read_to_string(&mut stdout)
             .expect("read what the program wrote");
-        // The reader has everything when the pipe is at its end and its clone of the Arc is gone.
+        // The reader has everything once the pipe has ended and its clone of the Arc is dropped.
         until("the end of stderr", async || {
             Arc::strong_count(&self.stderr) == 1
         })
@@ -264,11 +264,11 @@ impl Drop for Process {
     }
 }
 
-/// Asserts that a process leaves no core file, whatever happens to it.
+/// Asserts that a crash of the process would leave no core file.
 ///
 /// # Panics
 ///
-/// It would, or it does not run.
+/// If it would, or the process does not run.
 pub fn keeps_no_core(id: u32) {
     let limits = fs::read_to_string(format!("/proc/{id}/limits")).expect("the program runs");
     let line = limits.lines().find(|line| line.starts_with("Max core"));
@@ -281,11 +281,11 @@ pub fn signal_to(id: u32, signal: Signal) {
     kill_process(pid(id), signal).expect("send a signal");
 }
 
-/// The process gets no more memory than it has.
+/// Limits the process to the memory that it has.
 ///
 /// # Panics
 ///
-/// It does not run.
+/// If it does not run.
 pub fn no_more_memory(id: u32) {
     let none = Rlimit {
         current: Some(0),
@@ -308,7 +308,7 @@ pub struct End {
     pub stdout: String,
     /// Everything on stderr.
     pub stderr: String,
-    /// Since the start.
+    /// Time since the start.
     pub took: Duration,
 }
 
@@ -326,7 +326,7 @@ impl End {
         self.stderr.lines().last().unwrap_or_default()
     }
 
-    /// Asserts exit code 1 and that the last line says `words`.
+    /// Asserts exit code 1 and that the last line contains `words`.
     #[track_caller]
     pub fn failed_naming(&self, words: &[&str]) {
         let last = self.with_code(1);
@@ -337,12 +337,12 @@ impl End {
     }
 }
 
-/// Says that a test is skipped because the machine refuses `what`. In continuous integration (`CI` is
-/// `true`) root gets it, and a test that shows nothing fails instead.
+/// Reports that a test is skipped because the machine refuses `what`. In continuous integration (`CI` is
+/// `true`) root may do everything, so there the test fails instead.
 ///
 /// # Panics
 ///
-/// There.
+/// In continuous integration, as root.
 #[allow(clippy::print_stderr, reason = "a test that shows nothing says so")]
 pub fn must_not_skip(what: &str) {
     let is_integration = std::env::var("CI").is_ok_and(|it| it == "true");
@@ -354,8 +354,8 @@ pub fn must_not_skip(what: &str) {
     eprintln!("skipped: the machine refuses {what}");
 }
 
-/// A program as process 1 of a new pid namespace, and its id outside; `None` without the permission
-/// to make one.
+/// Runs a program as process 1 of a new pid namespace; returns it with its id outside. `None` without
+/// the permission to create one.
 pub async fn as_init(program: &str, flags: &[String]) -> Option<(Process, u32)> {
     let allowed = Command::new("unshare")
         .args(["--pid", "--fork", "true"])
@@ -370,7 +370,7 @@ pub async fn as_init(program: &str, flags: &[String]) -> Option<(Process, u32)> 
         .args(flags);
     let process = Process::start(command);
     let children = format!("/proc/{0}/task/{0}/children", process.id());
-    // Before exec it still is unshare, which a signal would end otherwise than the program.
+    // Before exec it is still unshare, which reacts to signals differently.
     let image = fs::canonicalize(program).expect("the program exists");
     let mut child = None;
     until("process 1", async || {

@@ -1,8 +1,8 @@
-//! Which tests a source has, and which rows of an acceptance table their names say they show.
+//! The tests of a source, and the rows of an acceptance table that their names cite.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a test fails by: a check, or waiting for what may not come.
+/// The ways in which a test can fail: by a check, or by waiting.
 const CHECKS: [&str; 17] = [
     "assert",
     "panic!",
@@ -23,7 +23,7 @@ const CHECKS: [&str; 17] = [
     "traced(",
 ];
 
-/// Whether it is the number of a row: `62`, or `88b`.
+/// Whether `text` is the number of a row: `62`, or `88b`.
 #[must_use]
 pub fn is_number(text: &str) -> bool {
     let digits = text.trim_end_matches(|last: char| last.is_ascii_lowercase());
@@ -32,8 +32,8 @@ pub fn is_number(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The numbers in what follows `row_` in a name: `7_and_9_to_12_sizes_and_row_20` has 7, 9, 10, 11, 12
-/// and 20. `words` are those that numbers follow.
+/// The numbers after `row_` in a name: `7_and_9_to_12_sizes_and_row_20` has 7, 9, 10, 11, 12 and 20.
+/// `words` are those that precede numbers.
 #[must_use]
 pub fn numbers(rest: &str, words: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -60,12 +60,12 @@ pub fn numbers(rest: &str, words: &[&str]) -> Vec<String> {
 
 struct Function<'a> {
     body: Vec<&'a str>,
-    /// It is a test that runs without being asked for.
+    /// Whether it is a test that is not ignored.
     runs: bool,
 }
 
-/// Names of the tests in a source that run without being asked for and in which something can fail:
-/// which check or wait themselves, or call a function of the same source that does.
+/// Names of the tests in a source that are not ignored and that can fail: they contain a check or
+/// wait, or call a function of the same source that does.
 #[must_use]
 pub fn tests_that_can_fail(source: &str) -> BTreeSet<String> {
     let functions = functions(source);
@@ -127,7 +127,7 @@ fn functions(source: &str) -> BTreeMap<&str, Function<'_>> {
     found
 }
 
-/// The name of the function that the line begins to declare.
+/// The name of the function whose declaration the line begins.
 fn declared(code: &str) -> Option<&str> {
     let mut code = code;
     for before in ["pub(crate) ", "pub(super) ", "pub ", "async "] {

@@ -1,4 +1,5 @@
-//! What crash simulations stand on: a seed is an interleaving, the same on every machine.
+//! The foundation of crash simulations: a seed determines an interleaving, the same on every
+//! machine.
 
 #[cfg(feature = "watch")]
 pub mod attempts;
@@ -36,7 +37,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Another number each time that something was drawn, without drawing.
+    /// The next number without drawing it.
     #[inline]
     #[must_use]
     pub fn peek(&self) -> u64 {
@@ -52,20 +53,21 @@ impl Dice {
         usize::try_from(self.draw() % limit as u64).expect("less than a usize")
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times`.
     #[inline]
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these, of which there is one at least.
+    /// One element of this list, which must not be empty.
     #[inline]
     pub fn of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 }
 
-/// Runs of each kind: `usual`, unless `SIMULATION_RUNS` in the environment asks for more or fewer.
+/// Number of runs of each kind: `usual`, unless the environment variable `SIMULATION_RUNS` sets
+/// another one.
 #[must_use]
 pub fn runs(usual: u64) -> u64 {
     let asked = std::env::var("SIMULATION_RUNS").ok();

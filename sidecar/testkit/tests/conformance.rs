@@ -1,9 +1,8 @@
-//! The points at which tests rely on the model: the same requests, the same answers, from the model
-//! and from a real API server.
+//! The points at which tests rely on the model: the same requests get the same responses from the
+//! model and from a real API server.
 //!
-//! The model always runs. The real server is asked by `make model`, or on request, with a
-//! kubeconfig of a cluster administrator whose controller manager is stopped (it would add
-//! finalizers of its own):
+//! The model always runs. `make model` also queries the real server, or use a kubeconfig of a
+//! cluster administrator whose controller manager is stopped (it would add its own finalizers):
 //!
 //! ```text
 //! CONFORMANCE_KUBECONFIG=FILE cargo test -p sidecar-testkit --test conformance -- --ignored
@@ -38,14 +37,14 @@ const NODES: &str = "/api/v1/nodes";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// Asks a server and notes what matters of its answers.
+/// Sends requests to a server and notes the relevant parts of its responses.
 struct Script {
     client: Client,
     user: &'static str,
     notes: Vec<String>,
 }
 
-/// The body as JSON; a list if there are several lines, as in a watch.
+/// The body as JSON; a list for several lines, as in a watch.
 fn lines(body: &[u8]) -> Value {
     if let Ok(one) = serde_json::from_slice(body) {
         return one;
@@ -126,7 +125,7 @@ impl Script {
         self.ask("DELETE", path, "application/json", &options).await
     }
 
-    /// Sends a patch and notes the code and, of a success, what stands at `pointer`.
+    /// Sends a patch and notes the code and, on success, the value at `pointer`.
     async fn patch(
         &mut self,
         what: &str,
@@ -462,7 +461,7 @@ async fn invalid_leases(script: &mut Script) {
         let (code, answer) = script.post(LEASES, lease).await;
         let why = match code {
             422 => answer["message"].clone(),
-            // The rest of the text is Go's.
+            // The rest of the message is Go's.
             _ => answer["reason"].clone(),
         };
         script.note(&format!("lease with {what}"), code, &why);
@@ -561,7 +560,7 @@ async fn reading(script: &mut Script) {
     script.review().await;
 }
 
-/// Pages of one list while the objects change.
+/// Reads pages of one list while the objects change.
 async fn paging(script: &mut Script) {
     let object = |number: u32| {
         let mut object = class(&format!("conformance-{number}"));
@@ -642,7 +641,7 @@ async fn watching(script: &mut Script) {
     }
 }
 
-/// What somebody is told whom the server does not know.
+/// The responses to a client with an unknown token.
 async fn strangers(client: Client) -> Vec<String> {
     let mut script = Script {
         client,
@@ -661,7 +660,7 @@ async fn strangers(client: Client) -> Vec<String> {
     script.notes
 }
 
-/// What a user may not do who may do nothing; the model must have been told so.
+/// The refusals to a user without permissions; the model must have the same rules.
 async fn refusals(client: Client) -> Vec<String> {
     let mut script = Script {
         client,
@@ -708,7 +707,7 @@ async fn answers(client: Client) -> Vec<String> {
     script.notes
 }
 
-/// What Kubernetes 1.36.3 answers.
+/// The responses of Kubernetes 1.36.3.
 const REAL: &str = include_str!("conformance.txt");
 
 #[track_caller]

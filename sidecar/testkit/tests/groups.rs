@@ -1,4 +1,4 @@
-//! Group snapshots on the model API server: their versions, and what their definitions refuse.
+//! Group snapshots on the model API server: their versions, and the refusals of their definitions.
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! Holds tests and acceptance tables together: what a test cites is in `docs/spec/`, and each row there
-//! is shown by a test that bears its number and can fail, or `docs/spec/README.md` says why by none.
+//! Compares tests with acceptance tables: every row that a test cites is in `docs/spec/`, and each row
+//! there is shown by a test that carries its number and can fail, or `docs/spec/README.md` explains why
+//! none does.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,15 +13,15 @@ use std::path::{Path, PathBuf};
 
 use sidecar_testkit::rows::{is_number, numbers, tests_that_can_fail};
 
-/// A family of rows: whose tests cite them, and how.
+/// A family of rows: the crates whose tests cite them, and the form of their names.
 struct Family {
-    /// File below `docs/spec/`, and what its rows' numbers begin with there.
+    /// File below `docs/spec/`, and the prefix of its rows' numbers there.
     table: (&'static str, &'static str),
     /// Crates whose tests may cite its rows with `names`.
     crates: &'static [&'static str],
-    /// How such names begin: `row_62_a_claim`, `rows_7_and_9_to_12_sizes`.
+    /// Start of such names: `row_62_a_claim`, `rows_7_and_9_to_12_sizes`.
     names: &'static [&'static str],
-    /// How names begin in crates with rows of their own: `common_63_the_event`.
+    /// Start of names in crates with their own rows: `common_63_the_event`.
     elsewhere: Option<&'static str>,
 }
 
@@ -151,7 +152,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// First cells of the tables below the heading that speaks of acceptance, without `prefix`.
+/// First cells of the tables below the acceptance heading, without `prefix`.
 fn rows_of_table(page: &str, prefix: &str) -> BTreeSet<String> {
     let acceptance = page.split("\n## ").filter(|section| {
         let heading = section.lines().next().unwrap_or_default();
@@ -196,7 +197,7 @@ fn tests() -> BTreeMap<&'static str, BTreeSet<String>> {
     found
 }
 
-/// Rows that the README names as shown in another way or not at all: table, row, test or empty.
+/// Rows that the README lists as shown in another way or not at all: table, row, test or empty.
 fn exceptions() -> Vec<(String, String, String)> {
     let page = text(&root().join("docs/spec/README.md"));
     let lines = page.lines().filter(|line| line.starts_with("| `"));
@@ -215,13 +216,13 @@ fn exceptions() -> Vec<(String, String, String)> {
     rows.collect()
 }
 
-/// Whether the tests of a crate cite rows of this family with a name that begins so.
+/// Whether the tests of a crate cite rows of this family with names that start with `first`.
 fn cites(family: &Family, of_crate: &str, first: &str) -> bool {
     let own = family.crates.contains(&of_crate) && family.names.contains(&first);
     own || family.elsewhere == Some(first)
 }
 
-/// Compares one family's rows, citations and exceptions; returns how many rows tests show.
+/// Compares one family's rows, citations and exceptions; returns the number of rows that tests show.
 fn compare(
     family: &Family,
     tests: &BTreeMap<&'static str, BTreeSet<String>>,

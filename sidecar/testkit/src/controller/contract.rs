@@ -1,10 +1,9 @@
-//! What every controller does alike, tested with each of them.
+//! The behaviour that all controllers share, tested with each of them.
 //!
-//! `sidecar_testkit::contract!(PROGRAM);` in a test file of a controller makes the tests, and
-//! `contract_with_a_driver!` those for the programs that have one, `contract_of_traces!` for those that export traces. `PROGRAM` is a static
-//! [`Program`](super::Program), which says all that differs. Numbers in names are rows of
-//! `docs/spec/common.md`, those with an O of
-//! `docs/spec/observability.md`.
+//! `sidecar_testkit::contract!(PROGRAM);` in a test file of a controller generates the tests, `contract_with_a_driver!`
+//! those for programs with a driver, `contract_of_traces!` those for programs that export traces. `PROGRAM` is a static
+//! [`Program`](super::Program) with all differences. Numbers in names are rows of `docs/spec/common.md`, those with an
+//! O of `docs/spec/observability.md`.
 
 pub mod command_line;
 pub mod driver;
@@ -16,7 +15,7 @@ pub mod shutdown;
 pub mod start;
 pub mod trace;
 
-/// The tests that every controller has to pass.
+/// Generates the tests of every controller.
 #[macro_export]
 macro_rules! contract {
     ($program:path) => {
@@ -31,7 +30,7 @@ macro_rules! contract {
     };
 }
 
-/// More tests, of a controller with a driver.
+/// Generates further tests, of a controller with a driver.
 #[macro_export]
 macro_rules! contract_with_a_driver {
     ($program:path) => {

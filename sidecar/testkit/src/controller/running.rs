@@ -1,4 +1,4 @@
-//! The program while it runs, and how it ended.
+//! The running program, and how it ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::process::{Process, Signal};
 #[derive(Debug)]
 pub struct Running(Process);
 
-/// How it ended.
+/// How the program ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit code, unless a signal ended it.
+    /// Exit code, unless a signal killed it.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
     /// Everything on stdout.
     pub stdout: String,
     /// Everything on stderr.
     pub log: String,
-    /// Since the start.
+    /// Time since the start.
     pub took: Duration,
 }
 
 impl Running {
-    /// Starts it with these arguments, in the environment that the program names, and `more`.
+    /// Starts the program with these arguments, in its own environment and `more`.
     #[must_use]
     pub fn start(program: &Program, arguments: &[&str], more: &[(&str, &str)]) -> Self {
         let mut command = program.command(arguments);
@@ -40,7 +40,7 @@ impl Running {
         self.0.id()
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.0.log()
@@ -52,10 +52,10 @@ impl Running {
         self.0.elapsed()
     }
 
-    /// Processor time that it has used so far.
+    /// CPU time used so far.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it does not run.
     #[must_use]
     pub fn busy(&self) -> Duration {
         let path = format!("/proc/{}/stat", self.id());
@@ -68,10 +68,10 @@ impl Running {
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
-    /// How many TCP ports it listens on.
+    /// Number of TCP ports on which it listens.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it does not run.
     #[must_use]
     pub fn listeners(&self) -> usize {
         let process = format!("/proc/{}", self.id());
@@ -89,7 +89,7 @@ impl Running {
         lines.filter(listens).count()
     }
 
-    /// It has not ended.
+    /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         self.0.is_running()
     }
@@ -99,26 +99,26 @@ impl Running {
         self.0.signal(signal);
     }
 
-    /// Asks it to end, as kubelet does.
+    /// Sends SIGTERM, as kubelet does.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills it, so that nothing is done any more.
+    /// Kills it at once.
     pub async fn kill(mut self) {
         self.signal(Signal::KILL);
         self.0.ended_within(PATIENCE).await;
     }
 
-    /// Waits until the log has this text.
+    /// Waits until the log contains this text.
     pub async fn logs(&self, text: &str) {
         self.logs_times(text, 1).await;
     }
 
-    /// Waits until the log has this text so many times.
+    /// Waits until the log contains this text `times` times.
     ///
     /// # Panics
-    /// It does not come.
+    /// If it does not in time.
     pub async fn logs_times(&self, text: &str, times: usize) {
         let has = async {
             while self.log().matches(text).count() < times {
@@ -142,7 +142,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM and waits for its end.
     pub async fn terminated(self) -> Ended {
         self.terminate();
         self.end().await
@@ -150,7 +150,7 @@ impl Running {
 }
 
 impl Ended {
-    /// Asserts the exit code and that the log says `text`.
+    /// Asserts the exit code and that the log contains `text`.
     #[track_caller]
     pub fn says(&self, row: &str, code: i32, text: &str) {
         assert_eq!(self.code, Some(code), "{row}: {}", self.log);
@@ -158,7 +158,7 @@ impl Ended {
         assert!(!self.log.contains("panicked"), "{row}: {}", self.log);
     }
 
-    /// Asserts that it ended in good order.
+    /// Asserts that it exited with code 0.
     #[track_caller]
     pub fn well(&self) {
         assert_eq!((self.code, self.signal), (Some(0), None), "{}", self.log);

@@ -12,27 +12,27 @@ use crate::api::record::Request;
 use crate::driver::{ControllerRpc, NodeRpc};
 use crate::{CallFault, FakeApi, FakeDriver, Fault, Gate};
 
-/// A cluster and a driver. A program without driver never hears of the latter.
+/// A cluster and a driver. A program without driver ignores the latter.
 #[derive(Debug)]
 pub struct Stage {
     /// The program under test.
     pub program: &'static Program,
     /// The cluster.
     pub api: FakeApi,
-    /// The driver, which runs.
+    /// The driver, which is listening.
     pub driver: FakeDriver,
     served: Served,
 }
 
 impl Stage {
-    /// With nothing in the cluster, and a driver without volumes.
+    /// An empty cluster, and a driver without volumes.
     pub async fn new(program: &'static Program) -> Self {
         let api = FakeApi::new();
         let served = api.serve_plain().await;
         Self::with(program, api, served)
     }
 
-    /// The same behind TLS, as every real API server.
+    /// The same behind TLS, like every real API server.
     pub async fn over_tls(program: &'static Program) -> Self {
         let api = FakeApi::new();
         let served = api.serve().await;
@@ -50,19 +50,19 @@ impl Stage {
         }
     }
 
-    /// Prepared for so many pieces of work.
+    /// A stage prepared for this many pieces of work.
     pub async fn prepared(program: &'static Program, pieces: usize) -> Self {
         let stage = Self::new(program).await;
         (program.work.prepare)(&stage, pieces);
         stage
     }
 
-    /// The driver can do this, too.
+    /// Adds a capability of the driver's controller service.
     pub fn can(&self, rpc: ControllerRpc) {
         self.driver.configure(|model| model.controller.push(rpc));
     }
 
-    /// The driver's nodes can do this, too.
+    /// Adds a capability of the driver's node service.
     pub fn node_can(&self, rpc: NodeRpc) {
         self.driver.configure(|model| model.node.push(rpc));
     }
@@ -73,13 +73,13 @@ impl Stage {
         self.served.ca_file()
     }
 
-    /// The flag for the way to the API server.
+    /// The flag that names the kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         format!("--kubeconfig={}", self.served.kubeconfig().display())
     }
 
-    /// The flag for the way to the driver.
+    /// The flag that names the driver's socket.
     #[must_use]
     pub fn csi_address(&self) -> String {
         format!("--csi-address={}", self.driver.socket().display())
@@ -95,13 +95,13 @@ impl Stage {
         all
     }
 
-    /// Starts the program on this stage, with more arguments.
+    /// Starts the program on this stage, with further arguments.
     #[must_use]
     pub fn start(&self, arguments: &[&str]) -> Running {
         self.start_in(arguments, &[])
     }
 
-    /// The same with more variables in its environment.
+    /// The same with further environment variables.
     #[must_use]
     pub fn start_in(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
         let all = self.arguments(arguments);
@@ -109,14 +109,14 @@ impl Stage {
         Running::start(self.program, &all, environment)
     }
 
-    /// Starts it and waits until it works.
+    /// Starts the program and waits until it works.
     pub async fn started(&self, arguments: &[&str]) -> Running {
         let running = self.start(arguments);
         running.logs(self.program.ready).await;
         running
     }
 
-    /// The command that would be started.
+    /// The command that [`start`](Self::start) would run.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let all = self.arguments(arguments);
@@ -124,10 +124,10 @@ impl Stage {
         self.program.command(&all)
     }
 
-    /// Waits until `condition` holds, which is looked at when API server or driver were asked something.
+    /// Waits until `condition` holds, checked after each request to API server or driver.
     ///
     /// # Panics
-    /// It does not come.
+    /// If it does not in time.
     pub async fn until(&self, what: &str, condition: impl Fn() -> bool) {
         let until = async {
             tokio::select! {
@@ -140,26 +140,26 @@ impl Stage {
         }
     }
 
-    /// How often the driver was asked this.
+    /// Number of calls of this method.
     #[must_use]
     pub fn calls(&self, method: &str) -> usize {
         self.driver.calls_to(method).len()
     }
 
-    /// All that the driver was asked, in order.
+    /// The methods of all calls, in order.
     #[must_use]
     pub fn methods(&self) -> Vec<&'static str> {
         let calls = self.driver.calls();
         calls.iter().map(|call| call.method).collect()
     }
 
-    /// Waits for so many calls of a method.
+    /// Waits for this many calls of a method.
     pub async fn until_calls(&self, method: &str, count: usize) {
         let what = format!("{count} {method}");
         self.until(&what, || self.calls(method) >= count).await;
     }
 
-    /// Waits for so many requests that were answered.
+    /// Waits for this many requests with a response.
     pub async fn until_written(&self, method: &str, path: &str, count: usize) {
         let answered = |request: &&Request| request.status.is_some();
         let written = || self.api.requests_to(method, path);
@@ -178,7 +178,7 @@ impl Stage {
             .collect()
     }
 
-    /// Waits for so many events of a reason.
+    /// Waits for this many events with a reason.
     pub async fn until_events(&self, reason: &str, count: usize) {
         self.until(reason, || self.events(reason).len() >= count)
             .await;
@@ -191,13 +191,13 @@ impl Stage {
         lease.unwrap_or_default()
     }
 
-    /// Who has the program's lease.
+    /// The holder of the program's lease.
     #[must_use]
     pub fn holder(&self) -> Value {
         self.lease()["spec"]["holderIdentity"].clone()
     }
 
-    /// Gives the lease to another replica, which is never heard of again.
+    /// Gives the lease to another replica, which never renews it.
     pub fn foreign_lease(&self, seconds: u32) {
         self.api.insert(json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -210,24 +210,24 @@ impl Stage {
         }));
     }
 
-    /// Asks for a piece of work.
+    /// Requests a piece of work.
     pub fn ask(&self, number: usize) {
         (self.program.work.ask)(self, number);
     }
 
-    /// Whether it is done.
+    /// Whether a piece of work is done.
     #[must_use]
     pub fn is_done(&self, number: usize) -> bool {
         (self.program.work.is_done)(self, number)
     }
 
-    /// Waits until it is done.
+    /// Waits until a piece of work is done.
     pub async fn until_done(&self, number: usize) {
         let what = format!("the piece of work {number}");
         self.until(&what, || self.is_done(number)).await;
     }
 
-    /// How often the program did for others what a piece of work needs once.
+    /// Number of the calls or requests that the program makes once per piece of work.
     #[must_use]
     pub fn effects(&self) -> usize {
         match self.program.work.effect {
@@ -236,13 +236,13 @@ impl Stage {
         }
     }
 
-    /// Waits for so many of them.
+    /// Waits for this many effects.
     pub async fn until_effects(&self, count: usize) {
         self.until(&format!("{count} effects"), || self.effects() >= count)
             .await;
     }
 
-    /// Keeps the effect from being answered until the gate is open.
+    /// Holds the responses of effects until the gate opens.
     pub fn hold_effects(&self, gate: &Gate) {
         match self.program.work.effect {
             Effect::Call(method) => {
@@ -254,7 +254,7 @@ impl Stage {
         }
     }
 
-    /// All that was asked of API server and driver, in order of start.
+    /// All requests to API server and driver, in order of start.
     #[must_use]
     pub fn history(&self) -> Vec<String> {
         let requests = self.api.requests().into_iter();
@@ -267,7 +267,7 @@ impl Stage {
         all.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// Forgets what was asked so far.
+    /// Clears the recorded requests.
     pub fn clear(&self) {
         self.api.clear_requests();
         self.driver.clear_calls();

@@ -1,4 +1,4 @@
-//! Rules that make calls fail, wait or lose their answer.
+//! Rules that make calls fail, wait or lose their response.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use crate::api::fault::Gate;
 use crate::api::record::glob;
 
-/// One rule under construction; [`super::FakeDriver::fault`] puts it to work.
+/// One rule under construction; [`super::FakeDriver::fault`] activates it.
 #[derive(Clone, Debug)]
 pub struct CallFault {
     method: String,
@@ -22,7 +22,7 @@ pub struct CallFault {
     action: CallAction,
 }
 
-/// What happens to a call.
+/// The effect of a rule on a call.
 #[derive(Clone)]
 pub(super) enum CallAction {
     Nothing,
@@ -51,7 +51,7 @@ impl fmt::Debug for CallAction {
 }
 
 impl CallFault {
-    /// Calls of this method; `*` stands for any text.
+    /// Calls of this method; `*` matches any text.
     #[must_use]
     pub fn on(method: &str) -> Self {
         Self {
@@ -64,14 +64,14 @@ impl CallFault {
         }
     }
 
-    /// Only for this volume; `*` stands for any text.
+    /// Only for this volume; `*` matches any text.
     #[must_use]
     pub fn volume(mut self, pattern: &str) -> Self {
         pattern.clone_into(&mut self.volume);
         self
     }
 
-    /// Only for this node; `*` stands for any text.
+    /// Only for this node; `*` matches any text.
     #[must_use]
     pub fn node(mut self, pattern: &str) -> Self {
         pattern.clone_into(&mut self.node);
@@ -85,7 +85,7 @@ impl CallFault {
         self
     }
 
-    /// Takes `count` calls, then rests.
+    /// Applies to `count` calls, then no longer.
     #[must_use]
     pub fn times(mut self, count: usize) -> Self {
         self.times = count;
@@ -97,13 +97,13 @@ impl CallFault {
         self
     }
 
-    /// Fails without doing anything.
+    /// Fails without doing the work.
     #[must_use]
     pub fn fail(self, code: Code, message: &str) -> Self {
         self.action(CallAction::Fail(Status::new(code, message)))
     }
 
-    /// Does the work, then says that it failed.
+    /// Does the work, then returns this error.
     #[must_use]
     pub fn fail_after(self, code: Code, message: &str) -> Self {
         self.action(CallAction::FailAfter(Status::new(code, message)))
@@ -115,32 +115,32 @@ impl CallFault {
         self.action(CallAction::Delay(by))
     }
 
-    /// Neither works nor answers.
+    /// Neither works nor responds.
     #[must_use]
     pub fn hang(self) -> Self {
         self.action(CallAction::Hang)
     }
 
-    /// Does the work, never answers.
+    /// Does the work, never responds.
     #[must_use]
     pub fn lose_reply(self) -> Self {
         self.action(CallAction::LoseReply)
     }
 
-    /// Works once the gate is open.
+    /// Works once the gate opens.
     #[must_use]
     pub fn hold(self, gate: &Gate) -> Self {
         self.action(CallAction::Hold(gate.clone()))
     }
 
-    /// Answers with this message, whatever the driver's state. It must be of the method's type.
+    /// Responds with this message, whatever the driver's state. It must be of the method's type.
     #[must_use]
     pub fn answer<T: Clone + Send + Sync + 'static>(self, response: T) -> Self {
         self.action(CallAction::Answer(Arc::new(response)))
     }
 }
 
-/// A rule at work.
+/// An active rule.
 #[derive(Clone, Debug, Default)]
 pub struct CallFaultHandle {
     state: Arc<Counters>,
@@ -154,13 +154,13 @@ struct Counters {
 }
 
 impl CallFaultHandle {
-    /// How many calls it took.
+    /// Number of calls to which the rule applied.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.state.hits.load(Ordering::SeqCst)
     }
 
-    /// Ends the rule.
+    /// Deactivates the rule.
     pub fn remove(&self) {
         self.state.removed.store(true, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The group controller: snapshots of several volumes that are cut at one moment.
+//! The group controller: simultaneous snapshots of several volumes.
 
 use csi_proto::csi;
 use tonic::Status;
@@ -122,7 +122,7 @@ impl Model {
         Ok(csi::DeleteVolumeGroupSnapshotResponse {})
     }
 
-    /// A member goes with its group alone.
+    /// Whether the snapshot is a member of a group, with which alone it is deleted.
     pub(super) fn is_member(&self, snapshot: &str) -> bool {
         let mut all = self.groups.values().flat_map(|group| &group.snapshots);
         all.any(|member| member.snapshot_id == snapshot)

@@ -1,4 +1,4 @@
-//! Health of volumes, and what drivers of CSI 1.12 and older say of their condition.
+//! Health of volumes, and the volume conditions of drivers for CSI 1.12 and older.
 
 use csi_proto::csi;
 use csi_proto::volume_condition::controller_server::Controller as OlderController;
@@ -91,7 +91,7 @@ impl Model {
 }
 
 impl FakeDriver {
-    /// Whether a call of this path is answered as drivers of older CSI do.
+    /// Whether a call of this path gets a response of older CSI versions.
     pub(super) fn answers_as_older(&self, path: &str) -> bool {
         let is_of_both = path.ends_with("/ListVolumes") || path.ends_with("/ControllerGetVolume");
         is_of_both && self.state().model.conditions.is_some()

@@ -33,7 +33,7 @@ type Answer = http::Response<tonic::body::Body>;
 pub(super) struct Listening {
     task: JoinHandle<()>,
     accepting: watch::Sender<bool>,
-    /// How often connections were ended.
+    /// How often connections were ended gracefully.
     goodbyes: watch::Sender<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Listening {
 }
 
 pub(super) fn listen(driver: &FakeDriver, socket: &Path) -> Listening {
-    // Left over when the test process of another run was killed; nobody else uses the directory.
+    // Left over from a killed test process; nobody else uses the directory.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).expect("bind a socket in a temporary directory");
     let driver = driver.weak();
@@ -103,7 +103,7 @@ async fn serve(
         _ = connection.as_mut() => return,
         () = goodbye => connection.as_mut().graceful_shutdown(),
     }
-    // An error here is a client that went away.
+    // An error means that the client went away.
     let _ = connection.await;
 }
 
@@ -132,7 +132,7 @@ async fn dispatch(
 }
 
 impl FakeDriver {
-    /// A channel to this driver without a socket; it ignores [`FakeDriver::stop`].
+    /// A channel to this driver without a socket; not affected by [`FakeDriver::stop`].
     #[must_use]
     pub fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_static("http://localhost");

@@ -1,4 +1,4 @@
-//! Streams of ranges, as a test writes them: well-behaved ones and others.
+//! Scripted streams of block ranges: well-behaved ones and others.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,22 +21,22 @@ const BLOCK: i64 = 4096;
 /// Size of the volume, unless a part says otherwise.
 const CAPACITY: i64 = 1 << 40;
 
-/// What comes next in a stream.
+/// The next part of a stream.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// A message with so many blocks, which follow those before.
+    /// A message with this many blocks, which follow the previous ones.
     Blocks(i64),
     /// A message with these ranges, by offset and size.
     Ranges(Vec<(i64, i64)>),
-    /// Messages with so many blocks each, for ever.
+    /// Messages with this many blocks each, for ever.
     Endless(i64),
-    /// From now on messages are of this type, for a volume of this size.
+    /// Sets the type of later messages, and the size of their volume.
     Shape(i32, i64),
-    /// Nothing for so long.
+    /// A pause.
     Wait(Duration),
-    /// Nothing any more.
+    /// Nothing more, without an end.
     Hang,
-    /// The end, with this status.
+    /// Ends the stream with this status.
     Fail(Code, String),
 }
 

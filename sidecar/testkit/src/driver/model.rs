@@ -1,4 +1,4 @@
-//! What the driver is and what it knows.
+//! The driver's configuration and state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,15 +19,15 @@ pub struct Model {
     pub name: String,
     /// `GetPluginInfo.vendor_version`.
     pub vendor_version: String,
-    /// Answers of the next probes; afterwards the driver is ready.
+    /// Responses to the next probes; afterwards the driver is ready.
     pub probes: VecDeque<Probe>,
-    /// Services that the plugin announces.
+    /// Services that the driver announces.
     pub services: Vec<PluginService>,
-    /// What the controller announces; calls beyond it are `Unimplemented`.
+    /// Capabilities of the controller service; other calls are `Unimplemented`.
     pub controller: Vec<ControllerRpc>,
-    /// What the group controller announces; `None`: there is none.
+    /// Capabilities of the group controller service; `None` if there is none.
     pub group: Option<Vec<GroupRpc>>,
-    /// What the node service announces.
+    /// Capabilities of the node service.
     pub node: Vec<NodeRpc>,
     /// `NodeGetInfo.node_id`.
     pub node_id: String,
@@ -35,42 +35,42 @@ pub struct Model {
     pub max_volumes: i64,
     /// `NodeGetInfo.accessible_topology`.
     pub topology: Option<BTreeMap<String, String>>,
-    /// What `GetCapacity` answers, in bytes.
+    /// The `GetCapacity` response, in bytes.
     pub capacity: i64,
-    /// What `ControllerPublishVolume` answers.
+    /// The publish context of `ControllerPublishVolume`.
     pub publish_context: BTreeMap<String, String>,
-    /// Publishes volumes that it never heard of, as if they existed.
+    /// Publishes unknown volumes as if they existed.
     pub any_volume: bool,
     /// The volumes by handle.
     pub volumes: BTreeMap<String, Volume>,
     /// The snapshots by id.
     pub snapshots: BTreeMap<String, csi::Snapshot>,
     pub(super) snapshot_names: BTreeMap<String, String>,
-    /// The groups of snapshots by id.
+    /// The group snapshots by id.
     pub groups: BTreeMap<String, csi::VolumeGroupSnapshot>,
     pub(super) group_names: BTreeMap<String, String>,
-    /// What calls of SnapshotMetadata stream.
+    /// The streams of SnapshotMetadata calls.
     pub metadata: Vec<Part>,
-    /// Numbers of controller capabilities that CSI 1.13 does not have, which the controller announces as well.
+    /// Numbers of controller capabilities that CSI 1.13 does not define, which the controller announces as well.
     pub older: Vec<i32>,
-    /// What volumes suffer from, by handle: those that lists have. An empty list is one entry without conditions.
+    /// Health of volumes, by handle. An empty list is an entry without conditions.
     pub health: BTreeMap<String, Vec<csi::volume_health::VolumeHealthEntry>>,
-    /// Most entries in a page of a list of volume health; 0 is no limit.
+    /// Maximum number of entries in a page of volume health; 0 means no limit.
     pub health_page: i32,
-    /// The conditions that a driver of CSI 1.12 and older reports, by handle: abnormal or not, and a message. `None`:
-    /// it is none.
+    /// The conditions that a driver for CSI 1.12 and older reports, by handle: abnormal or not, and a message. `None`
+    /// for a newer driver.
     pub conditions: Option<BTreeMap<String, (bool, String)>>,
     pub(super) made: usize,
 }
 
-/// One answer to `Probe`.
+/// One response to `Probe`.
 #[derive(Clone, Debug)]
 pub enum Probe {
     /// `ready: true`.
     Ready,
     /// `ready: false`.
     NotReady,
-    /// An answer without the field, which means ready.
+    /// A response without the field, which means ready.
     Unset,
     /// An error.
     Fail(Code, String),
@@ -79,23 +79,23 @@ pub enum Probe {
 /// One volume.
 #[derive(Clone, Debug, Default)]
 pub struct Volume {
-    /// The name it was created under.
+    /// The name in CreateVolume.
     pub name: String,
     /// Size in bytes.
     pub capacity: i64,
     /// `volume_context`.
     pub context: BTreeMap<String, String>,
-    /// Where it can be used.
+    /// Its accessible topology.
     pub topology: Option<BTreeMap<String, String>>,
-    /// What it was made of.
+    /// Its content source.
     pub source: Option<csi::VolumeContentSource>,
-    /// The nodes it is published to, with the request that did it.
+    /// The nodes to which it is published, with the request of each.
     pub nodes: BTreeMap<String, csi::ControllerPublishVolumeRequest>,
     /// The staging paths in use.
     pub staged: BTreeSet<String>,
     /// The target paths in use.
     pub targets: BTreeSet<String>,
-    /// The mutable parameters of the last modification.
+    /// The mutable parameters of the last ModifyVolume.
     pub modified: BTreeMap<String, String>,
 }
 
@@ -143,7 +143,7 @@ impl Model {
         self.volumes.entry(handle.to_owned()).or_default();
     }
 
-    /// Publishes behind the caller's back.
+    /// Publishes a volume without a call.
     pub fn publish(&mut self, handle: &str, node: &str) {
         let volume = self.volumes.entry(handle.to_owned()).or_default();
         volume.nodes.insert(
@@ -152,7 +152,7 @@ impl Model {
         );
     }
 
-    /// Takes a volume from a node behind the caller's back.
+    /// Unpublishes a volume without a call.
     pub fn unpublish(&mut self, handle: &str, node: &str) {
         if let Some(volume) = self.volumes.get_mut(handle) {
             volume.nodes.remove(node);
@@ -169,7 +169,7 @@ impl Model {
         pairs.collect()
     }
 
-    /// Loses everything but the configuration.
+    /// Clears everything but the configuration.
     pub(super) fn forget(&mut self) {
         self.volumes.clear();
         self.snapshots.clear();

@@ -1,4 +1,4 @@
-//! The node service. Nothing is mounted: paths are only remembered.
+//! The node service. It mounts nothing and only records the paths.
 
 use csi_proto::csi;
 use tonic::Status;

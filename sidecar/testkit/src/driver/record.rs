@@ -1,4 +1,4 @@
-//! What the driver was asked, and how it answered.
+//! The recorded calls and their responses.
 
 use std::any::Any;
 use std::fmt;
@@ -15,19 +15,19 @@ pub struct Call {
     pub number: usize,
     /// Method without service, such as `ControllerPublishVolume`.
     pub method: &'static str,
-    /// What it is about: volume, then node; or the name of the volume to create.
+    /// The subject of the call: volume, then node; or the name of the volume to create.
     pub subject: Vec<String>,
-    /// When it arrived.
+    /// Time of arrival.
     pub started: Instant,
-    /// When it was answered or given up; `None` while it runs.
+    /// Time of the response or cancellation; `None` while it runs.
     pub ended: Option<Instant>,
-    /// The time that the caller gives it (`grpc-timeout`).
+    /// The caller's time limit (`grpc-timeout`).
     pub deadline: Option<Duration>,
     /// The `:authority` of the caller.
     pub authority: String,
-    /// The span that it is made for (`traceparent`); empty when absent.
+    /// The caller's span (`traceparent`); empty when absent.
     pub traceparent: String,
-    /// The answer; `None` while it runs, and when the caller gave it up.
+    /// The response's status; `None` while it runs, and if the caller cancelled it.
     pub code: Option<Code>,
     pub(super) request: Arc<dyn Any + Send + Sync>,
     pub(super) text: String,
@@ -40,25 +40,25 @@ impl Call {
         self.request.downcast_ref()
     }
 
-    /// The volume it is about; empty when there is none.
+    /// The volume of the call; empty if none.
     #[must_use]
     pub fn volume(&self) -> &str {
         self.subject.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// The node it is about; empty when there is none.
+    /// The node of the call; empty if none.
     #[must_use]
     pub fn node(&self) -> &str {
         self.subject.get(1).map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether it was neither answered nor given up.
+    /// Whether the call was neither answered nor cancelled.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// Whether the caller went away before the answer.
+    /// Whether the caller went away before the response.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.ended.is_some() && self.code.is_none()
@@ -72,7 +72,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What the transport knows about a call.
+/// The transport's metadata of a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope {
     pub(super) authority: String,

@@ -1,4 +1,4 @@
-//! A driver that answers by script, call by call: for tests of the connection itself, over whatever carries bytes.
+//! A driver that responds by script, call by call: for tests of the connection itself, over any byte stream.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,38 +19,38 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::body::Body;
 
-/// What the driver does with a call.
+/// The driver's response to a call.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// A message.
+    /// Responds with a message.
     Message(Bytes),
-    /// A status and its text.
+    /// Responds with a status and its text.
     Status(tonic::Code, &'static str),
-    /// Any answer, later.
+    /// Responds later.
     Late(Duration, Box<Answer>),
-    /// No answer at all.
+    /// Never responds.
     Never,
-    /// An HTTP error without gRPC status.
+    /// Responds with an HTTP error without gRPC status.
     Http(u16),
-    /// A message without trailers.
+    /// Responds with a message without trailers.
     Truncated(Bytes),
 }
 
-/// An encoded message.
+/// Responds with this message, encoded.
 pub fn message(message: &impl prost::Message) -> Answer {
     Answer::Message(message.encode_to_vec().into())
 }
 
-/// A call the driver got.
+/// A received call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// When.
+    /// Time of arrival.
     pub at: Instant,
-    /// Its path.
+    /// The path of its method.
     pub path: String,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Whom it names as its server.
+    /// Its `:authority`.
     pub authority: String,
 }
 
@@ -61,7 +61,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Ends it and its connections.
+    /// Stops the driver and its connections.
     pub fn stop(&self) {
         self.task.abort();
     }
@@ -88,7 +88,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The script gets the path and how often it was called before.
+    /// The script gets the path and the number of earlier calls of it.
     pub fn new(script: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
         Self {
             script: Arc::new(script),

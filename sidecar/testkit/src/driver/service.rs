@@ -1,4 +1,4 @@
-//! The gRPC services: every call is recorded, bent by faults, and handed to the model.
+//! The gRPC services: they record every call, apply faults, and call the model.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::fault::CallAction;
 use super::model::Model;
 use super::record::{Call, Envelope};
 
-/// Closes the record of a call, also when the caller goes away.
+/// Closes the record of a call, even when the caller goes away.
 pub(super) struct Running {
     driver: FakeDriver,
     number: usize,
@@ -168,7 +168,8 @@ fn unsupported<T, R>(_: &mut Model, _: &T) -> Result<R, Status> {
     Err(Status::unimplemented("not supported"))
 }
 
-/// Implements a service: function, method, request fields it is about, types, and the model's work.
+/// Implements a service: function, method, request fields that name its subject, types, and the
+/// model's work.
 macro_rules! serve {
     ($service:ident {
         $($function:ident $method:literal [$($field:ident)*] $request:ident $response:ident $work:expr;)*

@@ -1,11 +1,11 @@
-//! The controller's volume calls, idempotent as the CSI specification asks.
+//! The controller's volume calls, idempotent as the CSI specification demands.
 
 use csi_proto::csi;
 use tonic::Status;
 
 use super::model::{ControllerRpc, Model, Volume, require};
 
-/// Smallest volume, when the request does not say.
+/// Size of a new volume without a required size.
 const MINIMUM: i64 = 1 << 20;
 
 impl Model {

@@ -1,4 +1,4 @@
-//! Clients that keep an HTTP server from its work, all at once, and a probe in their midst.
+//! Clients that keep an HTTP server busy, all at once, and a health probe among them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Blocking};
@@ -13,58 +13,57 @@ use tokio::time::sleep;
 
 use crate::measure::{kept_waiting, kept_waiting_here, memory, stood_still};
 
-/// Connections that send nothing.
+/// Number of connections that send nothing.
 const IDLE: usize = 200;
-/// Those that send the head of a request byte by byte.
+/// Number of connections that send the head of a request byte by byte.
 const SLOW: usize = 50;
-/// Those that ask as often as they can and read nothing.
+/// Number of connections that send requests as fast as they can and read nothing.
 const DEAF: usize = 50;
-/// Those that send requests without waiting for answers, and read.
+/// Number of connections that send requests without waiting for responses, and read them.
 const PIPELINING: usize = 20;
-/// Requests that are sent in one piece.
+/// Requests sent in one piece.
 const PIPELINED: usize = 10;
-/// Between two such pieces: a debug build and its driver are kept busy, and not out of breath.
+/// Pause between two such pieces: a debug build and its driver are kept busy, but not overloaded.
 const PIPELINE_PAUSE: Duration = Duration::from_secs(1);
-/// How long a connection that was closed stays away.
+/// Pause of a client whose connection was closed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the attack has before it counts.
+/// Time of the attack before the first counted probe.
 const BUILD_UP: Duration = Duration::from_secs(2);
-/// How long probes are sent during the attack.
+/// Time of counted probes during the attack.
 const LASTING: Duration = Duration::from_secs(6);
-/// Between two probes.
+/// Interval of probes.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What kubelet gives a probe if the pod says nothing else.
+/// kubelet's default time limit of a probe.
 const LIMIT: Duration = Duration::from_secs(1);
-/// What a probe gets at all, and how many in a hundred may take longer than [`LIMIT`]: other tests run
-/// on the same processors. The time for which server or probe waited for one of them, or the machine stood
-/// still, does not count.
+/// Hard time limit of a probe, and the percentage of probes that may take longer than [`LIMIT`]: other
+/// tests run on the same processors. Times in which server or probe waited for a processor, or the machine
+/// stalled, do not count.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LATE: usize = 10;
-/// By how much the server's process may grow.
+/// Maximum growth of the server's memory.
 const MEMORY: u64 = 32 << 20;
-/// How many connections may be open; the program's other files are counted with them.
+/// Maximum number of open connections; the program's other files count as well.
 const FILES: usize = 550;
 
-/// The server that is attacked.
+/// The attacked server.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its process.
+    /// Its process id.
     pub id: u32,
-    /// Where it listens.
+    /// Its address.
     pub address: String,
-    /// A path that answers with 200 as long as all is well.
+    /// A path that responds with 200 while all is well.
     pub health: &'static str,
-    /// The path with the largest answer.
+    /// The path with the largest response.
     pub large: &'static str,
 }
 
 impl Target {
-    /// Attacks the server for some seconds and asks it for its health meanwhile, from the same
-    /// address.
+    /// Attacks the server for some seconds and probes its health meanwhile, from the same address.
     ///
     /// # Panics
     ///
-    /// Probes are not answered with 200 within a second, or memory or open files are not bounded.
+    /// If probes do not get 200 within a second, or memory or open files exceed their bounds.
     pub async fn withstands(self) {
         let run = tokio::task::spawn_blocking(move || self.attacked());
         if let Err(failed) = run.await {
@@ -108,8 +107,8 @@ impl Target {
         assert!(grown <= MEMORY, "grown by {grown} bytes");
     }
 
-    /// How long the answer took. Asks again if the driver's deadline may have passed because the machine
-    /// stood still.
+    /// Time until the response. Repeats the probe if the driver's deadline may have passed because the
+    /// machine stalled.
     fn probe(&self) -> Duration {
         loop {
             let waits = || kept_waiting(self.id) + kept_waiting_here();
@@ -130,7 +129,7 @@ impl Target {
         }
     }
 
-    /// As kubelet does: on a connection of its own.
+    /// Probes like kubelet: on a new connection.
     fn ask(&self) -> std::io::Result<String> {
         let address: SocketAddr = self.address.parse().expect("an address");
         let mut stream = Blocking::connect_timeout(&address, PATIENCE)?;
@@ -168,11 +167,11 @@ enum Behaviour {
     Pipelining,
 }
 
-/// Comes again whenever it is sent away.
+/// Reconnects whenever the server closes the connection.
 async fn client(address: String, path: String, behaviour: Behaviour) {
     loop {
         if let Ok(stream) = TcpStream::connect(&address).await {
-            // It ends when the server has closed.
+            // Returns when the server has closed the connection.
             let _ = converse(stream, &path, behaviour).await;
         }
         sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! A server's certificate and clients of it, over TLS.
+//! A server's certificate, and TLS clients of the server.
 
 use std::io;
 use std::os::unix::fs::symlink;
@@ -19,10 +19,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion
 
 use super::Answer;
 
-/// A certificate for the server.
+/// A certificate and key for the server.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What clients trust.
+    /// The certificate that clients trust.
     pub der: CertificateDer<'static>,
     /// PEM.
     pub certificate: String,
@@ -31,11 +31,11 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A new one for the loopback address.
+    /// A new certificate for the loopback address.
     ///
     /// # Panics
     ///
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     #[must_use]
     pub fn make() -> Self {
         let names = ["127.0.0.1", "localhost"].map(str::to_owned);
@@ -48,11 +48,12 @@ impl Pair {
     }
 }
 
-/// Puts `tls.crt` and `tls.key` into `directory` as kubelet does: a new directory, and a link that is replaced.
+/// Puts `tls.crt` and `tls.key` into `directory` as kubelet does: in a new directory, and by replacing a
+/// symlink.
 ///
 /// # Panics
 ///
-/// If the machine refuses.
+/// If the operating system refuses.
 pub fn mount(directory: &Path, certificate: &str, key: &str) {
     let mut number = 0;
     let mut new = directory.join("..0");
@@ -74,20 +75,20 @@ pub fn mount(directory: &Path, certificate: &str, key: &str) {
     }
 }
 
-/// Who signs certificates of clients.
+/// The authority of client certificates.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// PEM, for the server.
+    /// The authority's certificate in PEM, for the server.
     pub certificate: String,
 }
 
 impl Authority {
-    /// A new one.
+    /// A new authority.
     ///
     /// # Panics
     ///
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     #[must_use]
     pub fn make() -> Self {
         let key = KeyPair::generate().expect("make a key");
@@ -100,22 +101,22 @@ impl Authority {
         }
     }
 
-    /// The certificate and the key of a client, in PEM.
+    /// Issues a client certificate; returns it and its key in PEM.
     ///
     /// # Panics
     ///
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     #[must_use]
     pub fn sign(&self, common_name: &str, organization: &str) -> (String, String) {
         let end = SystemTime::now() + Duration::from_hours(24);
         self.sign_until(common_name, organization, end)
     }
 
-    /// The same, valid until this time.
+    /// Like [`sign`](Self::sign), valid until `end`.
     ///
     /// # Panics
     ///
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     #[must_use]
     pub fn sign_until(
         &self,
@@ -138,21 +139,21 @@ impl Authority {
     }
 }
 
-/// How a client speaks.
+/// A TLS client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The server's certificate.
+    /// The server certificate that it trusts.
     pub trusted: CertificateDer<'static>,
-    /// Its certificate and key in PEM, if it has one.
+    /// Its own certificate and key in PEM, if any.
     pub own: Option<(String, String)>,
-    /// What it speaks over TLS.
+    /// The protocols that it offers above TLS (ALPN).
     pub protocols: Vec<&'static str>,
-    /// The version of TLS.
+    /// The TLS versions that it offers.
     pub versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 impl Client {
-    /// One that trusts this certificate alone.
+    /// A client that trusts this certificate alone.
     #[must_use]
     pub fn new(trusted: &Pair) -> Self {
         Self {
@@ -163,15 +164,15 @@ impl Client {
         }
     }
 
-    /// Its connection.
+    /// Connects to the server.
     ///
     /// # Errors
     ///
-    /// One of the two refuses the other.
+    /// One of the two refuses the handshake.
     ///
     /// # Panics
     ///
-    /// If the client cannot be.
+    /// If the client's settings are invalid.
     pub async fn connect(&self, address: &str) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.trusted.clone()).expect("a certificate");
@@ -199,11 +200,11 @@ impl Client {
             .await
     }
 
-    /// The answer to a GET on a connection of its own.
+    /// The response to a GET on a new connection.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no response.
     pub async fn get(&self, address: &str, path: &str, token: Option<&str>) -> io::Result<Answer> {
         let mut stream = self.connect(address).await?;
         let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
@@ -213,7 +214,7 @@ impl Client {
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer).await {
             Ok(_) => {}
-            // The whole answer is there, and its end is known.
+            // The whole response is there, and its end is known.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! The attempts of a simulated process: the controller that ships, queues that are sets, and states
+//! The attempts of a simulated process: the shipped controller, queues that are sets, and states
 //! between which anything may happen.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,81 +10,81 @@ use sidecar::controller::request::Ask as _;
 
 use super::Dice;
 
-/// What a simulation adds to the controller that it drives.
+/// A simulation's additions to the controller that it drives.
 pub trait Simulated {
     /// The controller.
     type Reactor: Reactor<Key: Ord>;
-    /// What a request to the API server returns, for the caches.
+    /// The object that a request to the API server returns, for the caches.
     type Object;
-    /// What a request waits for, that is neither the API server nor a call of the driver.
+    /// The reason for which a request waits, other than the API server or a call to the driver.
     type Waiting;
-    /// What is noted of an attempt.
+    /// The simulation's notes on an attempt.
     type Note: Default;
 }
 
 /// The controller's keys.
 pub type KeyOf<S> = <<S as Simulated>::Reactor as Reactor>::Key;
-/// Its requests.
+/// The controller's requests.
 pub type RequestOf<S> = <<S as Simulated>::Reactor as Reactor>::Request;
-/// What they are answered with.
+/// The replies to its requests.
 pub type ReplyOf<S> = reactor::ReplyOf<<S as Simulated>::Reactor>;
-/// What it looks at.
+/// The controller's informers.
 pub type InformersOf<S> = <<S as Simulated>::Reactor as Reactor>::Informers;
-/// What becomes of a key.
+/// The controller's verdict on a key.
 pub type VerdictOf<S> = Verdict<<<S as Simulated>::Reactor as Reactor>::Failure>;
 
-/// An attempt under way.
+/// An attempt in progress.
 pub struct Running<S: Simulated> {
-    /// What it is about.
+    /// The attempt's key.
     pub key: KeyOf<S>,
-    /// What it has learnt.
+    /// The attempt's own state.
     pub attempt: <S::Reactor as Reactor>::Attempt,
-    /// Between two requests, or within one.
+    /// The attempt's progress: between two requests, or within one.
     pub state: State<S>,
-    /// What is noted of it.
+    /// The simulation's notes on the attempt.
     pub note: S::Note,
     bound: Bound,
 }
 
-/// Where an attempt is.
+/// The progress of an attempt.
 pub enum State<S: Simulated> {
-    /// The controller is asked for the next request.
+    /// The controller decides on the next request.
     Deciding,
-    /// Sent to the API server, not yet applied.
+    /// The request was sent to the API server and is not applied yet.
     Sent(RequestOf<S>),
-    /// It waits for something else.
+    /// The request waits for something else.
     Waiting(RequestOf<S>, S::Waiting),
-    /// The driver works on the call of this number.
+    /// The driver works on the call with this number.
     Calling(RequestOf<S>, u64),
-    /// The reply is on its way; with the object if there is one.
+    /// The reply is on its way, with the object if there is one.
     Answered(ReplyOf<S>, Option<S::Object>),
-    /// The lease is over: it is not sent.
+    /// The lease is over: the request is not sent.
     Fenced,
 }
 
-/// A request was not sent, and whether the attempt is over with that.
+/// A request was not sent; true if that ends the attempt.
 pub struct Ended(pub bool);
 
-/// See the module.
+/// The attempts, the queue and the clock of a simulated process.
 pub struct Attempts<S: Simulated> {
-    /// The controller that ships.
+    /// The shipped controller.
     pub reactor: S::Reactor,
-    /// Keys that are due.
+    /// Keys that are ready.
     pub ready: BTreeSet<KeyOf<S>>,
-    /// Keys that wait for their back-off, and its end.
+    /// Keys in back-off, and its end.
     pub later: BTreeMap<KeyOf<S>, Instant>,
-    /// What is under way.
+    /// The attempts in progress.
     pub running: Vec<Running<S>>,
-    /// The time. It goes on when the simulation says so.
+    /// The time, which advances only when the simulation says so.
     pub now: Now,
     failures: BTreeMap<KeyOf<S>, u32>,
 }
 
 impl<S: Simulated> Attempts<S> {
-    /// Nothing is due. Objects are dated `timestamp`.
+    /// No key is ready. Objects are dated `timestamp`.
     ///
     /// # Panics
-    /// That is no time.
+    /// If `timestamp` is not a time.
     pub fn new(reactor: S::Reactor, timestamp: &str) -> Self {
         Self {
             reactor,
@@ -99,7 +99,7 @@ impl<S: Simulated> Attempts<S> {
         }
     }
 
-    /// Puts into the queue what is due.
+    /// Queues the keys that are due.
     pub fn take<N>(&mut self, due: Due<KeyOf<S>, N>) {
         for wake in due.wakes {
             if !wake.unless_delayed {
@@ -116,21 +116,21 @@ impl<S: Simulated> Attempts<S> {
         ready.cloned().collect()
     }
 
-    /// One of these, while fewer than `most` attempts are under way.
+    /// Chooses one of the startable keys, while fewer than `most` attempts are in progress.
     pub fn choose(&self, dice: &mut Dice, most: usize) -> Option<KeyOf<S>> {
         let startable = self.startable();
         let may = !startable.is_empty() && self.running.len() < most;
         may.then(|| dice.of(&startable).clone())
     }
 
-    /// A worker takes the key out of the queue.
+    /// Takes the key out of the queue, as a worker does.
     pub fn dequeue(&mut self, key: &KeyOf<S>) {
         self.ready.remove(key);
-        // What is worked on is not waited with.
+        // A key that is worked on does not back off.
         self.later.remove(key);
     }
 
-    /// An attempt on a key that was taken out of the queue.
+    /// Adds an attempt on a key that was taken out of the queue.
     pub fn push(&mut self, key: &KeyOf<S>, attempt: <S::Reactor as Reactor>::Attempt) {
         self.running.push(Running {
             key: key.clone(),
@@ -141,14 +141,14 @@ impl<S: Simulated> Attempts<S> {
         });
     }
 
-    /// An attempt on a queued key begins.
+    /// Begins an attempt on a queued key.
     pub fn begin(&mut self, key: &KeyOf<S>, informers: &InformersOf<S>) {
         self.dequeue(key);
         let attempt = self.reactor.begin(key, informers, self.now);
         self.push(key, attempt);
     }
 
-    /// The next request of attempt `index`; `None` if it is to be ended.
+    /// Decides on the next request of attempt `index`; `None` if the attempt must end.
     pub fn decide(&mut self, index: usize, informers: &InformersOf<S>) -> Option<RequestOf<S>> {
         loop {
             let attempt = &mut self.running[index].attempt;
@@ -161,10 +161,11 @@ impl<S: Simulated> Attempts<S> {
         }
     }
 
-    /// Attempt `index` is about to make this request.
+    /// Checks a request of attempt `index` before it is sent.
     ///
     /// # Errors
-    /// As in the engine it is not sent, and the controller was told so.
+    /// As in the engine, the request exceeds a bound and is not sent; the controller got a reply
+    /// that says so.
     pub fn admit(
         &mut self,
         index: usize,
@@ -182,7 +183,7 @@ impl<S: Simulated> Attempts<S> {
         Err(ended)
     }
 
-    /// What came of the last request of attempt `index` reaches the controller.
+    /// Passes the reply to the last request of attempt `index` to the controller.
     pub fn answer(
         &mut self,
         index: usize,
@@ -195,7 +196,7 @@ impl<S: Simulated> Attempts<S> {
             .answered(&mut running.attempt, reply, informers)
     }
 
-    /// Attempt `index` is over.
+    /// Ends attempt `index`.
     pub fn end(
         &mut self,
         index: usize,
@@ -206,7 +207,7 @@ impl<S: Simulated> Attempts<S> {
         (key, verdict, due)
     }
 
-    /// What becomes of the key of an attempt that is over.
+    /// Schedules the key of an attempt that has ended.
     pub fn settle(&mut self, key: KeyOf<S>, verdict: &VerdictOf<S>) {
         let delay = match verdict {
             Verdict::Done => {
@@ -223,14 +224,14 @@ impl<S: Simulated> Attempts<S> {
         self.delay(key, delay);
     }
 
-    /// The key is due after this delay, unless it is due already.
+    /// Delays the key, unless it is ready already.
     pub fn delay(&mut self, key: KeyOf<S>, delay: Duration) {
         if !self.ready.contains(&key) {
             self.later.insert(key, self.now.instant + delay);
         }
     }
 
-    /// Time passes, and back-offs end: of which keys.
+    /// Advances the time; returns the keys whose back-off ended.
     pub fn wait(&mut self, seconds: u64) -> Vec<KeyOf<S>> {
         self.now.instant += Duration::from_secs(seconds);
         let now = self.now.instant;
@@ -240,23 +241,23 @@ impl<S: Simulated> Attempts<S> {
         due
     }
 
-    /// All back-offs end.
+    /// Ends all back-offs.
     pub fn retry_all(&mut self) {
         let due = std::mem::take(&mut self.later);
         self.ready.extend(due.into_keys());
     }
 
-    /// Whether there is nothing to do without time going on.
+    /// Whether there is nothing to do unless time advances.
     pub fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.running.is_empty()
     }
 
-    /// What attempt `index` was about to do; it is to be told where it is then.
+    /// Takes the state of attempt `index`; the caller must [`enter`](Self::enter) the next one.
     pub fn leave(&mut self, index: usize) -> State<S> {
         std::mem::replace(&mut self.running[index].state, State::Deciding)
     }
 
-    /// Where attempt `index` is from now on.
+    /// Sets the state of attempt `index`.
     pub fn enter(&mut self, index: usize, state: State<S>) {
         self.running[index].state = state;
     }

@@ -1,30 +1,30 @@
-//! What becomes of a request to the API server.
+//! The fate of a request to the API server.
 
 use super::Dice;
 
-/// See the module.
+/// Whether a request is applied, and whether its caller learns that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is applied and answered.
+    /// The request is applied and answered.
     Applied,
-    /// Applied, and the answer is lost.
+    /// The request is applied, and the response is lost.
     Unheard,
-    /// Not applied, and nobody knows.
+    /// The request is not applied, and gets no response.
     Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
+    /// The caller gives up waiting, and the request is applied at any later time.
     Late,
-    /// Not applied, and the caller is told.
+    /// The request is not applied, and the caller gets an error.
     Refused,
 }
 
 impl Fate {
-    /// What a fault may make of a request.
+    /// The fates that a fault may cause.
     pub const FAULTS: [Self; 4] = [Self::Unheard, Self::Lost, Self::Late, Self::Refused];
 
-    /// The same, of one that its process waits for.
+    /// The same, for a request that its process waits for.
     pub const AWAITED: [Self; 3] = [Self::Unheard, Self::Lost, Self::Refused];
 
-    /// A fault once in `rare` times.
+    /// Draws a fault once in `rare` times.
     #[inline]
     pub fn draw(dice: &mut Dice, rare: usize, faults: &[Self]) -> Self {
         if dice.one_in(rare) {

@@ -1,5 +1,5 @@
-//! One kind of object as a process sees it: the real cache's contents, fed from the log of a
-//! [`Server`] of whole objects.
+//! One kind of objects in a process: the real cache's store, fed from the log of a [`Server`] of
+//! whole objects.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use super::watch::key as cached;
 
 type Text = Arc<str>;
 
-/// See the module.
+/// A cache of one kind of objects, and its watch.
 pub struct Informer<K, R> {
     kind: K,
-    /// What the process knows.
+    /// The objects that the process knows.
     pub store: Store<R>,
-    /// How far into the server's log this watch has come.
+    /// This watch's position in the server's log.
     cursor: Cell<usize>,
     /// Whether a list was complete once.
     pub listed: bool,
 }
 
 impl<K: Kind, R: Record> Informer<K, R> {
-    /// Nothing is known.
+    /// An informer without objects.
     pub fn new(kind: K) -> Self {
         Self {
             kind,
@@ -36,17 +36,17 @@ impl<K: Kind, R: Record> Informer<K, R> {
         }
     }
 
-    /// The kind, if something is left to be told.
+    /// The kind, if there is an event to deliver.
     pub fn news(&self, server: &Server<K>) -> Option<K> {
         let left = server.log.get(self.cursor.get()..).unwrap_or_default();
         let others = left.iter().take_while(|event| event.kind != self.kind);
         let others = others.count();
-        // They need not be looked at again.
+        // Events of other kinds need not be scanned again.
         self.cursor.set(self.cursor.get() + others);
         (!self.listed || others < left.len()).then_some(self.kind)
     }
 
-    /// The list if there was none or the watch broke, else the next event.
+    /// Delivers the list if there was none or the watch broke, else the next event.
     pub fn next(&mut self, server: &Server<K>, breaks: bool) -> Vec<Change<R>> {
         if breaks || !self.listed {
             return self.list(server);
@@ -81,15 +81,15 @@ impl<K: Kind, R: Record> Informer<K, R> {
         changes
     }
 
-    /// An own write, or a GET, is about to be sent.
+    /// Announces an own write, or a GET, before it is sent.
     pub fn begin_write(&mut self, key: &str) {
         self.store.begin_write(&cached(key));
     }
 
-    /// It was answered; `None` if it failed.
+    /// Ends an own write with its response; `None` if it failed.
     ///
     /// # Panics
-    /// The answer is no object.
+    /// If the response is not an object.
     pub fn end_write(&mut self, key: &str, json: Option<&str>) -> Option<Change<R>> {
         let key = cached(key);
         let Some(json) = json else {
@@ -98,13 +98,13 @@ impl<K: Kind, R: Record> Informer<K, R> {
         let version = version(&serde_json::from_str(json).expect("an object"));
         match record::<R>(json) {
             Some(record) => self.store.write_answered(&key, record, version),
-            // Nothing of it needs to be known any more.
+            // The object is no longer kept.
             None => self.store.write_answered_unkept(&key, version),
         }
     }
 }
 
-/// Reads an object as a cache does.
+/// Decodes an object as a cache does.
 fn record<R: Record>(json: &str) -> Option<R> {
     let wire = serde_json::from_str(json).expect("an object");
     R::from_wire(wire, &Interner::default())
@@ -117,7 +117,8 @@ fn version(object: &Value) -> u64 {
         .expect("a version")
 }
 
-/// The key, what was known, what is known, and whether from an answer to this process.
+/// The key, the previous and the current record, and whether the change came from a response to
+/// this process.
 pub fn parts<R>(change: &Change<R>) -> (Text, Option<&R>, Option<&R>, bool) {
     match change {
         Change::Upserted {

@@ -1,11 +1,11 @@
-//! Runs that must hold, and faulty controllers that must be caught.
+//! Runs that must succeed, and faulty controllers that must be caught.
 
 use std::fmt::Debug;
 
 /// Runs `runs` interleavings.
 ///
 /// # Panics
-/// One of them violates something.
+/// If one of them violates an invariant.
 pub fn hold(runs: u64, run: impl Fn(u64) -> Result<(), String>) {
     for seed in 0..runs {
         if let Err(violation) = run(seed) {
@@ -14,8 +14,8 @@ pub fn hold(runs: u64, run: impl Fn(u64) -> Result<(), String>) {
     }
 }
 
-/// Which mutants go unnoticed: of each it is said under which faults it must be caught, and what the
-/// first violation says then. `run` returns what was violated in the run of a seed.
+/// The mutants that go unnoticed. Each comes with the faults under which it must be caught, and the
+/// text of the first violation then. `run` returns the violation in the run of a seed.
 pub fn missed<M: Copy + Debug, F: Copy>(
     mutants: &[(M, F, &str)],
     most: u64,

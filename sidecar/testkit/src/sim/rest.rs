@@ -1,15 +1,15 @@
-//! How a run comes to its end.
+//! The end of a run.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
 
-/// More steps than any work needs that comes to an end.
+/// More steps than any terminating work needs.
 const MOST: usize = 4_000;
 
-/// Works until there is nothing to do without time going on.
+/// Works until there is nothing to do unless time advances.
 ///
 /// # Errors
-/// The work does not end.
+/// The work does not terminate.
 pub fn drain<W>(
     world: &mut W,
     mut is_idle: impl FnMut(&mut W) -> bool,
@@ -24,8 +24,8 @@ pub fn drain<W>(
     Err("the work does not end".into())
 }
 
-/// What `object` remembers and `empty`, which remembers nothing, does not: a line of its `Debug` each. Fields of the names in `but`
-/// may remember something.
+/// The state that `object` keeps beyond the stateless `empty`: one line of its `Debug` each. Fields named in `but` may
+/// keep state.
 pub fn remembered<T: Debug>(object: &T, empty: &T, but: &[&str]) -> Vec<String> {
     let (text, empty) = (format!("{object:#?}"), format!("{empty:#?}"));
     let known: HashSet<&str> = empty.lines().collect();

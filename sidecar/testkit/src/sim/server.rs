@@ -12,26 +12,26 @@ pub use sidecar::controller::request::Part;
 
 type Text = Arc<str>;
 
-/// The kinds of objects that there are.
+/// The kinds of objects in a simulation.
 pub trait Kind: Copy + Ord {
-    /// As the server's messages have it.
+    /// The plural, for the server's messages.
     fn plural(self) -> &'static str;
 }
 
-/// A change of an object; `None` is its end.
+/// A change of an object; without JSON its deletion.
 #[derive(Clone, Debug)]
 pub struct Event<K> {
-    /// The version that it made.
+    /// The version of the change.
     pub version: u64,
     /// The object's kind.
     pub kind: K,
     /// The object's key, `name` or `namespace/name`.
     pub key: Text,
-    /// The object from then on.
+    /// The object after the change.
     pub json: Option<Text>,
 }
 
-/// See the module.
+/// A small API server.
 #[derive(Debug)]
 pub struct Server<K> {
     /// The version of the last change.
@@ -53,25 +53,25 @@ impl<K> Default for Server<K> {
     }
 }
 
-/// A request that was not applied.
+/// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
-/// Why a request was not applied.
+/// Why the server refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// It has changed since it was read.
+    /// The object has changed since it was read.
     Conflict,
-    /// There is an object of this name already.
+    /// An object of this name already exists.
     Exists,
-    /// Its rules do not allow it.
+    /// The object violates its rules.
     Invalid,
 }
 
@@ -98,10 +98,10 @@ impl<K: Kind> Server<K> {
         of.filter_map(move |((one, key), object)| (*one == kind).then_some((key, object)))
     }
 
-    /// GET.
+    /// GETs an object.
     ///
     /// # Errors
-    /// There is none.
+    /// The object does not exist.
     pub fn read(&self, kind: K, key: &str) -> Result<Text, Refused> {
         let object = self.get(kind, key);
         let missing = || {
@@ -115,7 +115,7 @@ impl<K: Kind> Server<K> {
             .ok_or_else(missing)
     }
 
-    /// The names of the objects of a namespace that a label selector, `key=value` or `key`, selects; one a line.
+    /// The names, one per line, of a namespace's objects that a label selector, `key=value` or `key`, selects.
     #[must_use]
     pub fn select(&self, kind: K, namespace: &str, selector: &str) -> Text {
         let fits = |labels: &Value| {
@@ -131,10 +131,10 @@ impl<K: Kind> Server<K> {
         names.join("\n").into()
     }
 
-    /// Writes an object as a controller wants it. Patches are merge patches.
+    /// Executes a controller's write. Patches are merge patches.
     ///
     /// # Errors
-    /// As the real one has it.
+    /// The same as those of the real server.
     pub fn write(
         &mut self,
         kind: K,
@@ -164,10 +164,10 @@ impl<K: Kind> Server<K> {
         }
     }
 
-    /// Creates what is not there; an object may bring its UID along.
+    /// Creates an object, which may have its own UID.
     ///
     /// # Errors
-    /// It is there.
+    /// The object already exists.
     pub fn create(&mut self, kind: K, mut object: Value) -> Result<Text, Refused> {
         let key = key_of(&object);
         if self.get(kind, &key).is_some() {
@@ -180,10 +180,10 @@ impl<K: Kind> Server<K> {
         Ok(self.save(kind, &key, object))
     }
 
-    /// Merge patch.
+    /// Applies a merge patch.
     ///
     /// # Errors
-    /// As the real one has it.
+    /// The same as those of the real server.
     pub fn patch(
         &mut self,
         kind: K,
@@ -214,13 +214,13 @@ impl<K: Kind> Server<K> {
         self.replace(kind, key, &before, after)
     }
 
-    /// PUT.
+    /// Replaces an object.
     ///
     /// # Errors
-    /// As the real one has it.
+    /// The same as those of the real server.
     ///
     /// # Panics
-    /// What is put is no JSON.
+    /// If `object` is not JSON.
     pub fn put(&mut self, kind: K, key: &str, object: &str) -> Result<Text, Refused> {
         self.read(kind, key)?;
         let before = self.get(kind, key).cloned().unwrap_or_default();
@@ -250,10 +250,10 @@ impl<K: Kind> Server<K> {
         Ok(self.save(kind, key, after))
     }
 
-    /// DELETE, of any or of exactly this UID and version.
+    /// Deletes an object, any or only the one with this UID and version.
     ///
     /// # Errors
-    /// There is none, or another one.
+    /// The object does not exist, or is another one.
     pub fn delete(
         &mut self,
         kind: K,
@@ -276,14 +276,14 @@ impl<K: Kind> Server<K> {
         Ok(json)
     }
 
-    /// Takes an object away, whatever its finalizers.
+    /// Removes an object, whatever its finalizers.
     pub fn strip(&mut self, kind: K, key: &str) {
         if self.objects.remove(&(kind, key.into())).is_some() {
             self.publish(kind, key, None);
         }
     }
 
-    /// Makes an object what a test or a user wants it to be.
+    /// Changes an object as a test or a user wants.
     pub fn edit(&mut self, kind: K, key: &str, change: impl FnOnce(&mut Value)) {
         if let Some(mut object) = self.get(kind, key).cloned() {
             change(&mut object);
@@ -294,7 +294,7 @@ impl<K: Kind> Server<K> {
     fn save(&mut self, kind: K, key: &str, mut object: Value) -> Text {
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         if deleting && finalizers(&object).is_empty() {
-            // The real server answers with the new content and the old version.
+            // The real server's response has the new content and the old version.
             self.objects.remove(&(kind, key.into()));
             self.publish(kind, key, None);
             return object.to_string().into();
@@ -337,7 +337,7 @@ pub fn finalizers(object: &Value) -> Vec<String> {
     list.map(str::to_owned).collect()
 }
 
-/// RFC 7386, applied strictly.
+/// RFC 7386, strictly applied.
 fn merge(target: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         *target = patch.clone();

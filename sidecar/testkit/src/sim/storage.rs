@@ -1,4 +1,4 @@
-//! A storage system that takes snapshots: what is in it, and calls that outlive their caller.
+//! A storage system with snapshots, and calls that outlive their caller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use tonic::Code;
 
 type Text = Arc<str>;
 
-/// What a call asks for.
+/// The operation of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// A snapshot of this name.
+    /// Creates a snapshot with this name.
     Create(String),
-    /// That the snapshot with this handle goes.
+    /// Deletes the snapshot with this handle.
     Delete(Text),
 }
 
-/// A call the driver works on.
+/// A call in progress.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its number.
     pub id: u64,
-    /// What it asks for.
+    /// The call's operation.
     pub wish: Wish,
-    /// The snapshot of this name that was there when it began.
+    /// The snapshot of this name that existed when the call began.
     pub found: Option<Text>,
     /// Whether the caller still waits.
     pub awaited: bool,
@@ -32,50 +32,50 @@ pub struct Call {
 /// A snapshot in storage.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Empty for one that was there before.
+    /// Empty for a pre-existing snapshot.
     pub name: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: i64,
-    /// How often it is still to be called unready.
+    /// How many more times it is reported as not ready.
     pub unready: usize,
 }
 
-/// See the module.
+/// A storage system and its driver.
 #[derive(Debug, Default)]
 pub struct Storage {
     next: u64,
-    /// What is there, by handle.
+    /// The snapshots by handle.
     pub snapshots: BTreeMap<Text, Snapshot>,
-    /// How many snapshots of a name there ever were.
+    /// How many snapshots of a name were ever created.
     pub made: BTreeMap<String, u32>,
-    /// Calls that have not ended.
+    /// Calls in progress.
     pub running: Vec<Call>,
-    /// Whether new snapshots are impossible, for now.
+    /// Whether new snapshots are currently refused.
     pub picky: bool,
-    /// Whether nothing can be sent to it, for now.
+    /// Whether it is currently unreachable.
     pub away: bool,
 }
 
-/// The handle as drivers show it that take a shorter one, too.
+/// The full handle, as drivers return it that also accept a shorter one.
 #[must_use]
 pub fn full(handle: &str) -> String {
     format!("/{handle}")
 }
 
-/// The handle that a driver means by this one: as it is in storage.
+/// The handle in storage for either form of a handle.
 #[must_use]
 pub fn plain(handle: &str) -> &str {
     handle.trim_start_matches('/')
 }
 
 impl Storage {
-    /// The snapshot that this handle means.
+    /// The snapshot with this handle, in either form.
     #[must_use]
     pub fn get(&self, handle: &str) -> Option<&Snapshot> {
         self.snapshots.get(plain(handle))
     }
 
-    /// The handle of the snapshot of this name.
+    /// The handle of the snapshot with this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Text> {
         let mut all = self.snapshots.iter();
@@ -88,7 +88,7 @@ impl Storage {
         format!("snap-{}", self.next).into()
     }
 
-    /// A snapshot that nobody here has taken.
+    /// Adds a snapshot that was created elsewhere.
     pub fn furnish(&mut self, size: i64, unready: usize) -> Text {
         let handle = self.handle();
         let name = String::new();
@@ -101,10 +101,10 @@ impl Storage {
         handle
     }
 
-    /// A call arrives. A driver that still works on another one for the snapshot says so.
+    /// Begins a call, unless the driver still works on another one for the snapshot.
     ///
     /// # Errors
-    /// The call is refused at once.
+    /// The status with which the call is refused.
     pub fn begin(&mut self, wish: Wish) -> Result<u64, Code> {
         let handle = match &wish {
             Wish::Create(name) => self.named(name).cloned(),
@@ -138,10 +138,11 @@ impl Storage {
         Ok(self.next)
     }
 
-    /// The call ends, with effect or without: what a new snapshot has of size, and how often it is unready.
+    /// Ends a call, with effect or without. A new snapshot gets `size`, and is reported as not ready
+    /// `unready` times.
     ///
     /// # Panics
-    /// There is no such call.
+    /// If there is no such call.
     pub fn end(&mut self, id: u64, effect: bool, (size, unready): (i64, usize)) -> Call {
         let place = self.running.iter().position(|call| call.id == id);
         let call = self
@@ -165,14 +166,14 @@ impl Storage {
         call
     }
 
-    /// The caller waits no longer; the call goes on.
+    /// The caller stops waiting; the call goes on.
     pub fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;
         }
     }
 
-    /// Whether a snapshot of this name is there, or may come into being.
+    /// Whether a snapshot of this name exists, or may come into being.
     #[must_use]
     pub fn may_have(&self, name: &str) -> bool {
         let makes =

@@ -1,5 +1,5 @@
-//! One watch of a simulated process: the real cache's contents, filled part by part, then fed from the
-//! server's log.
+//! One watch of a simulated process: the real cache's store, filled by a list part by part, then fed from
+//! the server's log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,38 +14,38 @@ type Text = Arc<str>;
 /// An object and its resource version.
 pub type Versioned<T> = (u64, T);
 
-/// One kind of object as a process sees it.
+/// One kind of objects in a process.
 #[derive(Debug)]
 pub struct Watch<T> {
-    /// What the process knows.
+    /// The objects that the process knows.
     pub slots: Store<T>,
-    /// How far into the server's log this watch has come.
+    /// This watch's position in the server's log.
     pub cursor: usize,
     /// Whether a list was complete once.
     pub synced: bool,
     listing: Option<Listing<T>>,
 }
 
-/// A list on its way. Work goes on meanwhile, and events wait.
+/// A list in progress. Work goes on meanwhile, and events wait.
 #[derive(Debug)]
 enum Listing<T> {
-    /// Asked for.
+    /// The list was requested.
     Asked,
-    /// The server has read it, all at once; it arrives object by object.
+    /// The server has read the list, all at once; it arrives object by object.
     Read {
         left: VecDeque<(Text, Versioned<T>)>,
         version: u64,
     },
 }
 
-/// What a part of a list was.
+/// A part of a list.
 #[derive(Debug)]
 pub enum Part<T> {
-    /// The server reads its objects now.
+    /// The server reads the objects now.
     Read,
-    /// It arrived, with these changes.
+    /// Objects arrived, with these changes.
     Arrived(Vec<Change<T>>),
-    /// An object of this name arrived of which nobody is told.
+    /// An object of this name arrived without a change to report.
     Passed(Text),
 }
 
@@ -56,13 +56,13 @@ impl<T> Default for Watch<T> {
 }
 
 impl<T> Watch<T> {
-    /// Nothing is known.
+    /// A watch without objects.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps what is wanted, and what was asked for.
+    /// Keeps wanted objects, and those that were requested.
     pub fn only(wanted: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         Self::over(Store::new().only(wanted))
     }
@@ -76,24 +76,24 @@ impl<T> Watch<T> {
         }
     }
 
-    /// What is known of this object.
+    /// The record of this object.
     pub fn get(&self, name: &str) -> Option<&Arc<T>> {
         self.slots.get(name)
     }
 
-    /// Whether a list is on its way.
+    /// Whether a list is in progress.
     pub fn is_listing(&self) -> bool {
         self.listing.is_some()
     }
 
-    /// A list of everything is asked for, instead of one that is still on its way.
+    /// Requests a list of everything, in place of one in progress.
     pub fn ask_for_list(&mut self) {
         self.slots.begin_list();
         self.listing = Some(Listing::Asked);
     }
 
-    /// Lists what the process keeps of everything, in one consistent read as of `now`, all of which
-    /// arrives at once.
+    /// Lists everything that the process keeps, in one consistent read as of `now`, all of which arrives
+    /// at once.
     pub fn list<O>(
         &mut self,
         objects: &BTreeMap<Text, Versioned<O>>,
@@ -110,7 +110,7 @@ impl<T> Watch<T> {
         changes
     }
 
-    /// The watch brought this object; `None` is its end.
+    /// Applies an event of the watch; `None` is the object's deletion.
     pub fn observe(&mut self, name: &str, object: Option<T>, version: u64) -> Option<Change<T>> {
         match object {
             Some(object) => self.slots.upsert(key(name), object, version),
@@ -120,7 +120,7 @@ impl<T> Watch<T> {
 }
 
 impl<T: Clone> Watch<T> {
-    /// A list of everything begins, which is one consistent read: its parts arrive in the order of names.
+    /// Begins a list of everything, which is one consistent read: its parts arrive in the order of names.
     pub fn begin_list<E>(&mut self, objects: &BTreeMap<Text, Versioned<T>>, log: &[Versioned<E>]) {
         self.ask_for_list();
         let all = objects.iter();
@@ -134,7 +134,7 @@ impl<T: Clone> Watch<T> {
         self.listing = Some(Listing::Read { left, version });
     }
 
-    /// The next changes of the list that has begun, if one has.
+    /// The next changes of the list in progress, if any.
     pub fn page(&mut self) -> Vec<Change<T>> {
         match self.next_part() {
             Some(Part::Arrived(changes)) => changes,
@@ -142,8 +142,8 @@ impl<T: Clone> Watch<T> {
         }
     }
 
-    /// The next part of the list that was asked for; `None` if there is none. Its objects arrive from
-    /// the last name to the first.
+    /// The next part of the requested list; `None` if there is none. Its objects arrive from the last
+    /// name to the first.
     pub fn go_on_listing<E>(
         &mut self,
         objects: &BTreeMap<Text, Versioned<T>>,
@@ -175,8 +175,8 @@ impl<T: Clone> Watch<T> {
     }
 }
 
-/// Where in the log the event is that a watch brings now: the next one of its kind, which `cursor` goes
-/// beyond; or, where events come `again`, one that it brought before.
+/// Position in the log of the event that a watch brings now: the next one of its kind, to which `cursor`
+/// advances; or, with `again`, perhaps one that it brought before.
 pub fn next_event<E>(
     dice: &mut Dice,
     log: &[Versioned<E>],
@@ -200,7 +200,7 @@ pub fn next_event<E>(
 /// The cache's key of an object, whose namespace is part of `name`.
 ///
 /// # Panics
-/// No object has such a name.
+/// If no object can have such a name.
 #[must_use]
 pub fn key(name: &str) -> Key {
     let key = match name.split_once('/') {

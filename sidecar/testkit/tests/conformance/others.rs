@@ -1,5 +1,5 @@
-//! PersistentVolumes, their claims, and nodes: what goes through the status, which patches make a new
-//! version, and which fit only the version that they were made for.
+//! PersistentVolumes, their claims, and nodes: fields written through the status, patches that make a
+//! new version, and patches bound to a version.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(super) async fn status_of_others(script: &mut Script) {
     }
 }
 
-/// A patch of a volume, and what then is its size.
+/// Patches a volume, and notes its size after that.
 async fn sizes(script: &mut Script) {
     let path = format!("{VOLUMES}/versions");
     let volume = json!({"metadata": {"name": "versions"}, "spec": {"capacity": {"storage": "1Gi"},
@@ -76,7 +76,7 @@ async fn sizes(script: &mut Script) {
     script.delete(&path, Value::Null).await;
 }
 
-/// Patches of a claim's condition that differ in one time, or in nothing.
+/// Patches a claim's condition with one changed time, or unchanged.
 async fn times(script: &mut Script) {
     let path = format!("{CLAIMS}/versions");
     let status = format!("{path}/status");

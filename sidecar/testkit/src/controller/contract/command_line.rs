@@ -1,8 +1,8 @@
-//! The command line: what is said and returned before anything is contacted.
+//! The command line: output and exit code before anything is contacted.
 
 use super::super::{Dialect, Ended, Program, Stage};
 
-/// Tests of the command line.
+/// Generates the tests of the command line.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_command_lines {
@@ -29,7 +29,7 @@ macro_rules! contract_of_command_lines {
     };
 }
 
-/// Name and type of each flag, as the help has them.
+/// Name and type of each flag in the help text.
 async fn flags(program: &'static Program) -> Vec<(String, String)> {
     let help = program.run(&["--help"]).await;
     help.says("--help", 0, "leader-election");
@@ -74,7 +74,7 @@ pub async fn version_and_help(program: &'static Program) {
     assert!(stage.api.requests().is_empty(), "nor to the API server");
 }
 
-/// Flags that there are not; one that upstream retired is passed over with a warning.
+/// Unknown flags; one that upstream retired is ignored with a warning.
 pub async fn unknown(program: &'static Program) {
     for (flag, more) in [
         ("bogus", &[][..]),
@@ -91,7 +91,7 @@ pub async fn unknown(program: &'static Program) {
         ended.says(flag, 2, &text);
         assert_eq!(ended.stdout, "", "{flag}");
     }
-    // The log is up before gates are looked at.
+    // Gates are checked after logging is set up.
     let ended = program
         .run(&["--logtostderr", "--feature-gates=Foo=true"])
         .await;
@@ -104,7 +104,7 @@ pub async fn unknown(program: &'static Program) {
     ended.says("a gate", 2, "expect string=bool");
 }
 
-/// A value that does not fit the type, of each flag whose type the help names.
+/// Malformed values of each flag whose type the help names.
 pub async fn unreadable(program: &'static Program) {
     let mut tried = 0;
     for (name, kind) in flags(program).await {
@@ -128,7 +128,7 @@ pub async fn unreadable(program: &'static Program) {
     assert!(tried > 8, "{tried} flags");
 }
 
-/// Row, flag that the program must have for it, arguments, and what the last line says.
+/// Row, flag that the program must have, arguments, and text of the last line.
 const REFUSED: [(&str, &str, &[&str], &str); 14] = [
     (
         "56",
@@ -216,7 +216,7 @@ const REFUSED: [(&str, &str, &[&str], &str); 14] = [
     ),
 ];
 
-/// What is well written and cannot be.
+/// Well-formed values that are refused.
 pub async fn refused(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let flags = flags(program).await;

@@ -1,4 +1,4 @@
-//! The driver: at the start, lost, back, and back as another.
+//! The driver: at the start, lost, back, and replaced.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::super::{ELECTION, Program, Stage, free_address, settle, until_metrics
 use crate::driver::{Memory, Probe};
 use crate::{CallFault, Gate};
 
-/// Tests of programs with a driver.
+/// Generates the tests of programs with a driver.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_drivers {
@@ -66,7 +66,7 @@ macro_rules! contract_of_drivers {
     };
 }
 
-/// Upstream ends after thirty seconds, as this does.
+/// The program gives up after thirty seconds, like upstream.
 pub async fn no_socket(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.driver.stop();
@@ -92,7 +92,7 @@ pub async fn late_socket(program: &'static Program) {
     assert!(appears.elapsed() < Duration::from_secs(15));
 }
 
-/// A driver that is not ready yet, and one that fails.
+/// A driver that is not ready yet, and one whose probe fails.
 pub async fn probes(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.driver.configure(|model| {
@@ -126,7 +126,7 @@ pub async fn probes(program: &'static Program) {
     }
 }
 
-/// No name, or no answer.
+/// The driver returns no name, or no response.
 pub async fn no_name(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.driver.configure(|model| model.name = String::new());
@@ -140,7 +140,7 @@ pub async fn no_name(program: &'static Program) {
     assert_eq!(stage.calls("GetPluginInfo"), 1, "no retry");
 }
 
-/// Nobody waits for a driver that is not wanted any more.
+/// A signal ends the wait for a driver.
 pub async fn signal_before(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.driver.stop();
@@ -151,7 +151,7 @@ pub async fn signal_before(program: &'static Program) {
     assert!(told.elapsed() < Duration::from_secs(15));
 }
 
-/// The driver goes and comes back, and what is to be done meanwhile waits.
+/// The driver goes away and comes back, and work waits meanwhile.
 pub async fn restarts(program: &'static Program) {
     let stage = Stage::prepared(program, 3).await;
     let mut running = stage.started(&[]).await;
@@ -172,7 +172,7 @@ pub async fn restarts(program: &'static Program) {
     running.logs_times("The CSI driver is back", 3).await;
 }
 
-/// The driver comes back as it was, and then as a newer one.
+/// The driver comes back unchanged, and then as a newer version.
 pub async fn upgraded(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let address = free_address();
@@ -210,7 +210,7 @@ pub async fn upgraded(program: &'static Program) {
     }
 }
 
-/// The driver dies while it is asked. No retry comes within the test.
+/// The driver dies during a call. No retry is due within the test.
 pub async fn killed(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     stage.hold_effects(&Gate::new());
@@ -229,7 +229,7 @@ pub async fn killed(program: &'static Program) {
     assert!(running.is_running());
 }
 
-/// Another driver has the socket.
+/// Another driver takes over the socket.
 pub async fn another(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let running = stage.started(&ELECTION).await;
@@ -244,7 +244,7 @@ pub async fn another(program: &'static Program) {
     assert_eq!(stage.holder(), "", "others may go on");
 }
 
-/// The call is answered while its outcome cannot be recorded.
+/// The call returns while its outcome cannot be recorded.
 pub async fn api_server_away(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let gate = Gate::new();
@@ -255,7 +255,7 @@ pub async fn api_server_away(program: &'static Program) {
     stage.until_effects(1).await;
     stage.api.set_down(true);
     gate.open();
-    // Long enough to be an outage, and for its watches to be in their own back-off.
+    // Long enough to count as an outage, and for the program's watches to be in their own back-off.
     sleep(Duration::from_secs(4)).await;
     let back = Instant::now();
     stage.api.set_down(false);

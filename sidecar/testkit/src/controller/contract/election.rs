@@ -11,7 +11,7 @@ use crate::api::record::Request;
 use crate::election::succeed_while_stopped;
 use crate::http::attack::Target;
 
-/// Tests of the election.
+/// Generates the tests of leader election.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_elections {
@@ -68,7 +68,7 @@ macro_rules! contract_of_elections {
     };
 }
 
-/// A lease that is short, and long enough for a busy machine.
+/// A short lease that still survives on a busy machine.
 const SHORT: [&str; 5] = [
     ELECTION[0],
     ELECTION[1],
@@ -86,7 +86,7 @@ const LONG: [&str; 5] = [
     "--leader-election-retry-period=1s",
 ];
 
-/// A driver whose name Kubernetes takes nowhere: CSI allows capitals, a Lease's name does not.
+/// A driver name that no object may have: CSI allows capitals, a Lease's name does not.
 pub async fn no_name(program: &'static Program) {
     if !program.has_driver() {
         return;
@@ -115,7 +115,7 @@ pub async fn standby(program: &'static Program) {
         "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/{}",
         program.lease
     );
-    // Discovery names a group and a version and nothing else, or asks for one object of a kind.
+    // Discovery GETs a group and version, or lists a single object of a kind.
     let is_discovery = |request: &Request| {
         request.path.matches('/').count() <= 3 || request.query.get("limit") == Some(&"1".into())
     };
@@ -138,7 +138,7 @@ pub async fn standby(program: &'static Program) {
     assert_eq!(stage.holder(), "another");
 }
 
-/// It leads.
+/// The program becomes leader.
 pub async fn leader(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let address = free_address();
@@ -177,7 +177,7 @@ pub async fn leader(program: &'static Program) {
     assert_eq!(host.replace('.', "-"), holder, "row 63");
 }
 
-/// The pod's namespace, if no flag names one.
+/// The pod's namespace is used without a flag.
 pub async fn namespace(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let running = stage.start_in(&[ELECTION[0]], &[("POD_NAMESPACE", "env")]);
@@ -186,7 +186,7 @@ pub async fn namespace(program: &'static Program) {
     assert!(stage.api.object("leases", &lease).is_some(), "row 52");
 }
 
-/// Somebody gave the lease back; it has a label that is none of ours.
+/// A released lease, with a label of another owner.
 pub async fn free_lease(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.foreign_lease(3600);
@@ -194,7 +194,7 @@ pub async fn free_lease(program: &'static Program) {
         lease["metadata"]["labels"] = json!({"keep": "me"});
         lease["spec"]["holderIdentity"] = "".into();
     });
-    // The snapshot-controller has no flag for labels, as upstream's.
+    // The snapshot-controller has no flag for labels, like upstream's.
     let labels = program
         .has_driver()
         .then_some("--leader-election-labels=a:b,c:d");
@@ -208,7 +208,7 @@ pub async fn free_lease(program: &'static Program) {
     assert_eq!(stage.lease()["metadata"]["labels"], expected, "row 55");
 }
 
-/// A holder that is not heard of any more, and a successor that gives the lease back.
+/// A holder that vanished, and a successor that releases the lease.
 pub async fn succession(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     stage.foreign_lease(4);
@@ -231,7 +231,7 @@ pub async fn no_renewal(program: &'static Program) {
     running.end().await.says("row 61", 1, "Stopped leading");
 }
 
-/// No permission to create events, in the authorizer's words: what a policy or a quota refuses silences no
+/// Events are forbidden, in the authorizer's words: a refusal by a policy or a quota silences no
 /// namespace.
 #[must_use]
 pub fn events_forbidden() -> Fault {
@@ -240,7 +240,7 @@ pub fn events_forbidden() -> Fault {
     Fault::on("POST", "*/events").answer_saying(403, forbidden)
 }
 
-/// Nobody may be told.
+/// The program may create no events.
 pub async fn no_events(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     stage.api.fault(events_forbidden());
@@ -254,7 +254,7 @@ pub async fn no_events(program: &'static Program) {
     assert!(running.is_running());
 }
 
-/// It is stopped while it works, and another takes the lease meanwhile.
+/// The leader is stopped while it works, and another takes the lease meanwhile.
 pub async fn stopped(program: &'static Program) {
     const PIECES: usize = 400;
     let stage = Stage::prepared(program, PIECES).await;
@@ -277,7 +277,7 @@ pub async fn stopped(program: &'static Program) {
     assert!(done < PIECES, "it was not at work");
 }
 
-/// Clients of its HTTP server that mean no good.
+/// Malicious clients of the program's HTTP server.
 pub async fn attacked(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let address = free_address();

@@ -1,4 +1,5 @@
-//! A process that can do nothing says so, and why, and is not restarted for what a restart does not mend.
+//! A process that cannot work reports not ready and the reason, and is not restarted for a problem that a
+//! restart does not fix.
 //!
 //! The rule is section 6.1.
 
@@ -7,7 +8,7 @@ use super::permission::without;
 use crate::Fault;
 use crate::api::access::Allow;
 
-/// Tests of health.
+/// Generates the tests of health.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_health {
@@ -39,7 +40,7 @@ macro_rules! contract_of_health {
     };
 }
 
-/// Tests of health of programs with a driver.
+/// Generates the tests of health of programs with a driver.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_health_with_a_driver {
@@ -54,7 +55,7 @@ macro_rules! contract_of_health_with_a_driver {
 const READY: &str = "/readyz";
 const ALIVE: &str = "/healthz/leader-election";
 
-/// The program with an HTTP server and an election.
+/// The program with an HTTP server and leader election.
 struct Watched {
     running: Running,
     address: String,
@@ -68,7 +69,7 @@ impl Watched {
         Self { running, address }
     }
 
-    /// It says that it is not ready, on a line with `reason`, and that it is alive.
+    /// Asserts that it reports not ready, on a line with `reason`, and still alive.
     async fn is_hindered(&self, reason: &str) {
         let text = until_answer(&self.address, READY, 503, reason).await;
         assert!(text.ends_with('\n'), "{text}");
@@ -76,14 +77,14 @@ impl Watched {
         assert_eq!(alive, (200, "ok".to_owned()), "a restart does not help");
     }
 
-    /// The reason is gone, and nothing was restarted.
+    /// Asserts that it is ready again, without a restart.
     async fn is_ready(&mut self) {
         until_answer(&self.address, READY, 200, "ok").await;
         assert!(self.running.is_running(), "{}", self.running.log());
     }
 }
 
-/// The certificate authority is another one at first.
+/// The program first trusts another certificate authority.
 pub async fn certificate(program: &'static Program) {
     let (stage, other) = (
         Stage::over_tls(program).await,
@@ -104,7 +105,7 @@ pub async fn certificate(program: &'static Program) {
     stage.until_done(0).await;
 }
 
-/// The API server is not there, for a standby: a leader ends for that.
+/// The API server is away, for a standby: a leader would exit.
 pub async fn unanswered(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.foreign_lease(3600);
@@ -119,7 +120,7 @@ pub async fn unanswered(program: &'static Program) {
     watched.is_ready().await;
 }
 
-/// What it needs first may be neither listed nor watched.
+/// The first resource that it needs may be neither listed nor watched.
 pub async fn unlisted(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let (group, resource, _) = program.permissions[0];
@@ -131,7 +132,7 @@ pub async fn unlisted(program: &'static Program) {
     stage.api.allow_only(rules.chain([LEASES.allowed()]));
     let mut watched = Watched::start(&stage);
     if !program.has_driver() {
-        // It looks whether its definitions are there before anything else, and ends without them.
+        // It checks for its definitions before anything else, and exits without them.
         let ended = watched.running.end().await;
         ended.says(
             "row 114",
@@ -159,7 +160,7 @@ pub async fn unlisted(program: &'static Program) {
     stage.until_done(0).await;
 }
 
-/// One verb is withheld that it needs for its work.
+/// The program lacks one verb that it needs for its work.
 pub async fn not_permitted(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let rules = without(program, program.withheld);
@@ -181,7 +182,7 @@ pub async fn not_permitted(program: &'static Program) {
     watched.running.logs(granted).await;
 }
 
-/// Nobody may ask for the lease, so that nobody would ever lead.
+/// Access to the lease is forbidden, so that nobody would ever lead.
 pub async fn no_lease(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let path = format!("*/leases/{}", program.lease);
@@ -205,7 +206,7 @@ pub async fn no_lease(program: &'static Program) {
     watched.is_ready().await;
 }
 
-/// The driver goes and comes back.
+/// The driver goes away and comes back.
 pub async fn driver_away(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let mut watched = Watched::start(&stage);
@@ -218,7 +219,7 @@ pub async fn driver_away(program: &'static Program) {
     watched.is_ready().await;
 }
 
-/// What an election needs beside the rules of a program.
+/// A rule that leader election needs beside the program's own.
 struct Rule(&'static str, &'static str, &'static str);
 
 const LEASES: Rule = Rule(

@@ -1,9 +1,9 @@
-//! What it may not do is said once, in words that go into a manifest.
+//! Missing permissions are logged once, in the form that goes into a manifest.
 
 use super::super::{Program, Stage, settle};
 use crate::api::access::Allow;
 
-/// Tests of permissions.
+/// Generates the tests of permissions.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_permissions {
@@ -15,7 +15,7 @@ macro_rules! contract_of_permissions {
     };
 }
 
-/// The rules of the program but for one verb of a resource.
+/// The program's rules without one verb of a resource.
 pub(super) fn without(program: &'static Program, withheld: (&str, &str, &str)) -> Vec<Allow> {
     let kept = |group: &str, resource: &str, verb: &str| (group, resource, verb) != withheld;
     let rules = program.permissions.iter().map(|(group, resource, verbs)| {
@@ -25,7 +25,7 @@ pub(super) fn without(program: &'static Program, withheld: (&str, &str, &str)) -
     rules.collect()
 }
 
-/// One verb is withheld, and granted later.
+/// One verb is missing, and granted later.
 pub async fn missing(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     let (group, resource, verb) = program.withheld;

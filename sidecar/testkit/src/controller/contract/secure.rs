@@ -1,4 +1,4 @@
-//! The HTTP server that speaks TLS and asks who its clients are: section 3 of `docs/spec/observability.md`.
+//! The HTTP server with TLS and authentication: section 3 of `docs/spec/observability.md`.
 
 pub mod connections;
 pub mod rights;
@@ -15,7 +15,7 @@ use crate::http::Answer;
 use crate::http::tls::{Client, Pair, mount};
 use crate::process::within;
 
-/// Tests of the HTTP server with TLS.
+/// Generates the tests of the HTTP server with TLS.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_secure_servers {
@@ -45,32 +45,32 @@ macro_rules! contract_of_secure_servers {
 
 const READER: &str = "system:serviceaccount:monitoring:prometheus";
 const STRANGER: &str = "system:serviceaccount:default:default";
-/// Tokens, of which nothing may be in a log.
+/// Tokens, which no log may contain.
 const GOOD: &str = "token-of-reader";
 const OTHER: &str = "token-of-stranger";
 const WRONG: &str = "token-of-nobody";
 const UNKNOWN: &str = "token-while-nobody-answers";
 
-/// The program with a server that speaks TLS.
+/// The program with a TLS server.
 pub struct Secured {
     /// The program.
     pub running: Running,
-    /// Where it listens with TLS.
+    /// The TLS server's address.
     pub address: String,
-    /// Where it listens without.
+    /// The plain server's address.
     pub plain: String,
-    /// What it shows.
+    /// The server's certificate and key.
     pub pair: Pair,
-    /// Where that is.
+    /// The directory of their files.
     pub directory: tempfile::TempDir,
 }
 
 impl Secured {
-    /// Starts it on `stage`, where one account may read metrics and another may not.
+    /// Starts the program on `stage`, where one account may read metrics and another may not.
     ///
     /// # Panics
     ///
-    /// If the machine refuses.
+    /// If the operating system refuses.
     pub async fn start(stage: &Stage, more: &[&str]) -> Self {
         stage.api.issue_token(GOOD, READER, &[AUDIENCE]);
         stage.api.issue_token(OTHER, STRANGER, &[AUDIENCE]);
@@ -102,23 +102,23 @@ impl Secured {
         }
     }
 
-    /// A client that trusts it.
+    /// A client that trusts the server's certificate.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(&self.pair)
     }
 
-    /// The answer to a client with this token.
+    /// The response to a client with this token.
     ///
     /// # Panics
     ///
-    /// There is none.
+    /// If there is none.
     pub async fn get(&self, path: &str, token: Option<&str>) -> Answer {
         let answer = self.client().get(&self.address, path, token).await;
         answer.expect("an answer over TLS")
     }
 
-    /// What a scraper gets.
+    /// The response to a scraper with a good token.
     pub async fn scrape(&self) -> Answer {
         self.get("/metrics", Some(GOOD)).await
     }
@@ -129,7 +129,7 @@ fn families(text: &str) -> Vec<&str> {
     types.collect()
 }
 
-/// Names with labels, without values.
+/// Series with labels, without values.
 fn series(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -144,7 +144,7 @@ pub fn reviews(stage: &Stage) -> (usize, usize) {
     (count("*/tokenreviews"), count("*/subjectaccessreviews"))
 }
 
-/// Flags or files that cannot be.
+/// Invalid flags or files.
 pub async fn impossible(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let directory = tempfile::tempdir().expect("a directory");
@@ -170,7 +170,7 @@ pub async fn impossible(program: &'static Program) {
     }
 }
 
-/// Flags, and what the error must name.
+/// Flags, and text in the error.
 fn rows(path: &impl Fn(&str) -> String, taken: SocketAddr) -> Vec<(Vec<String>, String)> {
     let endpoint = format!("--secure-http-endpoint={}", free_address());
     let certificate = |name: &str| format!("--tls-cert-file={}", path(name));
@@ -236,10 +236,10 @@ fn rows(path: &impl Fn(&str) -> String, taken: SocketAddr) -> Vec<(Vec<String>, 
     ]
 }
 
-/// What is said to whom no token makes known.
+/// The response to a client without a valid token.
 const NO_TOKEN: &str = "a bearer token is needed\n";
 
-/// Who has a token, and who has none.
+/// Clients with a token, and without.
 pub async fn tokens(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let flags = [ELECTION[0], ELECTION[1], "-v=10"];
@@ -288,14 +288,14 @@ pub async fn tokens(program: &'static Program) {
     }
 }
 
-/// Who is known is served, with and without the API server.
+/// A known client is served, with and without the API server.
 async fn remembered(stage: &Stage, secured: &Secured) {
     let (_, before) = get(&secured.plain, "/metrics").await;
     let answer = secured.scrape().await;
     assert_eq!(answer.status, 200, "O-44");
     let (_, plain) = get(&secured.plain, "/metrics").await;
     assert_eq!(families(&answer.body), families(&plain), "O-44");
-    // Meanwhile there may have come more of them.
+    // Further series may have appeared meanwhile.
     let shown = series(&answer.body);
     assert!(series(&before).is_subset(&shown), "O-44");
     assert!(shown.is_subset(&series(&plain)), "O-44");
@@ -316,7 +316,7 @@ async fn remembered(stage: &Stage, secured: &Secured) {
         "O-45: {of_tokens} {of_access}"
     );
     assert_eq!(refused, 0, "O-45");
-    // Without the API server nobody new is known, and health is told.
+    // Without the API server no new client is authenticated, and health is still served.
     let broken = stage
         .api
         .fault(Fault::on("POST", "*/tokenreviews").answer(500));

@@ -1,4 +1,4 @@
-//! A signal ends the process in good order, and loses nothing.
+//! A signal ends the process gracefully, and no work is lost.
 
 use super::super::{ELECTION, Program, Stage, settle};
 use crate::Gate;
@@ -6,7 +6,7 @@ use crate::process::Signal;
 
 const TOLD: &str = "Signal received, shutting down";
 
-/// Tests of the end.
+/// Generates the tests of shutdown.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_shutdowns {
@@ -28,7 +28,7 @@ macro_rules! contract_of_shutdowns {
     };
 }
 
-/// Nothing is to be done. What the gate of upstream says makes no difference.
+/// There is no work. The value of upstream's gate makes no difference.
 pub async fn idle(program: &'static Program) {
     for (signal, gate) in [(Signal::TERM, "true"), (Signal::INT, "false")] {
         let stage = Stage::prepared(program, 0).await;
@@ -44,7 +44,7 @@ pub async fn idle(program: &'static Program) {
     }
 }
 
-/// More is asked of it than it does at once.
+/// More work is requested than it does at once.
 pub async fn at_work(program: &'static Program) {
     let stage = Stage::prepared(program, 5).await;
     let gate = Gate::new();
@@ -65,7 +65,7 @@ pub async fn at_work(program: &'static Program) {
     let history = stage.history().join("\n");
     assert_eq!((done, stage.effects()), (2, 2), "{history}");
     assert_eq!(stage.holder(), "");
-    // Its successor does the rest, and nothing twice.
+    // The program's successor does the rest, and nothing twice.
     let _successor = stage.started(&ELECTION).await;
     for number in 0..5 {
         stage.until_done(number).await;
@@ -73,7 +73,7 @@ pub async fn at_work(program: &'static Program) {
     assert_eq!(stage.effects(), 5);
 }
 
-/// Whoever asks twice does not want to wait.
+/// A second signal ends the process at once.
 pub async fn twice(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
     stage.hold_effects(&Gate::new());

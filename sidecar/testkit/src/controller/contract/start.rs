@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::super::{ELECTION, NAMESPACE, Program, Stage, free_address, get};
 use crate::process::keeps_no_core;
 
-/// Tests of the start.
+/// Generates the tests of the start.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_starts {
@@ -73,7 +73,7 @@ pub async fn api_server_away(program: &'static Program) {
     stage.until_done(0).await;
 }
 
-/// A connection takes fewer requests at once than there are watches.
+/// A connection accepts fewer concurrent requests than there are watches.
 pub async fn few_streams(program: &'static Program) {
     let stage = Stage::over_tls(program).await;
     stage.api.limit_streams(2);
@@ -81,12 +81,12 @@ pub async fn few_streams(program: &'static Program) {
     let running = stage.started(&[]).await;
     stage.ask(0);
     stage.until_done(0).await;
-    // Whoever waits for a watch to end waits for minutes.
+    // Waiting for a watch to end takes minutes.
     let took = running.elapsed();
     assert!(took < Duration::from_secs(45), "{took:?} {}", running.log());
 }
 
-/// The version is everywhere the same, and the first thing that is said.
+/// All places show the same version, and the first log line has it.
 pub async fn build(program: &'static Program) {
     let said = program.run(&["--version"]).await;
     said.well();
@@ -127,7 +127,7 @@ pub async fn build(program: &'static Program) {
     }
 }
 
-/// One line says with what it works, before it does.
+/// One line names the program's settings before it works.
 pub async fn ready_to_work(program: &'static Program) {
     const SECRET: &str = "hunter2";
     for format in ["text", "json"] {
@@ -188,7 +188,7 @@ pub async fn ready_to_work(program: &'static Program) {
     }
 }
 
-/// Somebody else listens already.
+/// The port is already taken.
 pub async fn port_in_use(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -200,7 +200,7 @@ pub async fn port_in_use(program: &'static Program) {
     ended.says("section 6", program.fatal, "--http-endpoint");
 }
 
-/// What the HTTP server has while there is no election.
+/// The paths of the HTTP server without leader election.
 pub async fn paths(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let address = free_address();
@@ -224,7 +224,7 @@ pub async fn paths(program: &'static Program) {
     }
 }
 
-/// Metrics are where the flag says; at the older address there is no health.
+/// Metrics are at the flag's path; the older address has no health.
 pub async fn metrics_path(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let address = free_address();
@@ -257,7 +257,7 @@ pub async fn json_lines(program: &'static Program) {
     }
 }
 
-/// A crash leaves no file with what was in memory.
+/// A crash leaves no core file with the memory's contents.
 pub async fn no_core_file(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let running = stage.started(&[]).await;

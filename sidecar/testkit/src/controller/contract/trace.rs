@@ -1,4 +1,4 @@
-//! Traces: none unless a flag says so, and what they hold then. Numbers are rows of `docs/spec/observability.md`.
+//! Traces: none without a flag, and their contents with it. Numbers are rows of `docs/spec/observability.md`.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::collector::{Collector, Received, attribute};
 const FLAG: &str = "--enable-otel-tracing";
 const AWAY: &str = "The collector does not take spans";
 
-/// Tests of traces.
+/// Generates the tests of traces.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_traces {
@@ -35,7 +35,7 @@ macro_rules! contract_of_traces {
     };
 }
 
-/// All `traceparent` that driver and API server were sent.
+/// All `traceparent` headers that driver and API server got.
 fn headers(stage: &Stage) -> Vec<String> {
     let calls = stage.driver.calls().into_iter();
     let calls = calls.map(|call| call.traceparent);
@@ -47,7 +47,8 @@ fn headers(stage: &Stage) -> Vec<String> {
         .collect()
 }
 
-/// Whatever the environment says: nobody is connected, and nobody is sent what was not sent before.
+/// Without the flag, whatever the environment says, the program connects to no collector and sends no new
+/// headers.
 pub async fn off(program: &'static Program) {
     let collector = Collector::start().await;
     let endpoint = collector.endpoint();
@@ -77,7 +78,7 @@ pub async fn off(program: &'static Program) {
     }
 }
 
-/// Work gets done, the log says it once, and the end does not wait.
+/// Work gets done, the outage is logged once, and shutdown does not wait.
 pub async fn away(program: &'static Program) {
     let stage = Stage::prepared(program, 2).await;
     let address = super::super::free_address();
@@ -103,7 +104,7 @@ pub async fn away(program: &'static Program) {
     ended.well();
 }
 
-/// Each call and each request of an attempt names a span that is exported, which stands below that attempt.
+/// Each call and each request of an attempt carries the id of an exported span below that attempt.
 pub async fn on(program: &'static Program) {
     let collector = Collector::start().await;
     let stage = Stage::prepared(program, 1).await;
@@ -112,7 +113,7 @@ pub async fn on(program: &'static Program) {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=%61"),
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment=test"),
-        // What waits when the process ends is sent.
+        // Queued spans are sent when the process ends.
         ("OTEL_BSP_SCHEDULE_DELAY", "600000"),
         ("POD_UID", "pod-1"),
     ];
@@ -159,7 +160,7 @@ pub async fn on(program: &'static Program) {
         assert!(!one.scope.is_empty());
     }
     for headers in collector.headers() {
-        // Blanks around a value are nothing to HTTP.
+        // HTTP ignores blanks around a value.
         assert_eq!(headers["x-tenant"], "a");
     }
 }
@@ -171,7 +172,7 @@ fn names(spans: &[Received]) -> Vec<String> {
     texts.collect()
 }
 
-/// Others may record it all the same, and need the ids.
+/// Other programs may record the trace all the same, and need its ids.
 pub async fn not_sampled(program: &'static Program) {
     let collector = Collector::start().await;
     let stage = Stage::prepared(program, 1).await;

@@ -1,4 +1,4 @@
-//! Connections of the HTTP server with TLS: who floods it, what it speaks, and its certificate.
+//! Connections of the HTTP server with TLS: floods, protocol versions, and its certificate.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{READER, Secured, reviews};
 use crate::http::tls::{Authority, Client, Pair, mount};
 use crate::process::within;
 
-/// Tests of connections of the HTTP server with TLS.
+/// Generates the tests of connections of the HTTP server with TLS.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_of_secure_connections {
@@ -44,10 +44,10 @@ fn resident(running: &Running) -> u64 {
         << 10
 }
 
-/// Many who are nobody, and many who say nothing.
+/// Many clients with unknown tokens, and many that send nothing.
 pub async fn flood(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
-    // Renewed once a second, and not lost while a busy machine stands still.
+    // Renewed once a second, and not lost while a busy machine stalls.
     let more = [
         ELECTION[0],
         ELECTION[1],
@@ -108,7 +108,7 @@ pub async fn flood(program: &'static Program) {
     );
     let grown = resident(&secured.running).saturating_sub(before);
     assert!(grown <= 9 << 20, "O-47, O-54: {grown} bytes more");
-    // Half of them say nothing, half of them begin a handshake and stop.
+    // Half of them send nothing, half of them begin a handshake and stop.
     let mut idle = Vec::new();
     for number in 0..512 {
         let mut stream = TcpStream::connect(&secured.address)
@@ -128,13 +128,13 @@ pub async fn flood(program: &'static Program) {
     drop(idle);
 }
 
-/// The greeting of a client that knows nothing newer than TLS 1.1.
+/// The ClientHello of a client that supports at most TLS 1.1.
 const TLS_1_1: &[u8] = b"\x16\x03\x01\x00\x31\x01\x00\x00\x2d\x03\x02\
     \x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\
     \x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\
     \x00\x00\x06\xc0\x13\xc0\x09\x00\x2f\x01\x00";
 
-/// Who a client is by its certificate, and what is spoken.
+/// Users by client certificate, and the protocol versions.
 pub async fn certificates(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let (authority, other) = (Authority::make(), Authority::make());
@@ -197,13 +197,13 @@ async fn refuses_tls_1_1(secured: &Secured) {
     assert!(answer.starts_with(&[0x15, 3]), "O-53: {answer:?}");
 }
 
-/// The files change, first as they should.
+/// The files change, first to a valid pair.
 pub async fn replaced(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let secured = Secured::start(&stage, &[]).await;
     let trusts = async |pair: &Pair| Client::new(pair).connect(&secured.address).await.is_ok();
     assert!(trusts(&secured.pair).await);
-    // Without the flag, 1.2 is spoken and 1.1 is not.
+    // Without the flag, the server speaks 1.2 and not 1.1.
     let old = Client {
         versions: vec![&tokio_rustls::rustls::version::TLS12],
         ..secured.client()
@@ -222,7 +222,7 @@ pub async fn replaced(program: &'static Program) {
     })
     .await;
     assert!(!trusts(&secured.pair).await, "O-51");
-    // Half of a pair, and the other half of another.
+    // The certificate of one pair, and the key of another.
     mount(secured.directory.path(), &third.certificate, &second.key);
     let said = "Cannot use the new certificate or key, still serving with the previous one";
     within(PATIENCE, "the error", async || {
@@ -250,7 +250,7 @@ pub async fn replaced(program: &'static Program) {
         trusts(&third).await
     })
     .await;
-    // Connections that were there live on.
+    // Existing connections live on.
     let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     old.write_all(request).await.expect("it lives");
     let mut answer = [0; 12];

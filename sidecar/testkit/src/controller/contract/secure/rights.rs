@@ -1,11 +1,11 @@
-//! Permissions to make reviews, without which nobody is let in.
+//! Permissions for reviews, without which no client is admitted.
 
 use super::super::super::{ELECTION, Program, Stage};
 use super::super::permission::without;
 use super::Secured;
 use crate::api::access::Allow;
 
-/// All that the program needs besides reviews.
+/// All rules that the program needs, without those for reviews.
 fn all_but_reviews(program: &'static Program) -> impl Iterator<Item = Allow> {
     let leases = Allow::new(
         "coordination.k8s.io",
@@ -21,7 +21,7 @@ fn rule(group: &str, resource: &str, quote: &str) -> String {
     )
 }
 
-/// Reviews are withheld from a process that does not lead.
+/// A standby may not make reviews.
 pub async fn not_permitted_on_a_standby(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     stage.api.allow_only(all_but_reviews(program));
@@ -45,7 +45,7 @@ pub async fn not_permitted_on_a_standby(program: &'static Program) {
     drop(leader);
 }
 
-/// Reviews are withheld, and granted later.
+/// Reviews are forbidden, and granted later.
 pub async fn not_permitted(program: &'static Program) {
     let stage = Stage::prepared(program, 0).await;
     let all = || all_but_reviews(program);
