@@ -243,7 +243,7 @@ fn note(address: &Address, last: &Mutex<String>, reason: String) {
 /// and sends nothing is not ready.
 ///
 /// # Errors
-/// Nobody listens, or the listener is no gRPC server.
+/// Nobody listens, or the listener is not a gRPC server.
 pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connection> {
     let (sender, mut state) = watch::channel(State::default());
     let dialer = Dialer {
@@ -270,7 +270,7 @@ pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connect
 /// unread: a slow reader blocks no other call. Neither logged nor measured.
 ///
 /// # Errors
-/// Nobody listens, or the listener is no gRPC server.
+/// Nobody listens, or the listener is not a gRPC server.
 pub async fn dedicated(address: &Address, window: u32) -> io::Result<tonic::transport::Channel> {
     let (state, _) = watch::channel(State::default());
     let dialer = Dialer {

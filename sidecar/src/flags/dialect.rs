@@ -16,7 +16,7 @@ pub(super) struct Line {
     pub(super) tokens: Vec<String>,
     /// The reason why the rewriting ended.
     pub(super) end: End,
-    /// Warnings about arguments that are no flags, and about retired flags.
+    /// Warnings about positional arguments and retired flags.
     pub(super) warnings: Vec<String>,
 }
 

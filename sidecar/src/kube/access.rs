@@ -187,7 +187,7 @@ impl Report {
     }
 }
 
-/// Logs the missing permissions of this first report, and checks again until all are granted.
+/// Passes this first report of missing permissions to `say`, and checks again until all are granted.
 pub async fn ask_until_granted(
     mut report: Report,
     ask: impl AsyncFn() -> Report,

@@ -195,7 +195,7 @@ impl<F: AsFd> Shared<F> {
             let mut files = [PollFd::new(&self.file, PollFlags::OUT)];
             match poll(&mut files, timeout) {
                 Err(Errno::INTR) => {}
-                // Polling is not supported: then it is no pipe either.
+                // The file does not support polling, so it is not a pipe either.
                 Err(_) => return true,
                 Ok(ready) => return ready > 0,
             }
