@@ -1,8 +1,8 @@
 //! The points at which tests rely on the model: the same requests get the same responses from the
 //! model and from a real API server.
 //!
-//! The model always runs. `make model` also queries the real server, or use a kubeconfig of a
-//! cluster administrator whose controller manager is stopped (it would add its own finalizers):
+//! The model always runs. `make model` starts and queries the real server; by hand, name the kubeconfig of a
+//! cluster administrator, and stop the controller manager (it would add its own finalizers):
 //!
 //! ```text
 //! CONFORMANCE_KUBECONFIG=FILE cargo test -p sidecar-testkit --test conformance -- --ignored

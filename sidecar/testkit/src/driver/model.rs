@@ -49,11 +49,11 @@ pub struct Model {
     /// The group snapshots by id.
     pub groups: BTreeMap<String, csi::VolumeGroupSnapshot>,
     pub(super) group_names: BTreeMap<String, String>,
-    /// The streams of SnapshotMetadata calls.
+    /// The parts of the streams that SnapshotMetadata calls return.
     pub metadata: Vec<Part>,
     /// Numbers of controller capabilities that CSI 1.13 does not define, which the controller announces as well.
     pub older: Vec<i32>,
-    /// Health of volumes, by handle. An empty list is an entry without conditions.
+    /// Health of the volumes that lists contain, by handle. An empty list is an entry without conditions.
     pub health: BTreeMap<String, Vec<csi::volume_health::VolumeHealthEntry>>,
     /// Maximum number of entries in a page of volume health; 0 means no limit.
     pub health_page: i32,
