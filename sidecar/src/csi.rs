@@ -96,7 +96,7 @@ pub async fn call<M, R>(
 /// Like [`call`], for a request that carries extensions, such as [`Migrated`].
 ///
 /// # Errors
-/// As [`call`].
+/// The same as those of [`call`].
 pub async fn call_with<M, R>(
     deadline: impl Into<Deadline>,
     mut request: Request<M>,

@@ -104,7 +104,7 @@ impl InCluster {
     /// Connects, trusting the certificate authority that the file has now.
     ///
     /// # Errors
-    /// This is not a pod with a service account's token, the API server cannot be reached, or its certificate is refused.
+    /// This is not a pod with a service account's token, the API server is unreachable, or its certificate is refused.
     pub async fn connect(&self) -> Result<Connection, Failure> {
         let [host, port] = [&self.host, &self.port].map(|it| it.as_deref().unwrap_or_default());
         let server = server(host, port).map_err(|error| Failure::Unusable(error.to_string()))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::connection::OnLoss;
 
-/// Where the driver listens.
+/// The address of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket.

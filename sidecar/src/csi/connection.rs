@@ -52,7 +52,7 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// The reaction to a loss.
     pub on_loss: OnLoss,
-    /// How calls are logged and measured.
+    /// Logs and measures calls.
     pub observer: Observer,
     /// Blocks calls once this process no longer holds the lease.
     pub fence: Fence,

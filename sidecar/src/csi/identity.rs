@@ -63,7 +63,7 @@ pub async fn driver_name(
 /// Gets the driver's name and version with one GetPluginInfo call.
 ///
 /// # Errors
-/// As [`driver_name`].
+/// The same as those of [`driver_name`].
 pub async fn plugin(
     channel: Channel,
     deadline: impl Into<Deadline>,
@@ -90,7 +90,7 @@ pub async fn plugin(
 /// `longest` is the time that all calls of `ask` may take together.
 ///
 /// # Errors
-/// As `ask`.
+/// The error of `ask`.
 pub async fn unless_it_stood_still<T, F>(
     longest: Duration,
     ask: impl Fn() -> F,

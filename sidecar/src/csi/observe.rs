@@ -26,7 +26,7 @@ use crate::rpc_code;
 use crate::trace;
 use crate::verbose;
 
-/// How calls are logged and measured.
+/// Settings for the log and the metrics of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
     /// Methods whose messages are logged at level 5; other calls are logged without messages.

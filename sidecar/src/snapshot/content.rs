@@ -96,9 +96,9 @@ pub struct Status<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(untagged, bound(deserialize = "'de: 'a"))]
 pub enum Time<'a> {
-    /// Of a single snapshot.
+    /// The time of a single snapshot.
     Nanos(i64),
-    /// Of a group.
+    /// The time of a group.
     Text(Text<'a>),
 }
 
