@@ -22,7 +22,7 @@ pub struct Kind {
     pub kind: String,
     /// Whether objects live in a namespace.
     pub namespaced: bool,
-    /// How `/status` behaves.
+    /// The behaviour of `/status`.
     pub status: Status,
     /// Whether a PUT without `resourceVersion` is accepted.
     pub unconditional_update: bool,

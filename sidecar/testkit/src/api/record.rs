@@ -20,7 +20,7 @@ pub(super) struct Peer {
 pub struct Request {
     /// Position in the order of arrival, from 0, never reused.
     pub number: usize,
-    /// When it arrived.
+    /// Time of arrival.
     pub at: Instant,
     /// HTTP method.
     pub method: String,
