@@ -20,7 +20,7 @@ pub(super) enum Phase {
     Idle,
     /// A response is not completely sent.
     Sending,
-    /// A large response waits for its turn to be rendered.
+    /// A large response waits until earlier ones are sent.
     Queued,
     /// A response is being rendered.
     Answering,
