@@ -1,4 +1,4 @@
-//! The command line: the flags of csi-snapshot-metadata and what a combination of them asks for.
+//! The command line: the flags of csi-snapshot-metadata, and the configuration they add up to.
 //!
 //! Pure, so that the order of the checks is a table in a test.
 
@@ -121,7 +121,7 @@ const fn klog(name: &'static str, kind: Kind) -> Flag {
     .noted(STDERR)
 }
 
-/// What upstream's log has, which is klog's own.
+/// Flags of klog that upstream's program inherits.
 static KLOG: &[Flag] = &[
     klog("logtostderr", Kind::Bool),
     klog("alsologtostderr", Kind::Bool),
@@ -154,10 +154,10 @@ pub static SPEC: Spec = Spec {
     retired: &retired::NONE,
 };
 
-/// What the program shall do.
+/// The command that the flags select.
 pub type Command = controller::Command<Config>;
 
-/// How to serve backup clients.
+/// Configuration of csi-snapshot-metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `--csi-address`
@@ -170,9 +170,9 @@ pub struct Config {
     pub certificate: PathBuf,
     /// `--tls-key`
     pub key: PathBuf,
-    /// The other flags about TLS.
+    /// `--tls-min-version`, `--tls-cipher-suites`, `--tls-curve-preferences`
     pub tls: Tls,
-    /// `--audience`, if it is given.
+    /// `--audience`; `None` if the flag is empty.
     pub audience: Option<String>,
     /// `--max-streaming-duration-min`
     pub longest: Duration,
@@ -182,13 +182,13 @@ pub struct Config {
     pub grace: Duration,
     /// `--kube-api-qps`, `--kube-api-burst`
     pub rate: Rate,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server; `None` without `--http-endpoint`.
     pub http: Option<Http>,
     /// `--metrics-snapshot-labels`
     pub snapshot_labels: bool,
 }
 
-/// What the environment says.
+/// Environment variables that the program reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// `TLS_CERT_PATH`
@@ -197,7 +197,7 @@ pub struct Environment {
     pub key: Option<String>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// Builds the configuration from the flags, and the warnings to log. Reports the first check that fails.
 ///
 /// # Errors
 /// Exit code 1 and a line that names the flag.
@@ -266,8 +266,8 @@ pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Ve
     Ok((Command::Run(Box::new(config)), warnings))
 }
 
-/// Of a call, as `--max-streaming-duration-min` says it: at most what a deadline of gRPC says in milliseconds. In
-/// seconds it would end before its time.
+/// Longest duration of a call, from `--max-streaming-duration-min`: at most the longest gRPC deadline that is
+/// written in milliseconds. A longer one is written in seconds, and the call would end too early.
 fn longest(minutes: i64) -> Duration {
     const DEFAULT: u64 = 10;
     const MOST: u64 = 99_999_999 / 60_000;

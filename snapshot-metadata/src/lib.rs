@@ -13,10 +13,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | API objects, as far as this program reads them |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | requests, streams, the TLS server |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`permission`] | the RBAC rules that the program needs |
 //! | [`args`] | the command line |
 //! | [`run`] | start-up, service, end |
 

@@ -1,5 +1,5 @@
-//! What is read of API objects. Whatever is missing is empty: fields that matter are checked where they
-//! are used, since snapshots have no status at first.
+//! API objects, as far as this program reads them. A missing field is read as empty: whoever uses a
+//! field checks it, since a new snapshot has no status.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use sidecar::snapshot::{
     SECRET_NAMESPACE_PARAMETER,
 };
 
-/// SnapshotMetadataServices: where clients find this program, and for whom their tokens must be.
+/// SnapshotMetadataServices: the address of this program, and the audience that clients' tokens need.
 pub const SERVICES: Kind = Kind {
     group: "cbt.storage.k8s.io",
     kind: "SnapshotMetadataService",
     plural: "snapshotmetadataservices",
 };
-/// The version of [`SERVICES`] that is read.
+/// The version of [`SERVICES`] that this program reads.
 pub const SERVICES_VERSION: &str = "v1beta1";
 
 #[derive(Debug, Default, Deserialize)]
@@ -25,7 +25,7 @@ struct Metadata {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// What a SnapshotMetadataService says.
+/// A SnapshotMetadataService.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// `spec.address`, host and port.
@@ -35,10 +35,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Reads its JSON.
+    /// Parses the JSON of a SnapshotMetadataService.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no SnapshotMetadataService.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -71,10 +71,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads its JSON.
+    /// Parses the JSON of a VolumeSnapshot.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no VolumeSnapshot.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -112,15 +112,15 @@ pub struct Content {
     pub handle: Option<String>,
     /// `status.readyToUse`
     pub ready: bool,
-    /// Namespace and name of the Secret that the snapshot-controller has noted.
+    /// Namespace and name of the Secret from the annotations that the snapshot-controller wrote.
     pub secret: Option<(String, String)>,
 }
 
 impl Content {
-    /// Reads its JSON.
+    /// Parses the JSON of a VolumeSnapshotContent.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no VolumeSnapshotContent.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -156,11 +156,11 @@ impl Content {
 /// A VolumeSnapshotClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// Its name.
+    /// `metadata.name`
     pub name: String,
     /// `driver`
     pub driver: String,
-    /// It is the default of its driver.
+    /// The class is annotated as its driver's default.
     pub is_default: bool,
     /// Template of the Secret's name.
     pub secret_name: Option<String>,
@@ -193,18 +193,18 @@ impl From<ClassWire> for Class {
 }
 
 impl Class {
-    /// Reads its JSON.
+    /// Parses the JSON of a VolumeSnapshotClass.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no VolumeSnapshotClass.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<ClassWire>(text).map(Self::from)
     }
 
-    /// Reads the JSON of a list of them.
+    /// Parses the JSON of a list of VolumeSnapshotClasses.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no such list.
     pub fn read_list(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         #[derive(Deserialize)]
         struct List {
@@ -216,7 +216,7 @@ impl Class {
     }
 }
 
-/// A name that is not empty.
+/// The text, unless it is empty.
 fn named(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

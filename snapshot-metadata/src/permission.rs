@@ -1,4 +1,4 @@
-//! The RBAC rules that csi-snapshot-metadata uses. Upstream's role lacks the last two.
+//! The RBAC rules that csi-snapshot-metadata needs. Upstream's role lacks the last two.
 
 use sidecar::kube::access::Rule;
 use sidecar::secure::reviews;
@@ -6,7 +6,8 @@ use sidecar::snapshot::{CLASS, CONTENT, SNAPSHOT};
 
 use crate::model::SERVICES;
 
-/// The rules to check. `audience`: whether `--audience` says for whom tokens must be.
+/// The rules to check. `audience`: `--audience` gives the audience, so SnapshotMetadataServices are
+/// not read.
 #[must_use]
 pub fn rules(audience: bool) -> Vec<Rule> {
     let mut rules = reviews::RULES.to_vec();

@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up in upstream's order, service, and the end.
+//! Start-up in upstream's order, service, and shutdown.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ const PROGRAM: Program = Program {
     fatal: 1,
 };
 
-/// Where the health of the whole is told.
+/// Path of the process's health endpoint.
 const HEALTH: &str = "/health";
 
 /// Runs csi-snapshot-metadata.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// The exit code and text; none after a signal if the shutdown was clean.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(PROGRAM, &args::SPEC, argv, decide, start).await
 }

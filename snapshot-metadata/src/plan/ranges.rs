@@ -1,8 +1,8 @@
-//! The driver's ranges: that they are in order, and how its messages are cut for the client.
+//! Checks that the driver's ranges are in order, and cuts the driver's messages for the client.
 //!
-//! A backup believes what it is told, so an answer that contradicts itself must not end as a complete
-//! one. Messages stay as they came, encoded: only the place of each range in them is looked at, and a
-//! message for the client is a slice of the driver's. A whole volume costs no more memory than that.
+//! A backup trusts the ranges it gets, so a stream that contradicts itself must not end as a complete
+//! one. Messages stay encoded: the program only finds where each range begins and ends, and a message for
+//! the client is a slice of the driver's. A whole volume costs no more memory than that.
 
 mod wire;
 
@@ -18,14 +18,14 @@ pub const LONGEST: usize = 1 << 20;
 /// A range of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Its first byte.
+    /// The first byte of the range.
     pub offset: i64,
-    /// How many bytes.
+    /// Length in bytes.
     pub size: i64,
 }
 
 impl Range {
-    /// The first byte behind it; `None` if there is no such range.
+    /// The first byte after the range; `None` if the numbers are not a valid range.
     fn end(self) -> Option<i64> {
         let is_one = self.offset >= 0 && self.size > 0;
         self.offset.checked_add(self.size).filter(|_| is_one)
@@ -38,7 +38,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// What must be the same in all messages of a stream.
+/// The fields that all messages of a stream must agree on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// `block_metadata_type`
@@ -47,16 +47,16 @@ pub struct Shape {
     pub capacity: i64,
 }
 
-/// Why the rest of a stream cannot be believed.
+/// Why the program stops trusting a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no message of this kind.
+    /// The driver's bytes are not a message of this type.
     Malformed,
-    /// There is no such range.
+    /// The range has a negative offset, no length, or an end that overflows.
     Impossible(Range),
     /// The second range begins before the end of the first.
     Disordered(Range, Range),
-    /// Type or capacity are others than before.
+    /// Type or capacity differ from those of earlier messages.
     Changed(Shape, Shape),
 }
 
@@ -81,24 +81,24 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is known of a stream so far.
+/// State of a stream: the client's wishes and the driver's ranges so far.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Ranges that end at or before it are left out.
+    /// Drops ranges that end at or before this offset.
     from: i64,
-    /// Most ranges in a message.
+    /// Maximum number of ranges in a message.
     most: usize,
     last: Option<Range>,
     shape: Option<Shape>,
 }
 
-/// A message of the driver, as far as it is not passed on yet.
+/// A message of the driver, and how much of it was passed on.
 #[derive(Clone, Debug)]
 pub struct Message {
     bytes: Bytes,
     at: usize,
     shape: Shape,
-    /// Nothing was passed on, and there was nothing to be left out.
+    /// The driver's message has no ranges, and the client has not got it yet.
     is_empty: bool,
     fault: Option<Fault>,
 }
@@ -110,18 +110,18 @@ pub struct Piece {
     pub head: Bytes,
     /// Encoded ranges.
     pub ranges: Bytes,
-    /// How many.
+    /// Number of ranges.
     pub count: u64,
 }
 
 impl Piece {
-    /// How long it is.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.head.len() + self.ranges.len()
     }
 
-    /// Whether it has no bytes: a message without ranges of a volume without size.
+    /// Whether the message has no bytes: no ranges, and a volume without capacity.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -129,8 +129,8 @@ impl Piece {
 }
 
 impl Stream {
-    /// A new stream, for a client that asked for ranges from an offset on, and so many in a message; zero
-    /// is no limit.
+    /// A new stream for a client that asked for ranges from offset `from`, and for `most` ranges in a
+    /// message; zero is no limit.
     #[must_use]
     pub fn new(from: i64, most: i32) -> Self {
         let most = usize::try_from(most).ok().filter(|most| *most > 0);
@@ -145,7 +145,7 @@ impl Stream {
     /// Begins a message of the driver.
     ///
     /// # Errors
-    /// It is none, or of another kind than those before.
+    /// The bytes are no message, or type or capacity differ from those of earlier messages.
     pub fn begin(&mut self, bytes: Bytes) -> Result<Message, Fault> {
         let mut shape = Shape::default();
         let mut is_empty = true;
@@ -171,10 +171,10 @@ impl Stream {
         })
     }
 
-    /// The next message for the client out of the driver's; `None` if all of it was passed on.
+    /// Cuts the next message for the client; `None` once the driver's whole message was passed on.
     ///
     /// # Errors
-    /// The range that comes next contradicts those before. All before it was passed on.
+    /// The next range contradicts the ones before. All ranges before it were passed on.
     pub fn cut(&mut self, message: &mut Message) -> Result<Option<Piece>, Fault> {
         if let Some(fault) = message.fault {
             return Err(fault);
@@ -193,7 +193,7 @@ impl Stream {
         let (mut begin, mut end, mut count) = (message.at, message.at, 0);
         loop {
             let start = wire.at();
-            // `begin` of the message has read it all.
+            // `begin` has parsed the whole message before.
             let Some(field) = wire.next().ok_or(Fault::Malformed)? else {
                 message.at = message.bytes.len();
                 break;
@@ -233,7 +233,7 @@ impl Stream {
         message.fault.map_or(Ok(None), Err)
     }
 
-    /// Takes in the next range. Whether the client wants it.
+    /// Checks the next range. Returns whether the client wants it.
     fn take(&mut self, range: Range) -> Result<bool, Fault> {
         let end = range.end().ok_or(Fault::Impossible(range))?;
         if let Some(last) = self.last
@@ -242,7 +242,7 @@ impl Stream {
             return Err(Fault::Disordered(last, range));
         }
         self.last = Some(range);
-        // Of ranges in order only the first ones can end before the offset.
+        // Ranges are in order, so only the first ones can end before the offset.
         Ok(self.from <= 0 || end > self.from)
     }
 }

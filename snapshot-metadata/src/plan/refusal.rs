@@ -1,4 +1,4 @@
-//! What a client is told when a call fails.
+//! The status and text that a client gets when a call fails.
 
 use std::error::Error as _;
 use std::fmt;
@@ -6,54 +6,54 @@ use std::fmt;
 use sidecar::rpc_code;
 use tonic::{Code, Status};
 
-/// Longest message of a driver. gRPC's usual limit is a quarter of it, and drivers do not keep to it when they are
-/// asked for as many ranges as they like.
+/// Longest message that the program accepts from a driver. gRPC's usual limit is a quarter of it, and drivers
+/// exceed that when a client sets no limit on the ranges of a message.
 pub const LONGEST_OF_DRIVER: usize = 16 << 20;
 
-/// Why a call fails. What a client may know is in `text`; what only an administrator may know is in `cause`.
+/// Why a call fails. The client gets `text`; `cause` is for the administrator alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For the client.
+    /// The status code that the client gets.
     pub code: Code,
-    /// For the client.
+    /// The status message that the client gets.
     pub text: String,
-    /// For the log.
+    /// The cause, for the log.
     pub cause: Option<String>,
-    /// For the metric.
+    /// The class of the refusal, for the metric.
     pub reason: Reason,
 }
 
 /// Classes of refusals, for the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The request cannot be served.
+    /// The request is invalid.
     Invalid,
-    /// The token is not accepted.
+    /// The API server does not accept the token.
     Unauthenticated,
-    /// The right is missing.
+    /// The client has no right to read the VolumeSnapshots.
     Forbidden,
-    /// A review could not be made.
+    /// The API server did not answer a review.
     Review,
     /// The driver is not ready.
     NotReady,
-    /// Snapshot, content, class or Secret cannot be used.
+    /// The snapshot, its content, its class or the Secret cannot be used.
     Objects,
-    /// Too many at once.
+    /// Too many calls run at once.
     Busy,
-    /// The driver says so, or cannot be asked.
+    /// The driver returned an error, or does not answer.
     Driver,
-    /// The driver's answers contradict each other.
+    /// The driver's ranges contradict each other.
     Ranges,
-    /// The time is over.
+    /// The call's deadline has passed.
     Deadline,
-    /// This process ends.
+    /// This process is terminating.
     Ending,
-    /// The client does not want it any more.
+    /// The client has cancelled the call.
     Cancelled,
 }
 
 impl Reason {
-    /// As the metric's label has it.
+    /// Value of the metric's label.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Reason {
 }
 
 impl Refusal {
-    /// One whose text is all there is to say.
+    /// A refusal whose text has nothing to add for the log.
     #[must_use]
     pub fn new(reason: Reason, code: Code, text: impl Into<String>) -> Self {
         Self {
@@ -85,20 +85,20 @@ impl Refusal {
         }
     }
 
-    /// With more to say in the log.
+    /// Adds a cause for the log.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// Too much is going on.
+    /// The refusal when too many calls run.
     #[must_use]
     pub fn busy() -> Self {
         Self::new(Reason::Busy, Code::Unavailable, "too many requests")
     }
 
-    /// The time of the call is over.
+    /// The refusal when the call's deadline has passed.
     #[must_use]
     pub fn too_late() -> Self {
         Self::new(
@@ -108,7 +108,7 @@ impl Refusal {
         )
     }
 
-    /// This process ends.
+    /// The refusal while this process terminates.
     #[must_use]
     pub fn ending() -> Self {
         Self::new(
@@ -118,7 +118,7 @@ impl Refusal {
         )
     }
 
-    /// The driver is not ready, or away.
+    /// The refusal while the driver is not ready or not connected.
     #[must_use]
     pub fn not_ready() -> Self {
         Self::new(
@@ -129,11 +129,11 @@ impl Refusal {
     }
 }
 
-/// What a driver's status, or the end of the connection to it, is to the client.
+/// Translates a driver's status, or the end of the connection to it, for the client.
 ///
-/// A status that the driver has sent is passed on; what was made of it on the way must not look as if the
-/// driver said it, since clients take OUT_OF_RANGE for the end of the volume and FAILED_PRECONDITION for
-/// one without tracked changes.
+/// Passes on a status that the driver has sent. A status that the transport has made must not look like the
+/// driver's, since clients take OUT_OF_RANGE for the end of the volume and FAILED_PRECONDITION for one without
+/// tracked changes.
 #[must_use]
 pub fn of_driver(status: &Status) -> Refusal {
     const TOO_LARGE: &str = "Error, decoded message length too large";
@@ -159,7 +159,7 @@ pub fn of_driver(status: &Status) -> Refusal {
     refusal(code, text.to_owned())
 }
 
-/// As it stands in the log.
+/// The text of the log line.
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {

@@ -1,27 +1,27 @@
-//! What a client asks for, and whether that can be served at all.
+//! A client's request, and whether the program can serve it at all.
 
 use csi_proto::snapshot_metadata::{GetMetadataAllocatedRequest, GetMetadataDeltaRequest};
 use tonic::Code;
 
 use super::refusal::{Reason, Refusal};
 
-/// Longest token that is looked at; those of Kubernetes have some 1,200 bytes.
+/// Longest token that is sent to the API server; Kubernetes' own have some 1,200 bytes.
 pub const LONGEST_TOKEN: usize = 16 << 10;
 
-/// One of the two calls.
+/// A GetMetadataAllocated or GetMetadataDelta request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The client's token. Not to be shown, hence no `Debug`.
+    /// The client's token. Must not be logged, hence no `Debug`.
     pub token: String,
     /// Namespace of the VolumeSnapshot.
     pub namespace: String,
-    /// The VolumeSnapshot.
+    /// Name of the VolumeSnapshot.
     pub snapshot: String,
-    /// With GetMetadataDelta: the handle of the earlier snapshot.
+    /// The handle of the earlier snapshot; `Some` makes it a GetMetadataDelta request.
     pub base: Option<String>,
-    /// Ranges that end at or before it are left out.
+    /// Drops ranges that end at or before this offset.
     pub offset: i64,
-    /// Most ranges in a message; 0 is no limit.
+    /// Maximum number of ranges in a message; 0 is no limit.
     pub most: i32,
 }
 
@@ -52,10 +52,10 @@ impl From<GetMetadataDeltaRequest> for Request {
 }
 
 impl Request {
-    /// Looks at it before anybody is asked about the token. The first check that fails counts.
+    /// Checks the request before the API server reviews its token. Reports the first check that fails.
     ///
     /// # Errors
-    /// Names what is missing.
+    /// Names the missing field.
     pub fn validate(&self) -> Result<(), Refusal> {
         let empty = |text: &str| text.is_empty();
         let missing = if empty(&self.token) {
@@ -78,10 +78,10 @@ impl Request {
         ))
     }
 
-    /// Looks at the numbers, once the client is known: drivers differ in what they make of negative ones.
+    /// Checks the numbers, once the client is authenticated: drivers treat negative ones differently.
     ///
     /// # Errors
-    /// Names the number.
+    /// Names the field.
     pub fn validate_numbers(&self) -> Result<(), Refusal> {
         if self.offset < 0 {
             let text = format!("starting_offset {} is negative", self.offset);
@@ -94,7 +94,7 @@ impl Request {
         Ok(())
     }
 
-    /// How upstream names the call in its metric.
+    /// The call's name in upstream's metric.
     #[must_use]
     pub fn method(&self) -> &'static str {
         match self.base {

@@ -12,10 +12,10 @@ fn objects(text: String) -> Refusal {
     Refusal::new(Reason::Objects, Code::Unavailable, text)
 }
 
-/// Whose token it is.
+/// The user that the token belongs to.
 ///
 /// # Errors
-/// It is nobody's, or not for this audience.
+/// The token is invalid, or was issued for another audience.
 pub fn authenticated(review: TokenReview, audience: &str) -> Result<User, Refusal> {
     if review.authenticated && review.audiences.iter().any(|one| one == audience) {
         return Ok(review.user);
@@ -23,7 +23,7 @@ pub fn authenticated(review: TokenReview, audience: &str) -> Result<User, Refusa
     Err(unauthenticated())
 }
 
-/// The token is not accepted.
+/// The refusal of a token that the API server does not accept.
 #[must_use]
 pub fn unauthenticated() -> Refusal {
     let text = "unauthenticated user";
@@ -33,7 +33,7 @@ pub fn unauthenticated() -> Refusal {
 /// Whether the user may read VolumeSnapshots of the namespace.
 ///
 /// # Errors
-/// It may not.
+/// The user may not.
 pub fn authorized(review: &AccessReview) -> Result<(), Refusal> {
     if review.allowed {
         return Ok(());
@@ -50,7 +50,7 @@ pub fn authorized(review: &AccessReview) -> Result<(), Refusal> {
 /// The name of the content to which a snapshot is bound.
 ///
 /// # Errors
-/// It is not ready, or not bound.
+/// The snapshot is not ready, or not bound.
 pub fn content_of<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a str, Refusal> {
     if !snapshot.ready {
         let text = format!("the VolumeSnapshot is not yet ready, name: {name}");
@@ -63,10 +63,10 @@ pub fn content_of<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a str, Ref
     })
 }
 
-/// The handle of a content, called `name`, of the VolumeSnapshot `snapshot`.
+/// The snapshot handle of the content `name`, which belongs to the VolumeSnapshot `snapshot`.
 ///
 /// # Errors
-/// It is not ready, has none, or is another driver's.
+/// The content is not ready, has no handle, or belongs to another driver.
 pub fn handle_of<'a>(
     content: &'a Content,
     name: &str,
@@ -93,7 +93,7 @@ pub fn handle_of<'a>(
 /// The default class of the driver; `None` if it has none.
 ///
 /// # Errors
-/// There are several.
+/// The driver has several default classes.
 pub fn default_class(classes: Vec<Class>, driver: &str) -> Result<Option<Class>, Refusal> {
     let mut of_driver = { classes.into_iter() }.filter(|it| it.is_default && it.driver == driver);
     let first = of_driver.next();
@@ -105,11 +105,12 @@ pub fn default_class(classes: Vec<Class>, driver: &str) -> Result<Option<Class>,
     Ok(first)
 }
 
-/// The Secret of a call for the VolumeSnapshot, by `namespace` and `name`, and its content: as the class
-/// says or, without one, as the snapshot-controller has noted on the content.
+/// The Secret of a call for the VolumeSnapshot with this namespace, name and content: from the class's
+/// templates or, without a class, from the annotations that the snapshot-controller wrote to the
+/// content.
 ///
 /// # Errors
-/// The class does not say one that there could be.
+/// The class's templates do not yield a valid Secret name.
 pub fn secret(
     class: Option<&Class>,
     content: &Content,

@@ -25,10 +25,11 @@ use crate::plan::refusal::{Reason, Refusal};
 use crate::plan::request::Request;
 use crate::plan::resolve;
 
-/// For a stream's turn.
+/// How long a call waits for a free stream.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A driver may end its stream without error when its time is over, and its clock is not ours. An end so
-/// shortly before that counts as too late: a client then asks once more and gets nothing.
+/// A driver may end its stream without error at the deadline, and its clock may differ from ours. An end this
+/// shortly before the deadline counts as DEADLINE_EXCEEDED, so that the client asks again instead of taking the
+/// list for complete.
 const DOUBT: Duration = Duration::from_millis(50);
 
 const NOT_FOR_ADDRESS: &str = "The server's certificate is not for the address of the SnapshotMetadataService: \
@@ -39,30 +40,30 @@ const NOT_FOR_ADDRESS: &str = "The server's certificate is not for the address o
 pub struct Service {
     /// The driver.
     pub driver: Arc<Driver>,
-    /// What is asked of the API server.
+    /// Requests to the API server.
     pub objects: Objects,
-    /// Who clients are.
+    /// Authenticates and authorizes clients.
     pub reviews: Reviews,
-    /// Calls at the driver, by user.
+    /// Limits concurrent streams from the driver, per user.
     pub streams: ConcurrencyLimit<String>,
     /// `--max-streaming-duration-min`
     pub longest: Duration,
-    /// The certificate.
+    /// The server's certificate.
     pub certificates: Arc<Certificates>,
     /// The metrics.
     pub metrics: Metrics,
-    /// This process is to end: nothing new is begun.
+    /// This process is terminating: new calls are refused.
     pub ending: watch::Receiver<bool>,
-    /// Nor is anything finished.
+    /// The grace period is over: running calls are ended.
     pub over: Requested,
-    /// How many calls there were.
+    /// Number of calls so far.
     pub count: AtomicU64,
 }
 
-/// What is known of a call, for log and metrics.
+/// The request and what the client may see, for log and metrics.
 struct Seen {
     request: Request,
-    /// The client may see the snapshot.
+    /// The client may see the snapshot, and the snapshot exists.
     is_known: bool,
 }
 
@@ -136,7 +137,7 @@ impl Service {
         Ok(())
     }
 
-    /// Everything until the driver answers.
+    /// Does everything up to the driver's first answer.
     async fn prepare(
         &self,
         seen: &mut Seen,
@@ -157,7 +158,8 @@ impl Service {
         if !self.driver.is_ready() {
             return Err(Refusal::not_ready());
         }
-        // First of all: a thousand calls at once are not to be three thousand requests to the API server either.
+        // Before the objects are read: a thousand calls at once must not become three thousand requests to the
+        // API server.
         let permit = self.streams.enter(&client.user.username, PATIENCE).await;
         let permit = permit.map_err(|Busy| Refusal::busy())?;
         let snapshot = self.objects.snapshot(namespace, name).await?;
@@ -165,7 +167,7 @@ impl Service {
         let content = self.objects.content(bound).await?;
         let driver = self.driver.name();
         let handle = resolve::handle_of(&content, bound, name, driver)?;
-        // Not before: a client may name any number of snapshots that do not exist.
+        // Not earlier: a client may name any number of snapshots that do not exist, and each would be a series.
         seen.is_known = true;
         let class = match &snapshot.class {
             Some(class) => self.objects.class(class).await?,
@@ -180,7 +182,7 @@ impl Service {
         Ok((Box::pin(asking).await?, permit))
     }
 
-    /// Passes the driver's ranges on. The next message is not asked for before the client has taken this one.
+    /// Passes the driver's ranges on. Reads the driver's next message only after the client has taken this one.
     async fn pass_on(
         &self,
         request: &Request,
@@ -204,7 +206,7 @@ impl Service {
     }
 }
 
-/// A stream that runs.
+/// Counts a stream in the gauge while it runs.
 struct Counted<'a>(&'a IntGauge);
 
 impl<'a> Counted<'a> {
@@ -224,13 +226,13 @@ fn cancelled(_: Gone) -> Refusal {
     Refusal::new(Reason::Cancelled, Code::Cancelled, "context canceled")
 }
 
-/// Shortens a client's text for the log: a caller without a valid token chooses it, too.
+/// Shortens a client's text for the log: even a caller without a valid token chooses it.
 fn cut(text: &str) -> &str {
     const LONGEST: usize = 256;
     grpc::shortened(text, LONGEST)
 }
 
-/// One line for each failure. Neither token nor Secret are among what it is made of.
+/// Logs one line for each failed call. The line contains neither token nor Secret.
 fn report(number: u64, request: &Request, outcome: &Result<(), Refusal>, took: Duration) {
     let op = format!("Get{}-{number}", request.method());
     let (namespace, snapshot) = (cut(&request.namespace), cut(&request.snapshot));

@@ -1,8 +1,8 @@
-//! Who a client is and what it may do, by the API server's word.
+//! Authenticates and authorizes clients, by reviews of the API server.
 //!
-//! That word counts for ten seconds, so that a client which calls often does not cost two reviews each
-//! time, nor does a flood of one bad token. Tokens are remembered as they are: nothing that is shorter
-//! would tell them apart for certain.
+//! A review's result is kept for ten seconds, so that neither a client that calls often nor a flood of
+//! one bad token costs two reviews per call. Tokens are kept whole: anything shorter could mistake one
+//! for another.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,17 +18,17 @@ use crate::plan::refusal::Refusal;
 use crate::plan::request::LONGEST_TOKEN;
 use crate::plan::resolve;
 
-/// How long an answer of the API server counts.
+/// How long a review's result is kept.
 const LIFE: Duration = Duration::from_secs(10);
-/// How many accepted tokens, how many rights are remembered.
+/// How many accepted tokens, and how many rights, are kept.
 const MOST: usize = 512;
-/// How many refused tokens.
+/// How many refused tokens are kept.
 const MOST_REFUSED: usize = 64;
-/// Reviews at the same time, of all clients and of one address.
+/// Concurrent reviews, of all clients and of one address.
 const REVIEWS: (usize, usize) = (16, 12);
-/// For a review's turn.
+/// How long a call waits until it may send a review.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longer tokens are not remembered.
+/// Longest token whose result is kept.
 const LONGEST: usize = 4 << 10;
 
 /// Makes reviews.
@@ -42,30 +42,30 @@ pub struct Reviews {
     memory: Mutex<Memory>,
 }
 
-/// What is remembered of a client.
+/// Cached results about a token.
 enum Known {
     Nothing,
-    /// Who it is.
+    /// The token is valid, and this is its user. Its right is not known.
     User(User),
-    /// The answer.
+    /// The token is refused, or the user may read the namespace.
     All(Result<Client, Refusal>),
 }
 
 #[derive(Debug)]
 struct Memory {
-    /// The audience of the SnapshotMetadataService, and its address.
+    /// Audience and address of the SnapshotMetadataService.
     service: Cache<(), (String, String)>,
     accepted: Cache<String, User>,
     refused: Cache<String, ()>,
     allowed: Cache<(User, String), ()>,
 }
 
-/// A client that may do what it asks for.
+/// A client that may read the VolumeSnapshots it asks for.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Who it is.
+    /// The authenticated user.
     pub user: User,
-    /// The address at which clients look for this server, if that is known.
+    /// `spec.address` of the SnapshotMetadataService; `None` if it was not read.
     pub address: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Memory {
 }
 
 impl Reviews {
-    /// For clients of the driver's metadata.
+    /// Reviews for clients of this driver's metadata.
     #[must_use]
     pub fn new(objects: Objects, driver: &str, audience: Option<String>) -> Self {
         Self {
@@ -101,10 +101,11 @@ impl Reviews {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who shows this token at `peer`, and that they may read the VolumeSnapshots of the namespace.
+    /// Authenticates the token, which came from `peer`, and checks that its user may read the
+    /// namespace's VolumeSnapshots.
     ///
     /// # Errors
-    /// They may not, or the API server does not say.
+    /// The client may not, or the API server does not answer.
     pub async fn admit(
         &self,
         token: &str,
@@ -119,7 +120,7 @@ impl Reviews {
         }
         let permit = self.limit.enter(&peer, PATIENCE).await;
         let _permit = permit.map_err(|Busy| Refusal::busy())?;
-        // Whoever waited may find that the one before has asked the same.
+        // While this call waited, another one may have asked the same.
         let user = match self.recall(token, namespace) {
             Known::All(answer) => return answer,
             Known::User(user) => user,
@@ -165,7 +166,7 @@ impl Reviews {
         user
     }
 
-    /// For whom tokens must be.
+    /// The audience that tokens need: `--audience`, else the SnapshotMetadataService's.
     async fn audience(&self) -> Result<String, Refusal> {
         if let Some(audience) = &self.audience {
             return Ok(audience.clone());

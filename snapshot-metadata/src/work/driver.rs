@@ -1,4 +1,4 @@
-//! The connection to the driver, which is followed through its restarts, and the streams that it sends.
+//! The connection to the driver, which survives the driver's restarts, and the driver's streams.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ const ALLOCATED: PathAndQuery =
     PathAndQuery::from_static("/csi.v1.SnapshotMetadata/GetMetadataAllocated");
 const DELTA: PathAndQuery = PathAndQuery::from_static("/csi.v1.SnapshotMetadata/GetMetadataDelta");
 
-/// Bytes of a stream that wait here unread.
+/// Flow-control window: unread bytes that a stream holds here.
 const WINDOW: u32 = 65_535;
 
 /// The driver behind its socket.
@@ -39,15 +39,16 @@ pub struct Driver {
     address: Address,
     timeout: Duration,
     name: String,
-    /// It serves, and so does this program.
+    /// The driver is ready, and so is this program.
     ready: watch::Sender<bool>,
 }
 
 impl Driver {
-    /// Connects and asks the driver's name. Whether it is ready is told by `ready` from [`keep`](Self::keep) on.
+    /// Connects and asks the driver's name. From [`keep`](Self::keep) on, `ready` shows whether the driver is
+    /// ready.
     ///
     /// # Errors
-    /// Exit code 1: nobody answers within 30 s, or without a name.
+    /// Exit code 1: the driver does not answer within 30 s, or has no name.
     pub async fn meet(
         (address, timeout): (Address, Duration),
         operations: &CsiOperations,
@@ -75,22 +76,22 @@ impl Driver {
         })
     }
 
-    /// Its name.
+    /// The driver's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it can be asked.
+    /// Whether the driver accepts calls.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }
 
-    /// Waits until it is ready, and follows it through its restarts.
+    /// Waits until the driver is ready, then follows its restarts.
     ///
     /// # Errors
-    /// Exit code 1: it is not, or no longer, a driver that could be served.
+    /// Exit code 1: the driver lacks the service, or has another name than before.
     pub async fn keep(&self) -> Result<Infallible, Exit> {
         let mut losses = self.connection.losses();
         identity::probe_until_ready(self.connection.channel(), self.timeout).await?;
@@ -116,7 +117,7 @@ impl Driver {
         }
     }
 
-    /// Whether it is ready, its name, and whether it has the service.
+    /// Probes the driver; returns its name and whether it has the SnapshotMetadata service.
     async fn ask(&self) -> Result<(String, bool), String> {
         let text = |error: IdentityError| Chain(&error).to_string();
         match identity::probe(self.connection.channel(), self.timeout).await {
@@ -146,11 +147,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks for the ranges of a snapshot, over a connection of its own: what its client does not read holds up
-    /// no other.
+    /// Asks for the ranges of a snapshot, over a connection of its own: a client that does not read must not
+    /// block other streams.
     ///
     /// # Errors
-    /// The driver's answer, or it cannot be asked.
+    /// The driver's status, or the driver does not answer.
     pub async fn stream(
         &self,
         request: &request::Request,
@@ -212,21 +213,21 @@ fn timed<M>(message: M, deadline: Deadline) -> Request<M> {
 #[derive(Debug)]
 pub struct Blocks {
     messages: Streaming<Bytes>,
-    /// Its status came first: there are no messages.
+    /// The driver's first frame was its status: there are no messages.
     is_over: bool,
 }
 
 impl Blocks {
-    /// The next message; `None` once the driver has said that there are no more.
+    /// The next message; `None` once the driver has ended the stream with OK.
     ///
     /// # Errors
-    /// The driver's status, or that it did not say how the stream ends.
+    /// The driver's status, or the stream stopped without one.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         let message = self.messages.message().await;
         if let Some(message) = message.map_err(|status| of_driver(&status))? {
             return Ok(Some(message));
         }
-        // A stream that just stops is not a whole one.
+        // A stream without a status at its end may be incomplete.
         let trailers = self.messages.trailers().await;
         let trailers = trailers.map_err(|status| of_driver(&status))?;
         if self.is_over || trailers.is_some_and(|it| it.contains_key("grpc-status")) {
@@ -237,7 +238,7 @@ impl Blocks {
     }
 }
 
-/// Answers as they came: they are looked at, not decoded.
+/// Passes messages on encoded: [`crate::plan::ranges`] reads them.
 #[derive(Debug)]
 struct Undecoded<M>(PhantomData<M>);
 

@@ -1,9 +1,8 @@
 //! gRPC on one stream of HTTP/2.
 //!
-//! By hand, because a server for web traffic cannot do what is needed here: it asks for the next piece
-//! of an answer once the client's window has room, so a deadline passes unnoticed while the client does
-//! not read. Here an answer is written as far as the window goes and no further, and its end needs no
-//! reader.
+//! Written by hand, because hyper's server polls for the next piece of a response only once the client's
+//! window has room, so a deadline passes unnoticed while the client does not read. This one writes as
+//! far as the window allows, and can end a response without a reader.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,28 +17,29 @@ use prost::Message;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
-/// Longest request.
+/// Longest request in bytes.
 const LONGEST: usize = 64 << 10;
-/// A request is a few hundred bytes, so whoever takes longer has no interest in an answer.
+/// How long a request may take to arrive. It has a few hundred bytes; a slower client is not interested
+/// in the response.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes that wait in the connection for one stream: what the window allows, and this at most.
+/// Most bytes that are queued in the connection for one stream, within the client's window.
 const AT_ONCE: usize = 32 << 10;
-/// Longest text of a status: it is a header, which clients limit.
+/// Longest status message: it is a header, and clients limit headers.
 const LONGEST_TEXT: usize = 8 << 10;
 const TYPE: &str = "application/grpc";
 
-/// The client does not want the answer any more, or is gone.
+/// The client has cancelled the call, or has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// Whether a request may be one of gRPC at all.
+/// Whether the request's content type is gRPC's.
 #[must_use]
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(TYPE.as_bytes()))
 }
 
-/// The time that the client gives the call.
+/// The client's `grpc-timeout`.
 #[must_use]
 pub fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
@@ -56,10 +56,10 @@ pub fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// The only message of a request.
+/// Reads the request's only message.
 ///
 /// # Errors
-/// What the client is told.
+/// The status that the client gets.
 pub async fn request<M: Message + Default>(body: &mut RecvStream) -> Result<M, Status> {
     let frame = timeout(PATIENCE, collect(body)).await;
     let frame =
@@ -87,25 +87,25 @@ async fn collect(body: &mut RecvStream) -> Result<BytesMut, Status> {
             let text = format!("grpc: received message larger than max ({LONGEST})");
             return Err(Status::resource_exhausted(text));
         }
-        // An error here is that of the stream, which is read next.
+        // The stream's own error comes from the next read.
         let _ = body.flow_control().release_capacity(data.len());
         frame.put(data);
     }
     Ok(frame)
 }
 
-/// The answer to one call.
+/// The response to one call.
 #[derive(Debug)]
 pub struct Answer {
     respond: SendResponse<Bytes>,
-    /// Once something was sent.
+    /// The response's stream; `None` until its headers were sent.
     stream: Option<SendStream<Bytes>>,
-    /// A message was begun.
+    /// A message was sent in part.
     is_partial: bool,
 }
 
 impl Answer {
-    /// One that was not begun.
+    /// A response that has sent nothing yet.
     #[must_use]
     pub fn new(respond: SendResponse<Bytes>) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Answer {
     pub fn refuse(mut self, status: StatusCode) {
         let mut response = Response::new(());
         *response.status_mut() = status;
-        // The client may be gone.
+        // The client may have disconnected.
         let _ = self.respond.send_response(response, true);
     }
 
@@ -131,10 +131,10 @@ impl Answer {
         reset.map(|_| Gone)
     }
 
-    /// What `doing` comes to, unless the client goes away before.
+    /// Runs `doing`, unless the client disconnects or cancels before it is done.
     ///
     /// # Errors
-    /// It did.
+    /// The client did.
     pub async fn unless_gone<T>(&mut self, doing: impl Future<Output = T>) -> Result<T, Gone> {
         let mut doing = pin!(doing);
         poll_fn(|cx| match self.poll_gone(cx) {
@@ -144,10 +144,10 @@ impl Answer {
         .await
     }
 
-    /// Sends a message, which has come in two parts, as fast as the client reads it.
+    /// Sends a message, which is given in two parts, as fast as the client reads it.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has disconnected or cancelled.
     pub async fn send(&mut self, first: &[u8], second: &[u8]) -> Result<(), Gone> {
         let length = u32::try_from(first.len() + second.len()).map_err(|_| Gone)?;
         let mut head = BytesMut::with_capacity(5 + first.len());
@@ -174,7 +174,8 @@ impl Answer {
                 room = more.and_then(Result::ok).ok_or(Gone)?;
             }
             let chunk = bytes.get(..room.min(AT_ONCE)).unwrap_or(bytes);
-            // A copy: a slice would keep the whole of the driver's message until the client has read it.
+            // A copy: a slice would keep the driver's whole message in memory until the client has read
+            // it.
             let copy = Bytes::copy_from_slice(chunk);
             bytes.advance(chunk.len());
             stream.send_data(copy, false).map_err(|_closed| Gone)?;
@@ -182,8 +183,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Ends the call. A client that has not taken the whole of a message has its stream reset: it would
-    /// not get to a status behind that.
+    /// Ends the call. If the client has read a message only in part, its stream is reset: it would not
+    /// get to a status behind that.
     pub fn end(mut self, status: &Status) {
         let mut trailers = HeaderMap::new();
         let text = shortened(status.message(), LONGEST_TEXT);
@@ -193,7 +194,7 @@ impl Answer {
         {
             trailers.insert("grpc-status", HeaderValue::from(i32::from(Code::Internal)));
         }
-        // Whether the client is still there is its own business.
+        // An error means that the client is gone, which changes nothing.
         let _ = match &mut self.stream {
             None => {
                 let mut response = response();
@@ -221,7 +222,7 @@ fn response() -> Response<()> {
     response
 }
 
-/// As much of the text as is not longer, in bytes.
+/// The longest prefix of the text that fits into `longest` bytes.
 #[must_use]
 pub fn shortened(text: &str, longest: usize) -> &str {
     let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end));

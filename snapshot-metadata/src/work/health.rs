@@ -1,4 +1,4 @@
-//! gRPC's health check: whether calls are served, for the server as a whole alone.
+//! gRPC's health check. It knows the server as a whole, no single services.
 
 use csi_proto::health::health_check_response::ServingStatus;
 use csi_proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::grpc::{self, Answer};
 
-/// Answers once.
+/// Answers `Check`.
 pub async fn check(mut body: RecvStream, mut answer: Answer, ready: &watch::Receiver<bool>) {
     let asked = asked(&mut body).await;
     let now = encoded(*ready.borrow());
@@ -24,7 +24,7 @@ pub async fn check(mut body: RecvStream, mut answer: Answer, ready: &watch::Rece
     answer.end(&status);
 }
 
-/// Answers now and at each change.
+/// Answers `Watch`: now and at each change.
 pub async fn watch(mut body: RecvStream, mut answer: Answer, mut ready: watch::Receiver<bool>) {
     if let Err(status) = asked(&mut body).await {
         return answer.end(&status);

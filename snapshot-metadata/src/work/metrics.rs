@@ -1,4 +1,4 @@
-//! What csi-snapshot-metadata counts.
+//! The metrics of csi-snapshot-metadata.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use crate::plan::request::Request;
 const TARGET: &str = "target_snapshot";
 const BASE: &str = "base_snapshot";
 
-/// All metrics; clones are the same.
+/// All metrics; clones share their values.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// How long calls take: those of clients, and those by which the driver is met.
+    /// How long calls take: the clients' calls, and this program's calls to the driver's identity service.
     pub operations: CsiOperations,
-    /// Streams that the driver sends now.
+    /// Streams from the driver that run now.
     pub streams: IntGauge,
-    /// Messages that clients were sent.
+    /// Messages sent to clients.
     pub messages: IntCounter,
-    /// Ranges in them.
+    /// Ranges in these messages.
     pub ranges: IntCounter,
-    /// When the server's certificate ends.
+    /// When the server's certificate expires.
     pub not_after: IntGauge,
     refused: IntCounterVec,
-    /// Whether the labels of snapshots have values.
+    /// The labels of namespace and snapshot have values (`--metrics-snapshot-labels`).
     snapshots: bool,
 }
 
 impl Metrics {
-    /// Without observations, shown by `registry`. `snapshots`: whether each snapshot has series of its own.
+    /// Registers the metrics with `registry`. `snapshots`: each snapshot has series of its own.
     ///
     /// # Errors
-    /// The registry has one of them already.
+    /// `registry` has one of the metrics already.
     pub fn new(registry: &Registry, snapshots: bool) -> Result<Self, RegisterError> {
         let config = OperationsConfig {
             side: Side::SnapshotMetadata,
@@ -69,7 +69,7 @@ impl Metrics {
         Ok(this)
     }
 
-    /// Counts a call of a client; `known`: whether it may see the snapshot, whose name is a label then.
+    /// Counts a client's call. `known`: the client may see the snapshot, so its name may become a label.
     pub fn call(&self, request: &Request, known: bool, code: Code, took: Duration) {
         let labels = if self.snapshots && known {
             let target = format!("{}/{}", request.namespace, request.snapshot);

@@ -1,4 +1,4 @@
-//! What is asked of the API server. Nothing waits long: a client does.
+//! Requests to the API server. They time out soon: a client waits for each.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ fn read<T>(text: &str, read: fn(&str) -> Result<T, serde_json::Error>) -> Result
     read(text).map_err(|error| ApiError::unreadable(&error))
 }
 
-/// A review that could not be made. Who asks is not known yet, and learns no more than that.
+/// The refusal when a review fails. The client is not authenticated yet, so it learns no more than
+/// that.
 fn unreviewed(text: &str, error: &ApiError) -> Refusal {
     let code = if error.is_unknown() {
         Code::Unavailable
@@ -52,7 +53,7 @@ impl Objects {
     /// The SnapshotMetadataService of the driver.
     ///
     /// # Errors
-    /// Nobody can be authenticated without it.
+    /// The read fails; without the object no client can be authenticated.
     pub async fn service(&self, driver: &str) -> Result<Service, Refusal> {
         let asking = async {
             let text = self.services.get(&METADATA, &key(None, driver)?).await?;
@@ -66,19 +67,19 @@ impl Objects {
         soon(asking).await.map_err(failed)
     }
 
-    /// Whose token it is.
+    /// Reviews a token for an audience.
     ///
     /// # Errors
-    /// The API server does not say.
+    /// The API server does not answer, or refuses.
     pub async fn review_token(&self, token: &str, audience: &str) -> Result<TokenReview, Refusal> {
         let review = reviews::review_token(&self.core, token, &[audience]).await;
         review.map_err(|error| unreviewed("failed to authenticate user", &error))
     }
 
-    /// Whether a user may read the VolumeSnapshots of a namespace.
+    /// Reviews whether a user may read the VolumeSnapshots of a namespace.
     ///
     /// # Errors
-    /// The API server does not say.
+    /// The API server does not answer, or refuses.
     pub async fn review_access(
         &self,
         user: &User,
@@ -92,10 +93,10 @@ impl Objects {
         review.map_err(|error| unreviewed("failed to authorize the user", &error))
     }
 
-    /// A VolumeSnapshot.
+    /// Reads a VolumeSnapshot.
     ///
     /// # Errors
-    /// It is not there, or the API server does not say.
+    /// It does not exist, or the API server does not answer.
     pub async fn snapshot(&self, namespace: &str, name: &str) -> Result<Snapshot, Refusal> {
         let asking = async {
             let key = key(Some(namespace), name)?;
@@ -113,10 +114,10 @@ impl Objects {
         })
     }
 
-    /// A VolumeSnapshotContent.
+    /// Reads a VolumeSnapshotContent.
     ///
     /// # Errors
-    /// It is not there, or the API server does not say.
+    /// It does not exist, or the API server does not answer.
     pub async fn content(&self, name: &str) -> Result<Content, Refusal> {
         let asking = async {
             let text = self.snapshots.get(&CONTENTS, &key(None, name)?).await?;
@@ -129,10 +130,10 @@ impl Objects {
         })
     }
 
-    /// A VolumeSnapshotClass; `None` if it is gone.
+    /// Reads a VolumeSnapshotClass; `None` if it does not exist.
     ///
     /// # Errors
-    /// The API server does not say.
+    /// The API server does not answer.
     pub async fn class(&self, name: &str) -> Result<Option<Class>, Refusal> {
         let asking = async {
             let text = self.snapshots.get(&CLASSES, &key(None, name)?).await?;
@@ -148,10 +149,10 @@ impl Objects {
         }
     }
 
-    /// All VolumeSnapshotClasses.
+    /// Lists all VolumeSnapshotClasses.
     ///
     /// # Errors
-    /// The API server does not say.
+    /// The API server does not answer.
     pub async fn classes(&self) -> Result<Vec<Class>, Refusal> {
         let asking = async {
             let text = self.snapshots.read(ALL_CLASSES).await?;
@@ -162,10 +163,10 @@ impl Objects {
             .map_err(|error| unavailable(format!("failed to list VolumeSnapshotClasses: {error}")))
     }
 
-    /// The values of a Secret.
+    /// Reads the values of a Secret.
     ///
     /// # Errors
-    /// It is not there, or no call can carry it.
+    /// It does not exist, or a call cannot carry its values.
     pub async fn secret(&self, of: &SecretRef) -> Result<BTreeMap<String, String>, Refusal> {
         let asking = async {
             match self.core.secret_texts(of).await {

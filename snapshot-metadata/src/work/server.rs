@@ -28,51 +28,51 @@ use super::call::Service;
 use super::grpc::{self, Answer};
 use super::health;
 
-/// Connections at the same time, of all clients and of one address.
+/// Concurrent connections, of all clients and of one address.
 const CONNECTIONS: (usize, usize) = (1024, 512);
-/// Calls at the same time on one connection.
+/// Concurrent calls on one connection.
 const CALLS: u32 = 128;
-/// For the handshake of HTTP/2.
+/// How long the HTTP/2 handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A connection without calls for so long is ended; clients make another one when they need it.
+/// How long a connection may idle before the server closes it; clients reconnect when they need to.
 const IDLE: Duration = Duration::from_mins(2);
-/// After so long a client is asked whether it is still there, and so long it may take for the answer.
+/// Interval of PINGs, and how long the client may take for the answer.
 const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// Calls at the same time, of all clients and of one address. A call takes memory before it is authenticated.
+/// Concurrent calls, of all clients and of one address. A call takes memory before it is authenticated.
 pub const AT_ONCE: (usize, usize) = (2048, 1024);
-/// Bytes of a client before its handshakes are done.
+/// Bytes that the server accepts from a client before the handshakes are done.
 const GREETING: usize = 4 << 10;
-/// Largest list of headers.
+/// Largest header list.
 const HEADERS: u32 = 8 << 10;
-/// Bytes of answers that wait in a connection for each stream.
+/// Response bytes that a connection buffers for each stream.
 const BUFFER: usize = 64 << 10;
 /// Pause when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// For the last bytes of calls that have ended.
+/// How long the last bytes of ended calls may take to go out.
 const LAST_BYTES: Duration = Duration::from_millis(500);
 
 /// A client's stream over TLS.
 type Secured = TlsStream<Bounded<TcpStream>>;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub struct Server {
     /// Answers calls.
     pub service: Service,
-    /// This process is to end.
+    /// Set once this process is to terminate.
     pub ending: Requested,
-    /// Whether the driver can be asked and this process does not end.
+    /// Whether the driver accepts calls and this process does not terminate.
     pub ready: watch::Receiver<bool>,
-    /// How many calls of clients run.
+    /// Number of running calls.
     pub calls: watch::Sender<usize>,
-    /// For [`AT_ONCE`].
+    /// Limits concurrent calls to [`AT_ONCE`].
     pub limit: ConcurrencyLimit<IpAddr>,
-    /// Those of TLS.
+    /// Limits TLS handshakes.
     pub handshakes: Handshakes,
 }
 
 impl Server {
-    /// Serves until the process is to end, and until calls have ended or `grace` is over.
+    /// Serves until the process is to terminate, then waits until calls have ended or `grace` is over.
     pub async fn serve(
         self: Arc<Self>,
         listener: TcpListener,
@@ -90,7 +90,7 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
                         let peer = peer.ip().to_canonical();
-                        // Whoever comes too much is shown the door at once.
+                        // A connection over the limit is closed at once.
                         if let Some(permit) = limit.try_enter(&peer) {
                             let this = Arc::clone(&self);
                             connections.spawn(this.converse(stream, peer, permit));
@@ -111,7 +111,7 @@ impl Server {
         }
         over.send_replace(true);
         let all = async { while connections.join_next().await.is_some() {} };
-        // Clients that do not take leave are left behind.
+        // Connections of clients that do not close in time are dropped.
         let _ = timeout(LAST_BYTES, all).await;
     }
 
@@ -131,7 +131,7 @@ impl Server {
         peer: IpAddr,
     ) -> Result<Connection<Secured, Bytes>, String> {
         let late = |_elapsed| "it says nothing".to_owned();
-        // Pieces of answers are as large as they can be already.
+        // Response pieces are as large as possible already, so Nagle's delay gains nothing.
         let _ = stream.set_nodelay(true);
         let acceptor = TlsAcceptor::from(self.service.certificates.current());
         let mut stream = Bounded::new(stream);
@@ -141,7 +141,7 @@ impl Server {
         if secured.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Err("it does not speak HTTP/2".to_owned());
         }
-        // What a client sends from here on, HTTP/2 bounds.
+        // From here on, HTTP/2's own limits bound what a client sends.
         secured.get_mut().0.allow(None);
         let greeting = Builder::new()
             .max_concurrent_streams(CALLS)
@@ -161,7 +161,7 @@ impl Server {
         let mut ending = pin!(self.ending.requested());
         let mut is_leaving = false;
         let mut last = Instant::now();
-        // Dropped with the connection, which ends the driver's part of each.
+        // Dropping the connection drops its calls, and so the driver's streams.
         let mut calls = JoinSet::new();
         loop {
             tokio::select! {
@@ -204,7 +204,7 @@ impl Server {
         };
         let (service, limit) = (&self.service, grpc::timeout_of(&head.headers));
         let uri = head.uri.clone();
-        // A call may last for hours, and needs no headers.
+        // A call may last for hours and does not need its headers.
         drop(head);
         let path = uri.path();
         match path {
@@ -231,7 +231,7 @@ impl Server {
     }
 }
 
-/// A call that runs.
+/// Counts a call while it runs.
 struct Running<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Running<'a> {
@@ -247,7 +247,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Asks now and then whether the client is there; ends when it is not.
+/// Pings the client at intervals; returns the reason once the client does not answer.
 async fn is_dead(ping: Option<PingPong>) -> String {
     let Some(mut ping) = ping else {
         return std::future::pending().await;

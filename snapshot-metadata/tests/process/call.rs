@@ -1,4 +1,4 @@
-//! A call until the driver is asked: rows CB-10 to CB-19.
+//! A call up to the request to the driver: rows CB-10 to CB-19.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn cb_11_cb_12_a_good_call() {
         deadline <= ten && deadline > ten - Duration::from_secs(5),
         "{deadline:?}"
     );
-    // What the program asks on its own account comes and goes beside it.
+    // The program's own requests come at any time, so they are left out.
     let requests = stage.api.requests().into_iter();
     let requests: Vec<_> = requests
         .filter(|it| !it.path.contains("selfsubject"))
@@ -110,7 +110,7 @@ async fn cb_11_cb_12_a_good_call() {
             },
         })
     );
-    // Reviews count for a short time, objects never do.
+    // The program caches reviews for a short time, objects never.
     stage.api.clear_requests();
     assert!(running.allocated(request()).await.1.is_ok());
     assert_eq!(stage.api.requests_to("POST", "*reviews").len(), 0);
@@ -237,7 +237,7 @@ async fn cb_18_a_token_that_was_accepted_counts_for_ten_seconds_at_most() {
 async fn cb_16_cb_17_rights_that_are_missing() {
     let stage = Stage::new().await;
     stage.api.issue_token("other", "nobody", &["aud1"]);
-    // A right to names, or to list, is not one to get them all.
+    // A right to single names, or to list, is no right to get all of the namespace.
     let list = Allow::new("snapshot.storage.k8s.io", SNAPSHOTS, "list");
     stage.api.grant("nobody", list);
     let running = stage.started(&[]).await;
@@ -252,7 +252,7 @@ async fn cb_16_cb_17_rights_that_are_missing() {
         assert!(text.starts_with(begins), "{text}");
     }
     assert_eq!(stage.api.requests_to("GET", "*/volumesnapshots/*").len(), 0);
-    // It counts as soon as it is there.
+    // A new right takes effect at once.
     stage.api.grant("nobody", get_snapshots("default"));
     assert!(running.allocated(with_token("other")).await.1.is_ok());
 }

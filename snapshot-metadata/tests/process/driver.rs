@@ -1,4 +1,4 @@
-//! A driver that goes away: rows CB-46 to CB-48.
+//! A driver that disconnects: rows CB-46 to CB-48.
 
 use std::time::{Duration, Instant};
 

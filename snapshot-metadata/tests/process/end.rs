@@ -1,4 +1,4 @@
-//! The end of the process: rows CB-36 to CB-38.
+//! Termination of the process: rows CB-36 to CB-38.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ async fn cb_36_without_a_stream_it_ends_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
         let stage = Stage::new().await;
         let mut running = stage.started(&[]).await;
-        // A connection without a call is no reason to stay.
+        // A connection without a call does not delay the shutdown.
         let mut client = running.client().await;
         let answer = client.get_metadata_allocated(request()).await;
         assert!(collected(answer).await.1.is_ok());
@@ -51,12 +51,13 @@ async fn cb_37_a_client_that_does_not_read_holds_up_nothing() {
         get(&running.http, "/health").await.0 == 503
     })
     .await;
-    // Nothing new is begun, on connections that are there already.
+    // The program refuses new calls, on open connections too.
     let status = client.get_metadata_allocated(request()).await.unwrap_err();
-    // A connection without calls is ended, which this library calls so.
+    // The server closes a connection without calls; the client's library reports that as one of
+    // these codes.
     let is_refused = matches!(status.code(), Code::Unavailable | Code::Cancelled);
     assert!(is_refused, "{status:?}");
-    // Who waits for the driver is told to come back.
+    // A call that waits for the driver gets a status that asks for a retry.
     let status = waiting.message().await.unwrap_err();
     assert_eq!(
         (status.code(), status.message()),

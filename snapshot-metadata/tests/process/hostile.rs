@@ -1,4 +1,4 @@
-//! Clients and drivers that mean no good.
+//! Malicious clients and drivers.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::stage::{HERE, Stage, collected, config, get, get_snapshots, request, 
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A thousand calls at once, of one client that may do so.
+/// A thousand calls at once, of one authorized client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_at_once() {
     let stage = Stage::streaming([Part::Blocks(1), Part::Wait(SECOND), Part::Blocks(1)]).await;
@@ -41,7 +41,7 @@ async fn a_thousand_at_once() {
     let refused = ends.iter().filter_map(|end| end.as_ref().err());
     let others: Vec<_> = refused.filter(|end| **end != busy).collect();
     assert!(others.is_empty(), "{others:?}");
-    // One client has half of what there is.
+    // One client may use half of the streams.
     assert!(stage.driver.peak("GetMetadataAllocated") <= 32);
     running.process.must_run();
     let anonymous = memory(running.process.id(), "RssAnon");
@@ -49,7 +49,7 @@ async fn a_thousand_at_once() {
     assert!(running.allocated(request()).await.1.is_ok());
 }
 
-/// Connections that say nothing, half of it, or something else, a thousand of them.
+/// A thousand connections that send nothing, half a handshake, or something else.
 #[tokio::test]
 async fn connections_that_say_nothing() {
     let stage = Stage::new().await;
@@ -67,7 +67,7 @@ async fn connections_that_say_nothing() {
         let _closed = stream.write_all(words).await;
         silent.push(stream);
     }
-    // Health is answered all the while, and clients are once those were given up.
+    // Health is answered all the time, and clients again once the server has given those connections up.
     assert_eq!(get(&running.http, "/health").await.0, 200);
     let mut client = None;
     until("a client's turn", async || {
@@ -76,13 +76,13 @@ async fn connections_that_say_nothing() {
         client.is_some()
     })
     .await;
-    // The next connection may have to wait for its turn again.
+    // The next connection may have to wait until it may send a review.
     let answer = client.unwrap().get_metadata_allocated(request()).await;
     assert!(collected(answer).await.1.is_ok());
     running.process.must_run();
 }
 
-/// A greeting of 64 kB, which the server would have to keep until it is whole, ends the connection.
+/// A ClientHello of 64 kB, which the server would have to buffer, ends the connection.
 #[tokio::test]
 async fn a_greeting_without_end() {
     let stage = Stage::new().await;
@@ -99,7 +99,7 @@ async fn a_greeting_without_end() {
     assert!(running.allocated(request()).await.1.is_ok());
 }
 
-/// Streams that nobody reads leave half of the room to others.
+/// Streams that nobody reads leave half of the capacity to other clients.
 #[tokio::test]
 async fn streams_that_nobody_reads_leave_room_for_others() {
     let stage = Stage::streaming([Part::Endless(100)]).await;
@@ -132,7 +132,7 @@ async fn streams_that_nobody_reads_leave_room_for_others() {
             .unwrap()
             .is_some()
     );
-    // A place is free again as soon as a client goes.
+    // A stream is available again as soon as a client disconnects.
     drop(stalled.pop());
     until("the place", async || {
         client.get_metadata_allocated(request()).await.is_ok()
@@ -140,7 +140,7 @@ async fn streams_that_nobody_reads_leave_room_for_others() {
     .await;
 }
 
-/// Requests that are none of gRPC, or of nothing that is served.
+/// Requests that are not gRPC, or for an unknown service.
 #[tokio::test]
 async fn requests_of_any_kind() {
     let stage = Stage::new().await;
@@ -180,7 +180,7 @@ async fn requests_of_any_kind() {
         let request = request.header("content-type", kind).body(()).unwrap();
         client = client.ready().await.unwrap();
         let (answer, mut sending) = client.send_request(request, false).unwrap();
-        // What is more than the window does not go out, and need not.
+        // Bytes beyond the window are not sent, and need not be.
         let _ = sending.send_data(bytes::Bytes::copy_from_slice(body), true);
         let answer = answer.await.unwrap();
         assert_eq!(answer.status(), http, "{path} {body:?}");
@@ -193,7 +193,7 @@ async fn requests_of_any_kind() {
     running.process.must_run();
 }
 
-/// A driver that streams for ever is read as long as the client reads and its time lasts.
+/// An endless driver's stream is read as long as the client reads and the deadline allows.
 #[tokio::test]
 async fn a_driver_that_streams_for_ever() {
     let stage = Stage::streaming([Part::Endless(1000)]).await;
@@ -217,8 +217,8 @@ async fn a_driver_that_streams_for_ever() {
             Err(status) => break status,
         }
     };
-    // Whether the client hears the reason depends on how far it was in a message: the rest of one is cut off,
-    // which its library has no code for.
+    // If the deadline cuts a message, the stream is reset and the client's library reports Unknown; between
+    // messages the client gets the reason.
     assert!(
         matches!(end.code(), Code::DeadlineExceeded | Code::Unknown),
         "{end:?}"

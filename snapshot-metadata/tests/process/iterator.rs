@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::stage::{Stage, USER, blocks, content, get_snapshots, snapshot};
 
-/// The program, unless it is missing. Where it must not be, that fails.
+/// Upstream's client, built before; skipped if it is missing, except where it must not be.
 fn program() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/iterate");
     let program = std::env::var_os("ITERATE").map_or(built, PathBuf::from);
@@ -38,7 +38,7 @@ async fn upstream_s_iterator_is_served() {
         object["spec"]["volumeSnapshotRef"] =
             json!({"namespace": "default", "name": "s0", "uid": uid});
     });
-    // The token that the model makes for a service account of this name.
+    // The token that the model API server issues for the service account of this name.
     stage
         .api
         .issue_token("token-of-default-backup", USER, &["aud1"]);
@@ -74,7 +74,7 @@ async fn upstream_s_iterator_is_served() {
         }
         assert_eq!(ranges, blocks(0, 512));
     }
-    // The handle of the earlier snapshot comes from its content.
+    // The program takes the earlier snapshot's handle from its content.
     let calls = stage.driver.calls_to("GetMetadataDelta");
     let asked = calls[0].request::<GetMetadataDeltaRequest>().unwrap();
     assert_eq!(asked.base_snapshot_id, "snap-0");

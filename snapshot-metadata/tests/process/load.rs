@@ -1,5 +1,5 @@
-//! Memory, processor time and other clients: rows CB-52 to CB-54. The bars are those of a released program;
-//! this one is not optimized, so what it needs of the processor is measured elsewhere (docs/figures).
+//! Memory, processor time and other clients: rows CB-52 to CB-54. The limits are those of a release build;
+//! this build is not optimized, so its processor time is measured elsewhere (docs/figures).
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::stage::{Stage, USER, collected, get_snapshots, request, until};
 
 const MB: u64 = 1_000_000;
 
-/// A driver's message of so many bytes, more or less, as offsets of large volumes are.
+/// Number of blocks in a driver's message of about `bytes` bytes, with the offsets of a large volume.
 fn blocks_in(bytes: i64) -> i64 {
     bytes / 11
 }
@@ -48,7 +48,7 @@ async fn cb_52_clients_that_do_not_read_cost_a_message_each() {
             let answer = client.get_metadata_allocated(request).await.unwrap();
             streams.push((answer.into_inner(), client));
         }
-        // For the driver to send all that anybody takes.
+        // Until the driver has sent all that anybody reads.
         let mut before = 0;
         until("the end of what is taken", async || {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -69,7 +69,7 @@ async fn cb_52_clients_that_do_not_read_cost_a_message_each() {
 
 #[tokio::test]
 async fn cb_53_a_large_volume_passes_in_little_memory() {
-    // A million ranges, of the six that are measured with a released program.
+    // A million ranges; a release build is measured with six million.
     let parts = std::iter::repeat_n(Part::Blocks(20_000), 50);
     let stage = Stage::streaming(parts).await;
     let running = stage.started(&[]).await;
@@ -95,7 +95,7 @@ async fn cb_53_a_large_volume_passes_in_little_memory() {
 #[tokio::test]
 async fn cb_54_a_flood_of_bad_tokens_leaves_room() {
     let stage = Stage::new().await;
-    // Reviews take a while, as those of a busy API server.
+    // Reviews are slow, as those of a busy API server.
     let slow = sidecar_testkit::Fault::on("POST", "*/tokenreviews");
     stage.api.fault(slow.delay(Duration::from_millis(20)));
     let running = stage.started(&[]).await;
@@ -123,7 +123,7 @@ async fn cb_54_a_flood_of_bad_tokens_leaves_room() {
     let mut worst = Duration::ZERO;
     let mut good = running.client_at([127, 0, 0, 2]).await;
     for number in 0..5 {
-        // A token that was not seen before.
+        // A new token each time.
         let token = format!("good-{number}");
         stage.api.issue_token(&token, USER, &["aud1"]);
         let began = Instant::now();
@@ -136,7 +136,8 @@ async fn cb_54_a_flood_of_bad_tokens_leaves_room() {
         worst = worst.max(began.elapsed());
     }
     println!("the good caller waited {worst:?} at most");
-    // Nobody was refused; within two seconds where flood, API server and program have a processor each.
+    // No call was refused. The bound is two seconds where flood, API server and program have a processor
+    // each.
     assert!(worst < Duration::from_secs(20), "{worst:?}");
     let refused = flood.join_all().await;
     let known = |code: &tonic::Code| {

@@ -1,7 +1,7 @@
 //! The built program between backup clients, a model API server and a model driver. Test names carry the
 //! rows of the specification.
 //!
-//! `CSI_SNAPSHOT_METADATA_BINARY=path` in front asks another build.
+//! Set `CSI_SNAPSHOT_METADATA_BINARY=path` to test another build.
 
 #![allow(
     clippy::unwrap_used,

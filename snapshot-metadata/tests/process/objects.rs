@@ -1,4 +1,4 @@
-//! What is asked of the API server, and what becomes of its refusals: rows CB-20 to CB-30.
+//! Requests to the API server, and calls whose requests it refuses: rows CB-20 to CB-30.
 
 use serde_json::{Value, json};
 use sidecar_testkit::Fault;
@@ -25,7 +25,7 @@ async fn cb_20_nobody_can_be_authenticated_without_the_service() {
         let running = stage.started(&[]).await;
         let expected = (Code::Internal, "failed to authenticate user".to_owned());
         assert_eq!(running.refused(request()).await, expected);
-        // The administrator learns why.
+        // The log tells the administrator why.
         running
             .process
             .says(&format!("SnapshotMetadataService {DRIVER}: "))
@@ -64,10 +64,11 @@ async fn a_review_that_is_refused() {
     }
 }
 
-/// The row, what has changed, and what a call comes to: its code, and a part of its text or the Secret's value.
+/// The row, the change to the stage, and the call's result: its code, and a part of its text or the Secret's
+/// value.
 type Row<'a> = (&'a str, fn(&Stage), Code, &'a str);
 
-/// Changes the objects of the stage, each time anew, and compares what a call comes to.
+/// Applies each row's change to new objects and compares the call's result.
 async fn compare(rows: &[Row<'_>]) {
     let stage = Stage::new().await;
     let running = stage.started(&[]).await;

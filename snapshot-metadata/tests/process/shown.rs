@@ -1,4 +1,4 @@
-//! What administrators see: rows CB-55 to CB-58.
+//! Metrics, events and logs: rows CB-55 to CB-58.
 
 use csi_proto::snapshot_metadata::GetMetadataAllocatedRequest;
 use sidecar_testkit::api::access::Allow;
@@ -73,7 +73,7 @@ async fn cb_55_metrics_with_the_labels_of_snapshots() {
     ] {
         assert!(text.contains(&expected), "no {expected} in\n{text}");
     }
-    // Whoever is not known makes no series.
+    // Calls of unauthenticated clients make no series.
     assert!(!text.contains("secret-plans"), "{text}");
 }
 
@@ -140,7 +140,7 @@ async fn cb_58_neither_tokens_nor_secrets_are_logged() {
     for text in [TOKEN, "another-token", "hunter2", "aHVudGVyMg"] {
         assert!(!log.contains(text), "{text} in\n{log}");
     }
-    // A failure is one line that says which call it was.
+    // A failed call is logged in one line that names the call.
     let failures: Vec<&str> = log
         .lines()
         .filter(|line| line.contains("\"Call failed\""))

@@ -40,10 +40,10 @@ pub(crate) const CONTENTS: &str = "volumesnapshotcontents";
 pub(crate) const CLASSES: &str = "volumesnapshotclasses";
 pub(crate) const SERVING: &str = "Serving snapshot metadata";
 
-/// Where clients are, if nothing is said.
+/// Address that clients connect from by default.
 pub(crate) const HERE: [u8; 4] = [127, 0, 0, 1];
 
-/// Ranges of each message, by offset and size.
+/// The ranges of each message, as offset and size.
 pub(crate) type Messages = Vec<Vec<(i64, i64)>>;
 
 /// A certificate for the server, written as a pair of files.
@@ -100,7 +100,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// The end of a program that has nothing to connect to.
+/// Runs a program that has nothing to connect to, until it exits.
 pub(crate) async fn run(arguments: &[&str]) -> End {
     let mut command = command();
     command.args(arguments);
@@ -180,7 +180,7 @@ impl Stage {
         }
     }
 
-    /// With these parts in the driver's streams.
+    /// A stage whose driver streams these parts.
     pub(crate) async fn streaming(parts: impl IntoIterator<Item = Part>) -> Self {
         let stage = Self::new().await;
         stage.streams(parts);
@@ -212,7 +212,7 @@ impl Stage {
         ]
     }
 
-    /// Starts the program; the last of equal flags counts.
+    /// Starts the program with additional flags; the last of equal flags counts.
     pub(crate) fn start(&self, more: &[&str]) -> Running {
         let (address, http) = (free_address(), free_address());
         let mut command = command();
@@ -225,14 +225,14 @@ impl Stage {
         }
     }
 
-    /// Starts it and waits until it serves.
+    /// Starts the program and waits until it serves.
     pub(crate) async fn started(&self, more: &[&str]) -> Running {
         let running = self.start(more);
         running.process.says(SERVING).await;
         running
     }
 
-    /// What the driver was asked.
+    /// The last GetMetadataAllocated request that the driver got.
     pub(crate) fn asked(&self) -> DriverRequest {
         let calls = self.driver.calls_to("GetMetadataAllocated");
         calls
@@ -250,12 +250,12 @@ impl Running {
         self.client_at(HERE).await
     }
 
-    /// The same at this address.
+    /// A client that connects from this address.
     pub(crate) async fn client_at(&self, from: [u8; 4]) -> SnapshotMetadataClient<Channel> {
         self.connected(from).await.unwrap()
     }
 
-    /// The same, if the program takes the connection.
+    /// A client that connects from this address, or the error if the program refuses the connection.
     pub(crate) async fn connected(
         &self,
         from: [u8; 4],
@@ -271,7 +271,7 @@ impl Running {
         answer.unwrap().into_inner().status
     }
 
-    /// All of a good call, and how it ends.
+    /// All messages of a successful call, and its status.
     pub(crate) async fn allocated(
         &self,
         request: GetMetadataAllocatedRequest,
@@ -359,7 +359,7 @@ pub(crate) async fn channel(
         .await
 }
 
-/// The good call.
+/// A request that succeeds.
 pub(crate) fn request() -> GetMetadataAllocatedRequest {
     GetMetadataAllocatedRequest {
         security_token: TOKEN.to_owned(),
@@ -385,7 +385,7 @@ pub(crate) fn blocks(from: i64, count: i64) -> Vec<(i64, i64)> {
     (from..from + count).map(|n| (n * BLOCK, BLOCK)).collect()
 }
 
-/// How long something took at least and at most.
+/// Asserts that the time since `began` is between `least` and `most`.
 pub(crate) fn took(began: std::time::Instant, least: Duration, most: Duration) {
     let took = began.elapsed();
     assert!(

@@ -40,7 +40,7 @@ async fn cb_31_cb_32_the_driver_s_status_is_passed_on() {
     }
 }
 
-/// A client that gives its call so long, as `--max-streaming-duration-min` would.
+/// A request with a `grpc-timeout` of so many seconds.
 fn within(seconds: u64) -> Request<GetMetadataAllocatedRequest> {
     let mut request = Request::new(request());
     let value = format!("{seconds}S").parse().unwrap();
@@ -68,7 +68,7 @@ async fn cb_34_a_client_that_does_not_read_is_ended_in_time() {
     let running = stage.started(&[]).await;
     let mut client = running.client().await;
     let began = Instant::now();
-    // The limit is taken from the client, whose own clock tonic would follow as well: so it is a header alone.
+    // The deadline is sent as a header alone, since tonic would enforce its own on the client's side as well.
     let answer = client.get_metadata_allocated(within(3)).await;
     let mut stream = answer.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
@@ -78,7 +78,7 @@ async fn cb_34_a_client_that_does_not_read_is_ended_in_time() {
     .await;
     took(began, 2 * SECOND, 6 * SECOND);
     running.process.says("DeadlineExceeded").await;
-    // What it has not read by then it does not get: the stream was reset.
+    // The client loses the messages it has not read by then: the stream was reset.
     let mut rest = 0;
     let status = loop {
         match stream.message().await {
@@ -92,7 +92,7 @@ async fn cb_34_a_client_that_does_not_read_is_ended_in_time() {
 
 #[tokio::test]
 async fn cb_35_an_end_because_time_is_over_is_none() {
-    // It ends without error just before its time is over, and after it.
+    // The driver ends its stream without error just before the deadline, and just after it.
     for wait in [1_960, 2_300] {
         let stage =
             Stage::streaming([Part::Blocks(1), Part::Wait(Duration::from_millis(wait))]).await;
@@ -167,7 +167,7 @@ async fn cb_40_to_43_numbers_of_the_client() {
             .all(|message| message.len() <= (1 << 20) / 8)
     );
     assert_eq!(messages.concat(), blocks(0, 400_000));
-    // Beyond what is taken from a driver.
+    // More than the program accepts from a driver in one message.
     stage.streams([Part::Blocks(1), Part::Blocks(1_600_000)]);
     let (messages, end) = running.allocated(request()).await;
     assert_eq!(

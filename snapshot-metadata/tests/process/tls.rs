@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::stage::{Pair, Running, Stage, config, request, secured, until};
 
-/// Swaps the files as kubelet does: a new directory, and a link that is replaced.
+/// Replaces the files as kubelet does: a new directory, and a symbolic link that is swapped.
 fn swap(directory: &Path, name: &str, pair: (&str, &str)) {
     let new = directory.join(name);
     std::fs::create_dir(&new).unwrap();
@@ -21,7 +21,7 @@ fn swap(directory: &Path, name: &str, pair: (&str, &str)) {
     std::fs::rename(&link, directory.join("..data")).unwrap();
 }
 
-/// A client that trusts this certificate alone gets through.
+/// Whether a client that trusts this certificate alone can connect.
 async fn serves(running: &Running, pair: &Pair) -> bool {
     secured(&running.address, config(&pair.der, &[b"h2"]))
         .await
@@ -82,7 +82,7 @@ async fn cb_49_connections_stay_when_the_certificate_changes() {
     assert!(client.get_metadata_allocated(request()).await.is_ok());
 }
 
-/// The greeting of a client that knows nothing newer than TLS 1.1.
+/// The ClientHello of a client that knows TLS 1.1 at most.
 const TLS_1_1: &[u8] = b"\x16\x03\x01\x00\x31\x01\x00\x00\x2d\x03\x02\
     \x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\
     \x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\
@@ -92,7 +92,7 @@ const TLS_1_1: &[u8] = b"\x16\x03\x01\x00\x31\x01\x00\x00\x2d\x03\x02\
 async fn cb_51_versions_and_protocols() {
     let stage = Stage::new().await;
     let running = stage.started(&[]).await;
-    // TLS 1.1 gets an alert that says so.
+    // A TLS 1.1 client gets an alert that names the reason.
     let mut stream = TcpStream::connect(&running.address).await.unwrap();
     stream.write_all(TLS_1_1).await.unwrap();
     let mut answer = Vec::new();
@@ -114,7 +114,7 @@ async fn cb_51_versions_and_protocols() {
         assert_eq!(session.protocol_version(), Some(number));
         assert_eq!(session.alpn_protocol(), Some(&b"h2"[..]));
     }
-    // Without HTTP/2 no request is served.
+    // Without HTTP/2 the server answers no request.
     let mut stream = secured(&running.address, config(&stage.pair.der, &[]))
         .await
         .unwrap();

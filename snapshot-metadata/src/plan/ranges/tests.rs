@@ -26,7 +26,8 @@ fn encoded(ranges: &[(i64, i64)]) -> Bytes {
 /// The ranges of one message: offset and size.
 type Ranges = Vec<(i64, i64)>;
 
-/// What a client gets of the driver's messages: the ranges of each message, and how it ends.
+/// Passes the driver's messages through a stream: the ranges of each message to the client, and how
+/// the stream ends.
 fn passed(from: i64, most: i32, messages: &[Bytes]) -> (Vec<Ranges>, Result<(), Fault>) {
     let mut stream = Stream::new(from, most);
     let mut got = Vec::new();
@@ -94,7 +95,8 @@ fn cb_43_what_ends_before_the_offset_is_left_out() {
         assert_eq!((got[0][0].0, end), (first, Ok(())), "{from}");
         assert!(got.iter().all(|message| message.len() <= 2));
     }
-    // A message of which nothing is left is none; one that was empty is passed on.
+    // A message that loses all its ranges is dropped; one that had none from the start is passed
+    // on.
     assert_eq!(passed(1 << 20, 0, &[encoded(&blocks(5))]), (vec![], Ok(())));
     assert_eq!(passed(1 << 20, 0, &[encoded(&[])]), (vec![vec![]], Ok(())));
 }
@@ -153,7 +155,7 @@ fn cb_44_what_contradicts_itself_ends_the_stream() {
     ] {
         let (got, end) = passed(0, 0, &[first.clone(), second]);
         assert_eq!((got, end), (delivered, Err(fault)));
-        // Both ranges are named.
+        // The text names both ranges.
         if let Fault::Disordered(a, b) = fault {
             let text = fault.to_string();
             assert!(
@@ -162,7 +164,7 @@ fn cb_44_what_contradicts_itself_ends_the_stream() {
             );
         }
     }
-    // An order that is broken before the offset is broken all the same.
+    // Ranges out of order fail the stream even before the client's offset.
     let (got, end) = passed(1 << 20, 0, &[encoded(&[(4096, 1), (0, 1)])]);
     assert_eq!(got, Vec::<Vec<_>>::new());
     assert!(matches!(end, Err(Fault::Disordered(_, _))));
@@ -170,7 +172,7 @@ fn cb_44_what_contradicts_itself_ends_the_stream() {
 
 #[test]
 fn fields_in_any_order_and_of_any_version() {
-    // Ranges first, a field that is not known between them, type and capacity at the end.
+    // Ranges first, an unknown field between them, type and capacity at the end.
     let range = |offset| [&[0x1a, 4, 0x08, offset, 0x10, 1][..]].concat();
     let unknown = [
         &[0x22, 1, 9][..],

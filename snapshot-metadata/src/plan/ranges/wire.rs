@@ -1,5 +1,5 @@
-//! Protocol buffers, as far as answers have them: `GetMetadataAllocatedResponse` and
-//! `GetMetadataDeltaResponse`, which are the same on the wire.
+//! The protocol buffers' fields of `GetMetadataAllocatedResponse` and `GetMetadataDeltaResponse`,
+//! which are the same on the wire.
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -12,7 +12,7 @@ pub(super) const CAPACITY: u8 = 2 << 3;
 /// Number of `block_metadata`.
 const RANGES: u64 = 3;
 
-/// A field of an answer.
+/// A field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// `block_metadata_type`
@@ -21,7 +21,7 @@ pub(super) enum Field {
     Capacity(i64),
     /// One of `block_metadata`.
     Range(Range),
-    /// One that is not known here.
+    /// An unknown field.
     Other,
 }
 
@@ -37,12 +37,13 @@ impl<'a> Wire<'a> {
         Self { bytes, at }
     }
 
-    /// Where the next field begins.
+    /// Offset of the next field.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The next field, or that there is none; `None` if the rest is no message.
+    /// Reads the next field: `Some(None)` at the end of the message, `None` if the rest is
+    /// malformed.
     #[expect(clippy::option_option, reason = "malformed, ended, or a field")]
     pub(super) fn next(&mut self) -> Option<Option<Field>> {
         if self.at >= self.bytes.len() {
@@ -87,7 +88,7 @@ impl<'a> Wire<'a> {
         Some(bytes)
     }
 
-    /// Groups, which nobody has used for long, are refused.
+    /// Skips the value of a field. Groups, which are deprecated, are refused.
     fn skip(&mut self, kind: u64) -> Option<()> {
         match kind {
             0 => self.varint().map(drop),
@@ -113,13 +114,13 @@ fn range(bytes: &[u8]) -> Option<Range> {
     Some(Range { offset, size })
 }
 
-/// Enumerations have 32 bits; more are dropped, as everywhere.
+/// An enumeration's value: the lower 32 bits, as every implementation reads it.
 #[expect(clippy::cast_possible_truncation, reason = "that is what is meant")]
 fn low(value: u64) -> i32 {
     value as i32
 }
 
-/// Writes a number.
+/// Writes a varint.
 pub(super) fn put(out: &mut BytesMut, value: i64) {
     let mut rest = value.cast_unsigned();
     while rest >= 0x80 {
