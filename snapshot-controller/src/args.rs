@@ -1,6 +1,6 @@
-//! The command line: the flags of snapshot-controller and what a combination of them asks for.
+//! The command line: the flags of snapshot-controller, and the configuration they add up to.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! Pure, so that the order of the checks, which determines message and exit code, is a table in a
 //! test. The flags are the program's own: it has no driver, no labels on its lease, and one address.
 
 use std::time::Duration;
@@ -92,37 +92,38 @@ pub static SPEC: Spec = Spec {
 const GROUPS: &str = "CSIVolumeGroupSnapshot";
 const TOPOLOGY: &str = "VolumeSnapshotTopology";
 
-/// The gates that upstream knows by itself, and one of ours. The lease is always released here,
-/// whatever the second one says.
+/// The gates that upstream declares itself, and one of ours. This program always releases its lease,
+/// whatever the second gate says.
 pub static GATES: &[Gate] = &[
     Gate::new(GROUPS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(TOPOLOGY, false, Stage::Alpha),
 ];
 
-/// What the program shall do.
+/// The command that the flags select.
 pub type Command = controller::Command<Config>;
 
-/// How to bind VolumeSnapshots.
+/// Configuration of snapshot-controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `--resync-period`; zero is never.
     pub resync: Duration,
     /// `--worker-threads` and delays.
     pub pacing: Pacing,
-    /// `--retry-crd-interval-max`, at least a second.
+    /// `--retry-crd-interval-max`, at least a second: how long the start waits for the CRDs.
     pub kinds_patience: Duration,
-    /// What decisions need.
+    /// Flags and gates that decisions read.
     pub settings: Settings,
     /// Feature gate `CSIVolumeGroupSnapshot`.
     pub groups: bool,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server; `None` without an address.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election; `None` without `--leader-election`.
     pub election: Option<Election>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// Builds the configuration from the flags, and the warnings to log. Reports the first check that
+/// fails.
 ///
 /// # Errors
 /// Exit code and a line that names the flag.

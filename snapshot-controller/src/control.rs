@@ -23,28 +23,28 @@ use crate::work::informers::Informers;
 use crate::work::kinds;
 use crate::work::metrics::Metrics;
 
-/// What becomes of group snapshots.
+/// How the controller treats group snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Groups {
-    /// Nothing.
+    /// The feature gate is off: ignores group snapshots.
     Off,
-    /// Their kinds were there at the start.
+    /// The group kinds existed at the start.
     Served,
-    /// They are served as soon as their kinds appear.
+    /// The group kinds do not exist yet: serves group snapshots as soon as they do.
     Awaited,
 }
 
-/// How long the kinds of groups may take to be listed before users are told that nothing is known of
-/// groups. Single snapshots do not wait for them.
+/// How long the group kinds may take to be listed before the controller tells users that it does not
+/// serve groups. Single snapshots do not wait for them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often kinds are looked for where nothing is looked at again by itself.
+/// How often the controller looks for the group kinds if `--resync-period` is zero.
 const LOOK: Duration = Duration::from_mins(15);
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal comes, then finishes the running attempts.
 ///
 /// # Errors
-/// How the process ends.
+/// The exit code and text.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
@@ -89,7 +89,7 @@ pub(crate) async fn work(
             never = serve_groups(&engine, [&watches, &snapshots], &group_watches) => never,
         }
     };
-    // A VolumeSnapshot that comes after its content needs no place in the queue if all is done with it.
+    // Lists VolumeSnapshots after their contents, so that settled ones need no place in the queue.
     let watching_snapshots = async {
         watch::ready(&watches).await;
         seat.watch(&snapshots).await
@@ -115,7 +115,7 @@ pub(crate) async fn work(
     result
 }
 
-/// Once everything else is known: what decides about groups looks at all of it.
+/// Serves groups once all other caches are filled, since decisions about groups read all of them.
 async fn serve_groups(engine: &Engine, others: [&[Watch]; 2], of_groups: &[Watch]) -> Infallible {
     let informers = &engine.shell().informers;
     let look = |keys: Vec<Key>| {

@@ -8,10 +8,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | API objects, as far as this program reads them |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`permission`] | the RBAC rules that the program needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
 //! | [`run`] | start-up, leadership, end |

@@ -1,7 +1,8 @@
-//! What is read of API objects, and no more.
+//! API objects, as far as this program reads them.
 //!
-//! Caches, decisions and tests share these and nothing else; a cluster's 50,000 claims and as many
-//! PersistentVolumes are held as these records. No client, no runtime, no clock in here.
+//! Caches, decisions and tests share these records and nothing else; the caches hold a cluster's
+//! 50,000 claims and as many PersistentVolumes in this form. No client, no runtime, no clock in
+//! here.
 //!
 //! | file | object |
 //! |---|---|
@@ -33,7 +34,7 @@ pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Failure, MISBOUND, MISSING, Owners, Snapshot, SnapshotStatus, Source};
 pub use volume::{ClaimRef, Csi, Uid, Volume};
 
-/// The key of an object in a namespace, as caches and queues have it.
+/// The key of a namespaced object in caches and queues.
 #[must_use]
 pub fn key(namespace: &str, name: &str) -> Text {
     Text::from(format!("{namespace}/{name}"))

@@ -1,6 +1,6 @@
-//! The RBAC rules the controller uses, which are those of the manifest it replaces.
+//! The RBAC rules that the controller needs: those of the manifest it replaces.
 //!
-//! Claims are written with `update`, since no more is granted; Secrets are never read.
+//! It writes claims with `update`, since the role grants no more, and never reads Secrets.
 
 use sidecar::kube::access::Rule;
 use sidecar::snapshot::{GROUP, GROUP_SNAPSHOT_GROUP};
@@ -10,7 +10,7 @@ use crate::plan::Settings;
 const READ: &[&str] = &["get", "list", "watch"];
 const LIST: &[&str] = &["list", "watch"];
 
-/// The rules to check; `groups` for where group snapshots are served.
+/// The rules to check; `groups`: group snapshots are served.
 #[must_use]
 pub fn rules(settings: Settings, groups: bool) -> Vec<Rule> {
     let snapshots = &["get", "list", "watch", "patch"];
@@ -42,7 +42,7 @@ pub fn rules(settings: Settings, groups: bool) -> Vec<Rule> {
     rules
 }
 
-/// What group snapshots need beyond single ones: their members are made and deleted here.
+/// The additional rules for group snapshots: the controller creates and deletes their members.
 fn of_groups() -> [Rule; 6] {
     let groups = &["get", "list", "watch", "patch"];
     let contents = &["create", "get", "list", "watch", "patch", "delete"];
@@ -68,8 +68,8 @@ fn of_groups() -> [Rule; 6] {
 mod tests {
     use super::*;
 
-    /// What upstream's manifest grants: deploy/kubernetes/snapshot-controller at v8.7.0, with the rule
-    /// for nodes that is a comment there.
+    /// The rules of upstream's manifest, deploy/kubernetes/snapshot-controller at v8.7.0, with the
+    /// rule for nodes that is commented out there.
     const GRANTED: &[(&str, &str, &[&str])] = &[
         ("", "persistentvolumes", &["get", "list", "watch"]),
         (

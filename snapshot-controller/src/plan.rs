@@ -1,26 +1,26 @@
 //! Decisions: pure functions from what was observed to the one next step.
 //!
-//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
-//! reads a clock, draws a random number or knows a client; such values come in as arguments.
+//! Tests run every acceptance row and every crash point in microseconds. Nothing in here awaits,
+//! reads a clock, draws a random number or knows a client; such values are arguments.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `request` | what the controller asks of the API server |
-//! | `complaint` | what a failure tells users, and what ends it |
-//! | `view` | what a decision looks at |
+//! | `request` | the requests to the API server |
+//! | `complaint` | how a failure is reported to users, and which change may end it |
+//! | `view` | the input of a decision |
 //! | `snapshot` | the next step for a VolumeSnapshot |
 //! | `group` | the next step for a VolumeGroupSnapshot, and for its content |
-//! | `status` | what a status shows of a content |
-//! | `silent` | whether no sidecar answers |
+//! | `status` | how a status follows its content's |
+//! | `silent` | whether no sidecar has begun with a content |
 //! | `content` | the next step for a VolumeSnapshotContent |
-//! | `grouped` | what groups have something to do with |
-//! | `claim` | whether a claim has to stay, and the object that says so |
+//! | `grouped` | which objects to requeue once it is known whether groups are served |
+//! | `claim` | whether a claim needs our finalizer, and the object with or without it |
 //! | `secret` | which Secret a class names |
-//! | `settled` | with which objects all is done |
-//! | `in_flight` | what the process remembers beyond its caches |
-//! | `operation` | how long what users wait for takes |
-//! | `informers` | what decisions may look at |
-//! | `reactor` | the controller as one object: events, attempts, and what their ends leave |
+//! | `settled` | which objects need no attempt |
+//! | `in_flight` | the process's state beyond its caches |
+//! | `operation` | how long operations that users wait for take |
+//! | `informers` | the caches and settings that decisions read |
+//! | `reactor` | the controller as one object: events, attempts, and how they end |
 
 pub mod claim;
 pub mod complaint;
@@ -43,7 +43,7 @@ pub use informers::Informers;
 pub use reactor::Controller;
 pub use view::View;
 
-/// What flags say to decisions.
+/// Flags and gates that decisions read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `--enable-distributed-snapshotting`

@@ -1,4 +1,4 @@
-//! Puts the parts together: the kinds of the snapshot API, leadership, work, and the end.
+//! Start-up: waits for the kinds of the snapshot API, leads, works, and shuts down.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::control::{self, Groups};
 use crate::work::kinds;
 use crate::work::metrics::Metrics;
 
-/// Which program it is.
+/// Name and properties of the program.
 pub const PROGRAM: Program = Program {
     name: "snapshot-controller",
     replaces: "snapshot-controller v8.7.0",
@@ -26,7 +26,7 @@ pub const PROGRAM: Program = Program {
 /// Runs snapshot-controller.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// The exit code and text; none after a signal if the shutdown was clean.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(PROGRAM, &args::SPEC, argv, args::decide, start).await
 }
@@ -34,7 +34,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
     let metrics = Metrics::new(&process.registry)?;
-    // The HTTP server comes before anything that may take long.
+    // The HTTP server starts before anything that may take long.
     let working = async {
         let api = seat.api();
         let kinds = kinds::wait(&api, config.kinds_patience);

@@ -1,12 +1,12 @@
-//! Acts on decisions, and keeps the caches that they look at. No choice is made here.
+//! Executes decisions, and keeps the caches that they read. No choice is made here.
 //!
 //! | file | does |
 //! |---|---|
 //! | `record` | reads objects of the API server |
 //! | `api` | names the kinds of objects |
-//! | `informers` | holds the caches, and tells the controller what changes |
+//! | `informers` | holds the caches, and reports changes to the controller |
 //! | `executor` | executes requests, records events, logs |
-//! | `metrics` | counts how long things take |
+//! | `metrics` | exposes how long operations take |
 //! | `kinds` | waits for the kinds of the snapshot API at the start |
 
 pub mod api;

@@ -58,7 +58,7 @@ fn every_flag_says_what_it_means() {
     assert_eq!((all.resync, all.pacing.workers), (Duration::ZERO, 3));
     assert_eq!(all.pacing.retry_start, Duration::ZERO);
     assert_eq!(all.pacing.retry_max, Duration::from_secs(10));
-    // Less than a second counts as one (C-5).
+    // A shorter interval is raised to a second (C-5).
     assert_eq!(all.kinds_patience, Duration::from_secs(1));
     assert!(all.settings.distributed && !all.settings.keep_mode);
     let http = all.http.unwrap();
@@ -69,7 +69,7 @@ fn every_flag_says_what_it_means() {
     assert!(http.health);
     let election = all.election.unwrap();
     assert_eq!((&*election.namespace, election.labels.len()), ("ns", 0));
-    // Without an election nobody asks for its health.
+    // Without leader election the server has no health check for it.
     assert!(!config(&["--http-endpoint=:1"]).http.unwrap().health);
 }
 
@@ -104,7 +104,7 @@ fn c_2_flags_of_others_are_refused() {
     }
 }
 
-/// Section 2.5: parsing, then the gates, then the version, then everything else.
+/// Section 2.5: parsing first, then the gates, the version, and everything else.
 #[test]
 fn c_3_the_order_of_checks_decides() {
     let gate = "--feature-gates=Foo=true";
@@ -141,7 +141,7 @@ fn c_3_the_order_of_checks_decides() {
         let said = format!("{}{}", exit.stderr, exit.error.unwrap_or_default());
         assert!(said.contains(text), "{args:?}: {said}");
     }
-    // Without election nobody reads its durations.
+    // Without leader election its durations are not checked.
     assert_eq!(config(&[timing]).election, None);
 }
 

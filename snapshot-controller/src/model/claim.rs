@@ -1,11 +1,11 @@
 //! PersistentVolumeClaim.
 //!
-//! Lean, because there are many: what is large is kept only for the few that are being snapshotted
-//! or restored.
+//! Lean, because there are many: large fields are kept only for the few claims that are being
+//! snapshotted or restored.
 
 use super::{Text, Uid};
 
-/// The fields that decisions need of a claim. The key under which it is cached has its name.
+/// The fields that decisions need of a claim. The name is part of the key under which it is cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// `metadata.uid`
@@ -14,12 +14,12 @@ pub struct Claim {
     pub deleting: bool,
     /// `status.phase`
     pub phase: Phase,
-    /// `spec.volumeName`, empty before one is chosen.
+    /// `spec.volumeName`, empty before it is set.
     pub volume: Text,
-    /// The key of the VolumeSnapshot that it is restored from, while it is.
+    /// The key of the VolumeSnapshot that the claim is being restored from.
     pub restores: Option<Text>,
-    /// The whole object as JSON if it has our finalizer. Claims may only be replaced, so that removing
-    /// the finalizer would take a GET otherwise.
+    /// The whole object as JSON if it has our finalizer. The role only allows to replace claims, so
+    /// removing the finalizer would take a GET otherwise.
     pub protected: Option<Text>,
 }
 
@@ -36,7 +36,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// As `status.phase` says it.
+    /// Parses `status.phase`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         match text {

@@ -5,14 +5,15 @@ use sidecar::snapshot::CONTENT_BOUND;
 
 use super::{Failure, List, Policy, Snapshot, SnapshotRef, Text, key};
 
-/// The fields that decisions need of a VolumeSnapshotContent. Handles of snapshots are the sidecar's.
+/// The fields that decisions need of a VolumeSnapshotContent. Snapshot handles are the sidecar's
+/// business.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `metadata.name`
     pub name: Text,
     /// `metadata.uid`
     pub uid: Text,
-    /// `metadata.resourceVersion`, as it came.
+    /// `metadata.resourceVersion`, unparsed.
     pub version: Text,
     /// `metadata.creationTimestamp`
     pub created: Option<Timestamp>,
@@ -24,8 +25,8 @@ pub struct Content {
     pub being_created: bool,
     /// Whether it has the annotation [`BEING_DELETED`](sidecar::snapshot::BEING_DELETED).
     pub being_deleted: bool,
-    /// Annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE): the group whose member it was made
-    /// for.
+    /// Annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE): the handle of the group whose
+    /// member this content was made for.
     pub group: Option<Text>,
     /// `spec.volumeSnapshotRef`
     pub snapshot: SnapshotRef,
@@ -37,16 +38,16 @@ pub struct Content {
     pub driver: Text,
     /// `spec.deletionPolicy`
     pub policy: Policy,
-    /// `status`, if there is one.
+    /// `status`, if present.
     pub status: Option<Box<ContentStatus>>,
 }
 
-/// Which source a content has.
+/// The source of a content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContentSource {
-    /// `volumeHandle`: a snapshot is to be taken.
+    /// `volumeHandle`: the driver is to take a snapshot.
     Volume,
-    /// `snapshotHandle`: there is a snapshot already.
+    /// `snapshotHandle`: the snapshot exists already.
     Snapshot,
     /// Neither or both, which the API server refuses.
     #[default]
@@ -71,26 +72,26 @@ pub struct ContentStatus {
 }
 
 impl Content {
-    /// Whether it has the finalizer that lets the sidecar delete the snapshot first.
+    /// Whether it has the finalizer that keeps it until the sidecar has deleted the snapshot.
     #[must_use]
     pub fn is_protected(&self) -> bool {
         self.finalizers.iter().any(|held| **held == *CONTENT_BOUND)
     }
 
-    /// Whether it is for a VolumeSnapshot of this name, whichever.
+    /// Whether it refers to a VolumeSnapshot of this name, whatever its UID.
     #[must_use]
     pub fn names(&self, snapshot: &Snapshot) -> bool {
         self.snapshot.name == snapshot.name && self.snapshot.namespace == snapshot.namespace
     }
 
-    /// Whether it is for this VolumeSnapshot and no other.
+    /// Whether it refers to this VolumeSnapshot, by UID.
     #[must_use]
     pub fn is_of(&self, snapshot: &Snapshot) -> bool {
         self.names(snapshot) && self.snapshot.uid == snapshot.uid
     }
 
-    /// Whether it was made for a member of a group and nothing came of it: nobody has bound, held or
-    /// filled it. Backup tools clear the reference of a content that is in use, which is not this.
+    /// Whether it was made for a member of a group and left half done: not bound, without finalizer and
+    /// status. Backup tools clear the reference of contents that are in use; those do not count.
     #[must_use]
     pub fn is_half(&self) -> bool {
         let unbound = self.group.is_some() && self.snapshot.uid.is_empty();
@@ -100,7 +101,7 @@ impl Content {
             && self.status.is_none()
     }
 
-    /// The key of the VolumeSnapshot that it names.
+    /// The key of the VolumeSnapshot that it refers to.
     #[must_use]
     pub fn snapshot_key(&self) -> Text {
         key(&self.snapshot.namespace, &self.snapshot.name)

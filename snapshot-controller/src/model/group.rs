@@ -14,7 +14,7 @@ pub struct Group {
     pub name: Text,
     /// `metadata.uid`
     pub uid: Text,
-    /// `metadata.resourceVersion`, as it came.
+    /// `metadata.resourceVersion`, unparsed.
     pub version: Text,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -24,14 +24,14 @@ pub struct Group {
     pub source: GroupSource,
     /// `spec.volumeGroupSnapshotClassName`
     pub class: Option<Text>,
-    /// `status`, if there is one.
+    /// `status`, if present.
     pub status: Option<Box<GroupStatus>>,
 }
 
-/// What a VolumeGroupSnapshot is taken from, or stands for.
+/// The source of a VolumeGroupSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GroupSource {
-    /// The claims of the namespace that this label selector, as JSON, selects.
+    /// The claims of the namespace that match this label selector, as JSON.
     Claims(Text),
     /// The VolumeGroupSnapshotContent of this name, which an administrator made.
     Content(Text),
@@ -45,7 +45,7 @@ pub enum GroupSource {
 pub struct GroupStatus {
     /// `boundVolumeGroupSnapshotContentName`
     pub bound: Option<Text>,
-    /// `creationTime`, as it was written.
+    /// `creationTime`, unparsed.
     pub creation_time: Option<Text>,
     /// `readyToUse`
     pub ready: Option<bool>,
@@ -60,7 +60,7 @@ pub struct GroupContent {
     pub name: Text,
     /// `metadata.uid`
     pub uid: Text,
-    /// `metadata.resourceVersion`, as it came.
+    /// `metadata.resourceVersion`, unparsed.
     pub version: Text,
     /// `metadata.creationTimestamp`
     pub created: Option<Timestamp>,
@@ -82,9 +82,9 @@ pub struct GroupContent {
     pub driver: Text,
     /// `spec.deletionPolicy`
     pub policy: Policy,
-    /// Name and namespace of the Secret that its annotations name.
+    /// Name and namespace of the Secret in its annotations.
     pub secret: Option<(Text, Text)>,
-    /// `status`, if there is one.
+    /// `status`, if present.
     pub status: Option<Box<GroupContentStatus>>,
 }
 
@@ -93,7 +93,7 @@ pub struct GroupContent {
 pub struct GroupContentStatus {
     /// `volumeGroupSnapshotHandle`
     pub handle: Option<Text>,
-    /// `creationTime`, as it was written.
+    /// `creationTime`, unparsed.
     pub creation_time: Option<Text>,
     /// `readyToUse`
     pub ready: Option<bool>,
@@ -103,7 +103,7 @@ pub struct GroupContentStatus {
     pub members: Vec<Member>,
 }
 
-/// One snapshot of a group, as the driver told of it.
+/// One snapshot of a group, as the driver reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     /// `volumeHandle`
@@ -118,19 +118,19 @@ pub struct Member {
     pub restore_size: Option<i64>,
 }
 
-/// The fields that decisions need of a VolumeGroupSnapshotClass: the same as of the class of single snapshots, whose
-/// parameters have other names.
+/// The fields that decisions need of a VolumeGroupSnapshotClass: those of a VolumeSnapshotClass, under other
+/// parameter names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupClass(pub Class);
 
 impl Group {
-    /// Its key in caches and queues.
+    /// The key in caches and queues.
     #[must_use]
     pub fn key(&self) -> Text {
         key(&self.namespace, &self.name)
     }
 
-    /// Whether it has the finalizer of this controller.
+    /// Whether it has this controller's finalizer.
     #[must_use]
     pub fn is_protected(&self) -> bool {
         let mut held = self.finalizers.iter();
@@ -151,7 +151,7 @@ impl Group {
         Some(bound).filter(|name| !name.is_empty())
     }
 
-    /// Whether it was taken at some time. Its data is of that moment: it is never taken anew.
+    /// Whether the group was taken at some time. It is never taken again, since its data is of that moment.
     #[must_use]
     pub fn was_taken(&self) -> bool {
         let status = self.status.as_deref();
@@ -160,32 +160,32 @@ impl Group {
 }
 
 impl GroupContent {
-    /// Whether it has the finalizer that lets the sidecar delete the group first.
+    /// Whether it has the finalizer that keeps it until the sidecar has deleted the group.
     #[must_use]
     pub fn is_protected(&self) -> bool {
         let mut held = self.finalizers.iter();
         held.any(|held| **held == *GROUP_CONTENT_BOUND)
     }
 
-    /// Whether it is for a VolumeGroupSnapshot of this name, whichever.
+    /// Whether it refers to a VolumeGroupSnapshot of this name, whatever its UID.
     #[must_use]
     pub fn names(&self, group: &Group) -> bool {
         self.group.name == group.name && self.group.namespace == group.namespace
     }
 
-    /// Whether it is for this VolumeGroupSnapshot and no other.
+    /// Whether it refers to this VolumeGroupSnapshot, by UID.
     #[must_use]
     pub fn is_of(&self, group: &Group) -> bool {
         self.names(group) && self.group.uid == group.uid
     }
 
-    /// Whether it and this VolumeGroupSnapshot are bound to one another.
+    /// Whether it and this VolumeGroupSnapshot are bound to each other.
     #[must_use]
     pub fn is_bound_to(&self, group: &Group) -> bool {
         self.is_of(group) && group.bound() == Some(&self.name)
     }
 
-    /// The key of the VolumeGroupSnapshot that it names.
+    /// The key of the VolumeGroupSnapshot that it refers to.
     #[must_use]
     pub fn group_key(&self) -> Text {
         key(&self.group.namespace, &self.group.name)
@@ -198,7 +198,7 @@ impl GroupContent {
         Some(handle).filter(|handle| !handle.is_empty())
     }
 
-    /// The snapshots of the group, once there are all.
+    /// The group's snapshots; empty until the driver has reported all.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         match self.status.as_deref() {

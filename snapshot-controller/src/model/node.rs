@@ -1,4 +1,4 @@
-//! Node, which distributed snapshotting alone looks at.
+//! Node, read for distributed snapshotting only.
 
 use super::Pairs;
 

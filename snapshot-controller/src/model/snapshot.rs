@@ -14,32 +14,32 @@ pub struct Snapshot {
     pub name: Text,
     /// `metadata.uid`
     pub uid: Text,
-    /// `metadata.resourceVersion`, as it came.
+    /// `metadata.resourceVersion`, unparsed.
     pub version: Text,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `metadata.finalizers`
     pub finalizers: List,
-    /// `metadata.ownerReferences`, if there are any.
+    /// `metadata.ownerReferences`, if present.
     pub owners: Option<Box<Owners>>,
     /// `spec.source`
     pub source: Source,
     /// `spec.volumeSnapshotClassName`
     pub class: Option<Text>,
-    /// `status`, if there is one.
+    /// `status`, if present.
     pub status: Option<Box<SnapshotStatus>>,
 }
 
 /// The fields that decisions need of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// All of them as JSON: a list may only be replaced.
+    /// All owner references as JSON: the list can only be replaced as a whole.
     pub json: Text,
-    /// UID and name of the group snapshot among them, under whichever version it was written.
+    /// UID and name of the owning group snapshot, in any API version.
     pub group: Option<(Text, Text)>,
 }
 
-/// What a VolumeSnapshot is taken from, or stands for.
+/// The source of a VolumeSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The claim of this name, in the same namespace.
@@ -56,11 +56,11 @@ pub enum Source {
 pub struct SnapshotStatus {
     /// `boundVolumeSnapshotContentName`
     pub bound: Option<Text>,
-    /// `creationTime`, as it was written.
+    /// `creationTime`, unparsed.
     pub creation_time: Option<Text>,
     /// `readyToUse`
     pub ready: Option<bool>,
-    /// `restoreSize`, a quantity as it was written.
+    /// `restoreSize`, an unparsed quantity.
     pub restore_size: Option<Text>,
     /// `error`
     pub error: Option<Failure>,
@@ -73,12 +73,12 @@ pub struct SnapshotStatus {
 pub struct Failure {
     /// `message`
     pub message: Option<Text>,
-    /// `time`, as it was written.
+    /// `time`, unparsed.
     pub time: Option<Text>,
 }
 
 impl Snapshot {
-    /// Its key in caches and queues.
+    /// The key in caches and queues.
     #[must_use]
     pub fn key(&self) -> Text {
         key(&self.namespace, &self.name)
@@ -90,15 +90,15 @@ impl Snapshot {
         self.finalizers.iter().any(|held| &**held == finalizer)
     }
 
-    /// Whether a group snapshot made it and its content. Of what shows that, somebody may have taken
-    /// away the finalizer or the owner.
+    /// Whether a group snapshot made it and its content. Both the finalizer and the owner show it, since
+    /// somebody may have removed one of them.
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.holds(SNAPSHOT_IN_GROUP) || self.is_owned_member()
     }
 
-    /// Whether a group snapshot made it, which still owns it: one that stands for a content of an
-    /// administrator may be owned as well.
+    /// Whether a group snapshot made it and still owns it. A VolumeSnapshot for a pre-provisioned content may be
+    /// owned as well, and does not count.
     #[must_use]
     pub fn is_owned_member(&self) -> bool {
         matches!(self.source, Source::Claim(_)) && self.owner().is_some()
@@ -110,8 +110,7 @@ impl Snapshot {
         self.owners.as_deref()?.group.as_ref()
     }
 
-    /// The name of the group snapshot that it belongs to: that of its owner, or of the one that its
-    /// content's handle has led to.
+    /// The name of its group snapshot: the owner's, or the one that the status names.
     #[must_use]
     pub fn group(&self) -> Option<&Text> {
         let named = || self.status.as_deref()?.group.as_ref();
@@ -133,13 +132,13 @@ impl Snapshot {
         Some(bound).filter(|name| !name.is_empty())
     }
 
-    /// The name that its content has or will have.
+    /// The name of its content, which may not exist yet.
     #[must_use]
     pub fn content_name(&self) -> Option<Text> {
         if let Some(bound) = self.bound() {
             return Some(bound.clone());
         }
-        // Names of a member and of its content have the same end.
+        // The names of a member and of its content end alike.
         let member = self.name.strip_prefix("snapshot-");
         match (&self.source, member.filter(|_| self.is_member())) {
             (Source::Content(name), _) => Some(name.clone()),
@@ -149,7 +148,7 @@ impl Snapshot {
         }
     }
 
-    /// The key of the claim that it is taken from.
+    /// The key of the claim that is its source.
     #[must_use]
     pub fn claim(&self) -> Option<Text> {
         match &self.source {
@@ -158,37 +157,38 @@ impl Snapshot {
         }
     }
 
-    /// The key of the claim that has to stay for it: it is not ready yet, and work on it has begun.
-    /// One that never got so far, for want of a class, must not hold the claim of others; nor one that
-    /// was taken and has lost its content, since it never becomes ready.
+    /// The key of the claim that must stay for it: the VolumeSnapshot is not ready, and work on it has begun.
+    /// One that never got a class must not hold other users' claim; nor must one that was taken and has lost its
+    /// content, since it never becomes ready.
     #[must_use]
     pub fn uses(&self) -> Option<Text> {
         let uses = !self.is_ready() && self.holds(SNAPSHOT_AS_SOURCE) && !self.is_lost();
         self.claim().filter(|_| uses)
     }
 
-    /// Whether its status says that the content of what was taken is gone, or another's.
+    /// Whether its status says that its content is gone or belongs to another VolumeSnapshot.
     fn is_lost(&self) -> bool {
         let error = self.status.as_deref().and_then(|it| it.error.as_ref());
         let message = error.and_then(|error| error.message.as_deref());
         self.was_taken() && message.is_some_and(|text| [MISSING, MISBOUND].contains(&text))
     }
 
-    /// Whether a volume may be made of it at this moment. Provisioners restore what is ready; one that has lost
-    /// its content may have been ready before.
+    /// Whether a volume may be restored from it now. Provisioners restore from ready VolumeSnapshots; one that
+    /// has lost its content may have been ready before.
     #[must_use]
     pub fn is_restorable(&self) -> bool {
         self.is_ready() || self.is_lost() || self.holds(SNAPSHOT_IN_USE)
     }
 
-    /// Whether a volume may be made of it, now or later. What is being deleted never becomes ready, provisioners
-    /// begin with none that is, and the API server takes no new finalizer with which they could hold it.
+    /// Whether a volume may be restored from it now or later. A VolumeSnapshot that is being deleted never
+    /// becomes ready, provisioners do not begin to restore from it, and the API server accepts no new finalizer
+    /// with which they could hold it.
     #[must_use]
     pub fn can_be_restored(&self) -> bool {
         !self.deleting || self.is_restorable()
     }
 
-    /// Whether there was a snapshot at some time. Its data is of that moment: it is never taken anew.
+    /// Whether the snapshot was taken at some time. It is never taken again, since its data is of that moment.
     #[must_use]
     pub fn was_taken(&self) -> bool {
         let status = self.status.as_deref();

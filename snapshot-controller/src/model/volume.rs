@@ -13,7 +13,7 @@ pub struct Volume {
     pub claim: Option<ClaimRef>,
     /// `spec.volumeMode`
     pub mode: Option<Text>,
-    /// `spec.nodeAffinity.required` as JSON, which many volumes share.
+    /// `spec.nodeAffinity.required` as JSON; volumes with equal affinity share it.
     pub affinity: Option<Text>,
 }
 
@@ -27,7 +27,7 @@ pub struct Csi {
 }
 
 impl Csi {
-    /// Whether it is what this driver calls so.
+    /// Whether it is this driver's volume with this handle.
     #[must_use]
     pub fn is(&self, driver: &str, handle: &str) -> bool {
         *self.driver == *driver && *self.handle == *handle
@@ -41,22 +41,22 @@ pub struct ClaimRef {
     pub namespace: Text,
     /// `name`
     pub name: Text,
-    /// `uid`, if it says one.
+    /// `uid`, if present.
     pub uid: Option<Uid>,
 }
 
-/// UID of a claim, in the sixteen bytes that it is: there are two for each of 50,000 claims, and they
-/// are compared, nothing else.
+/// UID of a claim, as its sixteen bytes: there are two for each of 50,000 claims, and they are only
+/// compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uid([u8; 16]);
 
 impl Uid {
-    /// The UID that is spelled `text`.
+    /// Parses a UID.
     #[must_use]
     pub fn new(text: &str) -> Self {
         match Uuid::parse_str(text) {
             Ok(uuid) => Self(uuid.into_bytes()),
-            // No API server makes such. FNV-1a: different texts stay different, for all that matters.
+            // API servers make no such UID. FNV-1a keeps different texts apart well enough.
             Err(_) => {
                 let hash = text.bytes().fold(
                     0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128,

@@ -1,7 +1,7 @@
-//! Whether a claim has to stay, and the object that says so.
+//! Whether a claim needs our finalizer, and the object with or without it.
 //!
-//! A claim may only be replaced: no shipped role grants more. What is put back is the object as it
-//! was read, but for our finalizer, and only if it is still that version.
+//! The role only allows to replace claims. The controller puts back the object it has read, changed
+//! in our finalizer alone, and only if the resource version is still the same.
 
 use serde_json::Value;
 use sidecar::snapshot::CLAIM_AS_SOURCE;
@@ -10,7 +10,8 @@ use super::request::{Object, read, replace};
 use super::view::{Learnt, Next, Purpose, View};
 use crate::model::Text;
 
-/// The next step until the claim is protected; `None` if it is. The claim is known to be there.
+/// The next step until the claim has our finalizer; `None` if it has. The caller has found the
+/// claim.
 #[must_use]
 pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
     let object = Object::Claim(key.clone());
@@ -18,7 +19,7 @@ pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
         return Some(Next::Wait(key.clone()));
     }
     if view.in_flight.claims.is_doubtful(key) {
-        // Whatever was read before: the last write may have come after.
+        // Read again: the last write may have been applied after any earlier read.
         return Some(read(object));
     }
     let claim = view.informers.claim(key)?;
@@ -29,15 +30,15 @@ pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
         Some(Learnt::Read(Some(json))) => with_finalizer(json),
         Some(Learnt::Read(None) | Learnt::Unread(_)) | None => None,
     };
-    // What was read may have had the finalizer, and have lost it since.
+    // The cached object may have had the finalizer and lost it since.
     let Some(json) = known else {
         return Some(read(object));
     };
     Some(replace(Purpose::Protect, key, json))
 }
 
-/// The next step until the claim is free; `None` if it is, or somebody needs it. `but` is a
-/// VolumeSnapshot that does not count.
+/// The next step until the claim has lost our finalizer; `None` if it has, or if a VolumeSnapshot
+/// other than `but` needs it.
 #[must_use]
 pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> {
     let claim = view.informers.claim(key)?;
@@ -55,7 +56,7 @@ pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> 
     Some(replace(Purpose::Release, key, json))
 }
 
-/// The object with our finalizer; `None` if it has it already, or is no object.
+/// The object with our finalizer; `None` if it has it already, or the JSON is no object.
 fn with_finalizer(json: &str) -> Option<Text> {
     edit(json, |list| {
         let there = list.iter().any(|one| one == CLAIM_AS_SOURCE);
@@ -66,7 +67,7 @@ fn with_finalizer(json: &str) -> Option<Text> {
     })
 }
 
-/// The object without our finalizer, however often it is there; `None` if it is not.
+/// The object without our finalizer, all copies of it; `None` if it has none.
 fn without_finalizer(json: &str) -> Option<Text> {
     edit(json, |list| {
         let before = list.len();
@@ -78,7 +79,7 @@ fn without_finalizer(json: &str) -> Option<Text> {
 fn edit(json: &str, change: impl FnOnce(&mut Vec<Value>) -> bool) -> Option<Text> {
     let mut object: Value = serde_json::from_str(json).ok()?;
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    // What the server keeps by itself, and the larger half of the object.
+    // The server maintains these by itself, and they are the larger half of the object.
     metadata.remove("managedFields");
     let finalizers = metadata.entry("finalizers").or_insert(Value::Null);
     if finalizers.is_null() {

@@ -1,9 +1,9 @@
-//! What a failure tells users, and what ends it.
+//! How a failure is reported to users, and which change may end it.
 
 use super::request::Object;
 use crate::model::Text;
 
-/// What a failed attempt waits for. Whatever it is, its arrival brings the attempt back at once.
+/// A change that may end a failure. Its arrival requeues the failed attempt at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequeueTrigger {
     /// The VolumeSnapshotClass of this name, new, changed or gone.
@@ -18,40 +18,40 @@ pub enum RequeueTrigger {
     Object(Object),
 }
 
-/// What becomes of the VolumeSnapshot's status when an attempt fails.
+/// How a failed attempt changes the VolumeSnapshot's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Nothing: the event alone tells.
+    /// Leaves the status: the event alone reports the failure.
     Nothing,
-    /// The error is written.
+    /// Writes the error.
     Error,
-    /// The error is written, and that it is not ready.
+    /// Writes the error and `readyToUse: false`.
     Unready,
 }
 
-/// What users are told of a write that failed, or was not begun, in upstream's words.
+/// The text for a write that failed or was not sent, in upstream's words.
 #[must_use]
 pub fn unwritten(name: &str, error: &dyn std::fmt::Display) -> String {
     format!("snapshot controller failed to update {name} on API server: {error}")
 }
 
-/// A failure that users are told of.
+/// A failure, as it is reported to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// The event's reason.
     pub reason: &'static str,
-    /// The event's text, and that of the error in the status.
+    /// The text of the event and of the error in the status.
     pub message: String,
-    /// What becomes of the status.
+    /// How the failure changes the status.
     pub record: Record,
-    /// One more event, told before.
+    /// Another event, recorded first.
     pub also: Option<(&'static str, String)>,
-    /// What ends it, besides time.
+    /// Changes that may end the failure before the back-off does.
     pub triggers: Vec<RequeueTrigger>,
 }
 
 impl Complaint {
-    /// Told by an event alone.
+    /// A failure reported by an event alone.
     pub fn event(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -62,7 +62,7 @@ impl Complaint {
         }
     }
 
-    /// Told by an event, and written into the status, which is not ready then.
+    /// A failure reported by an event and in the status, with `readyToUse: false`.
     pub fn unready(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             record: Record::Unready,
@@ -70,7 +70,7 @@ impl Complaint {
         }
     }
 
-    /// Told by an event, and written into the status, whose readiness stays.
+    /// A failure reported by an event and in the status, whose `readyToUse` stays.
     pub fn error(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             record: Record::Error,
@@ -78,20 +78,20 @@ impl Complaint {
         }
     }
 
-    /// A content cannot be made, for this reason.
+    /// The content cannot be created, for this reason.
     pub fn uncreated(error: impl std::fmt::Display) -> Self {
         let message = format!("Failed to create snapshot content with error {error}");
         Self::unready("SnapshotContentCreationFailed", message)
     }
 
-    /// A content of a group cannot be made, for this reason.
+    /// The group's content cannot be created, for this reason.
     pub fn ungrouped(error: &impl std::fmt::Display) -> Self {
         let message = format!("failed to create group snapshot content with error {error}");
         Self::unready("GroupSnapshotContentCreationFailed", message)
     }
 
-    /// `what` cannot go while these claims are restored from it; `None` if there are none. The first few
-    /// are named.
+    /// `what` cannot be deleted while these claims are being restored from it; `None` without claims.
+    /// Names the first few.
     #[must_use]
     pub fn restoring(what: &str, claims: Vec<Text>) -> Option<Self> {
         const NAMED: usize = 3;
@@ -110,21 +110,21 @@ impl Complaint {
         (!triggers.is_empty()).then(|| complaint.until_all(triggers))
     }
 
-    /// The same, which any of `triggers` ends.
+    /// Adds triggers, any of which requeues the attempt.
     #[must_use]
     pub fn until_all(mut self, triggers: Vec<RequeueTrigger>) -> Self {
         self.triggers.extend(triggers);
         self
     }
 
-    /// The same, which `trigger` ends.
+    /// Adds a trigger that requeues the attempt.
     #[must_use]
     pub fn until(mut self, trigger: RequeueTrigger) -> Self {
         self.triggers.push(trigger);
         self
     }
 
-    /// The same, which a change of this object ends.
+    /// Adds a change of this object as a trigger.
     #[must_use]
     pub fn until_changed(self, object: Object) -> Self {
         self.until(RequeueTrigger::Object(object))

@@ -1,7 +1,7 @@
-//! The next step for a VolumeSnapshotContent: it is protected once it is bound, and nothing else.
+//! The next step for a VolumeSnapshotContent: the controller adds the finalizer once it is bound, and nothing else.
 //!
-//! Contents are deleted for their VolumeSnapshot's deletion alone. That there is none proves nothing:
-//! manifests are copied from cluster to cluster.
+//! A content is deleted only for the deletion of its VolumeSnapshot. A missing VolumeSnapshot proves nothing: manifests
+//! are copied from cluster to cluster.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::{Content, ContentSource, GroupContent, Policy};
 /// Reason of the event about a content that nothing will ever delete.
 pub const ORPHANED: &str = "SnapshotContentOrphaned";
 
-/// The next step for `content`, the newest that is known of it.
+/// The next step for `content`, the newest object that this process knows.
 #[must_use]
 pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
     if content.source == ContentSource::Unclear {
@@ -40,9 +40,9 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
     Next::Done
 }
 
-/// It was made for a member of a group that is gone: it has no snapshot of its own and nobody needs it.
-/// Its group was known before it was made. The content of the group may be kept, and then others may
-/// have the same handle.
+/// Deletes a content that was made for a member of a group that is gone: it has no snapshot of its own and nobody needs
+/// it. The group's content existed before it. That content may be kept, and another group may then have the same
+/// handle.
 fn left_over(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     let half = content.is_half() && !content.deleting;
     let Some(handle) = content.made_for().filter(|_| half) else {
@@ -68,7 +68,7 @@ fn left_over(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     ))
 }
 
-/// Whether the content is a member's of this group: names of two groups' members differ.
+/// Whether the content is a member's of this group: the member names of two groups differ.
 fn has_made(group: &GroupContent, content: &Content) -> bool {
     let mut members = group.members().iter();
     members.any(|member| Names::new(&group.group.uid, &member.volume).content == content.name)
@@ -86,7 +86,7 @@ fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
         return Ok(Next::Done);
     }
     if retained {
-        // The cached object may be an older one of the name, so the API server is asked.
+        // The cached object may be an older one of the same name, so ask the API server.
         let object = Object::Snapshot(content.snapshot_key());
         if view.learnt(&object).is_none() {
             return Err(read(object));

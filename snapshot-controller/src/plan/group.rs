@@ -1,17 +1,17 @@
 //! The next step for a VolumeGroupSnapshot.
 //!
-//! Its content, and through it the sidecar's calls, are what single snapshots have; what is more is
-//! that a group makes its members.
+//! Its content, and through it the sidecar's calls, work as for single snapshots; in addition a
+//! group makes its members.
 //!
 //! | file | decides |
 //! |---|---|
 //! | `class` | which class it has |
-//! | `claims` | which claims it is of, and their volumes |
-//! | `selector` | how the selector of its claims is asked for |
+//! | `claims` | which claims it selects, and their volumes |
+//! | `selector` | the query parameter for its label selector |
 //! | `create` | its content |
-//! | `bind` | how it gets a content that an administrator made |
+//! | `bind` | binding to a pre-provisioned content |
 //! | `members` | the VolumeSnapshots and contents of its snapshots |
-//! | `delete` | how it goes |
+//! | `delete` | its deletion |
 //! | `content` | the next step for a VolumeGroupSnapshotContent |
 
 mod bind;
@@ -34,7 +34,7 @@ use super::status::{self, Shown, Wanted, change};
 use super::view::{Next, Purpose, View};
 use crate::model::{ContentSource, Group, GroupContent, GroupContentStatus, GroupSource, Text};
 
-/// The next step for `group`, the newest that is known of it.
+/// The next step for `group`, the newest object that this process knows.
 #[must_use]
 pub fn decide(view: &View<'_>, group: &Arc<Group>) -> Next {
     let next = if group.deleting {
@@ -45,7 +45,7 @@ pub fn decide(view: &View<'_>, group: &Arc<Group>) -> Next {
     next.unwrap_or_else(|first| first)
 }
 
-/// `Err` is a step that has to come first.
+/// `Err` is a step that must come first.
 type Decision<T = Next> = Result<T, Next>;
 
 fn living(view: &View<'_>, group: &Arc<Group>) -> Decision {
@@ -62,15 +62,15 @@ fn living(view: &View<'_>, group: &Arc<Group>) -> Decision {
     }
 }
 
-/// One that is to be taken.
+/// The next step for a group whose snapshots the driver is to take.
 fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
     let made = Text::from(group_content_name(&group.uid));
     let name = group.bound().unwrap_or(&made);
     let is_bound = group.was_taken() || *name != made;
     let known = match is_bound {
-        // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
+        // The cache may be late, and users who rely on the data must not be alarmed for nothing.
         true => view.group_content(name)?,
-        // If a content is there that no watch has told of, its POST says so.
+        // If the content exists and the watch is late, its POST returns AlreadyExists.
         false => view.informers.group_content(name),
     };
     let Some(content) = known else {
@@ -79,7 +79,7 @@ fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
             return Ok(missing(name));
         }
         let class = class::choose(view, group, selector)?;
-        // Before there is anything that would be left behind.
+        // The finalizer must be there before anything is made that would be left behind.
         protect(group)?;
         return create::decide(view, group, selector, &class);
     };
@@ -101,7 +101,7 @@ fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
     Ok(follow(group, &content))
 }
 
-/// One that can be used: all that can happen is that its content is lost.
+/// The next step for a ready group, which can only lose its content.
 fn ready(view: &View<'_>, group: &Arc<Group>) -> Decision {
     let Some(name) = group.bound() else {
         return Ok(Next::Done);
@@ -117,7 +117,7 @@ fn ready(view: &View<'_>, group: &Arc<Group>) -> Decision {
     })
 }
 
-/// The finalizer, if it is missing.
+/// Adds the finalizer if it is missing.
 fn protect(group: &Group) -> Decision<()> {
     if group.is_protected() {
         return Ok(());
@@ -128,7 +128,7 @@ fn protect(group: &Group) -> Decision<()> {
 }
 
 impl Group {
-    /// What its status says.
+    /// The fields of the status that `status::change` compares.
     #[must_use]
     pub fn shown(&self) -> Shown<'_> {
         let status = self.status.as_deref();
@@ -142,7 +142,7 @@ impl Group {
     }
 }
 
-/// The status of an unready one follows its content.
+/// Makes the status of an unready group follow its content.
 fn follow(group: &Group, content: &GroupContent) -> Next {
     let blank = GroupContentStatus::default();
     let status = content.status.as_deref().unwrap_or(&blank);
@@ -166,11 +166,12 @@ fn missing(name: &Text) -> Next {
     fail(complaint.until_changed(Object::GroupContent(name.clone())))
 }
 
-/// Its content is another's. That is told in the same words whether it was ready or not.
+/// The content belongs to another VolumeGroupSnapshot. Reported in the same words whether the group
+/// was ready or not.
 fn misbound(view: &View<'_>, group: &Group, content: &GroupContent) -> Decision {
     let (name, object) = (&content.name, content.object());
     let complaint = if group.bound() == Some(name) {
-        // A cache may be late: the binding of what an administrator made is a write of its own.
+        // The cache may be late: the binding of a pre-provisioned content is a write of its own.
         if view.learnt(&object).is_none() {
             return Err(read(object));
         }

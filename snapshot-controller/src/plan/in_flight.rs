@@ -1,7 +1,7 @@
-//! What the process remembers beyond its caches: who needs a claim, who reads a snapshot, what failed
-//! attempts wait for, and who writes to a claim.
+//! The process's state beyond its caches: which VolumeSnapshots need a claim, which claims are
+//! restored from a VolumeSnapshot, the triggers of failed attempts, and running writes of claims.
 //!
-//! All of it can be had again from the caches and from what fails again; nothing is lost in a crash.
+//! The caches and repeated failures bring all of it back after a crash.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -13,14 +13,14 @@ use super::request::Object;
 use super::silent::Silent;
 use crate::model::{Claim, Content, GroupContent, Snapshot, Text};
 
-/// What there is to work on, by its key in the API.
+/// The key of a queue item: an object, by its key in the API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// VolumeSnapshot, `namespace/name`.
     Snapshot(Text),
     /// VolumeSnapshotContent.
     Content(Text),
-    /// A claim that may be let go, `namespace/name`.
+    /// A claim that may lose our finalizer, `namespace/name`.
     Claim(Text),
     /// VolumeGroupSnapshot, `namespace/name`.
     Group(Text),
@@ -29,7 +29,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// What it is the key of.
+    /// The object with this key.
     #[must_use]
     pub fn object(&self) -> Object {
         match self {
@@ -42,42 +42,42 @@ impl Key {
     }
 }
 
-/// The handle of a group, which means nothing to another driver, or something else.
+/// The handle of a group; handles are unique only within a driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupHandle {
-    /// The driver.
+    /// Name of the driver.
     pub driver: Text,
-    /// What it calls the group.
+    /// The driver's handle of the group.
     pub handle: Text,
 }
 
-/// See the module.
+/// State of the process; see the module.
 #[derive(Debug, Default)]
 pub struct InFlightState {
     /// VolumeSnapshots that need a claim, by the claim's key.
     users: Relation,
-    /// Claims that are to be restored from a VolumeSnapshot, by the VolumeSnapshot's key.
+    /// Claims that are being restored from a VolumeSnapshot, by the VolumeSnapshot's key.
     restores: Relation,
-    /// VolumeSnapshots of a group snapshot, by its UID.
+    /// VolumeSnapshots that a group snapshot owns, by the group's UID.
     members: Relation,
     /// VolumeSnapshots whose content has the handle of a group.
     grouped: Relation<GroupHandle>,
-    /// Contents that were made for a member of which nothing came, by the handle of the group.
+    /// Half-made contents of members, by the handle of the group.
     unbound: Relation<GroupHandle>,
-    /// Contents of groups, by the handle.
+    /// Contents of groups, by the group's handle.
     groups: Relation<GroupHandle>,
-    /// What failed attempts wait for.
+    /// Triggers of failed attempts.
     waits: Waits<Key, RequeueTrigger>,
-    /// UIDs of contents about which it was said that nothing deletes them.
+    /// UIDs of contents that users were told nothing will delete.
     told: HashSet<Text>,
-    /// Of which VolumeSnapshots it was said that no sidecar answers.
+    /// VolumeSnapshots whose content no sidecar has begun with.
     pub silent: Silent,
-    /// Who writes to claims.
+    /// Running and unsettled writes of claims.
     pub claims: Claims,
 }
 
 impl Content {
-    /// The group that its snapshot is part of, as the driver says.
+    /// The group that its snapshot is part of, from the driver's status.
     #[must_use]
     pub fn part_of(&self) -> Option<GroupHandle> {
         let handle = self.status.as_deref()?.group.clone()?;
@@ -85,7 +85,7 @@ impl Content {
         Some(GroupHandle { driver, handle })
     }
 
-    /// The group whose member it was made for.
+    /// The group whose member it was made for, from the annotation.
     #[must_use]
     pub fn made_for(&self) -> Option<GroupHandle> {
         let (driver, handle) = (self.driver.clone(), self.group.clone()?);
@@ -94,7 +94,7 @@ impl Content {
 }
 
 impl GroupContent {
-    /// The group that it stands for, once there is one.
+    /// The group in the storage system, once the handle is known.
     #[must_use]
     pub fn stands_for(&self) -> Option<GroupHandle> {
         let (driver, handle) = (self.driver.clone(), self.handle()?.clone());
@@ -103,7 +103,7 @@ impl GroupContent {
 }
 
 impl InFlightState {
-    /// A VolumeSnapshot is new, has changed, or is gone. The claim that it needs no longer.
+    /// Records a new, changed or deleted VolumeSnapshot. Returns the claim that it no longer needs.
     pub fn snapshot(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>) -> Option<Text> {
         let member = |of: &Snapshot| Some((of.owner()?.0.clone(), of.key()));
         self.members
@@ -122,7 +122,7 @@ impl InFlightState {
         used.map(|(claim, _)| claim)
     }
 
-    /// A content is new, has changed, or is gone.
+    /// Records a new, changed or deleted content.
     pub fn content(&mut self, old: Option<&Content>, new: Option<&Content>) {
         let grouped = |of: &Content| Some((of.part_of()?, of.snapshot_key()));
         self.grouped
@@ -135,7 +135,7 @@ impl InFlightState {
             .change(old.and_then(unbound), new.and_then(unbound));
     }
 
-    /// A group's content is new, has changed, or is gone. Handles whose group is another one now.
+    /// Records a new, changed or deleted group content. Returns the handles whose group has changed.
     pub fn group_content(
         &mut self,
         old: Option<&GroupContent>,
@@ -164,18 +164,18 @@ impl InFlightState {
         self.grouped.of(handle)
     }
 
-    /// Names of the contents that were made for members of the group with this handle, and of which
-    /// nothing came.
+    /// Names of the half-made contents of members of the group with this handle.
     pub fn unbound(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.unbound.of(handle)
     }
 
-    /// Names of the contents of groups with this handle.
+    /// Names of the group contents with this handle.
     pub fn groups_of(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.groups.of(handle)
     }
 
-    /// A claim is new, has changed, or is gone. The VolumeSnapshot that it reads no longer.
+    /// Records a new, changed or deleted claim. Returns the VolumeSnapshot that it is no longer
+    /// restored from.
     pub fn claim(&mut self, key: &Text, old: Option<&Claim>, new: Option<&Claim>) -> Option<Text> {
         let read = old.and_then(|old| old.restores.clone());
         let reads = new.and_then(|new| new.restores.clone());
@@ -203,7 +203,7 @@ impl InFlightState {
         self.restores.of(snapshot)
     }
 
-    /// An attempt on `key` failed, and waits for these.
+    /// Records that an attempt on `key` failed, and its triggers.
     pub fn failed(&mut self, key: &Key, triggers: &[RequeueTrigger]) {
         self.forget(key);
         for trigger in triggers {
@@ -211,35 +211,35 @@ impl InFlightState {
         }
     }
 
-    /// What `key` waited for does not matter any more.
+    /// Drops the triggers of `key`.
     pub fn forget(&mut self, key: &Key) {
         self.waits.forget(key);
     }
 
-    /// Who waited for this.
+    /// The keys that wait for this trigger.
     #[must_use]
     pub fn triggered(&self, trigger: &RequeueTrigger) -> Vec<Key> {
         self.waits.of(trigger).cloned().collect()
     }
 
-    /// Whether it was said of the content with this UID that nothing deletes it.
+    /// Whether users were told that nothing deletes the content with this UID.
     #[must_use]
     pub fn is_told(&self, uid: &Text) -> bool {
         self.told.contains(uid)
     }
 
-    /// It is said now.
+    /// Records that users were told so.
     pub fn tell(&mut self, uid: &Text) {
         self.told.insert(uid.clone());
     }
 
-    /// The content with this UID is gone.
+    /// Forgets the content with this UID, which is gone.
     pub fn untell(&mut self, uid: &Text) {
         self.told.remove(uid);
     }
 }
 
-/// Keys that belong to something.
+/// A multimap from a value to the keys that refer to it.
 #[derive(Debug)]
 struct Relation<K = Text>(HashMap<K, BTreeSet<Text>>);
 
@@ -280,40 +280,42 @@ impl<K: Eq + Hash> Relation<K> {
     }
 }
 
-/// Writes to claims: one at a time, since what one attempt takes away another may rely on.
+/// Writes to claims: one at a time per claim, since one attempt may rely on the finalizer that
+/// another removes.
 #[derive(Debug, Default)]
 pub struct Claims {
-    /// Claims that are being written, with who waits for the end of that.
+    /// Claims that are being written, with the keys that wait for the end of the write.
     pub(crate) busy: HashMap<Text, Vec<Key>>,
-    /// Claims of which it is not known whether the last write was applied.
+    /// Claims whose last write has an unknown outcome.
     doubtful: HashSet<Text>,
 }
 
 impl Claims {
-    /// Whether somebody writes to the claim.
+    /// Whether an attempt is writing to the claim.
     #[must_use]
     pub fn is_busy(&self, claim: &Text) -> bool {
         self.busy.contains_key(claim)
     }
 
-    /// Whether the claim has to be read before it can be relied on.
+    /// Whether the claim must be read again before a decision relies on it.
     #[must_use]
     pub fn is_doubtful(&self, claim: &Text) -> bool {
         self.doubtful.contains(claim)
     }
 
-    /// A write begins.
+    /// Records that a write begins.
     pub fn begin(&mut self, claim: &Text) {
         self.busy.entry(claim.clone()).or_default();
     }
 
-    /// `key` waits for the end of the write; `false` if there is none any more.
+    /// Lets `key` wait for the end of the write; `false` if none is running.
     pub fn wait(&mut self, claim: &Text, key: Key) -> bool {
         let busy = self.busy.get_mut(claim);
         busy.map(|waiting| waiting.push(key)).is_some()
     }
 
-    /// The write has come to an end, perhaps without anybody knowing how. Who waited for that.
+    /// Records the end of a write, whose outcome may be `unknown`. Returns the keys that waited for
+    /// it.
     pub fn end(&mut self, claim: &Text, unknown: bool) -> Vec<Key> {
         if unknown {
             self.doubtful.insert(claim.clone());
@@ -321,7 +323,7 @@ impl Claims {
         self.busy.remove(claim).unwrap_or_default()
     }
 
-    /// The claim was read, or is gone.
+    /// Records that the claim was read, or is gone.
     pub fn settle(&mut self, claim: &Text) {
         self.doubtful.remove(claim);
     }

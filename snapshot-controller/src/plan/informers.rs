@@ -1,6 +1,6 @@
-//! What decisions may look at: the caches and the settings.
+//! The caches and settings that decisions read.
 //!
-//! A trait, because the process reads caches that other tasks fill, and the crash simulation reads its
+//! A trait, because the process has caches that other tasks fill, and the crash simulation has its
 //! own.
 
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Text, Volume,
 };
 
-/// The newest that this process knows. Keys are `name` or `namespace/name`.
+/// The newest objects that this process knows. Keys are `name` or `namespace/name`.
 pub trait Informers {
-    /// What flags say.
+    /// Flags and gates.
     fn settings(&self) -> Settings;
     /// The VolumeSnapshot with this key.
     fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>>;
@@ -20,17 +20,18 @@ pub trait Informers {
     fn content(&self, name: &str) -> Option<Arc<Content>>;
     /// The VolumeSnapshotClass of this name.
     fn class(&self, name: &str) -> Option<Arc<Class>>;
-    /// Names of all VolumeSnapshotClasses that are the default of this driver.
+    /// Names of all VolumeSnapshotClasses that are this driver's default.
     fn default_classes(&self, driver: &str) -> Vec<Text>;
     /// The claim with this key.
     fn claim(&self, key: &str) -> Option<Arc<Claim>>;
     /// The PersistentVolume of this name.
     fn volume(&self, name: &str) -> Option<Arc<Volume>>;
-    /// The one PersistentVolume that `driver` calls `handle`.
+    /// The PersistentVolume of `driver` with this handle; `None` if there are several.
     fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>>;
-    /// Whether group snapshots are served: the feature is on, and their kinds are there.
+    /// Whether group snapshots are served: the gate is on, and the caches of their kinds are filled.
     fn groups(&self) -> bool;
-    /// Whether that is not settled yet, but will be soon: their kinds are being listed.
+    /// Whether the group kinds are still being listed, so that it will be known soon whether groups
+    /// are served.
     fn groups_are_awaited(&self) -> bool {
         false
     }
@@ -40,8 +41,8 @@ pub trait Informers {
     fn group_content(&self, name: &str) -> Option<Arc<GroupContent>>;
     /// The VolumeGroupSnapshotClass of this name.
     fn group_class(&self, name: &str) -> Option<Arc<GroupClass>>;
-    /// Names of all VolumeGroupSnapshotClasses that are the default of this driver.
+    /// Names of all VolumeGroupSnapshotClasses that are this driver's default.
     fn default_group_classes(&self, driver: &str) -> Vec<Text>;
-    /// The first node, by name, that fits a volume's affinity.
+    /// The first node, by name, that matches a volume's affinity.
     fn node_for(&self, affinity: &str) -> Option<Text>;
 }

@@ -1,26 +1,26 @@
-//! How long what users wait for takes, from the first attempt on.
+//! How long operations that users wait for take, from the first attempt on.
 //!
-//! Apart from decisions, which do not depend on it. Times are lost with the process: what was under
-//! way before counts from the start of the next one.
+//! Kept apart from decisions, which do not depend on it. Start times are lost with the process: the
+//! next process counts from its own first attempt.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::model::{Group, GroupSource, Snapshot, Source, Text};
 
-/// What is waited for.
+/// An operation that users wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// The snapshot is taken.
     Create,
     /// The snapshot is taken and can be used.
     CreateAndReady,
-    /// The VolumeSnapshot is gone.
+    /// The VolumeSnapshot is deleted.
     Delete,
 }
 
 impl Operation {
-    /// As the label `operation_name` has it.
+    /// Value of the label `operation_name`.
     #[must_use]
     pub fn name(self, group: bool) -> &'static str {
         match (self, group) {
@@ -34,10 +34,10 @@ impl Operation {
     }
 }
 
-/// One sample.
+/// A sample of the duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// What was waited for.
+    /// The operation.
     pub operation: Operation,
     /// Label `operation_status`.
     pub status: &'static str,
@@ -45,9 +45,9 @@ pub struct Sample {
     pub driver: Text,
     /// Label `snapshot_type`.
     pub kind: &'static str,
-    /// Whether it is about a group.
+    /// Whether it is a group's.
     pub group: bool,
-    /// Since when it took.
+    /// Start of the operation.
     pub since: Instant,
 }
 
@@ -59,25 +59,25 @@ struct Started {
     group: bool,
 }
 
-/// A VolumeSnapshot, or a group of them, as it is being worked on.
+/// State of a VolumeSnapshot or VolumeGroupSnapshot, for the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
-    /// Its UID.
+    /// Its `metadata.uid`.
     pub uid: &'a Text,
     /// Whether it is a group.
     pub group: bool,
-    /// Whether an administrator made its content.
+    /// Whether its content is pre-provisioned.
     pub provisioned: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether it was taken.
+    /// Whether the snapshot was taken.
     pub taken: bool,
-    /// Whether it can be used.
+    /// Whether it is ready to use.
     pub ready: bool,
 }
 
 impl Snapshot {
-    /// It, as it is being worked on.
+    /// Its state, for the measurement.
     #[must_use]
     pub fn state(&self) -> State<'_> {
         State {
@@ -92,7 +92,7 @@ impl Snapshot {
 }
 
 impl Group {
-    /// It, as it is being worked on.
+    /// Its state, for the measurement.
     #[must_use]
     pub fn state(&self) -> State<'_> {
         State {
@@ -106,24 +106,24 @@ impl Group {
     }
 }
 
-/// What is under way, by UID of the VolumeSnapshot.
+/// Running operations, by UID of the VolumeSnapshot.
 #[derive(Debug, Default)]
 pub struct Operations(HashMap<(Text, Operation), Started>);
 
 impl Operations {
-    /// How many there are.
+    /// Number of running operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether no operation is running.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// An attempt begins on something whose driver is known by this name, if it is.
+    /// Starts the operations of an attempt on an object; `driver` is its driver, if known.
     pub fn begin(&mut self, of: State<'_>, driver: Option<Text>, now: Instant) {
         let kind = match of.provisioned {
             true => "pre-provisioned",
@@ -146,7 +146,7 @@ impl Operations {
         }
     }
 
-    /// It has come to its end, if it was under way; `driver` is the one that did it, if that is known.
+    /// Ends an operation, if it is running; `driver` is the driver that did it, if known.
     pub fn end(
         &mut self,
         uid: &Text,
@@ -165,8 +165,8 @@ impl Operations {
         })
     }
 
-    /// The VolumeSnapshot with this UID is gone. What was being created never will be; as upstream has
-    /// it, that sample says how long the deletion took.
+    /// Ends the operations of a deleted VolumeSnapshot. Its unfinished creation ends as well; as in
+    /// upstream, that sample has the duration of the deletion.
     pub fn gone(&mut self, uid: &Text) -> Vec<Sample> {
         let deleted = self.end(uid, Operation::Delete, "success", None);
         let canceled = [Operation::Create, Operation::CreateAndReady];

@@ -1,7 +1,7 @@
-//! The controller as one object: what it remembers, what events make due, and its attempts.
+//! The controller as one object: its state, the keys that events requeue, and its attempts.
 //!
-//! What a failure waits for is remembered in the same turn in which the failure is decided on, so that
-//! no event passes between the two. The crash simulation drives this object and no other.
+//! The triggers of a failure are recorded in the same turn that decides on the failure, so that no
+//! event gets lost in between. The crash simulation drives this object and no other.
 
 mod attempt;
 mod change;
@@ -34,7 +34,7 @@ pub use change::{About, Change, Event, Failed, Notice};
 pub const SNAPSHOTS: usize = 0;
 /// The queue of VolumeSnapshotContents.
 pub const CONTENTS: usize = 1;
-/// The queue of claims that may be let go.
+/// The queue of claims that may lose our finalizer.
 pub const CLAIMS: usize = 2;
 /// The queue of VolumeGroupSnapshots.
 pub const GROUPS: usize = 3;
@@ -68,7 +68,8 @@ impl Reactor for Controller {
             }
             Change::Content { old, new, own } => {
                 self.content_changed(old, new, &mut due);
-                // Its own attempt has made the write, and goes on; what a group's has written is news.
+                // The attempt that made the write goes on with it; a write of a group's attempt
+                // requeues the object.
                 let grouped = new.is_some_and(|new| new.group.is_some());
                 if !own || grouped {
                     wake_named(old, new, informers, &mut due);
@@ -113,7 +114,7 @@ impl Reactor for Controller {
         informers: Informed<'_>,
         now: Now,
     ) -> Option<Request> {
-        // What is deleted during an attempt may be gone before the next one.
+        // An object that is deleted during an attempt may be gone before the next one.
         self.measure(&attempt.key, informers, now, |state| state.deleting);
         self.next(attempt, informers, now.timestamp)
     }
@@ -198,7 +199,7 @@ impl Reactor for Controller {
 }
 
 impl Controller {
-    /// Measures from now on what is done about the object, if it is in a state that counts.
+    /// Starts measuring the object's operations if `counts` accepts its state.
     fn measure(
         &mut self,
         key: &Key,
@@ -222,20 +223,20 @@ impl Controller {
         }
     }
 
-    /// What it remembers.
+    /// The state beyond the caches.
     #[must_use]
     pub fn in_flight(&self) -> &InFlightState {
         &self.in_flight
     }
 
-    /// What it measures.
+    /// The running measurements.
     #[must_use]
     pub fn operations(&self) -> &Operations {
         &self.operations
     }
 }
 
-/// Whether something is left to do, be it of others.
+/// Whether work is left on the object, be it other controllers' work.
 fn is_left(deleting: bool, finalizers: &List, ready: Option<bool>) -> bool {
     if deleting {
         !finalizers.is_empty()

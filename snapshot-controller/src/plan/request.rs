@@ -14,7 +14,7 @@ pub use sidecar::refusal::{ApiError, Refusal};
 
 /// A request of the controller.
 pub type Request = request::Request<Controller>;
-/// What came of it.
+/// The reply to a request.
 pub type Reply = request::Reply<Controller>;
 /// A write of the controller.
 pub type Write = request::Write<Controller>;
@@ -34,7 +34,7 @@ pub enum Object {
     Group(Text),
     /// VolumeGroupSnapshotContent.
     GroupContent(Text),
-    /// The claims of a namespace that a label selector selects.
+    /// The claims of a namespace that match a label selector.
     Claims(Text, Text),
 }
 
@@ -66,7 +66,8 @@ impl request::Object for Object {
 
 impl Requests for Controller {
     type Object = Object;
-    /// The JSON of a claim, which may only be replaced; of several claims, their names, one a line.
+    /// The JSON of a claim, since claims are replaced as a whole; of several claims, their names,
+    /// one a line.
     type Found = Option<Text>;
     type Purpose = Purpose;
     type Secret = Infallible;
@@ -75,7 +76,7 @@ impl Requests for Controller {
 }
 
 impl Snapshot {
-    /// What requests about it name.
+    /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
         Object::Snapshot(self.key())
@@ -83,7 +84,7 @@ impl Snapshot {
 }
 
 impl Group {
-    /// What requests about it name.
+    /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
         Object::Group(self.key())
@@ -91,7 +92,7 @@ impl Group {
 }
 
 impl GroupContent {
-    /// What requests about it name.
+    /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
         Object::GroupContent(self.name.clone())
@@ -99,53 +100,53 @@ impl GroupContent {
 }
 
 impl Content {
-    /// What requests about it name.
+    /// The object, as requests name it.
     #[must_use]
     pub fn object(&self) -> Object {
         Object::Content(self.name.clone())
     }
 }
 
-/// A GET.
+/// Reads the object with a GET.
 #[must_use]
 pub fn read(object: Object) -> Next {
     Next::Ask(Box::new(Request::Get(object)))
 }
 
-/// A merge patch.
+/// Changes the object with a merge patch.
 #[must_use]
 pub fn patch(purpose: Purpose, object: Object, patch: Value) -> Next {
     let body = Body::Patch(Part::Main, Patch::Merge(patch));
     ask(write(purpose, object, body))
 }
 
-/// A merge patch of the status.
+/// Changes the status with a merge patch.
 #[must_use]
 pub fn patch_status(purpose: Purpose, object: Object, patch: Value) -> Next {
     ask(status(purpose, object, patch))
 }
 
-/// The write that a merge patch of the status is.
+/// The write of a merge patch of the status.
 #[must_use]
 pub fn status(purpose: Purpose, object: Object, patch: Value) -> Write {
     let body = Body::Patch(Part::Status, Patch::Merge(patch));
     write(purpose, object, body)
 }
 
-/// A POST.
+/// Creates the object with a POST.
 #[must_use]
 pub fn create(purpose: Purpose, object: Object, body: Value) -> Next {
     ask(write(purpose, object, Body::Create(body)))
 }
 
-/// A PUT of the claim with this key, as JSON.
+/// Replaces the claim of this key with a PUT of this JSON.
 #[must_use]
 pub fn replace(purpose: Purpose, claim: &Text, json: Text) -> Next {
     let object = Object::Claim(claim.clone());
     ask(write(purpose, object, Body::Replace(json)))
 }
 
-/// A DELETE of the object with this UID, as it is at this version.
+/// Deletes the object with this UID, only if it is still at this version.
 #[must_use]
 pub fn delete(purpose: Purpose, object: Object, uid: &Text, version: &Text) -> Next {
     let body = Body::Delete(Some(version.clone()));

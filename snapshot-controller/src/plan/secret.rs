@@ -1,7 +1,7 @@
-//! Which Secret a class names for the calls on a content.
+//! Resolves the Secret that a class names for the calls on a content.
 //!
-//! Its words are written into the content: what they are resolved from may be gone when the content
-//! is deleted.
+//! The controller writes the Secret's name to the content: the objects that it is resolved from may
+//! be gone when the content is deleted.
 
 use sidecar::secret::SecretRef;
 use sidecar::snapshot::group::{self, CONTENT_NAME_TOKEN, NAME_TOKEN, NAMESPACE_TOKEN};
@@ -9,7 +9,7 @@ use sidecar::snapshot::secret::{self, Unclear, Words};
 
 use crate::model::{Class, Group};
 
-/// What the tokens of a VolumeGroupSnapshot and the content of that name stand for.
+/// The values of the tokens for a VolumeGroupSnapshot and its content of that name.
 #[must_use]
 pub fn of_group<'a>(snapshot: &'a Group, content: &'a str) -> Words<'a> {
     Words {
@@ -27,7 +27,7 @@ pub fn of_group<'a>(snapshot: &'a Group, content: &'a str) -> Words<'a> {
 /// The Secret that `class` names for a content.
 ///
 /// # Errors
-/// The class does not say one that there could be.
+/// The class's templates do not yield a valid name.
 pub fn resolve(class: &Class, words: &Words<'_>) -> Result<Option<SecretRef>, Unclear> {
     let templates = (
         class.secret_name.as_deref(),

@@ -1,12 +1,12 @@
-//! Snapshots with which all is done: of a cluster's many thousand nearly all. An attempt on one of
-//! them would end at once, so that it needs no place in the queue.
+//! Settled snapshots: nearly all of a cluster's many thousand. An attempt on one would end at once, so
+//! it needs no place in the queue.
 
 use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
 use super::Informers;
 use crate::model::{Content, ContentSource, Policy, Snapshot};
 
-/// Whether nothing is to be done about a content: it is bound and protected.
+/// Whether a content needs no work: it is bound and has the finalizer.
 #[must_use]
 pub fn content_is_settled(content: &Content) -> bool {
     content.source != ContentSource::Unclear
@@ -15,10 +15,10 @@ pub fn content_is_settled(content: &Content) -> bool {
         && content.is_protected()
 }
 
-/// Whether nothing is to be done about a VolumeSnapshot: it can be used, and it and the content that is
-/// known belong to each other and to no group.
+/// Whether a VolumeSnapshot needs no work: it is ready, and it and the cached content are bound to each
+/// other and in no group.
 ///
-/// That its claim may still be protected is the claim's affair, which is told of by itself.
+/// Its claim may still have our finalizer; the claim's own event requeues that.
 #[must_use]
 pub fn is_settled(snapshot: &Snapshot, informers: &(dyn Informers + 'static)) -> bool {
     let is_done = !snapshot.deleting

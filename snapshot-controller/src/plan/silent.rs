@@ -1,7 +1,7 @@
-//! Whether no sidecar answers: a content that nobody begins with, for minutes.
+//! Detects contents that no sidecar begins with, for minutes.
 //!
-//! Nothing else would tell: there is no driver of that name, its sidecar does not run or does not serve
-//! groups, or it leaves the content to another node's.
+//! Nothing else would report it: there is no driver of that name, its sidecar does not run or does not
+//! serve groups, or the sidecar leaves the content to another node's.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use jiff::Timestamp;
 use super::complaint::Complaint;
 use crate::model::{Content, Group, GroupContent, Snapshot, Text};
 
-/// So long a content may be without any sign of a sidecar.
+/// How long a content may wait for the first sign of a sidecar.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// So long it is not said again.
+/// How long until the event is repeated.
 const PAUSE: Duration = Duration::from_hours(1);
 
-/// When it was said last, by UID of the VolumeSnapshot or VolumeGroupSnapshot.
+/// Time of the last event, by UID of the VolumeSnapshot or VolumeGroupSnapshot.
 #[derive(Debug, Default)]
 pub struct Silent(HashMap<Text, Timestamp>);
 
-/// What is to be done about a content that nobody begins with.
+/// The reaction to a content that no sidecar has begun with.
 #[derive(Debug)]
 pub struct Silence {
-    /// What users are told now.
+    /// The event to record now.
     pub told: Option<Complaint>,
-    /// After so long it is looked at again.
+    /// When to look again.
     pub again: Duration,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Untouched<'a> {
 }
 
 impl Silent {
-    /// What is to be done for the object with this UID, `None` if somebody has begun.
+    /// The reaction for the object with this UID; `None` if a sidecar has begun.
     pub fn look(
         &mut self,
         uid: &Text,
@@ -115,7 +115,7 @@ impl Silent {
         })
     }
 
-    /// The object with this UID is gone.
+    /// Forgets the object with this UID, which is gone or served.
     pub fn forget(&mut self, uid: &Text) {
         self.0.remove(uid);
     }

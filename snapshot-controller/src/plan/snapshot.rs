@@ -3,12 +3,12 @@
 //! | file | decides |
 //! |---|---|
 //! | `class` | which class it has |
-//! | `create` | what has to be there before its content is made |
-//! | `body` | the content |
-//! | `bind` | how it gets a content that an administrator made |
-//! | `status` | what it shows of its content |
+//! | `create` | the conditions before its content is made |
+//! | `body` | the body of its content |
+//! | `bind` | binding to a pre-provisioned content |
+//! | `status` | how its status follows its content's |
 //! | `group` | which group snapshot it belongs to |
-//! | `delete` | how it goes |
+//! | `delete` | its deletion |
 
 mod bind;
 mod body;
@@ -34,7 +34,7 @@ use crate::model::{
 pub use class::{Chosen, only_default};
 pub use create::{Origin, Problem};
 
-/// The next step for `snapshot`, the newest that is known of it.
+/// The next step for `snapshot`, the newest object that this process knows.
 #[must_use]
 pub fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Next {
     let next = if snapshot.deleting {
@@ -45,7 +45,7 @@ pub fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Next {
     next.unwrap_or_else(|first| first)
 }
 
-/// `Err` is a step that has to come first.
+/// `Err` is a step that must come first.
 type Decision<T = Next> = Result<T, Next>;
 
 fn living(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
@@ -66,15 +66,15 @@ fn living(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     }
 }
 
-/// One that a snapshot is to be taken for.
+/// The next step for a VolumeSnapshot whose snapshot the driver is to take.
 fn dynamic(view: &View<'_>, snapshot: &Arc<Snapshot>, claim: &Text) -> Decision {
     let made = Text::from(content_name(&snapshot.uid));
     let name = &named(view, snapshot).unwrap_or_else(|| made.clone());
     let is_bound = snapshot.was_taken() || *name != made;
     let known = match is_bound {
-        // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
+        // The cache may be late, and users who rely on the data must not be alarmed for nothing.
         true => view.content(name)?,
-        // If a content is there that no watch has told of, its POST says so.
+        // If the content exists and the watch is late, its POST returns AlreadyExists.
         false => view.informers.content(name),
     };
     let Some(content) = known else {
@@ -101,15 +101,15 @@ fn dynamic(view: &View<'_>, snapshot: &Arc<Snapshot>, claim: &Text) -> Decision 
     Ok(follow(view, snapshot, &content))
 }
 
-/// The content that it is bound to: what backup tools have bound, and members that were cut loose, have
-/// contents of other names. Those may have been cut loose before their status said so.
+/// The content that it is bound to under another name than ours: backup tools bind contents of any
+/// name, and members that were cut loose keep theirs, perhaps without a status that names it.
 fn named(view: &View<'_>, snapshot: &Snapshot) -> Option<Text> {
     let ours = |name: &Text| { view.informers.content(name) }.is_some_and(|it| it.is_of(snapshot));
     let name = snapshot.content_name();
     name.filter(|name| snapshot.bound().is_some() || ours(name))
 }
 
-/// One that can be used: all that can happen is that its content is lost.
+/// The next step for a ready VolumeSnapshot, which can only lose its content.
 fn ready(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let Some(name) = snapshot.bound() else {
         return Ok(Next::Done);
@@ -128,8 +128,8 @@ fn ready(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     Ok(free.or_else(joins).unwrap_or(Next::Done))
 }
 
-/// A member of a group snapshot. What made it and its content is the group's; its status follows its
-/// content as any other's.
+/// The next step for a member of a group snapshot. The group makes it and its content; its status
+/// follows its content as any other's.
 fn member(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let Some(name) = snapshot.bound() else {
         return Ok(Next::Done);
@@ -144,7 +144,7 @@ fn member(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     })
 }
 
-/// Finalizers that are missing.
+/// Adds the missing finalizers.
 fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> {
     let stays_for =
         |content: &&Content| content.is_of(snapshot) && content.policy == Policy::Delete;
@@ -160,7 +160,7 @@ fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> 
     Err(patch(Purpose::Finalizers, snapshot.object(), body))
 }
 
-/// The status of an unready one follows its content.
+/// Makes the status of an unready VolumeSnapshot follow its content.
 fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
     let group = group::shown(view, snapshot, content);
     let group = group.as_deref().map(|group| &group.name);
@@ -175,11 +175,12 @@ fn missing(name: &Text) -> Next {
     fail(complaint.until_changed(Object::Content(name.clone())))
 }
 
-/// Its content is another's. That is told in the same words whether it was ready or not.
+/// The content belongs to another VolumeSnapshot. Reported in the same words whether this one was ready
+/// or not.
 fn misbound(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Decision {
     let (name, object) = (&content.name, content.object());
     let complaint = if snapshot.bound() == Some(name) {
-        // A cache may be late: the binding of what an administrator made is a write of its own.
+        // The cache may be late: the binding of a pre-provisioned content is a write of its own.
         if view.learnt(&object).is_none() {
             return Err(read(object));
         }
@@ -195,7 +196,7 @@ fn fail(complaint: Complaint) -> Next {
     Next::Fail(Box::new(complaint))
 }
 
-/// The finalizers without `ours`, for an object that is still at this version.
+/// The patch that removes `ours` from the finalizers, only if the object is still at this version.
 pub(super) fn unprotected(version: &str, held: &List, ours: &str) -> Value {
     finalizers(
         version,
@@ -203,7 +204,8 @@ pub(super) fn unprotected(version: &str, held: &List, ours: &str) -> Value {
     )
 }
 
-/// The list of finalizers, for an object that is still at this version: others have theirs in it.
+/// The patch that sets the finalizers, only if the object is still at this version: others have theirs
+/// in the list.
 pub(super) fn finalizers<'a>(version: &str, list: impl Iterator<Item = &'a str>) -> Value {
     let list: Vec<&str> = list.collect();
     let list = if list.is_empty() {

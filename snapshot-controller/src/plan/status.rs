@@ -1,4 +1,4 @@
-//! What the status of a VolumeSnapshot, or of a group of them, shows of its content's.
+//! Makes the status of a VolumeSnapshot or VolumeGroupSnapshot follow its content's.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -8,14 +8,14 @@ use super::complaint::{Complaint, Record};
 use super::view::Progress;
 use crate::model::{Failure, Text};
 
-/// What a status says.
+/// The fields of a status that are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// `metadata.resourceVersion` of whose status it is.
+    /// `metadata.resourceVersion` of the object.
     pub version: &'a Text,
-    /// Whether it names a content.
+    /// Whether the status names a content.
     pub is_bound: bool,
-    /// Whether it has a creation time.
+    /// Whether the status has a creation time.
     pub is_taken: bool,
     /// `readyToUse`
     pub ready: Option<bool>,
@@ -23,10 +23,10 @@ pub struct Shown<'a> {
     pub error: Option<&'a Failure>,
 }
 
-/// What it is to say.
+/// The wanted fields of a status.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The field for the content's name, and that name.
+    /// The field for the content's name, and the name.
     pub bound: (&'static str, &'a Text),
     /// `creationTime`
     pub creation_time: Option<String>,
@@ -36,7 +36,7 @@ pub struct Wanted<'a> {
     pub error: Option<&'a Failure>,
 }
 
-/// The fields that have to change, and what that shows for the first time.
+/// The fields that must change, and the progress that they show for the first time.
 #[must_use]
 pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Progress) {
     let mut change = Map::new();
@@ -56,7 +56,7 @@ pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Pro
         set("readyToUse", wanted.ready.into());
         progress.ready = wanted.ready;
     }
-    // What can be used has no error, whatever the content still says.
+    // A ready snapshot shows no error, whatever the content still has.
     let error = wanted.error.filter(|_| !wanted.ready);
     if !is_same(shown.error, error) {
         set("error", error.map_or(Value::Null, written));
@@ -64,7 +64,7 @@ pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Pro
     (change, progress)
 }
 
-/// The patch that writes a failure, unless it is written already or not to be.
+/// The patch that writes a failure, unless the status shows it or the complaint leaves the status.
 #[must_use]
 pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
     let message = shown.error.and_then(|error| error.message.as_deref());
@@ -88,7 +88,7 @@ pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Op
     Some(patch(shown.version, change))
 }
 
-/// Whether two failures are the same but for ids and times in their texts.
+/// Whether two failures differ at most in ids and times of their texts.
 fn is_same(one: Option<&Failure>, other: Option<&Failure>) -> bool {
     fn message(of: &Failure) -> &str {
         of.message.as_deref().unwrap_or_default()
@@ -100,7 +100,7 @@ fn is_same(one: Option<&Failure>, other: Option<&Failure>) -> bool {
     }
 }
 
-/// The patch of a status that is still at this version.
+/// The patch of the status, only if the object is still at this version.
 #[must_use]
 pub fn patch(version: &str, change: Map<String, Value>) -> Value {
     json!({"metadata": {"resourceVersion": version}, "status": change})
@@ -115,14 +115,14 @@ fn written(error: &Failure) -> Value {
     fields.collect::<Map<_, _>>().into()
 }
 
-/// A time in nanoseconds since 1970, as it is written.
+/// Formats a time in nanoseconds since 1970.
 #[must_use]
 pub fn time(nanoseconds: i64) -> Option<String> {
     let time = Timestamp::from_nanosecond(nanoseconds.into()).ok()?;
     Some(seconds(time))
 }
 
-/// As the API server writes times.
+/// Formats a time as the API server does.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,5 @@
-//! The acceptance rows of the controller: what is put into a cluster, and what comes out of it.
+//! The acceptance rows of the controller: the objects in a cluster, and the requests and events
+//! that follow.
 
 mod backup;
 mod bind;
@@ -17,7 +18,7 @@ mod silent;
 use crate::plan::request::{ApiError, Refusal};
 use crate::testing::server::error;
 
-/// Every line as it is expected; one that ends in … says how it begins.
+/// Asserts each line; an expected line that ends in … is a prefix.
 #[track_caller]
 fn shows(row: &str, lines: &[String], expected: &[&str]) {
     let same = |(line, expected): (&String, &&str)| match expected.strip_suffix('…') {
@@ -28,7 +29,7 @@ fn shows(row: &str, lines: &[String], expected: &[&str]) {
     assert!(all, "row {row}\n got: {lines:#?}\nwant: {expected:#?}");
 }
 
-/// The status that says why a VolumeSnapshot fails, and the event that says the same.
+/// The status patch that reports a failure, and the event with the same text.
 fn complains(reason: &str, message: &str) -> [String; 2] {
     let quoted = serde_json::Value::from(message).to_string();
     let status = format!(
@@ -38,7 +39,7 @@ fn complains(reason: &str, message: &str) -> [String; 2] {
     [status, format!("E: ns/s1 Warning {reason} {message}")]
 }
 
-/// The same for a failure that leaves the readiness as it is.
+/// The lines of a failure that leaves `readyToUse` as it is.
 fn complains_only(reason: &str, message: &str) -> [String; 2] {
     complains(reason, message).map(|line| line.replace(",\"readyToUse\":false", ""))
 }
@@ -68,5 +69,5 @@ const TAKEN: &str = "E: ns/s1 Normal SnapshotCreated Snapshot ns/s1 was successf
 const READY: &str = "E: ns/s1 Normal SnapshotReady Snapshot ns/s1 is ready to use.";
 const FREE: &str = "PUT claim ns/p1 [K]";
 
-/// Everything up to the wait for the sidecar.
+/// The requests up to the wait for the sidecar.
 const BEGUN: &[&str] = &[PROTECTED, CLAIMED, POSTED, WAITING, SHOWN, BOUND];

@@ -1,5 +1,5 @@
-//! What a decision looks at: the newest of the object itself, everything it refers to, and what this
-//! attempt has learnt from the API server beyond the caches.
+//! The input of a decision: the newest known state of the object, of everything it refers to, and the replies
+//! of this attempt beyond the caches.
 
 use std::sync::Arc;
 
@@ -11,55 +11,55 @@ use super::in_flight::{GroupHandle, InFlightState};
 use super::request::{ApiError, Object, Request, read};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 
-/// What an attempt wants next.
+/// The next step of an attempt.
 pub enum Next {
     /// Nothing is left to do.
     Done,
-    /// This.
+    /// Send this request.
     Ask(Box<Request>),
-    /// Nothing, before whoever writes to the claim has come to an end.
+    /// Wait until the running write of this claim has ended.
     Wait(Text),
-    /// Nothing, before this comes: there is nothing to tell of.
+    /// Wait for this change, without an event.
     Await(RequeueTrigger),
-    /// It fails.
+    /// Fail.
     Fail(Box<Complaint>),
 }
 
-/// What a write is for: what its failure means, and what its success tells.
+/// The purpose of a write: determines how its failure is reported, and which events its success gets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
-    /// A VolumeSnapshot's finalizers are added.
+    /// Adds a VolumeSnapshot's finalizers.
     Finalizers,
-    /// A VolumeSnapshot gets its driver's default class.
+    /// Writes the driver's default class to a VolumeSnapshot.
     DefaultClass,
-    /// A claim gets our finalizer.
+    /// Adds our finalizer to a claim.
     Protect,
-    /// A claim loses our finalizer.
+    /// Removes our finalizer from a claim.
     Release,
-    /// A content comes into being.
+    /// Creates a content.
     Create {
-        /// Whether there is no node that its volume can be reached from.
+        /// Whether no node can reach its volume.
         nowhere: bool,
     },
-    /// A content that an administrator made is bound.
+    /// Binds a pre-provisioned content.
     Bind,
-    /// A content is told that its VolumeSnapshot is being deleted.
+    /// Marks a content whose VolumeSnapshot is being deleted.
     Announce,
-    /// A content is deleted.
+    /// Deletes a content.
     Delete,
-    /// A VolumeSnapshot's status follows its content's.
+    /// Makes a VolumeSnapshot's status follow its content's.
     Status(Progress),
-    /// A VolumeSnapshot that is being deleted loses its finalizers.
+    /// Removes the finalizers of a VolumeSnapshot that is being deleted.
     Unprotect,
-    /// A failure is written into the status.
+    /// Writes a failure to the status.
     Complain(Box<Complaint>),
-    /// A content gets the finalizer that the sidecar removes.
+    /// Adds the finalizer to a content that the sidecar removes.
     ContentFinalizer,
-    /// A member of a group is made, or is deleted with it.
+    /// Makes a member of a group, or deletes it with the group.
     Member,
 }
 
-/// What a status shows for the first time.
+/// Progress that a status shows for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The snapshot was taken.
@@ -68,27 +68,27 @@ pub struct Progress {
     pub ready: bool,
 }
 
-/// What is known of an object that may not be there.
+/// The reply to a read of an object that may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learnt {
-    /// The API server has none, or said why it does not tell.
+    /// The API server has no such object, or refused the read.
     Unread(ApiError),
-    /// It was read; of a claim, this is the JSON, of several their names.
+    /// The object was read; carries the JSON of a claim, or the names of several.
     Read(Option<Text>),
 }
 
-/// See the module.
+/// The input of a decision; see the module.
 pub struct View<'a> {
     /// The caches.
     pub informers: &'a (dyn Informers + 'static),
-    /// What the process remembers.
+    /// The process's state beyond the caches.
     pub in_flight: &'a InFlightState,
-    /// What this attempt has read.
+    /// The objects that this attempt has read.
     pub learnt: &'a [(Object, Learnt)],
 }
 
 impl View<'_> {
-    /// What this attempt has read of an object.
+    /// The latest read of an object in this attempt.
     #[must_use]
     pub fn learnt(&self, object: &Object) -> Option<&Learnt> {
         let mut learnt = self.learnt.iter().rev();
@@ -98,7 +98,7 @@ impl View<'_> {
     /// The VolumeSnapshot with this key; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The object must be read first: the cache may be late.
     pub fn snapshot(&self, key: &Text) -> Result<Option<Arc<Snapshot>>, Next> {
         self.sure(self.informers.snapshot(key), Object::Snapshot(key.clone()))
     }
@@ -106,7 +106,7 @@ impl View<'_> {
     /// The content of this name; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The object must be read first: the cache may be late.
     pub fn content(&self, name: &Text) -> Result<Option<Arc<Content>>, Next> {
         self.sure(self.informers.content(name), Object::Content(name.clone()))
     }
@@ -114,7 +114,7 @@ impl View<'_> {
     /// The VolumeGroupSnapshot with this key; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late, and nobody fills it where groups are not served.
+    /// The object must be read first: the cache may be late, and is empty where groups are not served.
     pub fn group(&self, key: &Text) -> Result<Option<Arc<Group>>, Next> {
         let object = Object::Group(key.clone());
         let follows = self.informers.groups() || self.learnt(&object).is_some();
@@ -124,15 +124,15 @@ impl View<'_> {
     /// The group's content of this name; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The object must be read first: the cache may be late.
     pub fn group_content(&self, name: &Text) -> Result<Option<Arc<GroupContent>>, Next> {
         let known = self.informers.group_content(name);
         self.sure(known, Object::GroupContent(name.clone()))
     }
 
-    /// The group with this handle that a VolumeSnapshot belongs to: its owner, or the one that it names,
-    /// for another group of its namespace may have been made of the same handle. It and its content are
-    /// bound to one another.
+    /// The group with this handle that a VolumeSnapshot belongs to: its owner, or the group that its status
+    /// names, since several groups of a namespace may have the same handle. The group and its content are
+    /// bound to each other.
     #[must_use]
     pub fn group_of(&self, snapshot: &Snapshot, handle: &GroupHandle) -> Option<Arc<Group>> {
         if !self.informers.groups() {
@@ -153,9 +153,9 @@ impl View<'_> {
         })
     }
 
-    /// Keys of the claims that are being restored from a VolumeSnapshot, or can be. One of another namespace
-    /// counts once the provisioner holds the VolumeSnapshot for it: whether there is a grant nobody else says,
-    /// and without one it stays pending for ever.
+    /// Keys of the claims that are being restored from a VolumeSnapshot, or can be. A claim of another
+    /// namespace counts once the provisioner holds the VolumeSnapshot for it: only the provisioner knows
+    /// whether there is a grant, and without one the claim stays pending for ever.
     #[must_use]
     pub fn restoring(&self, snapshot: &Snapshot) -> Vec<Text> {
         if !snapshot.can_be_restored() {
@@ -174,15 +174,15 @@ impl View<'_> {
     /// The claim with this key; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The object must be read first: the cache may be late.
     pub fn claim(&self, key: &Text) -> Result<Option<Arc<Claim>>, Next> {
         self.sure(self.informers.claim(key), Object::Claim(key.clone()))
     }
 
-    /// The volume of this name, or why it cannot be had.
+    /// The volume of this name, or why it cannot be read.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The object must be read first: the cache may be late.
     pub fn volume(&self, name: &Text) -> Result<Result<Arc<Volume>, String>, Next> {
         let object = Object::Volume(name.clone());
         if let Some(volume) = self.informers.volume(name) {
@@ -195,13 +195,13 @@ impl View<'_> {
         }
     }
 
-    /// Whether the API server has said in this attempt that there is no such object.
+    /// Whether the API server has reported in this attempt that the object does not exist.
     #[must_use]
     pub fn is_gone(&self, object: &Object) -> bool {
         matches!(self.learnt(object), Some(Learnt::Unread(_)))
     }
 
-    /// What the API server itself said in this attempt counts more than a cache, which may be late.
+    /// Prefers the API server's reply in this attempt to the cache, which may be late.
     fn sure<T>(&self, known: Option<Arc<T>>, object: Object) -> Result<Option<Arc<T>>, Next> {
         match (self.learnt(&object), known) {
             (Some(Learnt::Unread(_)), _) => Ok(None),

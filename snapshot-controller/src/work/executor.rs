@@ -30,20 +30,20 @@ use crate::plan::reactor::{Event, Failed, Notice};
 use crate::plan::request::{Object, Reply, Request};
 use crate::plan::{self, Controller};
 
-/// The controller, driven.
+/// The engine that drives the controller.
 pub type Engine = engine::Engine<Controller, Executor>;
 
 /// Executes requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches that decisions read.
     pub informers: Informers,
     api: Api,
-    /// Where users are told.
+    /// Records events for users.
     events: Recorder,
     metrics: Metrics,
 }
 
-/// Names out of a list.
+/// The names of a list's items.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NamesWire<'a> {
@@ -54,7 +54,7 @@ struct NamesWire<'a> {
 /// A controller with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queues' names, which they do for no text.
+/// The metrics refuse the queues' names, which does not happen.
 pub fn engine(
     seat: &Seat,
     config: &Config,

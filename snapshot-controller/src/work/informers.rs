@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, and the changes that they report to the controller.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -31,7 +31,7 @@ pub struct Informers {
     pub claims: Cache<Claim>,
     /// PersistentVolumes.
     pub volumes: Cache<Volume>,
-    /// Nodes, if it matters which there are.
+    /// Nodes, for distributed snapshotting only.
     pub nodes: Cache<Node>,
     /// VolumeGroupSnapshots.
     pub groups: Cache<Group>,
@@ -39,15 +39,15 @@ pub struct Informers {
     pub group_contents: Cache<GroupContent>,
     /// VolumeGroupSnapshotClasses.
     pub group_classes: Cache<GroupClass>,
-    /// Whether those three are watched and were listed.
+    /// Whether the three group caches are filled.
     served: AtomicBool,
-    /// Whether they are about to be.
+    /// Whether the three group kinds are being listed.
     awaited: AtomicBool,
     settings: Settings,
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
+    /// Empty caches that report their changes to `engine`.
     pub(super) fn new(engine: &Weak<Engine>, settings: Settings) -> Self {
         let strings = Interner::default();
         Self {
@@ -66,7 +66,7 @@ impl Informers {
         }
     }
 
-    /// Whether group snapshots are served will be known soon.
+    /// Notes that the group kinds are being listed.
     pub fn await_groups(&self) {
         self.awaited.store(true, Ordering::Release);
     }
@@ -77,7 +77,7 @@ impl Informers {
         self.of_groups()
     }
 
-    /// Group snapshots are served from now on. What is to be looked at for that.
+    /// Serves group snapshots from now on. Returns the keys to requeue.
     pub fn serve_groups(&self) -> Vec<Key> {
         self.served.store(true, Ordering::Release);
         let mut keys = self.of_groups();
@@ -142,7 +142,7 @@ impl plan::Informers for Informers {
                 found.push(Arc::clone(volume));
             }
         });
-        // Of two nobody knows which it is.
+        // With several volumes of the handle it is unclear which one is meant.
         found.pop().filter(|_| found.is_empty())
     }
 
@@ -177,7 +177,7 @@ impl plan::Informers for Informers {
     }
 
     fn node_for(&self, affinity: &str) -> Option<Text> {
-        // Nothing fits what cannot be read.
+        // No node matches an affinity that cannot be parsed.
         let terms = node_selector::terms(affinity, &Interner::default()).unwrap_or_default();
         let mut first: Option<Text> = None;
         self.nodes.for_each(|key, node| {
@@ -213,7 +213,7 @@ fn content_changed(engine: &Engine, event: Event<'_, Held<Content>>) {
     }
 }
 
-/// A change of an object whose record is held packed.
+/// A change of an object whose cached record is packed.
 struct Changed<R> {
     old: Option<Arc<R>>,
     new: Option<Arc<R>>,
@@ -222,7 +222,7 @@ struct Changed<R> {
 
 impl<R: Pack> Changed<R> {
     /// # Errors
-    /// It is a resync, of the object with this name.
+    /// The event is a resync of the object with this name.
     fn of(event: Event<'_, Held<R>>) -> Result<Self, Text> {
         match event {
             Event::Upserted {
@@ -299,7 +299,7 @@ fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {
             old: Some(old),
             new: None,
         },
-        // Of 50,000 only those that we hold.
+        // Of 50,000 claims, only those with our finalizer.
         Event::Resync { key, record } if record.protected.is_some() => {
             Change::Resync(Key::Claim(key.as_str().into()))
         }

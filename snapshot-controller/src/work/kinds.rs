@@ -1,5 +1,5 @@
-//! Waits for the kinds of the snapshot API: whoever installs a cluster starts this program and creates
-//! its kinds in any order.
+//! Waits for the kinds of the snapshot API: a cluster's installation may start this program before it
+//! creates the CRDs.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tokio::time::{Instant, sleep};
 
 use super::api::{CLASSES, CONTENTS, GROUP_CLASSES, GROUP_CONTENTS, GROUP_SNAPSHOTS, SNAPSHOTS};
 
-/// The first pause between two looks.
+/// The first pause between two requests.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// Waits until the three kinds are there, for so long at most.
+/// Waits until the three kinds exist, at most `patience`.
 ///
 /// # Errors
-/// How the process ends: they are not, or may not be listed.
+/// The exit code and text: a kind is missing, or may not be listed.
 pub async fn wait(api: &Api, patience: Duration) -> Result<(), Exit> {
     let (begun, mut pause) = (Instant::now(), FIRST);
     loop {
@@ -25,7 +25,7 @@ pub async fn wait(api: &Api, patience: Duration) -> Result<(), Exit> {
             return Ok(());
         };
         if error.is_forbidden() {
-            // No kind that appears changes that.
+            // Waiting does not help against a missing right.
             let line = format!(
                 "may not list {}.{}, which the role of this program must allow: {error}",
                 resource.plural, resource.group
@@ -62,7 +62,7 @@ async fn list(api: &Api, resource: &Resource) -> Result<(), ApiError> {
     api.read(&path).await.map(drop)
 }
 
-/// Whether the three kinds of group snapshots are there, and may be listed.
+/// Whether the three kinds of group snapshots exist and may be listed.
 pub async fn groups(api: &Api) -> bool {
     match groups_are_listed(api).await {
         Ok(()) => true,
@@ -76,7 +76,7 @@ pub async fn groups(api: &Api) -> bool {
     }
 }
 
-/// Waits until they are, for ever: a look per `pause`.
+/// Waits until the group kinds exist and may be listed, without limit: one request per `pause`.
 pub async fn until_groups(api: &Api, pause: Duration) {
     loop {
         sleep(pause).await;

@@ -1,4 +1,4 @@
-//! How long what users wait for takes, under upstream's names.
+//! Durations of operations that users wait for, under upstream's names.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ const BUCKETS: [f64; 13] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 
-/// See the module.
+/// The metrics; see the module.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     total: HistogramVec,
@@ -19,10 +19,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds them to `registry`.
+    /// Registers the metrics with `registry`.
     ///
     /// # Errors
-    /// It has them already.
+    /// `registry` has them already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let options = HistogramOpts::new(
             "snapshot_controller_operation_total_seconds",
@@ -44,7 +44,7 @@ impl Metrics {
         Ok(Self { total, in_flight })
     }
 
-    /// Something has come to its end.
+    /// Records the end of an operation.
     pub fn observe(&self, sample: &Sample, now: Instant) {
         let labels = [
             &*sample.driver,
@@ -58,7 +58,7 @@ impl Metrics {
         }
     }
 
-    /// So many things are waited for.
+    /// Sets the number of running operations.
     pub fn in_flight(&self, number: usize) {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         self.in_flight.set(f64::from(number));

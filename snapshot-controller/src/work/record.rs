@@ -1,7 +1,7 @@
 //! Reads objects of the API server into the records of [`model`](crate::model).
 //!
-//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to
-//! decode: absent and `null` are alike everywhere.
+//! The wire format stays in here. Any object of an API server decodes: an absent field is the same
+//! as `null`.
 
 mod claim;
 mod class;
@@ -24,7 +24,7 @@ fn failure(wire: FailureWire<'_>) -> Failure {
     }
 }
 
-/// A copy of a text that is there and not empty.
+/// A copy of the text, unless it is absent or empty.
 fn some(text: &Option<lean::Text<'_>>) -> Option<Text> {
     let text = text.as_deref().filter(|text| !text.is_empty());
     text.map(Text::from)

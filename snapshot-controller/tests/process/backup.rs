@@ -61,7 +61,8 @@ async fn g_41_a_member_that_was_cut_loose_survives_its_group() {
     drop(process);
 }
 
-/// The VolumeSnapshot `ns/s1` and its content `c1`, which were made by a group `v1`. The group's UID.
+/// Inserts the VolumeSnapshot `ns/s1` and its content `c1`, members of a group `v1`. Returns the
+/// group's UID.
 fn member(stage: &Stage) -> String {
     let uid = "6f1f6a3e-0f5b-4f0e-9f5c-000000000001".to_owned();
     let snapshot = stage.api.insert(json!({
@@ -170,10 +171,10 @@ async fn c_98_what_has_lost_its_content_does_not_hold_its_claim() {
     drop(process);
 }
 
-/// No back-off ends within this test.
+/// A back-off longer than the test.
 const LATER: [&str; 2] = ["--retry-interval-start=1h", "--retry-interval-max=1h"];
 
-/// Of two defaults one is deleted, for single snapshots and for groups.
+/// One of two default classes is deleted, for single snapshots and for groups.
 #[tokio::test]
 async fn c_46_g_15_the_deletion_of_a_class_is_heard() {
     let stage = stage().await;

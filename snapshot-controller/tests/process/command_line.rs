@@ -1,4 +1,4 @@
-//! What is said and returned before anything is contacted.
+//! Messages and exit codes before any connection.
 
 use super::stage::PROGRAM;
 

@@ -1,4 +1,4 @@
-//! The life of a group snapshot, with the sidecar played by the test.
+//! The life of a group snapshot; the test plays the sidecar.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{
@@ -39,7 +39,7 @@ fn claims(stage: &Stage) {
     }
 }
 
-/// The VolumeGroupSnapshot `ns/v1`. Its UID.
+/// Inserts the VolumeGroupSnapshot `ns/v1`. Returns its UID.
 pub(crate) fn group(stage: &Stage, source: &Value) -> String {
     let group = stage.api.insert(json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
@@ -67,7 +67,7 @@ pub(crate) async fn until_content(stage: &Stage, name: &str) {
         .await;
 }
 
-/// The sidecar takes the group.
+/// Fills the group's status, as the sidecar does.
 pub(crate) fn take(stage: &Stage, content: &str) {
     stage.api.edit(CONTENTS, content, |content| {
         content["status"] = json!({
@@ -100,7 +100,7 @@ pub(crate) async fn until_members_are_ready(stage: &Stage) {
         .await;
 }
 
-/// The sidecar has deleted the group, then what is left of its members.
+/// Plays the sidecar's deletion of the group, then of its members' remains.
 async fn end(stage: &Stage, content: &str) {
     stage
         .until("the deletion of the group", |api| {
@@ -289,11 +289,11 @@ async fn c_10_groups_begin_when_their_kinds_come() {
     drop(process);
 }
 
-/// Their kinds were there when the program looked, and break before it leads.
+/// The group kinds exist when the program looks for them, and their lists fail before it leads.
 #[tokio::test]
 async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
     let stage = stage().await;
-    // Each of the three is looked at once before.
+    // The program lists each of the three kinds once before.
     let broken = Fault::on("GET", &format!("/apis/{GROUP_SNAPSHOT_GROUP}/*")).skip(3);
     let broken = stage.api.fault(broken.answer(500));
     let process = stage.working(&[]).await;
@@ -302,7 +302,7 @@ async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
     stage
         .until_snapshot("s1", |snapshot| snapshot["status"]["readyToUse"] == true)
         .await;
-    // A pair that is to join its group, whose content nobody has seen yet.
+    // A pair that would join its group, whose content is not cached yet.
     super::members::static_group(&stage);
     super::members::pair(&stage, "8", "test.csi.driver");
     let uid = group(&stage, &json!({"volumeGroupSnapshotContentName": "gp"}));

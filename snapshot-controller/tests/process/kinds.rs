@@ -1,4 +1,4 @@
-//! The wait for the kinds of the snapshot API, and what is listed and watched.
+//! The wait for the kinds of the snapshot API, and the lists and watches.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn c_4_c_5_without_kinds_it_ends() {
             .requests_to("GET", "/apis/snapshot.storage.k8s.io/*");
         assert!(lists.len() > 1, "{row}");
         assert!(lists.iter().all(|list| list.query["limit"] == "1"), "{row}");
-        // Pauses grow: a server without the kinds is not asked again and again.
+        // The pauses grow, so that a server without the kinds gets few requests.
         assert!(lists.len() < 14, "{row}: {}", lists.len());
     }
 }
@@ -51,7 +51,7 @@ async fn c_6_kinds_that_come_later_are_waited_for() {
     process
         .says("Cannot list a kind of the snapshot API yet")
         .await;
-    // Nobody waits for health meanwhile.
+    // The server answers meanwhile.
     assert_eq!(get(&address, "/metrics").await.0, 200);
     sleep(Duration::from_secs(2)).await;
     let kind = |resource, name| {

@@ -1,4 +1,4 @@
-//! The life of a snapshot, with the sidecar played by the test.
+//! The life of a snapshot; the test plays the sidecar.
 
 use serde_json::json;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
@@ -76,7 +76,7 @@ async fn c_43_requests_are_few() {
         .until("the events", |_| stage.events().len() == 3)
         .await;
     let ours: Vec<String> = { stage.api.requests().into_iter() }
-        // Whether it may do all this is asked at the start, beside the work.
+        // Leaves out the reviews of the program's permissions, which it sends at any time.
         .filter(|request| !request.is_watch() && !request.path.contains("/authorization.k8s.io/"))
         .map(|request| format!("{} {}", request.method, request.path))
         .collect();
@@ -189,7 +189,7 @@ async fn c_83_a_claim_of_nobody_is_let_go_at_the_start() {
     drop(process);
 }
 
-/// The process is killed right after so many of its writes, and started again.
+/// Kills the process right after so many of its writes, and starts it again.
 async fn killed_after(writes: usize) {
     let stage = Stage::new().await;
     let process = stage.working(&[]).await;

@@ -1,4 +1,4 @@
-//! Members of group snapshots, with the sidecar played by the test.
+//! Members of group snapshots; the test plays the sidecar.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{
@@ -13,7 +13,7 @@ use super::stage::Stage;
 
 const SINGLE: &str = "volumesnapshotcontents";
 
-/// Name of the VolumeSnapshot and of the content of the member that is of this volume.
+/// Names of the member's VolumeSnapshot and content for this volume.
 fn names(group: &str, volume: &str) -> (String, String) {
     let names = snapshot_controller::plan::group::members::Names::new(group, volume);
     (names.snapshot.to_string(), names.content.to_string())
@@ -115,12 +115,12 @@ async fn g_18_g_19_members_are_there_before_the_group_is_ready_and_stay_ready() 
             member["status"]["readyToUse"] == false && !member["status"]["creationTime"].is_null()
         })
         .await;
-    // The sidecar has looked it up.
+    // The sidecar has found the snapshot.
     stage.api.edit(SINGLE, &content, |content| {
         content["status"]["readyToUse"] = true.into();
     });
     until_members_are_ready(&stage).await;
-    // The group is looked at again, and is still not ready.
+    // The sidecar looks at the group again, and it is still not ready.
     for size in [1, 2] {
         stage.api.edit(CONTENTS, &of, |content| {
             content["metadata"]["labels"] = json!({"look": format!("{size}")});
@@ -162,7 +162,7 @@ async fn g_27_g_28_a_pair_joins_the_group_of_its_handle() {
     let reference = &bound["spec"]["volumeGroupSnapshotRef"]["uid"];
     assert_eq!(*reference, uid, "G-27");
     assert!(stage.api.objects("volumesnapshots").is_empty(), "G-27");
-    // The pair, as its administrator makes it and the sidecar fills it in; then one of another driver.
+    // The pair, as its administrator makes it and the sidecar fills it; then one of another driver.
     for (name, driver) in [("8", "test.csi.driver"), ("7", "other.csi.driver")] {
         pair(&stage, name, driver);
         stage
@@ -193,7 +193,7 @@ async fn g_27_g_28_a_pair_joins_the_group_of_its_handle() {
     drop(process);
 }
 
-/// The content `gp` of the group `grp-9`, which the sidecar has looked up.
+/// The content `gp` of the group `grp-9`, whose status the sidecar has filled.
 pub(crate) fn static_group(stage: &Stage) {
     stage.api.insert(json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotContent",
@@ -212,8 +212,8 @@ pub(crate) fn static_group(stage: &Stage) {
     }));
 }
 
-/// The VolumeSnapshot `ns/sNAME` and its content `ppNAME`, which an administrator has made and the sidecar
-/// has found to be part of the group `grp-9`.
+/// The pre-provisioned VolumeSnapshot `ns/sNAME` and its content `ppNAME`, which the sidecar has found in
+/// the group `grp-9`.
 pub(crate) fn pair(stage: &Stage, name: &str, driver: &str) {
     stage.api.insert(json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",

@@ -1,4 +1,4 @@
-//! What is scraped.
+//! Scraped metrics.
 
 use sidecar_testkit::{Fault, Gate};
 
@@ -30,7 +30,7 @@ async fn c_87_c_88_c_89_what_is_measured() {
     stage.api.delete("volumesnapshots", "ns/s1");
     stage.lets_go(&content).await;
     until_metrics(&address, &series("DeleteSnapshot", "success", 1)).await;
-    // Deleted in the middle of an attempt, which goes on with the deletion.
+    // The VolumeSnapshot is deleted in the middle of an attempt, which goes on with the deletion.
     let gate = Gate::new();
     let path = "*/volumesnapshots/s2/status";
     stage.api.fault(Fault::on("PATCH", path).hold(&gate));
@@ -48,7 +48,7 @@ async fn c_87_c_88_c_89_what_is_measured() {
     until_metrics(&address, &series("CreateSnapshot", "cancel", 1)).await;
     until_metrics(&address, &series("CreateSnapshotAndReady", "cancel", 1)).await;
     until_metrics(&address, "snapshot_controller_operations_in_flight 0\n").await;
-    // Without an election nobody asks for its health.
+    // Without leader election there is no health check for it.
     assert_eq!(get(&address, "/healthz/leader-election").await.0, 404);
     until_metrics(
         &address,

@@ -114,7 +114,7 @@ impl Stage {
         Self::of(api).await
     }
 
-    /// The same with the kinds of group snapshots.
+    /// The cluster with the kinds of group snapshots.
     pub(crate) async fn with_groups() -> Self {
         Self::of(FakeApi::new()).await
     }
@@ -126,12 +126,12 @@ impl Stage {
         stage
     }
 
-    /// A VolumeSnapshot `ns/NAME` of the claim `p1`. Its UID.
+    /// Inserts a VolumeSnapshot `ns/NAME` of the claim `p1`. Returns its UID.
     pub(crate) fn snapshot(&self, name: &str) -> String {
         snapshot(&self.api, name)
     }
 
-    /// The sidecar takes the snapshot.
+    /// Fills the content's status, as the sidecar does.
     pub(crate) fn take(&self, content: &str, ready: bool) {
         self.api.edit("volumesnapshotcontents", content, |content| {
             content["status"] = json!({
@@ -141,7 +141,7 @@ impl Stage {
         });
     }
 
-    /// The sidecar deletes the snapshot of a content that is to be deleted.
+    /// Plays the sidecar's deletion of the snapshot of a content that is marked.
     pub(crate) async fn lets_go(&self, content: &str) {
         self.until(&format!("the deletion of {content}"), |api| {
             let content = api.object("volumesnapshotcontents", content).unwrap();
@@ -165,7 +165,7 @@ impl Stage {
         Process::start(PROGRAM.command(&all))
     }
 
-    /// The same, and it works.
+    /// Starts the program and waits until it works.
     pub(crate) async fn working(&self, arguments: &[&str]) -> Process {
         let process = self.start(arguments);
         process.says("Starting snapshot controller").await;
@@ -205,7 +205,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// The sidecar takes the snapshot as soon as there is its content.
+    /// Takes the snapshot, as the sidecar does, as soon as the content exists.
     pub(crate) async fn take_when_there(&self, content: &str) {
         self.until("the content", |api| {
             api.object("volumesnapshotcontents", content).is_some()

@@ -1,4 +1,4 @@
-//! How a VolumeGroupSnapshot gets a content that an administrator made.
+//! Binds a VolumeGroupSnapshot to a pre-provisioned content.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::plan::complaint::Complaint;
 use crate::plan::request::patch;
 use crate::plan::view::{Next, Purpose, View};
 
-/// The next step until the VolumeGroupSnapshot shows what the content of this name does.
+/// The next step until the VolumeGroupSnapshot shows the status of the content of this name.
 pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decision {
     let Some(content) = view.group_content(name)? else {
         protect(group)?;
@@ -29,13 +29,13 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decisi
         return misbound(view, group, &content);
     }
     protect(group)?;
-    // Nobody has said which class it is, and the VolumeGroupSnapshot does.
+    // The content names no class, but the VolumeGroupSnapshot does.
     let classless = content.class.is_none() && group.class.is_some();
     if bound && !classless {
         return Ok(follow(group, &content));
     }
     if content.deleting && !bound {
-        // The group goes with it: whoever deletes that may not see the binding in time.
+        // The deletion takes the group along: the sidecar may not see the binding in time.
         let message = format!("VolumeGroupSnapshotContent [{name}] is being deleted");
         let complaint = Complaint::unready("GroupSnapshotBindFailed", message);
         return Ok(fail(complaint.until_changed(content.object())));

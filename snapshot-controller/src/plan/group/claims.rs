@@ -1,7 +1,7 @@
-//! Which claims a VolumeGroupSnapshot is of, and their volumes.
+//! The claims that a VolumeGroupSnapshot selects, and their volumes.
 //!
-//! The API server selects: labels of 50,000 claims would be kept for a few groups, and a cache may be
-//! late.
+//! The API server evaluates the selector: the cache would hold the labels of 50,000 claims for a few
+//! groups, and may be late.
 
 use sidecar::log::quote;
 
@@ -12,7 +12,7 @@ use crate::plan::request::{Object, read};
 use crate::plan::snapshot::Origin;
 use crate::plan::view::{Learnt, View};
 
-/// Why there is nothing to take a snapshot of.
+/// Why a group has nothing to take a snapshot of.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) text: String,

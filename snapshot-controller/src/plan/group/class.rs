@@ -1,4 +1,4 @@
-//! Which class a VolumeGroupSnapshot has. Asked only where its words are needed.
+//! The class of a VolumeGroupSnapshot. Read only where its fields are needed.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
     })
 }
 
-/// The class that the VolumeGroupSnapshot names, or is given for want of one.
+/// The class that the VolumeGroupSnapshot names; without one, the default is written first.
 pub(super) fn choose(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision<Chosen> {
     match &group.class {
         Some(name) => named(view, name),

@@ -1,5 +1,5 @@
-//! The next step for a VolumeGroupSnapshotContent: it is protected once it is bound, and nothing else.
-//! One that waits for the deletion of a VolumeGroupSnapshot which is none is told of.
+//! The next step for a VolumeGroupSnapshotContent: the controller adds the finalizer once it is bound, and nothing
+//! else. It reports a content that waits for the deletion of a VolumeGroupSnapshot that does not exist.
 
 use sidecar::snapshot::{GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
 
@@ -13,7 +13,7 @@ use crate::plan::view::{Next, Purpose, View};
 /// Reason of the event about a group's content that nothing will ever delete.
 pub const ORPHANED: &str = "GroupSnapshotContentOrphaned";
 
-/// The next step for `content`, the newest that is known of it.
+/// The next step for `content`, the newest object that this process knows.
 #[must_use]
 pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
     if content.source == ContentSource::Unclear {
@@ -36,8 +36,8 @@ pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
     patch(Purpose::ContentFinalizer, content.object(), body)
 }
 
-/// The content waits for a VolumeGroupSnapshot to be deleted. If that does not exist, a retained content loses our finalizer,
-/// since its group snapshot stays; any other one waits for its owner, who gets one event.
+/// The content waits for a VolumeGroupSnapshot to be deleted. If that does not exist, a retained content loses our
+/// finalizer, since its group snapshot stays; any other one waits for its owner, who gets one event.
 fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
     let retained = content.policy == Policy::Retain;
     if !retained && view.in_flight.is_told(&content.uid) {
@@ -49,7 +49,7 @@ fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
         return Ok(Next::Done);
     }
     if retained {
-        // The cached object may be an older one of the name, so the API server is asked.
+        // The cached object may be an older one of the same name, so ask the API server.
         let object = Object::Group(key);
         if view.learnt(&object).is_none() {
             return Err(read(object));

@@ -20,7 +20,7 @@ use crate::plan::secret;
 use crate::plan::snapshot::{Chosen, Origin};
 use crate::plan::view::{Purpose, View};
 
-/// The next step until there is a content.
+/// The next step until the content exists.
 pub(super) fn decide(
     view: &View<'_>,
     group: &Arc<Group>,
@@ -46,7 +46,7 @@ pub(super) fn decide(
     Ok(request::create(purpose, Object::GroupContent(name), body))
 }
 
-/// What the driver of the class calls a volume.
+/// The volume handle, if the volume belongs to the class's driver.
 fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
     let (volume, key) = (&origin.name, group.key());
     let (told, error) = match &origin.volume.csi {
@@ -75,7 +75,7 @@ fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
     ))
 }
 
-/// It has the finalizer from the start, as a content of a single snapshot has.
+/// The content to create. It has the finalizer from the start, as a single snapshot's content has.
 fn body(
     group: &Group,
     class: &Chosen,

@@ -1,5 +1,6 @@
-//! How a VolumeGroupSnapshot goes: its content is told, and deleted if that is its policy; its members
-//! are deleted; then its finalizer goes. Members go after it, since their deletion is the group's.
+//! Deletes a VolumeGroupSnapshot: annotates its content, deletes the content if that is the policy,
+//! deletes the members, then removes the finalizer. The members end after it, since their snapshots are
+//! deleted with the group's.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::plan::request::{Object, delete, patch, read};
 use crate::plan::snapshot::finalizers;
 use crate::plan::view::{Next, Purpose, View};
 
-/// The next step until nothing of ours holds the VolumeGroupSnapshot.
+/// The next step until no finalizer of ours is left on the VolumeGroupSnapshot.
 pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
     if !group.is_protected() {
         return Ok(Next::Done);
@@ -39,7 +40,7 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
     if let Some(member) = members(view, group).find(|member| !member.deleting) {
         return Ok(delete_member(&member));
     }
-    // The content's end brings this back.
+    // The content's deletion requeues this group.
     if content.as_deref().is_some_and(deletes) {
         return Ok(Next::Done);
     }
@@ -53,11 +54,11 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
 fn members<'a>(view: &'a View<'_>, group: &'a Group) -> impl Iterator<Item = Arc<Snapshot>> + 'a {
     let keys = view.in_flight.members(&group.uid);
     let known = keys.filter_map(|key| view.informers.snapshot(key));
-    // A cache may be late to tell of a deletion that this attempt knows of.
+    // The cache may still have a member that this attempt knows to be gone.
     known.filter(|member| !view.is_gone(&member.object()))
 }
 
-/// A member's content that was made and never bound: nothing else would delete it.
+/// Deletes a member's content that was made and never bound: nothing else would.
 fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
     let content = of.members().iter().find_map(|member| {
         let names = Names::new(&group.uid, &member.volume);
@@ -76,7 +77,7 @@ fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
     ))
 }
 
-/// The patch after which a content is told, and held if it is to be deleted.
+/// The patch that marks a content as being deleted, with the finalizer if the content is to be deleted.
 fn mark(content: &GroupContent) -> Option<Value> {
     let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
     if content.being_deleted && !bare {
@@ -92,7 +93,7 @@ fn mark(content: &GroupContent) -> Option<Value> {
     Some(json!({"metadata": metadata}))
 }
 
-/// The content that is this VolumeGroupSnapshot's and no other's.
+/// The content that is bound to this VolumeGroupSnapshot.
 fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>> {
     let named = match (group.bound(), &group.source) {
         (Some(bound), _) => Some(bound.clone()),
@@ -102,7 +103,7 @@ fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>
     };
     let Some(name) = named else { return Ok(None) };
     let content = view.group_content(&name)?;
-    // It may have been bound by a request of which nobody has heard.
+    // A request of unknown outcome may have bound it.
     let unbound =
         |content: &Arc<GroupContent>| content.names(group) && content.group.uid.is_empty();
     let object = Object::GroupContent(name);
@@ -112,8 +113,8 @@ fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>
     Ok(content.filter(|content| content.is_of(group)))
 }
 
-/// A claim that is being restored reads the snapshot. A member that is not ready is deleted first: after
-/// that nobody begins to restore it.
+/// Fails while a claim is being restored from a member. Deletes a member that is not ready first: after
+/// that no provisioner begins to restore from it.
 fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
     for member in members(view, group) {
         let (member_key, group) = (member.key(), group.key());
@@ -129,7 +130,7 @@ fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
     Ok(())
 }
 
-/// A member goes with its group.
+/// Deletes a member along with its group.
 fn delete_member(member: &Snapshot) -> Next {
     let object = member.object();
     delete(Purpose::Member, object, &member.uid, &member.version)

@@ -1,5 +1,5 @@
-//! The VolumeSnapshots of a group's snapshots and their contents: made, bound and filled here, once;
-//! from then on they are VolumeSnapshots like any others.
+//! The members of a group: VolumeSnapshots and their contents. The controller makes, binds and fills
+//! them here, once; from then on they are VolumeSnapshots like any others.
 
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value, json};
@@ -19,14 +19,14 @@ use crate::plan::view::{Next, Purpose, View};
 /// Names of a member and of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Of the VolumeSnapshot.
+    /// Name of the VolumeSnapshot.
     pub snapshot: Text,
-    /// Of the VolumeSnapshotContent.
+    /// Name of the VolumeSnapshotContent.
     pub content: Text,
 }
 
 impl Names {
-    /// Those of the snapshot of the volume with this handle, in the group with this UID.
+    /// The names for the snapshot of the volume with this handle, in the group with this UID.
     #[must_use]
     pub fn new(group: &str, volume: &str) -> Self {
         let mut context = Context::new(&SHA256);
@@ -41,12 +41,12 @@ impl Names {
     }
 }
 
-/// The next step until all members are there; `None` if they are.
+/// The next step until all members exist, bound and filled; `None` if they do.
 pub(super) fn decide(view: &View<'_>, group: &Group, content: &GroupContent) -> Option<Next> {
     let mut awaits = None;
     for member in content.members() {
         match one(view, group, content, member) {
-            // Others need not wait.
+            // The other members need not wait for this one.
             wait @ Some(Next::Await(_)) => awaits = wait,
             None => {}
             next @ Some(Next::Done | Next::Ask(..) | Next::Wait(_) | Next::Fail(_)) => return next,
@@ -73,7 +73,7 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         let body = snapshot_body(view, group, of, member, &names);
         return Some(create(Purpose::Member, Object::Snapshot(key), body));
     };
-    // One that somebody has cut loose has its content still, and is not taken back.
+    // A member that somebody has cut loose still has its content, and is not taken back.
     let ours = match snapshot.owner() {
         Some((uid, _)) => *uid == group.uid,
         None => content.is_of(&snapshot),
@@ -83,10 +83,12 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
     }
     if !content.is_of(&snapshot) {
         if content.deleting {
-            // Somebody has deleted it before anything held it: there will be another one.
+            // Somebody deleted the content before it had a finalizer: the next attempt makes another
+            // one.
             return Some(Next::Await(RequeueTrigger::Object(content.object())));
         }
-        // Its VolumeSnapshot was removed by force and made again, or a cache has one that is gone.
+        // The VolumeSnapshot was removed by force and made again, or the cache still has the old
+        // one.
         let bound = !content.snapshot.uid.is_empty();
         if bound && view.learnt(&snapshot.object()).is_none() {
             return Some(read(snapshot.object()));
@@ -101,7 +103,7 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         let body = status(&snapshot.version, change);
         return Some(patch_status(Purpose::Member, snapshot.object(), body));
     }
-    // Once: later answers of the driver are known to the sidecar alone.
+    // Only once: later reports of the driver go through the sidecar.
     if content
         .status
         .as_deref()
@@ -113,7 +115,7 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
     None
 }
 
-/// Something of a member's name is not this group's.
+/// An object with a member's name belongs to somebody else.
 fn foreign(object: Object) -> Next {
     let message = format!(
         "{} has the name of a member of the group snapshot, and is another's",
@@ -123,7 +125,8 @@ fn foreign(object: Object) -> Next {
     fail(complaint.until_changed(object))
 }
 
-/// Nothing holds it before it is bound: then nothing has to be done before it goes.
+/// The member's content to create. It has no finalizer before it is bound, so that it can be deleted
+/// without further work.
 fn content_body(
     view: &View<'_>,
     group: &Group,
@@ -185,7 +188,7 @@ fn snapshot_body(
     })
 }
 
-/// A group snapshot as an owner.
+/// The owner reference to a group snapshot.
 #[must_use]
 pub fn owner(group: &Group) -> Value {
     json!({
@@ -206,7 +209,8 @@ fn bind(content: &Content, snapshot: &Snapshot) -> Value {
     })
 }
 
-/// What the driver told of a member, with the group's time where it told none.
+/// The status fields that the driver reported for a member, with the group's time if the member has
+/// none.
 fn taken(of: &GroupContent, member: &Member) -> Map<String, Value> {
     let group = of.status.as_deref();
     let time = || {

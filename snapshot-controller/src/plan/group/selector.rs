@@ -1,7 +1,7 @@
-//! The label selector of a VolumeGroupSnapshot, as a request for claims has it.
+//! Turns the label selector of a VolumeGroupSnapshot into a query parameter.
 //!
-//! The schema of the kind takes any text for a label. One that is none would be read as more terms, or
-//! as others, by whoever parses the request.
+//! The CRD's schema accepts any text for a label. The API server would parse an invalid one as
+//! additional or different terms.
 
 use std::fmt::Write as _;
 
@@ -23,22 +23,22 @@ struct Expression {
     values: Option<Vec<String>>,
 }
 
-/// A selector that selects everything would take a whole namespace for one group.
+/// An empty selector matches everything, and would take a whole namespace for one group.
 const EMPTY: &str = "the label selector of the group snapshot is empty";
 
-/// Why a selector is none.
+/// Why a selector is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// It selects everything, or cannot be read.
+    /// The selector matches everything, or cannot be parsed.
     Whole(String),
-    /// A field of it, from the selector on, and what is wrong there.
+    /// The path of an invalid field below the selector, and the error.
     Field(String, String),
 }
 
-/// The selector as text, all of its terms.
+/// The selector as a query parameter, with all of its terms.
 ///
 /// # Errors
-/// It has none, or one that nobody understands.
+/// The selector is empty or invalid.
 pub(super) fn text(json: &str) -> Result<String, Problem> {
     let selector: Selector =
         serde_json::from_str(json).map_err(|error| Problem::Whole(error.to_string()))?;
@@ -100,7 +100,7 @@ fn known(field: String, text: &str, is: bool, rule: &str) -> Result<(), Problem>
     if is {
         return Ok(());
     }
-    // It may be long: nobody reads more of it than this.
+    // The text may be long: this much of it is enough.
     let mut shown: String = text.chars().take(80).collect();
     if shown.len() < text.len() {
         let _ = write!(shown, "…");

@@ -1,4 +1,4 @@
-//! Attempts: from what a decision wants to a request, and from its answer to the next decision.
+//! Attempts: turn a decision into a request, and the reply into the next decision.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::plan::silent::Silence;
 use crate::plan::view::{Learnt, Next, Purpose, View};
 use crate::plan::{claim, content as contents, group, snapshot, status};
 
-/// More requests than an attempt needs, on a group with as many members as anybody has.
+/// Limit of requests in an attempt; more than any attempt needs, even for the largest group.
 pub(super) fn most_requests(key: &Key) -> u32 {
     match key {
         Key::Group(_) => 4096,
@@ -24,26 +24,26 @@ pub(super) fn most_requests(key: &Key) -> u32 {
     }
 }
 
-/// How often what others change meanwhile is read again before the attempt waits.
+/// How often an attempt reads an object again after a conflict before it fails.
 pub(super) const CONFLICTS: u32 = 5;
 
 /// An attempt on a key.
 #[derive(Debug)]
 pub struct Attempt {
     pub(super) key: Key,
-    /// The newest that is known of the object, so that events can tell of one that is gone.
+    /// The newest known state of the object, so that events can name it after its deletion.
     pub(super) subject: Option<Subject>,
     pub(super) learnt: Vec<(Object, Learnt)>,
-    /// What has to be read before anything else: it has changed since it was read.
+    /// The object to read before anything else: a write showed that the known version is old.
     pub(super) reread: Option<Object>,
-    /// What a request that failed means, which users are not told yet.
+    /// The failure of a request, not yet reported to users.
     pub(super) untold: Option<Box<Complaint>>,
     pub(super) conflicts: u32,
     pub(super) over: Option<Over>,
     pub(super) notices: Vec<Notice>,
 }
 
-/// What an attempt is about.
+/// The object of an attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Subject {
     Snapshot(Arc<Snapshot>),
@@ -72,7 +72,8 @@ impl Attempt {
         }
     }
 
-    /// `look` says whether an object with which all is done waits in vain for a sidecar.
+    /// Ends the attempt. `look` checks whether a settled object waits for a sidecar that never
+    /// begins.
     pub(super) fn end(
         mut self,
         look: impl FnOnce(&Subject) -> Option<Silence>,
@@ -108,7 +109,7 @@ impl Attempt {
         self.over = Some(Over::Failed(Failed { what, error }));
     }
 
-    /// It fails, and users are told why.
+    /// Fails the attempt and reports the failure to users.
     pub(super) fn complain(&mut self, complaint: Complaint) {
         if let Some(subject) = &self.subject {
             self.notices.extend(outcome::events(subject, &complaint));
@@ -116,7 +117,7 @@ impl Attempt {
         self.fail(complaint.reason, complaint.message);
     }
 
-    /// Whether it is the same object still; another one of the name has its own attempt.
+    /// Whether the object is still the same; another object of the name gets its own attempt.
     fn follows(&mut self, now: Subject) -> bool {
         let was = self.subject.as_ref();
         let same = was.is_none_or(|was| was.uid() == now.uid());
@@ -147,7 +148,7 @@ impl Controller {
         match next {
             Next::Done => attempt.done(),
             Next::Wait(claim) => {
-                // Who writes to it cannot have ended in between: this is the same turn.
+                // The write cannot have ended in between: this is the same turn.
                 self.in_flight.claims.wait(&claim, attempt.key.clone());
                 attempt.done()
             }
@@ -169,7 +170,7 @@ impl Controller {
         }
     }
 
-    /// What the decision wants; `None` if there is nothing to decide on.
+    /// The next step that the decision wants; `None` if there is nothing to decide.
     fn wanted(&mut self, attempt: &mut Attempt, informers: Informed<'_>) -> Option<Next> {
         let view = View {
             informers,
@@ -177,7 +178,7 @@ impl Controller {
             learnt: &attempt.learnt,
         };
         if view.is_gone(&attempt.key.object()) {
-            // The deletion is on its way as an event.
+            // The watch will report the deletion.
             return attempt.done();
         }
         let decided = match &attempt.key {
@@ -193,7 +194,7 @@ impl Controller {
                 let next = claim::release(&view, key, None);
                 next.map(|next| (next, None))
             }
-            // Once they are served, everything of theirs is looked at.
+            // When groups become served, all their objects are requeued.
             Key::Group(_) | Key::GroupContent(_) if !informers.groups() => None,
             Key::Group(key) => informers.group(key).map(|subject| {
                 let next = group::decide(&view, &subject);
@@ -207,7 +208,7 @@ impl Controller {
         let Some((next, subject)) = decided else {
             return attempt.done();
         };
-        // What was learnt is of the object before.
+        // The replies of this attempt are about the earlier object.
         if subject.is_none_or(|subject| attempt.follows(subject)) {
             Some(next)
         } else {
@@ -215,7 +216,8 @@ impl Controller {
         }
     }
 
-    /// The attempt fails. That is written into the status first, if it is to be and is news.
+    /// Fails the attempt. Writes the failure to the status first, if the complaint asks for it and
+    /// the status does not show it yet.
     fn fail(
         &mut self,
         attempt: &mut Attempt,
@@ -227,7 +229,8 @@ impl Controller {
             Some(subject)
                 if [contents::ORPHANED, group::content::ORPHANED].contains(&complaint.reason) =>
             {
-                // No retry: only its deletion for its owner, or an administrator, ends this.
+                // No retry: only an administrator, or the deletion of the content for its owner,
+                // ends this.
                 self.in_flight.tell(subject.uid());
                 attempt.complain(complaint);
                 attempt.done()
@@ -237,7 +240,7 @@ impl Controller {
                     let purpose = Purpose::Complain(Box::new(complaint));
                     return Some(Request::Write(request::status(purpose, of, patch)));
                 }
-                // What the status says already was told when it was written.
+                // The event was recorded when the status was written.
                 match (complaint.record, subject) {
                     (Record::Error | Record::Unready, Subject::Snapshot(_) | Subject::Group(_)) => {
                         attempt.fail(complaint.reason, complaint.message)
@@ -257,7 +260,7 @@ impl Controller {
 }
 
 impl Subject {
-    /// The patch of its status that says why it fails, if that is news there.
+    /// The patch that writes the failure to the status, unless the status shows it already.
     fn failing(&self, complaint: &Complaint, now: Timestamp) -> Option<(Object, Value)> {
         match self {
             Self::Snapshot(of) => {
@@ -269,12 +272,12 @@ impl Subject {
     }
 }
 
-/// The content that a VolumeSnapshot has or will have, if it is there.
+/// The content of a VolumeSnapshot, if it exists.
 pub(super) fn content(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Arc<Content>> {
     informers.content(&snapshot.content_name()?)
 }
 
-/// The driver that has a VolumeSnapshot's snapshot, as far as that is known.
+/// The driver of a VolumeSnapshot, if known.
 pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Text> {
     let content = content(snapshot, informers);
     let class = || informers.class(snapshot.class.as_deref()?);
@@ -282,7 +285,7 @@ pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Tex
     driver.or_else(|| class().map(|class| class.driver.clone()))
 }
 
-/// The content that a VolumeGroupSnapshot has or will have, if it is there.
+/// The content of a VolumeGroupSnapshot, if it exists.
 pub(super) fn content_of_group(
     group: &Group,
     informers: Informed<'_>,
@@ -295,7 +298,7 @@ pub(super) fn content_of_group(
     }
 }
 
-/// The driver that has the snapshots of a VolumeGroupSnapshot, as far as that is known.
+/// The driver of a VolumeGroupSnapshot, if known.
 pub(super) fn driver_of_group(group: &Group, informers: Informed<'_>) -> Option<Text> {
     let content = content_of_group(group, informers);
     let class = || informers.group_class(group.class.as_deref()?);

@@ -1,74 +1,75 @@
-//! What a controller is told, and what it tells.
+//! Events that the controller receives, and notices that it gives.
 
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
 use crate::plan::in_flight::Key;
 use crate::plan::operation::Sample;
 
-/// What an informer tells.
+/// A change that an informer reports.
 #[derive(Debug)]
 pub enum Change<'a> {
-    /// A VolumeSnapshot is new or has changed, or is gone.
+    /// A VolumeSnapshot is new, changed or deleted.
     Snapshot {
-        /// What was known of it.
+        /// The record before.
         old: Option<&'a Snapshot>,
-        /// What is known now.
+        /// The record now.
         new: Option<&'a Snapshot>,
-        /// Whether it is known from the answer to a write of this process, which the attempt that
-        /// wrote it looks at.
+        /// Whether the change comes from the reply to a write of this process, which the writing attempt
+        /// looks at itself.
         own: bool,
     },
-    /// A VolumeSnapshotContent is new or has changed, or is gone.
+    /// A VolumeSnapshotContent is new, changed or deleted.
     Content {
-        /// What was known of it.
+        /// The record before.
         old: Option<&'a Content>,
-        /// What is known now.
+        /// The record now.
         new: Option<&'a Content>,
-        /// As above.
+        /// Whether the change comes from the reply to a write of this process.
         own: bool,
     },
-    /// A claim is new or has changed, or is gone.
+    /// A claim is new, changed or deleted.
     Claim {
-        /// Its key.
+        /// Key of the claim.
         key: Text,
-        /// What was known of it.
+        /// The record before.
         old: Option<&'a Claim>,
-        /// What is known now.
+        /// The record now.
         new: Option<&'a Claim>,
     },
-    /// A PersistentVolume of this name is new or has changed.
+    /// The PersistentVolume of this name is new or changed.
     Volume(Text),
-    /// A VolumeSnapshotClass of this name is new or has changed, or is gone: of two defaults one is left.
+    /// The VolumeSnapshotClass of this name is new, changed or deleted; a deletion may leave one default
+    /// of two.
     Class(Text),
-    /// A VolumeGroupSnapshot is new or has changed, or is gone.
+    /// A VolumeGroupSnapshot is new, changed or deleted.
     Group {
-        /// What was known of it.
+        /// The record before.
         old: Option<&'a Group>,
-        /// What is known now.
+        /// The record now.
         new: Option<&'a Group>,
-        /// As above.
+        /// Whether the change comes from the reply to a write of this process.
         own: bool,
     },
-    /// A VolumeGroupSnapshotContent is new or has changed, or is gone.
+    /// A VolumeGroupSnapshotContent is new, changed or deleted.
     GroupContent {
-        /// What was known of it.
+        /// The record before.
         old: Option<&'a GroupContent>,
-        /// What is known now.
+        /// The record now.
         new: Option<&'a GroupContent>,
-        /// As above.
+        /// Whether the change comes from the reply to a write of this process.
         own: bool,
     },
-    /// A VolumeGroupSnapshotClass of this name is new or has changed, or is gone.
+    /// The VolumeGroupSnapshotClass of this name is new, changed or deleted.
     GroupClass(Text),
-    /// Nothing happened to what this key is about; the time for a resync has come.
+    /// The object of this key is unchanged and due for a resync.
     Resync(Key),
 }
 
 /// An event for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What it is about.
+    /// The object that the event is about.
     pub about: About,
-    /// Whether something may need attention.
+    /// Whether the event's type is `Warning`.
     pub warning: bool,
     /// `reason`
     pub reason: &'static str,
@@ -76,37 +77,37 @@ pub struct Event {
     pub message: String,
 }
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: sidecar::snapshot::Kind,
-    /// Its namespace, empty for contents.
+    /// Namespace of the object, empty for contents.
     pub namespace: Text,
-    /// Its name.
+    /// Name of the object.
     pub name: Text,
-    /// Its UID.
+    /// UID of the object.
     pub uid: Text,
-    /// Its version.
+    /// Resource version of the object.
     pub version: Text,
 }
 
-/// What the world is to be told.
+/// Output of the controller for users and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Users are.
+    /// An event for users.
     Event(Box<Event>),
-    /// Something that is waited for has come to its end.
+    /// An operation has ended.
     Sample(Sample),
-    /// So many things are waited for.
+    /// Number of running operations.
     InFlight(usize),
 }
 
-/// Why an attempt is to be retried.
+/// A failure after which an attempt is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What failed.
+    /// The step that failed.
     pub what: &'static str,
-    /// Why.
+    /// The error's text.
     pub error: String,
 }

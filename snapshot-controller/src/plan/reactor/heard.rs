@@ -1,4 +1,4 @@
-//! What replies mean for an attempt.
+//! Applies replies to an attempt.
 
 use sidecar::controller::request::Body;
 
@@ -29,8 +29,9 @@ impl Controller {
                     let waiting = self.in_flight.claims.end(claim, unknown);
                     due.wakes.extend(waiting.into_iter().map(wake));
                 }
-                // A request of unknown outcome may have been applied. An attempt that goes on, because its
-                // VolumeSnapshot was deleted meanwhile, would let that go before the content that this has bound.
+                // A request of unknown outcome may have been applied. If the VolumeSnapshot is deleted meanwhile,
+                // the attempt goes on, and with the earlier reads it would release the VolumeSnapshot before the
+                // content that this request has bound.
                 if result.is_ok() || unknown {
                     attempt.learnt.retain(|(of, _)| *of != write.object);
                 }
@@ -59,7 +60,7 @@ impl Controller {
     ) {
         let told = match &object {
             Object::Volume(_) | Object::Claims(..) => true,
-            // A role need not allow what is not served.
+            // A role need not grant access to kinds that are not served.
             Object::Group(_) if !informers.groups() && error.is_refused() => true,
             Object::Snapshot(_)
             | Object::Content(_)
@@ -95,7 +96,7 @@ impl Controller {
     }
 }
 
-/// Whose attempt has to look at what another one's has read: no watch will tell of it any more.
+/// The key to requeue after another attempt's read: the watch will not report that object version again.
 fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<Key> {
     let key = match object {
         Object::Snapshot(key) => Key::Snapshot(key.clone()),
@@ -113,17 +114,17 @@ fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<K
     (known && key != by.key).then_some(key)
 }
 
-/// Somebody else was first, or the request failed.
+/// Handles a write that failed, perhaps because somebody else wrote first.
 fn refused(attempt: &mut Attempt, write: Write, error: ApiError) {
     let stale = match error.refusal {
         Refusal::NotFound
             if matches!(write.body, Body::Patch(..)) && attempt.key.object() == write.object =>
         {
-            // Its deletion is on its way as an event.
+            // The watch will report the deletion.
             attempt.over = Some(Over::Done);
             return;
         }
-        // It has changed, is gone, or is there already, and no watch has told of that yet.
+        // The object was changed, deleted or created, and the watch has not reported that yet.
         Refusal::Conflict | Refusal::NotFound | Refusal::AlreadyExists => true,
         Refusal::Unknown | Refusal::Forbidden | Refusal::Other => false,
     };
@@ -137,7 +138,7 @@ fn refused(attempt: &mut Attempt, write: Write, error: ApiError) {
         return;
     }
     if let Purpose::Complain(complaint) = write.purpose {
-        // The event tells, even if the status does not.
+        // The event reports the failure, even if the status cannot.
         return attempt.complain(*complaint);
     }
     let complaint = match &attempt.subject {

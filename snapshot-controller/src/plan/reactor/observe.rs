@@ -1,4 +1,4 @@
-//! What changes make due.
+//! Finds the keys that a change requeues.
 
 use super::attempt::content_of_group;
 use super::{Controller, Informed, News, Notice, wake};
@@ -27,7 +27,8 @@ impl Controller {
         due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
         self.triggered(&RequeueTrigger::Object(Object::Snapshot(key.clone())), due);
         match new {
-            // Another one of the name is news, whoever has read it; so is what a group has written.
+            // Another object of the same name needs an attempt, whoever wrote it; so does a group's
+            // write.
             Some(new)
                 if own
                     && old.is_some_and(|old| old.uid == new.uid)
@@ -39,8 +40,8 @@ impl Controller {
         }
     }
 
-    /// A VolumeSnapshot is gone, by whatever way: its content may be without anybody now, and so may its
-    /// claim, which whoever took its finalizers by force did not think of.
+    /// Handles a VolumeSnapshot that is gone, however it went: if somebody removed its finalizers by
+    /// force, its content may be orphaned, and its claim may still have our finalizer.
     fn gone(&mut self, old: &Snapshot, due: &mut News) {
         self.ended(&old.uid, due);
         self.in_flight.silent.forget(&old.uid);
@@ -51,7 +52,7 @@ impl Controller {
             .extend(old.claim().map(|claim| wake(Key::Claim(claim))));
     }
 
-    /// Nothing with this UID is worked on any more.
+    /// Ends the operations of the object with this UID.
     fn ended(&mut self, uid: &Text, due: &mut News) {
         let samples = self.operations.gone(uid);
         due.notices.extend(samples.into_iter().map(Notice::Sample));
@@ -101,7 +102,7 @@ impl Controller {
             let name = content.as_ref().map(|content| content.name.clone());
             due.wakes
                 .extend(name.map(|name| wake(Key::GroupContent(name))));
-            // What was to become members may have come late.
+            // Contents of members may have been created late.
             let handle = content.and_then(|content| content.stands_for());
             handle
                 .iter()
@@ -110,7 +111,7 @@ impl Controller {
         self.triggered(&RequeueTrigger::Object(Object::Group(key.clone())), due);
         let bound = |group: &Group| group.bound().cloned();
         if new.is_some() && new.and_then(bound) != old.and_then(bound) {
-            // Those that an administrator made may join it now.
+            // VolumeSnapshots of pre-provisioned contents may join the group now.
             let content = new.and_then(|new| content_of_group(new, informers));
             let handle = content.and_then(|content| content.stands_for());
             handle
@@ -161,14 +162,14 @@ impl Controller {
         }
     }
 
-    /// Contents that were made for members of a group with this handle, and are not bound.
+    /// Requeues the half-made contents of members of the group with this handle.
     fn wake_unbound(&self, handle: &GroupHandle, due: &mut News) {
         let unbound = self.in_flight.unbound(handle).cloned();
         due.wakes
             .extend(unbound.map(|content| wake(Key::Content(content))));
     }
 
-    /// VolumeSnapshots whose contents have this handle of a group.
+    /// Requeues the VolumeSnapshots whose contents have this handle of a group.
     fn wake_grouped(&self, handle: &GroupHandle, due: &mut News) {
         let grouped = self.in_flight.grouped(handle).cloned();
         due.wakes
@@ -187,8 +188,8 @@ impl Controller {
             .extend(read.map(|snapshot| wake(Key::Snapshot(snapshot))));
         self.triggered(&RequeueTrigger::Object(Object::Claim(key.clone())), due);
         match new {
-            // Nobody may need it: it was protected before this process was there, or by a request of
-            // another one that came late.
+            // Perhaps nobody needs the finalizer: an earlier process added it, or its request was
+            // applied late.
             Some(new) if new.protected.is_some() && old.is_none_or(is_free) => {
                 due.wakes.push(wake(Key::Claim(key)));
             }
@@ -207,7 +208,7 @@ fn is_free(claim: &Claim) -> bool {
     claim.protected.is_none()
 }
 
-/// Wakes the VolumeSnapshots that a content names, and named: that may be changed.
+/// Requeues the VolumeSnapshots that a content refers to, and referred to before a change.
 pub(super) fn wake_named(
     old: Option<&Content>,
     new: Option<&Content>,

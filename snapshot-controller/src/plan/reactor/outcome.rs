@@ -1,4 +1,4 @@
-//! What users are told when a request succeeds or fails.
+//! Events and failures that follow from the reply to a request.
 
 use sidecar::controller::request::Object as _;
 use sidecar::snapshot::{CONTENT, GROUP_CONTENT, GROUP_SNAPSHOT, SNAPSHOT};
@@ -48,7 +48,7 @@ impl Subject {
     }
 }
 
-/// The events of a failure.
+/// The events that report a failure.
 pub(super) fn events(subject: &Subject, complaint: &Complaint) -> Vec<Notice> {
     let also = complaint.also.clone().into_iter();
     let one = (complaint.reason, complaint.message.clone());
@@ -57,9 +57,9 @@ pub(super) fn events(subject: &Subject, complaint: &Complaint) -> Vec<Notice> {
         .collect()
 }
 
-/// The events of a success.
+/// The events that report a success.
 pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
-    // What users call it in a sentence, and in the reasons of events.
+    // The noun in events' sentences and reasons.
     let (what, whole, reasons) = match subject {
         Subject::Snapshot(one) => ("snapshot", one.key(), &SINGLE),
         Subject::Group(one) => ("group snapshot", one.key(), &GROUP),
@@ -103,7 +103,7 @@ pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
     }
 }
 
-/// Words of events about successes.
+/// Reasons of the events that report successes.
 struct Reasons {
     capital: &'static str,
     creating: &'static str,
@@ -124,7 +124,7 @@ const GROUP: Reasons = Reasons {
     ready: "GroupSnapshotReady",
 };
 
-/// How long it took.
+/// The samples of operations that a status write completes.
 pub(super) fn samples(
     operations: &mut Operations,
     uid: &Text,
@@ -142,7 +142,7 @@ pub(super) fn samples(
         .collect()
 }
 
-/// What users are told if a request failed for good; `None` where that is for the log alone.
+/// The failure to report after a write was refused; `None` if it is for the log alone.
 pub(super) fn refusal(snapshot: &Snapshot, write: &Write, error: &ApiError) -> Option<Complaint> {
     let key = snapshot.key();
     let wrapped = unwritten(&key, error);
@@ -189,7 +189,7 @@ pub(super) fn refusal(snapshot: &Snapshot, write: &Write, error: &ApiError) -> O
     })
 }
 
-/// The same about a group.
+/// The failure to report after a write for a group was refused; `None` if it is for the log alone.
 pub(super) fn refusal_of_group(
     group: &Group,
     write: &Write,

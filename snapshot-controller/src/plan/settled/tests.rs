@@ -34,7 +34,7 @@ fn pair(change: impl FnOnce(&mut Value, &mut Value)) -> Pair {
     Pair { snapshot, known }
 }
 
-/// Steps of an attempt on the key, as far as the first.
+/// Whether an attempt on the key asks for a first request.
 fn steps(known: &Known, key: &Key) -> bool {
     let now = Now {
         instant: Instant::now(),
@@ -45,7 +45,7 @@ fn steps(known: &Known, key: &Key) -> bool {
     controller.decide(&mut attempt, known, now).is_some()
 }
 
-/// Whether news of both, in this order, put anything into the queue.
+/// Whether the events of both objects, in this order, put anything into the queue.
 fn wakes(pair: &Pair, content_first: bool) -> bool {
     let mut controller = Controller::default();
     let contents: Vec<_> = pair.known.contents.values().cloned().collect();
@@ -83,7 +83,7 @@ fn what_is_settled_needs_no_attempt_and_no_place_in_the_queue() {
         let name = pair.snapshot.bound().unwrap().clone();
         assert!(!steps(&pair.known, &Key::Content(name)), "{row}");
         assert!(!wakes(&pair, true), "{row}");
-        // Whoever sees a VolumeSnapshot without a content has to look.
+        // A VolumeSnapshot whose content is not cached needs an attempt.
         assert!(wakes(&pair, false), "{row}");
     }
 }

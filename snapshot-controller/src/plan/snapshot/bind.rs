@@ -1,4 +1,4 @@
-//! How a VolumeSnapshot gets a content that an administrator made.
+//! Binds a VolumeSnapshot to a pre-provisioned content.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::plan::complaint::Complaint;
 use crate::plan::request::{Object, patch};
 use crate::plan::view::{Next, Purpose, View};
 
-/// The next step until the VolumeSnapshot shows what the content of this name does.
+/// The next step until the VolumeSnapshot shows the status of the content of this name.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> Decision {
     let Some(content) = view.content(name)? else {
         protect(snapshot, None)?;
@@ -28,13 +28,13 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
         return misbound(view, snapshot, &content);
     }
     protect(snapshot, Some(&content))?;
-    // Nobody has said which class it is, and the VolumeSnapshot does.
+    // The content names no class, but the VolumeSnapshot does.
     let classless = content.class.is_none() && snapshot.class.is_some();
     if bound && !classless {
         return Ok(follow(view, snapshot, &content));
     }
     if content.deleting && !bound {
-        // Its snapshot goes with it: whoever deletes that may not see the binding in time.
+        // The deletion takes the snapshot along: the sidecar may not see the binding in time.
         let message = format!("VolumeSnapshotContent [{name}] is being deleted");
         let complaint = Complaint::unready("SnapshotBindFailed", message);
         return Ok(fail(complaint.until_changed(Object::Content(name.clone()))));

@@ -1,4 +1,4 @@
-//! The content of a VolumeSnapshot that names a claim.
+//! The body of the content for a VolumeSnapshot that names a claim.
 
 use serde_json::{Map, Value, json};
 use sidecar::secret::SecretRef;
@@ -10,7 +10,7 @@ use sidecar::snapshot::{
 use super::class::Chosen;
 use crate::model::{Csi, Snapshot, Text};
 
-/// What it is made from.
+/// The objects that the content is made from.
 pub(super) struct Parts<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) class: &'a Chosen,
@@ -21,8 +21,8 @@ pub(super) struct Parts<'a> {
     pub(super) node: Option<Text>,
 }
 
-/// Its name, and itself. It has the finalizer from the start: a sidecar that sees it may take the
-/// snapshot before any second write, and must then be able to delete it.
+/// Name and body of the content. It has the finalizer from the start: a sidecar may take the
+/// snapshot before any second write, and the content must then stay until that is deleted.
 pub(super) fn content(parts: Parts<'_>) -> (Text, Value) {
     let Parts {
         snapshot,
@@ -81,7 +81,7 @@ pub(super) fn content(parts: Parts<'_>) -> (Text, Value) {
     (name.into(), content)
 }
 
-/// Where the class wants its snapshots to be usable, as the sidecar reads it.
+/// The class's topologies, in the form that the sidecar reads.
 pub(super) fn topologies(class: &Chosen) -> Result<Option<Value>, String> {
     let Some(text) = &class.class.topologies else {
         return Ok(None);

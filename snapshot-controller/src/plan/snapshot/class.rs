@@ -1,5 +1,5 @@
-//! Which class a VolumeSnapshot has. Asked only where its words are needed: a class may go without
-//! anybody who was served being disturbed.
+//! The class of a VolumeSnapshot. Read only where its fields are needed: deleting a class must not
+//! disturb VolumeSnapshots that are taken.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::plan::view::{Next, Purpose, View};
 /// A class and its name.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// Its name.
+    /// `metadata.name`
     pub name: Text,
-    /// It.
+    /// The class.
     pub class: Arc<Class>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
         })
 }
 
-/// The class that the VolumeSnapshot names, or is given for want of one.
+/// The class that the VolumeSnapshot names; without one, the default is written first.
 pub(super) fn choose(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision<Chosen> {
     match &snapshot.class {
         Some(name) => named(view, name),
@@ -90,7 +90,7 @@ pub fn only_default(defaults: &[Text], kind: &str) -> Result<Text, String> {
     match defaults {
         [] => Err(format!("cannot find default {kind}")),
         [name] => Ok(name.clone()),
-        // Upstream's word is the same for groups.
+        // Upstream uses the same words for groups.
         several => {
             let number = several.len();
             Err(format!("{number} default snapshot classes were found"))

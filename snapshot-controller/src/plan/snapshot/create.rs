@@ -1,4 +1,4 @@
-//! What has to be there before a content is made: a protected claim that is bound to a volume of the
+//! The conditions before a content is made: a protected claim that is bound to a volume of the
 //! class's driver.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::plan::request::{self, Object};
 use crate::plan::view::{Next, Purpose, View};
 use crate::plan::{claim, secret};
 
-/// What a snapshot is taken from.
+/// The volume that a snapshot is taken of.
 #[derive(Debug)]
 pub struct Origin {
     /// Name of the volume.
@@ -25,14 +25,14 @@ pub struct Origin {
     pub volume: Arc<Volume>,
 }
 
-/// Why a claim has nothing to take a snapshot from.
+/// Why a claim has no volume to take a snapshot of.
 #[derive(Debug)]
 pub enum Problem {
     /// The claim of this name has no volume yet.
     Unbound(Text),
-    /// The volume of this name cannot be had, for this reason.
+    /// The volume of this name cannot be read, for this reason.
     NoVolume(Text, String),
-    /// The volume of this name is another claim's.
+    /// The volume of this name is bound to another claim.
     OfAnother(Text),
 }
 
@@ -40,7 +40,7 @@ impl Origin {
     /// The volume of the claim with this key.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// The volume must be read first: the cache may be late.
     pub fn of(view: &View<'_>, key: &Text, claim: &Claim) -> Result<Result<Self, Problem>, Next> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         if claim.phase != Phase::Bound || claim.volume.is_empty() {
@@ -66,7 +66,7 @@ impl Origin {
 }
 
 impl Problem {
-    /// What users are told who want this.
+    /// The text for users.
     #[must_use]
     pub fn told(&self, wanted: &str) -> String {
         match self {
@@ -81,7 +81,7 @@ impl Problem {
         }
     }
 
-    /// What ends it.
+    /// The change that may end the problem.
     #[must_use]
     pub fn trigger(&self, claim: &Text) -> RequeueTrigger {
         RequeueTrigger::Object(match self {
@@ -97,7 +97,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The next step until there is a content.
+/// The next step until the content exists.
 pub(super) fn decide(
     view: &View<'_>,
     snapshot: &Arc<Snapshot>,
@@ -162,7 +162,7 @@ pub(super) fn decide(
     Ok(request::create(purpose, Object::Content(name), content))
 }
 
-/// What the driver of the class knows the volume by.
+/// The volume's CSI source, if it belongs to the class's driver.
 fn csi_of<'a>(origin: &'a Origin, class: &Chosen) -> Decision<&'a Csi> {
     let name = &origin.name;
     let Some(csi) = &origin.volume.csi else {
@@ -171,7 +171,7 @@ fn csi_of<'a>(origin: &'a Origin, class: &Chosen) -> Decision<&'a Csi> {
         return Err(fail(complaint.until_changed(Object::Volume(name.clone()))));
     };
     if csi.driver != class.class.driver {
-        // The handle means nothing to another driver, or something else.
+        // Handles are unique only within a driver.
         let error = format!(
             "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {name}",
             class.class.driver, class.name, csi.driver

@@ -1,5 +1,5 @@
-//! How a VolumeSnapshot goes: its content is told, and deleted if that is its policy; its claim is
-//! free; then its finalizers go.
+//! Deletes a VolumeSnapshot: annotates its content, deletes the content if that is the policy,
+//! releases its claim, then removes the finalizers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::request::{Object, delete, patch, read};
 use crate::plan::view::{Next, Purpose, View};
 
-/// The next step until nothing of ours holds the VolumeSnapshot.
+/// The next step until no finalizer of ours is left on the VolumeSnapshot.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let ours = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP];
     if !ours.iter().any(|one| snapshot.holds(one)) {
@@ -63,7 +63,7 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     {
         return Ok(first);
     }
-    // The content's end brings this back.
+    // The content's deletion requeues this VolumeSnapshot.
     let waits = content.as_ref().is_some_and(deletes);
     let goes = |held: &&str| match *held {
         SNAPSHOT_BOUND => !waits,
@@ -79,8 +79,9 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     Ok(patch(Purpose::Unprotect, snapshot.object(), body))
 }
 
-/// The patch after which a content is told, and held if it is to be deleted: one that nothing holds,
-/// because it was bound a moment ago or made by upstream's controller, would go before its snapshot.
+/// The patch that marks a content as being deleted, with the finalizer if the content is to be
+/// deleted: a content without it, because it was just bound or upstream's controller made it, would
+/// go before its snapshot.
 fn mark(content: &Content) -> Option<Value> {
     let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
     if content.being_deleted && !bare {
@@ -96,18 +97,18 @@ fn mark(content: &Content) -> Option<Value> {
     Some(json!({"metadata": metadata}))
 }
 
-/// The content that is this VolumeSnapshot's and no other's.
+/// The content that is bound to this VolumeSnapshot.
 fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>>> {
     let Some(name) = snapshot.content_name() else {
         return Ok(None);
     };
-    // Once these finalizers are gone nothing looks for the content any more.
+    // Without these finalizers no later attempt looks for the content.
     let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) || snapshot.is_member() {
         view.content(&name)?
     } else {
         view.informers.content(&name)
     };
-    // It may have been bound by a request of which nobody has heard.
+    // A request of unknown outcome may have bound it.
     let unbound =
         |content: &Arc<Content>| content.names(snapshot) && content.snapshot.uid.is_empty();
     let object = Object::Content(name);
@@ -117,7 +118,7 @@ fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>
     Ok(content.filter(|content| content.is_of(snapshot)))
 }
 
-/// A claim that is being restored reads the snapshot.
+/// Fails while a claim is being restored from the snapshot.
 fn unless_restoring(view: &View<'_>, snapshot: &Snapshot) -> Decision<()> {
     let claims = view.restoring(snapshot);
     match Complaint::restoring("Snapshot", claims) {

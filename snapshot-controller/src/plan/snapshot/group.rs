@@ -1,8 +1,9 @@
-//! Which group snapshot a VolumeSnapshot belongs to. Its content's handle says so: one that stands for
-//! a content that an administrator made joins in this way. A group makes all others with their owner.
+//! The group snapshot of a VolumeSnapshot. A VolumeSnapshot for a pre-provisioned content joins the
+//! group whose handle its content's status has; the group makes all other members, with their owner.
 //!
-//! Who joins is owned first and named then. Whoever has the name and no owner was cut loose, as backup
-//! tools do to keep a member when its group goes: an owner that somebody removed stays removed.
+//! A VolumeSnapshot that joins gets its owner first and the name in its status then. One with the name
+//! and no owner was cut loose, as backup tools do to keep a member when its group goes: an owner that
+//! somebody removed stays removed.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use crate::plan::group::members::owner;
 use crate::plan::request::{Object, patch, patch_status};
 use crate::plan::view::{Learnt, Next, Progress, Purpose, View};
 
-/// The group snapshot that `content` leads to, if there is one by now.
+/// The group snapshot with the content's handle, if it exists.
 fn of(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
     view.group_of(snapshot, &content.part_of()?)
 }
 
-/// The same, unless it has to own the VolumeSnapshot before its name is shown.
+/// The group to show in the status; `None` while the group must own the VolumeSnapshot first.
 pub(super) fn shown(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
     of(view, snapshot, content).filter(|group| !is_to_own(group, snapshot))
 }
@@ -34,12 +35,12 @@ fn is_named(snapshot: &Snapshot) -> bool {
     status.is_some_and(|status| status.group.is_some())
 }
 
-/// Whether its name is news.
+/// Whether the status lacks the group's name.
 pub(super) fn names(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> bool {
     !is_named(snapshot) && of(view, snapshot, content).is_some()
 }
 
-/// One that can be used joins its group: the group owns it, then it says whose it is.
+/// Lets a ready VolumeSnapshot join its group: first the owner, then the name in the status.
 pub(super) fn join(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Next> {
     let group = of(view, snapshot, content).filter(|_| !is_named(snapshot))?;
     if is_to_own(&group, snapshot) {
@@ -51,7 +52,7 @@ pub(super) fn join(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> O
     Some(patch_status(purpose, snapshot.object(), body))
 }
 
-/// The patch after which the group owns the VolumeSnapshot, beside who does already.
+/// The patch that adds the group to the owners.
 fn owned(snapshot: &Snapshot, group: &Group) -> Option<Value> {
     let owners = snapshot.owners.as_deref();
     let mut all = match owners {
@@ -63,9 +64,9 @@ fn owned(snapshot: &Snapshot, group: &Group) -> Option<Value> {
     Some(json!({"metadata": {"resourceVersion": version, "ownerReferences": all}}))
 }
 
-/// The group snapshot that holds a VolumeSnapshot which is being deleted: its snapshot is part of the
-/// group's, and only the group can be deleted in the storage system. Nothing holds it once the group is
-/// gone, which the API server says also where group snapshots are not served.
+/// The group snapshot that holds a VolumeSnapshot which is being deleted: only the group as a whole can
+/// be deleted in the storage system. Nothing holds the VolumeSnapshot once the group is gone; where
+/// group snapshots are not served, a GET shows that.
 pub(super) fn holding(view: &View<'_>, snapshot: &Snapshot) -> Result<Option<Held>, Next> {
     let (name, served) = (snapshot.group(), view.informers.groups());
     let grouped = snapshot.is_member() || name.is_some();
@@ -96,8 +97,8 @@ pub(super) fn holding(view: &View<'_>, snapshot: &Snapshot) -> Result<Option<Hel
     }))
 }
 
-/// Whether the snapshot of a VolumeSnapshot that nothing owns yet is part of this group, and not of one
-/// that had its name before.
+/// Whether the snapshot of a VolumeSnapshot without owner is part of this group, and not of an earlier
+/// one of the same name.
 fn leads_to(view: &View<'_>, snapshot: &Snapshot, group: &Group) -> Result<bool, Next> {
     let content = match snapshot.content_name() {
         Some(name) => view.content(&name)?,
@@ -114,12 +115,13 @@ fn leads_to(view: &View<'_>, snapshot: &Snapshot, group: &Group) -> Result<bool,
 
 /// How a group holds a member.
 pub(super) enum Held {
-    /// Group snapshots are not served: nobody here ends it. Why it could not be read, if it was not.
+    /// Group snapshots are not served, so nobody here ends it; with the error if the group could not be
+    /// read.
     Unserved(Object, Option<String>),
-    /// Nobody knows yet. Once that is settled everything of groups is looked at.
+    /// It is not known yet whether groups are served. Once it is, all objects of groups are requeued.
     Awaited,
-    /// It lives.
+    /// The group lives.
     By(Object),
-    /// It goes, and its end brings the member back.
+    /// The group is being deleted; its end requeues the member.
     Going(Object),
 }

@@ -1,4 +1,4 @@
-//! What a VolumeSnapshot shows of its content.
+//! Makes a VolumeSnapshot's status follow its content's.
 
 use serde_json::Value;
 use sidecar::quantity::Quantity;
@@ -8,7 +8,7 @@ use crate::plan::status::{Shown, Wanted, change, patch, time};
 use crate::plan::view::Progress;
 
 impl Snapshot {
-    /// What its status says.
+    /// The fields of the status that `change` compares.
     #[must_use]
     pub fn shown(&self) -> Shown<'_> {
         let status = self.status.as_deref();
@@ -22,8 +22,8 @@ impl Snapshot {
     }
 }
 
-/// The patch after which `snapshot` shows what `content` does and the name of its group, and what that
-/// shows for the first time; `None` if it does already.
+/// The patch that makes the status of `snapshot` follow `content` and name the group, and the progress
+/// it shows for the first time; `None` if the status does already.
 pub(super) fn follow(
     snapshot: &Snapshot,
     content: &Content,
@@ -49,7 +49,8 @@ pub(super) fn follow(
     (!change.is_empty()).then(|| (patch(&snapshot.version, change), progress))
 }
 
-/// A size is never taken back or changed: claims are restored with at least that much.
+/// Whether the size is larger. A size is never withdrawn or lowered: claims were restored with at
+/// least that much.
 fn is_larger(size: i64, shown: &SnapshotStatus) -> bool {
     match shown.restore_size.as_deref() {
         None => size >= 0,

@@ -1,5 +1,5 @@
-//! Objects as backup tools and administrators write them: copied with annotations and finalizers of an
-//! older life, stripped of what holds them, cut loose from their group, bound to contents of any name.
+//! Objects as backup tools and administrators write them: copied with old annotations and finalizers,
+//! stripped of finalizers, cut loose from their group, bound to contents of any name.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{
@@ -27,7 +27,7 @@ fn subsets<T: Copy>(all: &[T]) -> impl Iterator<Item = Vec<T>> {
     })
 }
 
-/// What a tool takes from a member so that it stays when its group goes.
+/// The part that a tool removes from a member so that it stays when its group goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Owner,
@@ -87,7 +87,7 @@ fn g_41_a_member_that_was_cut_loose_survives_its_group() {
             let member = bench.server.get(Kind::Snapshot, &loose).unwrap();
             assert_eq!(member["status"]["readyToUse"], true, "{row}");
             assert!(!goes(&bench, Kind::Content, &loose_content), "{row}");
-            // Its own deletion is its owner's affair again.
+            // The member's deletion is its owner's decision again.
             bench.delete(Kind::Snapshot, &loose);
             bench.run();
             assert!(goes(&bench, Kind::Content, &loose_content), "{row}");
@@ -98,11 +98,11 @@ fn g_41_a_member_that_was_cut_loose_survives_its_group() {
     }
 }
 
-/// Before the group, and perhaps the member, could be used.
+/// The tool cuts before the group, and perhaps the member, is ready.
 #[test]
 fn g_41_a_member_that_is_cut_loose_early_is_filled_and_not_made_again() {
     for cuts in subsets(&CUTS).filter(|cuts| cuts.contains(&Cut::Owner)) {
-        // The writes of the first member: content, VolumeSnapshot, binding, status, what was taken.
+        // The writes for the first member: content, VolumeSnapshot, binding, status, content's status.
         for writes in 2..8 {
             let row = format!("G-41 {cuts:?} {writes}");
             let mut bench = stage();
@@ -115,7 +115,7 @@ fn g_41_a_member_that_is_cut_loose_early_is_filled_and_not_made_again() {
             let [(loose, name), _] = members();
             let bound = bench.server.get(Kind::Content, &name).unwrap();
             if bound["spec"]["volumeSnapshotRef"]["uid"].is_null() {
-                // Nothing shows yet that the two belong together.
+                // Nothing yet shows that the two belong together.
                 continue;
             }
             cut(&mut bench, &loose, &cuts);
@@ -132,7 +132,7 @@ fn g_41_a_member_that_is_cut_loose_early_is_filled_and_not_made_again() {
     }
 }
 
-/// A content that stands for a snapshot of the group `grp-9`, with its VolumeSnapshot.
+/// A pre-provisioned content of the group `grp-9`, and its VolumeSnapshot.
 fn pair() -> (Value, Value) {
     let mut content = handmade("pp", "s8");
     content["status"] = json!({
@@ -179,8 +179,8 @@ fn g_41_an_owner_that_was_removed_from_a_pair_stays_removed() {
     }
 }
 
-/// The content of a member whose reference a tool has cleared, beside what is left of a member that was
-/// never made.
+/// The content of a member whose reference a tool has cleared, beside a half-made content of the same
+/// group.
 #[test]
 fn w_24_a_content_that_somebody_has_unbound_is_not_taken_for_one_left_over() {
     for (held, status) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -227,7 +227,7 @@ fn c_98_what_has_lost_its_content_does_not_hold_its_claim() {
             });
             bench.run();
         }
-        // Being uploaded, it needs its claim.
+        // The VolumeSnapshot is being uploaded, so it needs its claim.
         assert!(is_held(&bench), "{row}");
         for of in 1..=number {
             assert!(is_held(&bench), "{row} {of}");
@@ -249,7 +249,7 @@ fn c_98_what_has_lost_its_content_does_not_hold_its_claim() {
     }
 }
 
-/// The same where the content is another's by now.
+/// The content belongs to another VolumeSnapshot by now.
 #[test]
 fn c_98_what_belongs_to_another_does_not_hold_the_claim() {
     let mut bench = Bench::new();
@@ -275,7 +275,7 @@ fn is_held(bench: &Bench) -> bool {
     finalizers(claim).iter().any(|one| one == CLAIM_AS_SOURCE)
 }
 
-/// What a VolumeSnapshot still says of the group that it was in.
+/// A trace of the group that a VolumeSnapshot was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Owner,
@@ -285,8 +285,8 @@ enum Mark {
 
 const MARKS: [Mark; 3] = [Mark::Owner, Mark::Name, Mark::Finalizer];
 
-/// A VolumeSnapshot that can be used and was in the group `v1` with the UID `V1`, in a process that
-/// serves no groups.
+/// A ready VolumeSnapshot that was in the group `v1` with the UID `V1`, in a process that serves no
+/// groups.
 fn once_grouped(marks: &[Mark]) -> Bench {
     let mut bench = Bench::new();
     bench.without_groups();
@@ -323,7 +323,7 @@ fn ends(bench: &mut Bench, row: &str) {
 fn g_42_without_groups_what_was_in_a_group_goes_if_that_is_gone() {
     for marks in subsets(&MARKS) {
         let row = format!("G-42 {marks:?}");
-        // The group is gone, or its kind is no more; or another one has its name.
+        // The group or its kind is gone; or another group has its name.
         for other in [false, true] {
             let names = marks.contains(&Mark::Name) && !marks.contains(&Mark::Owner);
             if other && names {
@@ -359,7 +359,7 @@ fn g_42_without_groups_a_group_that_lives_holds_its_members() {
         shows(&row, &bench.run(), &[told]);
         assert!(!goes(&bench, Kind::Content, "snapcontent-U1"), "{row}");
         shows(&row, &bench.retry(), &[told]);
-        // Nobody watches it: the next attempt sees that it is gone.
+        // Groups are not watched: the next attempt sees that the group is gone.
         bench.server.strip(Kind::Group, "ns/v1");
         bench.run();
         bench.retry();
@@ -383,7 +383,7 @@ fn g_42_a_group_that_may_not_be_read_holds_its_members() {
     ends(&mut bench, "G-42");
 }
 
-/// What a tool copies along with a content.
+/// A field that a tool copies along with a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copied {
     Annotation(&'static str),
@@ -412,8 +412,8 @@ fn copy(content: &mut Value, copied: &[Copied]) {
     content["metadata"]["finalizers"] = json!(held);
 }
 
-/// A content that stands for a snapshot is bound, held and shown whatever was copied along with it, and
-/// goes with its VolumeSnapshot.
+/// The controller binds, protects and shows a pre-provisioned content whatever was copied along, and
+/// deletes it with its VolumeSnapshot.
 #[test]
 fn c_99_whatever_was_copied_along_a_content_is_bound_and_deleted() {
     for copied in subsets(&COPIED) {
@@ -468,8 +468,8 @@ fn c_99_whatever_was_copied_along_a_content_is_bound_and_deleted() {
     }
 }
 
-/// The same of a content that was made for a VolumeSnapshot, applied again beside it: nothing is deleted
-/// while the VolumeSnapshot lives, and no second one is made.
+/// The same for a dynamic content that is applied again beside its VolumeSnapshot: the controller
+/// deletes nothing while the VolumeSnapshot lives, and makes no second content.
 #[test]
 fn c_99_whatever_was_copied_along_a_content_that_was_made_is_followed() {
     for copied in subsets(&COPIED) {
@@ -492,8 +492,8 @@ fn c_99_whatever_was_copied_along_a_content_that_was_made_is_followed() {
     }
 }
 
-/// A VolumeSnapshot applied again has what held it, and perhaps the owner's UID, and no status. It is
-/// begun as any other.
+/// A VolumeSnapshot that is applied again has old finalizers, perhaps the owner's UID, and no status.
+/// The controller begins it as any other.
 #[test]
 fn c_100_whatever_was_copied_along_a_snapshot_is_begun() {
     let held = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, "x/y"];
@@ -532,7 +532,7 @@ fn c_100_whatever_was_copied_along_a_snapshot_is_begun() {
     }
 }
 
-/// The same of one that stands for a content.
+/// The same for a VolumeSnapshot of a pre-provisioned content.
 #[test]
 fn c_100_whatever_was_copied_along_a_snapshot_it_is_bound_to_its_content() {
     let held = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, "x/y"];
@@ -557,7 +557,7 @@ fn c_100_whatever_was_copied_along_a_snapshot_it_is_bound_to_its_content() {
     }
 }
 
-/// A status that names a content of another name, which points back.
+/// The status names a content of another name, which refers back.
 #[test]
 fn c_101_an_unready_snapshot_follows_the_content_that_it_is_bound_to() {
     for (source, taken) in [
@@ -593,8 +593,8 @@ fn c_101_an_unready_snapshot_follows_the_content_that_it_is_bound_to() {
     }
 }
 
-/// One that names a content which is not there, or points elsewhere, is told so once, and no other one
-/// is made: its data is of another moment.
+/// The status names a content that is missing or refers elsewhere: the controller reports it once and
+/// makes no other content, since its data would be of another moment.
 #[test]
 fn c_101_what_is_bound_to_another_content_is_told_so_once() {
     for (there, reason, message) in [

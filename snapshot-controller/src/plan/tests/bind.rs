@@ -1,4 +1,4 @@
-//! Contents that administrators made.
+//! Pre-provisioned contents.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn c_55_a_content_that_is_not_there_is_waited_for() {
     shows("C-55", &bench.run(), &[BINDS, shown, BOUND, HELD]);
 }
 
-/// Its snapshot goes with it, by a sidecar that may have seen it unbound.
+/// The snapshot goes with the content, by a sidecar that may have seen it unbound.
 #[test]
 fn a_content_that_is_being_deleted_is_not_bound_any_more() {
     let (mut bench, lines) = begin(|bench| {
@@ -56,7 +56,7 @@ fn a_content_that_is_being_deleted_is_not_bound_any_more() {
     let message = "VolumeSnapshotContent [pp] is being deleted";
     let [status, event] = complains("SnapshotBindFailed", message);
     shows("going", &lines, &[PROTECTED, &status, &event]);
-    // Another one of its name is as good as any.
+    // Another content of the same name will do.
     bench.edit(Kind::Content, "pp", |content| {
         content["metadata"]["finalizers"] = json!([]);
     });
@@ -181,14 +181,14 @@ fn a_binding_that_fails_is_told_of() {
     shows("4.6 #5", &bench.retry(), &[BINDS, shown, BOUND, HELD]);
 }
 
-/// The attempt that asked goes on, since its VolumeSnapshot is deleted before that is told: what it read
-/// of the content before it asked proves nothing.
+/// The attempt goes on after its binding failed with an unknown outcome, since the VolumeSnapshot is deleted
+/// before the failure is reported: its earlier read of the content proves nothing.
 #[test]
 fn a_binding_of_which_nobody_has_heard_is_looked_for_before_the_snapshot_goes() {
     let (_, lines) = begin(|bench| {
         bench.shows_reads = true;
         bench.add(Kind::Content, handmade("pp", "s1"));
-        // After this the attempt reads the content.
+        // After these the attempt reads the content.
         bench.refuse("PATCH content", conflict(), 1);
         bench.refuse("PATCH content", broken(), 1);
         bench.overtake("PATCH snapshot/status", |server| {
@@ -235,7 +235,7 @@ fn c_65_c_66_a_content_is_not_deleted_for_want_of_its_snapshot() {
         let mut bench = Bench::new();
         bench.add(Kind::Content, content("s1", "U1"));
         if other {
-            // With a content of its own, so that it wants nothing.
+            // The VolumeSnapshot has a content of its own, so nothing is left to do.
             let (snapshot, content) = crate::testing::objects::ready("s1", "U2");
             bench.add(Kind::Content, content);
             bench.add(Kind::Snapshot, snapshot);
@@ -252,7 +252,8 @@ fn c_65_c_66_a_content_is_not_deleted_for_want_of_its_snapshot() {
     }
 }
 
-/// Found by chaos: somebody removes the finalizers of a VolumeSnapshot and deletes it before they are there again.
+/// Found by chaos: somebody removes the finalizers of a VolumeSnapshot and deletes it before the controller has
+/// added them again.
 #[test]
 fn c_103_a_retained_content_whose_snapshot_is_gone_can_be_deleted() {
     for from_the_start in [true, false] {

@@ -1,4 +1,4 @@
-//! Which class a VolumeSnapshot has.
+//! The class of a VolumeSnapshot.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn c_45_c_46_c_47_there_is_not_one_default() {
         assert_eq!(snapshot["metadata"]["finalizers"], Value::Null);
         assert!(bench.retries());
         shows(row, &bench.retry(), &[]);
-        // What helps is heard of at once.
+        // A change that may help requeues at once.
         for name in ["d1", "d2"] {
             bench.server.strip(Kind::Class, name);
         }

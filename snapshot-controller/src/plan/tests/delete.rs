@@ -1,4 +1,4 @@
-//! How VolumeSnapshots go.
+//! Deletion of VolumeSnapshots.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_USE};
@@ -15,7 +15,7 @@ const DELETED: &str = "DELETE content snapcontent-U1";
 const LEFT: &str = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":[\"F-bound\"]}}";
 const GONE: &str = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":null}}";
 
-/// A VolumeSnapshot that could be used, changed, and deleted.
+/// A ready VolumeSnapshot, changed, then deleted.
 fn deleted(change: impl FnOnce(&mut Bench)) -> (Bench, Vec<String>) {
     let mut bench = Bench::new();
     let (snapshot, content) = ready("s1", "U1");
@@ -83,7 +83,7 @@ fn c_70_one_that_never_got_a_content() {
 fn c_71_a_content_that_is_not_shown_yet_is_found_by_its_name() {
     let mut bench = Bench::new();
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
-    // Three writes: the content is made, and the process dies.
+    // After three writes the content exists, and the process crashes.
     assert!(bench.run_until(3));
     assert_eq!(bench.server.all(Kind::Content).count(), 1);
     bench.delete(Kind::Snapshot, "ns/s1");
@@ -110,7 +110,8 @@ fn c_72_c_73_a_claim_that_reads_the_snapshot_is_waited_for() {
     let here = json!({"apiGroup": group, "kind": "VolumeSnapshot", "name": "s1"});
     let there =
         json!({"apiGroup": group, "kind": "VolumeSnapshot", "name": "s1", "namespace": "ns"});
-    // The provisioner holds what it restores from, in another namespace once there is a grant.
+    // The provisioner's finalizer holds its source, and in another namespace shows that there is a
+    // grant.
     for (row, namespace, source, field, used) in [
         ("C-72", "ns", &here, "dataSource", false),
         ("C-72", "ns", &here, "dataSource", true),
@@ -142,7 +143,7 @@ fn c_72_c_73_a_claim_that_reads_the_snapshot_is_waited_for() {
     }
 }
 
-/// Without a grant it is never restored, and would hold what is another namespace's.
+/// Without a grant it is never restored, and would hold another namespace's VolumeSnapshot.
 #[test]
 fn c_73_a_claim_of_another_namespace_counts_once_the_provisioner_has_begun() {
     let there = json!({
@@ -172,7 +173,8 @@ fn c_72_the_first_of_many_claims_are_named() {
     shows("C-72", &lines, &[warning]);
 }
 
-/// No provisioner restores it, and it would hold the claim that it was to be taken of as well.
+/// No provisioner restores from it, and the held VolumeSnapshot would in turn hold its source
+/// claim.
 #[test]
 fn c_102_a_claim_does_not_hold_a_snapshot_that_was_never_ready() {
     type Change = fn(&mut Value);
@@ -245,7 +247,7 @@ fn c_75_a_content_that_is_gone_is_no_failure() {
     let (mut bench, lines) = deleted(|bench| bench.refuse("DELETE content", missing, 1));
     shows("C-75", &lines, &[MARKED, DELETED, DELETED, LEFT]);
     assert!(!bench.retries());
-    // One that is taken away by force.
+    // Somebody removes the finalizers by force.
     bench.server.strip(Kind::Content, "snapcontent-U1");
     shows("C-75", &bench.run(), &[GONE]);
 }
@@ -344,20 +346,20 @@ fn c_82_what_could_not_be_written_is_written_again() {
 
 #[test]
 fn c_83_no_claim_is_held_for_ever() {
-    // The VolumeSnapshot was taken away by force while nobody looked.
+    // Somebody removed the VolumeSnapshot by force while no process ran.
     let mut bench = Bench::new();
     bench.edit(Kind::Claim, "ns/p1", |claim| {
         claim["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection", CLAIM_AS_SOURCE]);
     });
     bench.restart();
     shows("C-83", &bench.run(), &[FREE]);
-    // And while somebody looked.
+    // Somebody removes it by force while the process runs.
     let mut bench = Bench::new();
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
     bench.run();
     bench.server.strip(Kind::Snapshot, "ns/s1");
     shows("C-83", &bench.run(), &[FREE]);
-    // Eight that failed are deleted together.
+    // Eight failed VolumeSnapshots are deleted together.
     let mut bench = Bench::new();
     bench.edit(Kind::Volume, "pv1", |volume| {
         volume["spec"]["csi"] = Value::Null
@@ -385,7 +387,7 @@ fn c_83_no_claim_is_held_for_ever() {
 
 #[test]
 fn a_policy_that_changes_at_the_last_moment_counts() {
-    // Between the mark and the DELETE an administrator decides to keep it.
+    // An administrator sets Retain between the mark and the DELETE.
     let mut bench = Bench::new();
     let (snapshot, content) = ready("s1", "U1");
     bench.add(Kind::Snapshot, snapshot);

@@ -1,4 +1,4 @@
-//! VolumeSnapshots of claims, up to the point where they can be used.
+//! VolumeSnapshots of claims, until they are ready.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::testing::bench::Bench;
 use crate::testing::objects::{claim, class, content, snapshot, taken, volume};
 use crate::testing::server::Kind;
 
-/// Fixture C, to which a change is made before the VolumeSnapshot `ns/s1` is created.
+/// Fixture C with `change` applied, then the VolumeSnapshot `ns/s1` is created.
 fn begin(change: impl FnOnce(&mut Bench)) -> (Bench, Vec<String>) {
     let mut bench = Bench::new();
     change(&mut bench);
@@ -43,7 +43,7 @@ fn c_16_the_content_and_nothing_else() {
     let expected = json!({
         "volumeSnapshotRef": {
             "kind": "VolumeSnapshot", "apiVersion": "snapshot.storage.k8s.io/v1",
-            // As it was when the content was made: after its finalizer.
+            // The version at which the content was made: after the finalizer.
             "namespace": "ns", "name": "s1", "uid": "U1", "resourceVersion": "5",
         },
         "source": {"volumeHandle": "vol-1"}, "volumeSnapshotClassName": "c1", "driver": "T",
@@ -213,7 +213,7 @@ fn c_24_c_25_an_error_is_shown_as_long_as_there_is_one() {
         &status(&mut bench, json!({"readyToUse": false})),
         &[gone],
     );
-    // One that can be used has none, whatever the content still says.
+    // A ready VolumeSnapshot shows no error, whatever the content still has.
     let mut late = taken(true);
     late["error"] = failed["error"].clone();
     shows(
@@ -223,7 +223,7 @@ fn c_24_c_25_an_error_is_shown_as_long_as_there_is_one() {
     );
 }
 
-/// What stands between a claim and its content.
+/// The lines of a failure between claim and content.
 fn uncreated(error: &str) -> [String; 2] {
     let message = format!("Failed to create snapshot content with error {error}");
     complains("SnapshotContentCreationFailed", &message)
@@ -246,7 +246,7 @@ fn c_26_without_a_claim() {
         "snapshot controller failed to update s1 on API server: cannot get claim from snapshot",
     );
     shows("C-26", &bench.run(), &[PROTECTED, &status, &event]);
-    // It comes: no back-off is waited for.
+    // The claim appears: the attempt does not wait for the back-off.
     bench.add(Kind::Claim, claim("p1", "pv1"));
     let lines = bench.run();
     shows(
@@ -394,7 +394,7 @@ fn c_35_a_content_that_is_there_already_is_used() {
     let (bench, lines) = begin(|bench| bench.add(Kind::Content, content("s1", "U1")));
     shows("C-35", &lines, &[PROTECTED, SHOWN, BOUND]);
     assert_eq!(bench.server.all(Kind::Content).count(), 1);
-    // The same if no watch has told of it, but the answer of the POST has.
+    // The watch is late, but the POST returns AlreadyExists.
     let (bench, lines) = begin(|bench| {
         let exists = error(Refusal::AlreadyExists, "already exists");
         bench.refuse("POST content", exists, 1);
@@ -541,7 +541,7 @@ fn c_43_no_request_is_made_for_nothing() {
         });
     }
     lines.append(&mut bench.run());
-    // Events are requests, too: eleven each, and each of them changes something but for one GET.
+    // Events are requests too: eleven each, and all of them writes but one GET.
     assert_eq!(lines.len(), 11 * all.len(), "{:#?}", &lines[..24]);
     let reads = lines.iter().filter(|line| line.starts_with("GET")).count();
     assert_eq!(reads, all.len());

@@ -1,4 +1,4 @@
-//! Group snapshots of claims, up to the point where their members can be used.
+//! Group snapshots of claims, until their members are ready.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn stage() -> Bench {
     bench
 }
 
-/// The same, to which a change is made before the VolumeGroupSnapshot `ns/v1` is created.
+/// Fixture G with `change` applied, then the VolumeGroupSnapshot `ns/v1` is created.
 fn begin(change: impl FnOnce(&mut Bench)) -> (Bench, Vec<String>) {
     let mut bench = stage();
     change(&mut bench);
@@ -32,7 +32,7 @@ fn begin(change: impl FnOnce(&mut Bench)) -> (Bench, Vec<String>) {
     (bench, lines)
 }
 
-/// The sidecar takes the group.
+/// The sidecar takes the group and writes this status.
 pub(super) fn take(bench: &mut Bench, status: Value) -> Vec<String> {
     bench.edit(Kind::GroupContent, CONTENT, |content| {
         content["status"] = status
@@ -48,14 +48,14 @@ pub(super) fn members() -> [(String, Text); 2] {
     })
 }
 
-/// A group that can be used.
+/// A ready group.
 pub(super) fn usable() -> Bench {
     let (mut bench, _) = begin(|_| {});
     take(&mut bench, taken_group(true));
     bench
 }
 
-/// All members show this group.
+/// Asserts that all members show this group.
 pub(super) fn is_named(bench: &Bench, group: &str) {
     for (key, _) in members() {
         let member = bench.server.get(Kind::Snapshot, &key).unwrap();
@@ -215,7 +215,7 @@ fn g_7_and_8_secrets_are_named_once_for_all() {
     }
 }
 
-/// The status that says why a VolumeGroupSnapshot fails, and the events that say the same.
+/// The status patch that reports a VolumeGroupSnapshot's failure, and its events.
 fn fails(reason: &str, message: &str, unready: bool) -> [String; 2] {
     let quoted = Value::from(message).to_string();
     let ready = if unready { ",\"readyToUse\":false" } else { "" };
@@ -296,7 +296,7 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
         expected.push(&event);
         shows(row, &lines, &expected);
         assert_eq!(bench.server.all(Kind::GroupContent).count(), 0, "{row}");
-        // The same again is no news.
+        // The same failure again is not written.
         shows(row, &bench.retry(), &[]);
         assert!(bench.retries(), "{row}");
     }
@@ -405,7 +405,7 @@ fn g_19_a_member_that_has_become_ready_stays_so() {
     });
     bench.run();
     assert_eq!(ready(&bench), true);
-    // The group is looked at again and again, and its list says what it said first.
+    // A resync keeps what the members got first.
     bench.resync();
     status["readyToUse"] = true.into();
     take(&mut bench, status);

@@ -1,4 +1,4 @@
-//! How group snapshots go.
+//! Deletion of group snapshots.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::testing::bench::Bench;
 use crate::testing::objects::{claim, group, taken_group};
 use crate::testing::server::{Kind, finalizers};
 
-/// The sidecar has deleted the group: its finalizer goes.
+/// The sidecar has deleted the group and removes its finalizer.
 fn sidecar_ends_group(bench: &mut Bench) {
     bench.edit(Kind::GroupContent, CONTENT, |content| {
         let mark = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
@@ -20,14 +20,14 @@ fn sidecar_ends_group(bench: &mut Bench) {
     });
 }
 
-/// The sidecar is done with the members' contents.
+/// The sidecar is done with the members' contents and removes their finalizers.
 fn sidecar_ends_members(bench: &mut Bench) {
     for (_, name) in members() {
         bench.sidecar_lets_go(&name);
     }
 }
 
-/// Claim `ns/r1`, which is to be restored from this member.
+/// Claim `ns/r1`, which is being restored from this member.
 fn restoring(key: &str) -> Value {
     let mut claim = claim("r1", "");
     claim["status"]["phase"] = "Pending".into();
@@ -65,7 +65,7 @@ fn g_21_a_group_goes_with_its_members() {
     ];
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
     shows("G-21", &lines, &expected);
-    // Members wait for the group, without a word and without a back-off.
+    // Members wait for the group without an event or a back-off.
     assert!(!bench.retries());
     sidecar_ends_group(&mut bench);
     let lines = bench.run();
@@ -142,7 +142,8 @@ fn g_23_a_member_that_is_being_restored_holds_the_group() {
     assert_eq!(lines[1], "DELETE groupcontent groupsnapcontent-V1");
 }
 
-/// It is deleted before the group's content: until then it may become ready, and be restored.
+/// The member is deleted before the group's content: until then it could become ready and be
+/// restored from.
 #[test]
 fn g_44_a_claim_does_not_hold_the_group_of_a_member_that_was_never_ready() {
     let mut bench = stage();
@@ -271,7 +272,7 @@ fn g_37_a_crash_at_any_write_of_the_deletion() {
 
 #[test]
 fn g_37_half_of_a_member_goes_too() {
-    // The finalizer, the content, its status; then the first member's content alone.
+    // The finalizer, the content, its status; then only the first member's content.
     let mut bench = stage();
     bench.add(Kind::Group, group("v1", "V1"));
     bench.run();
@@ -287,7 +288,7 @@ fn g_37_half_of_a_member_goes_too() {
     sidecar_ends_group(&mut bench);
     bench.run();
     is_gone(&bench, "W24");
-    // A POST that came late, when all was over.
+    // A late POST arrives after everything is deleted.
     bench.add(Kind::Content, half);
     bench.run();
     is_gone(&bench, "W24");
@@ -340,7 +341,7 @@ fn g_39_what_is_measured() {
     assert_eq!(bench.in_flight, 0);
 }
 
-/// Of a group that went by force, what is to be kept loses nothing with its content.
+/// The group was removed by force: deleting its retained content loses no data.
 #[test]
 fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
     for from_the_start in [true, false] {
@@ -363,7 +364,8 @@ fn g_45_a_retained_content_whose_group_is_gone_can_be_deleted() {
     }
 }
 
-/// Of a group that went by force: nothing deletes what is left of it, and users are told once.
+/// The group was removed by force: nothing deletes what is left, and the controller reports it
+/// once.
 #[test]
 fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
     let told = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
@@ -384,7 +386,7 @@ fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
         shows(&row, &bench.run(), &[told]);
         assert!(!bench.retries(), "{row}");
         shows(&row, &bench.resync(), &[]);
-        // Another one of the name does not have this content either.
+        // Another group of the same name does not own this content either.
         bench.add(Kind::Group, group("v1", "V2"));
         bench.restart();
         let lines = bench.run();
@@ -395,7 +397,7 @@ fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
     }
 }
 
-/// One event for one cause, and nothing is taken anew.
+/// One event for one cause, and no new snapshot is taken.
 #[test]
 fn a_group_whose_content_was_given_to_another_is_told_once() {
     let mut bench = usable();

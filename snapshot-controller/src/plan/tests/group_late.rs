@@ -1,4 +1,4 @@
-//! Members of groups that come late, or go before their time.
+//! Members of groups that are created late or deleted early.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::testing::bench::Bench;
 use crate::testing::objects::{group, handmade_group, taken_group};
 use crate::testing::server::Kind;
 
-/// A member whose finalizers were taken by force, before the group is ready.
+/// Somebody removes a member's finalizers by force before the group is ready.
 #[test]
 fn a_member_that_is_removed_by_force_is_made_again_with_its_content() {
     for restarts in [false, true] {
@@ -29,8 +29,8 @@ fn a_member_that_is_removed_by_force_is_made_again_with_its_content() {
     }
 }
 
-/// Somebody deletes a member's content, or its VolumeSnapshot, before it is filled: both are held, and the
-/// snapshot is there.
+/// Somebody deletes a member's content or VolumeSnapshot before it is filled: finalizers hold both, and
+/// the snapshot exists.
 #[test]
 fn w_23_a_member_that_is_deleted_while_it_is_made_is_filled_all_the_same() {
     let kinds = [Kind::Content, Kind::Snapshot];
@@ -44,7 +44,7 @@ fn w_23_a_member_that_is_deleted_while_it_is_made_is_filled_all_the_same() {
         bench.edit(Kind::GroupContent, CONTENT, |content| {
             content["status"] = taken_group(true)
         });
-        // Both are made; the next write binds them.
+        // Both exist; the next write binds them.
         assert!(bench.run_until(writes));
         let [(key, name), _] = members();
         let deleted = if kind == Kind::Content { &*name } else { &*key };
@@ -57,12 +57,12 @@ fn w_23_a_member_that_is_deleted_while_it_is_made_is_filled_all_the_same() {
         let member = bench.server.get(Kind::Snapshot, &key).unwrap();
         let ready = kind == Kind::Content;
         assert_eq!(member["status"]["readyToUse"] == true, ready, "{row}");
-        // A member that is to go waits for its group.
+        // A member that is being deleted waits for its group.
         assert_eq!(bench.retries(), !ready, "{row}");
     }
 }
 
-/// A group of whose first member there is half, before it is deleted.
+/// A group with a half-made first member, before its deletion.
 fn half(policy: &str) -> (Bench, Value) {
     let mut bench = stage();
     bench.edit(Kind::GroupClass, "g", |class| {
@@ -81,7 +81,7 @@ fn half(policy: &str) -> (Bench, Value) {
     (bench, half)
 }
 
-/// W24: the request of a process that is no more arrives when all is over.
+/// W24: a request of a crashed process arrives after everything is deleted.
 #[test]
 fn w_24_a_late_content_goes_although_the_group_is_kept() {
     let (mut bench, half) = half("Retain");
@@ -107,7 +107,7 @@ fn w_24_a_late_content_goes_before_its_group_is_seen_to_be_gone() {
     let half = bench.server.all(Kind::Content).next().unwrap().1.clone();
     let name = half["metadata"]["name"].as_str().unwrap().to_owned();
     bench.server.strip(Kind::Content, &name);
-    // It is held by another, so that it is there when the content comes.
+    // Another finalizer holds the group, so that it still exists when the content comes.
     bench.edit(Kind::Group, "ns/v1", |group| {
         let held = &mut group["metadata"]["finalizers"];
         held.as_array_mut().unwrap().push("x/y".into());
@@ -125,7 +125,7 @@ fn w_24_a_late_content_goes_before_its_group_is_seen_to_be_gone() {
     assert_eq!(bench.server.all(Kind::Content).count(), 0);
 }
 
-/// Somebody has made a content for what was kept of the group, or another driver has one of its handle.
+/// Somebody has made a content for the retained group, or another driver has a group with its handle.
 #[test]
 fn w_24_a_late_content_is_of_no_other_group_of_its_handle() {
     for driver in ["T", "T2"] {
@@ -148,7 +148,7 @@ fn w_24_a_late_content_is_of_no_other_group_of_its_handle() {
     }
 }
 
-/// What a value that is none would make of the request for claims.
+/// An invalid value would change the request for claims.
 #[test]
 fn g_13_labels_that_are_none_are_refused() {
     let labels = |key: &str, value: &str| json!({"matchLabels": {key: value}});

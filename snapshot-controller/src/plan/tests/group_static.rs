@@ -1,4 +1,4 @@
-//! Group snapshots that an administrator made.
+//! Pre-provisioned group snapshots.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,8 @@ use crate::testing::objects::{
 };
 use crate::testing::server::Kind;
 
-/// The VolumeGroupSnapshot `ns/v1` of the content `gp`, which the sidecar has looked up.
+/// The VolumeGroupSnapshot `ns/v1` of the pre-provisioned content `gp`, whose status the sidecar
+/// has filled.
 fn stage(change: impl FnOnce(&mut Value)) -> Bench {
     let mut bench = Bench::new();
     let mut content = handmade_group("gp", "v1");
@@ -45,7 +46,7 @@ fn g_27_a_content_that_is_there_is_bound() {
     shows("G-27", &bench.resync(), &[]);
 }
 
-/// What another attempt has read, no watch tells of again.
+/// The watch does not report again what another attempt has read.
 #[test]
 fn g_27_a_group_hears_of_what_the_attempt_on_its_content_has_read() {
     let mut bench = stage(|_| {});
@@ -63,7 +64,7 @@ fn g_27_a_group_hears_of_what_the_attempt_on_its_content_has_read() {
     assert_eq!(group["status"]["readyToUse"], true);
 }
 
-/// A pre-provisioned pair, of which the sidecar knows this handle of a group.
+/// A pre-provisioned pair whose content the sidecar has found in the group with this handle.
 fn add_pair(bench: &mut Bench, handle: &str) {
     let mut content = handmade("pp", "s8");
     content["status"] = json!({
@@ -101,7 +102,7 @@ fn g_28_a_pair_joins_the_group_of_its_handle() {
     bench.run();
     has_joined(&bench);
     shows("G-28", &bench.resync(), &[]);
-    // In the other order it joins as well.
+    // The pair joins in the other order as well.
     let mut bench = Bench::new();
     add_pair(&mut bench, "grp-9");
     bench.run();
@@ -170,7 +171,7 @@ fn g_33_a_binding_that_is_refused_is_told() {
     assert_eq!(lines.last(), Some(&told), "{lines:#?}");
 }
 
-/// The group goes with it, by a sidecar that may have seen it unbound.
+/// The group goes with the content, by a sidecar that may have seen it unbound.
 #[test]
 fn a_content_that_is_being_deleted_is_not_bound_any_more() {
     let mut bench = stage(|_| {});
@@ -223,7 +224,7 @@ fn contents_that_do_not_fit_are_told() {
     let lines = bench.run();
     let told = "E: ns/v1 Warning GroupSnapshotContentMissing VolumeGroupSnapshotContent is missing";
     assert!(lines.iter().any(|line| line == told), "{lines:#?}");
-    // It is heard at once.
+    // The content requeues the group at once.
     bench.add(Kind::GroupContent, handmade_group("gp", "v1"));
     let lines = bench.run();
     assert!(lines[0].starts_with("PATCH groupcontent gp"), "{lines:#?}");
@@ -235,7 +236,7 @@ fn joins(bench: &Bench) -> bool {
     !member["status"]["volumeGroupSnapshotName"].is_null() || owners.len() > 1
 }
 
-/// A handle is one driver's, and a content that nobody has bound is nobody's group.
+/// Handles belong to one driver, and an unbound content is nobody's group.
 #[test]
 fn g_28_a_pair_joins_no_other_group_of_its_handle() {
     let mut bench = stage(|_| {});
@@ -257,7 +258,7 @@ fn g_28_a_pair_joins_no_other_group_of_its_handle() {
     bench.run();
     assert!(!joins(&bench), "a content that no group has");
 
-    // The group of that name has another content.
+    // The group of that name is bound to another content.
     let mut bench = Bench::new();
     for (name, handle, uid) in [("gp", "grp-9", "V0"), ("gq", "grp-7", "V1")] {
         let mut content = handmade_group(name, "v1");
@@ -274,7 +275,7 @@ fn g_28_a_pair_joins_no_other_group_of_its_handle() {
     assert!(!joins(&bench), "a content of a group that was before");
 }
 
-/// The name in its status was that of another group.
+/// The name in its status is that of an earlier group.
 #[test]
 fn g_28_a_group_made_anew_neither_owns_nor_holds_a_pair() {
     let mut bench = stage(|_| {});
@@ -307,7 +308,7 @@ fn g_28_a_group_made_anew_neither_owns_nor_holds_a_pair() {
     );
 }
 
-/// The VolumeGroupSnapshot `ns/v0` of a content that comes first among those of the handle.
+/// The VolumeGroupSnapshot `ns/v0` of a content that sorts first among those with the handle.
 fn add_namesake(bench: &mut Bench, handle: &str) {
     let mut content = handmade_group("a", "v0");
     content["status"] = json!({"volumeGroupSnapshotHandle": handle, "readyToUse": true});
@@ -342,7 +343,7 @@ fn g_4_a_member_shows_its_owner_although_another_group_has_its_handle() {
     group::is_named(&bench, "v1");
 }
 
-/// It has the name alone: somebody has taken its owner away.
+/// It has the name alone: somebody has removed its owner.
 #[test]
 fn a_pair_that_goes_with_its_group_hears_of_its_end() {
     let mut bench = stage(|_| {});

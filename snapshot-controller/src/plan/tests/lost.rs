@@ -1,4 +1,4 @@
-//! What could be used, and lost its content.
+//! Ready snapshots that have lost their content.
 
 use serde_json::json;
 

@@ -129,8 +129,7 @@ fn c_92_a_group_that_is_not_known_does_not_matter() {
     shows("C-92", &lines, &[shown, TAKEN, READY, FREE]);
 }
 
-/// How a snapshot that is taken and deleted ends, if the process dies after so many writes before
-/// and so many after the deletion.
+/// Takes and deletes a snapshot, with crashes after so many writes before and after the deletion.
 fn life(before: usize, after: usize) -> Bench {
     let mut bench = Bench::new();
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
@@ -190,7 +189,7 @@ fn c_94_a_content_is_held_from_the_start() {
     bench.delete(Kind::Snapshot, "ns/s1");
     bench.restart();
     bench.run();
-    // The sidecar may be at work: the object that tells it to delete the snapshot is still there.
+    // The sidecar may be deleting the snapshot: the object that tells it to is still there.
     let left = bench.server.get(Kind::Content, "snapcontent-U1").unwrap();
     assert_eq!(finalizers(left), finalizers(&content("s1", "U1")));
     assert!(!left["metadata"]["deletionTimestamp"].is_null());
@@ -275,7 +274,7 @@ fn c_39_an_error_that_differs_in_an_id_alone_is_the_same() {
     assert_eq!(told(bench.retry()), (1, 1), "C-39: another one");
 }
 
-/// The same of what a content says, which a sidecar of another make writes at each attempt.
+/// The same for the error of a content, which a sidecar of another make writes at each attempt.
 #[test]
 fn c_24_an_error_of_a_content_that_differs_in_an_id_alone_is_the_same() {
     let mut bench = Bench::new();

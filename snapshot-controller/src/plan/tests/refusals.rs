@@ -1,4 +1,4 @@
-//! What users are told of writes that the API server refuses, in upstream's words.
+//! Events and status after writes that the API server refuses, in upstream's words.
 
 use super::group::{members, stage, take, usable};
 use super::*;

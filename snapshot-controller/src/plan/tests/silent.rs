@@ -1,4 +1,4 @@
-//! VolumeSnapshots and VolumeGroupSnapshots whose content nobody begins with.
+//! VolumeSnapshots and VolumeGroupSnapshots whose content no sidecar begins with.
 
 use std::time::Duration;
 
@@ -65,7 +65,8 @@ fn nobody_answers_and_that_is_said_once_an_hour() {
     );
 }
 
-/// S-10 of the findings: a sidecar without the feature gate serves no groups, and nobody else would tell.
+/// S-10 of the findings: a sidecar without the feature gate serves no groups, and nothing else would
+/// report it.
 #[test]
 fn a_group_that_no_sidecar_begins_with_is_told_of() {
     let mut of = group("v1", "V1");

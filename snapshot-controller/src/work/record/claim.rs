@@ -9,7 +9,7 @@ use sidecar::snapshot::{CLAIM_AS_SOURCE, GROUP, SNAPSHOT};
 
 use crate::model::{Claim, Phase, Text, Uid, key};
 
-/// A claim on the wire, and the text that it is read from.
+/// A claim on the wire, and its JSON text.
 #[derive(Debug)]
 pub struct ClaimWire<'a> {
     json: &'a RawValue,
@@ -90,7 +90,7 @@ impl Record for Claim {
 }
 
 impl SourceWire<'_> {
-    /// The key of the VolumeSnapshot that this is.
+    /// The key of the VolumeSnapshot that this data source names.
     fn snapshot(&self, of: &str) -> Option<Text> {
         let is =
             self.api_group.as_deref() == Some(GROUP) && self.kind.as_deref() == Some(SNAPSHOT.kind);

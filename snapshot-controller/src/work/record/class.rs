@@ -33,7 +33,7 @@ impl Object for ClassWire<'_> {
     }
 }
 
-/// What the words of a class are called.
+/// Annotation and parameter names of a class.
 pub(super) struct Words {
     pub(super) default: &'static str,
     pub(super) secret_name: &'static str,

@@ -1,8 +1,8 @@
-//! What the caches hold of VolumeSnapshots and their contents.
+//! The cached form of VolumeSnapshots and their contents.
 //!
-//! A cluster has tens of thousands of them, and nearly all are alike but for names, UIDs and times.
-//! Of such a one only that is held, and the record is made again for whoever looks at it. A record that
-//! would not come out as it was is held as it is.
+//! A cluster has tens of thousands of them, nearly all alike but for names, UIDs and times. The cache
+//! holds only these, and rebuilds the record for each reader. A record that would not come out the same
+//! is held whole.
 
 use std::sync::Arc;
 
@@ -19,25 +19,25 @@ use crate::model::{
 
 /// A record that can be packed.
 pub trait Pack: Record + PartialEq {
-    /// What is held of it.
+    /// The packed form.
     type Packed: Send + Sync + 'static;
 
     /// The object's name, as the cache knows it.
     fn name(&self) -> Text;
 
-    /// What is to be held of it, if it is one of many.
+    /// Packs the record if it is one of many alike.
     fn pack(&self, strings: &Interner) -> Option<Self::Packed>;
 
-    /// The record of this name that was packed.
+    /// Rebuilds the record of this name.
     fn unpack(packed: &Self::Packed, name: &str) -> Self;
 }
 
 /// A record as a cache holds it.
 #[derive(Debug)]
 pub enum Held<R: Pack> {
-    /// As it is.
+    /// The record itself.
     Whole(Arc<R>),
-    /// What it has for itself.
+    /// The fields in which the record differs from its like.
     Packed(R::Packed),
 }
 
@@ -65,7 +65,7 @@ impl<R: Pack> Record for Held<R> {
     }
 }
 
-/// What is held of a VolumeSnapshot that is bound to a content of its own, and ready.
+/// The packed form of a VolumeSnapshot that is ready and bound to a content of its own.
 #[derive(Debug)]
 pub struct PackedSnapshot {
     common: Arc<SnapshotsHave>,
@@ -76,7 +76,7 @@ pub struct PackedSnapshot {
     claim: Box<str>,
 }
 
-/// What many VolumeSnapshots have in common.
+/// The fields that many VolumeSnapshots share.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SnapshotsHave {
     namespace: Text,
@@ -139,7 +139,7 @@ impl Pack for Snapshot {
     }
 }
 
-/// What is held of a content that is bound, with a snapshot that is ready.
+/// The packed form of a content that is bound and ready.
 #[derive(Debug)]
 pub struct PackedContent {
     common: Arc<ContentsHave>,
@@ -153,7 +153,7 @@ pub struct PackedContent {
     snapshot_uid: Uuid,
 }
 
-/// What many contents have in common.
+/// The fields that many contents share.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ContentsHave {
     finalizers: List,

@@ -11,7 +11,7 @@ use sidecar::snapshot::{GROUP_SNAPSHOT, content};
 use super::{failure, some};
 use crate::model::{Owners, Snapshot, SnapshotStatus, Source, Text};
 
-/// A VolumeSnapshot on the wire, and the text that it is read from.
+/// A VolumeSnapshot on the wire, and the JSON text of its owner references.
 #[derive(Debug)]
 pub struct SnapshotWire<'a> {
     owners: Option<&'a RawValue>,
@@ -36,7 +36,7 @@ impl Object for SnapshotWire<'_> {
     }
 }
 
-/// Of all kinds that are read here only VolumeSnapshots' owners matter.
+/// The owner references; VolumeSnapshots are the only kind whose owners matter here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct OwnedWire<'a> {
@@ -131,7 +131,7 @@ impl Record for Snapshot {
     }
 }
 
-/// Nothing where there are none.
+/// The owner references; `None` if the list is empty.
 fn owners(json: &RawValue) -> Option<Box<Owners>> {
     let all: Vec<OwnerWire<'_>> = serde_json::from_str(json.get()).ok()?;
     let group = all.iter().find(|owner| {

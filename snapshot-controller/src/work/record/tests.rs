@@ -81,7 +81,7 @@ fn a_content() {
         uid: "C1".into(),
         version: "8".into(),
         finalizers: Arc::new([CONTENT_BOUND.into()]),
-        // The presence counts, not the value.
+        // The annotation counts by its presence, not its value.
         being_deleted: true,
         snapshot: SnapshotRef {
             namespace: "ns".into(),
@@ -216,7 +216,7 @@ fn nothing_is_too_little() {
             .is_none_or(|s| *s == SnapshotStatus::default());
         assert!(blank && bare.source == Source::Unclear);
         assert_eq!(read::<Content>(&object).source, ContentSource::Unclear);
-        // What nobody understands is not deleted.
+        // An unknown policy counts as Retain.
         assert_eq!(read::<Content>(&object).policy, Policy::Retain);
         assert_eq!(read::<Class>(&object), Class::default());
         assert_eq!(read::<Volume>(&object), Volume::default());

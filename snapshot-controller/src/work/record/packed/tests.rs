@@ -6,7 +6,7 @@ use crate::testing::objects;
 
 const UID: &str = "6d9b1f1c-6f0e-4a63-9f9e-0d8a3c3c0001";
 
-/// As the API server has them, ready.
+/// A ready pair, as the API server sends it.
 fn ready() -> (Value, Value) {
     let (mut snapshot, mut content) = objects::ready("s1", UID);
     for object in [&mut snapshot, &mut content] {
@@ -17,7 +17,7 @@ fn ready() -> (Value, Value) {
     (snapshot, content)
 }
 
-/// Whether it is packed. It always comes out as it was.
+/// Whether the record is packed. Asserts that it is rebuilt unchanged.
 #[track_caller]
 fn is_packed<R: Pack + std::fmt::Debug>(object: &Value) -> bool {
     let (json, strings) = (object.to_string(), Interner::default());
@@ -128,7 +128,7 @@ fn so_are_contents() {
     }
 }
 
-/// Of 20,000 snapshots, in 25 MB with the program itself.
+/// 20,000 snapshots fit into 25 MB with the program itself.
 #[test]
 fn what_is_held_is_small() {
     assert!(size_of::<Held<Snapshot>>() <= 56);
