@@ -1,8 +1,8 @@
-//! S-1 to S-10 and S-16 to S-18: what is said and returned before anything is contacted.
+//! S-1 to S-10 and S-16 to S-18: messages and exit codes before any connection.
 
 use super::stage::{PROGRAM, Stage};
 
-/// Row, arguments, exit code, and what the log says.
+/// Row, arguments, exit code, and a text of the log.
 const ENDS: [(&str, &[&str], i32, &str); 11] = [
     ("S-2", &["--help"], 0, "ReleaseLeaderElectionOnExit"),
     (

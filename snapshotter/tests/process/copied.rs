@@ -1,4 +1,4 @@
-//! Objects as backup tools re-create them, definitions and drivers as they are elsewhere: rows S-121 to S-125.
+//! Objects as backup tools re-create them, CRDs and drivers of other versions: rows S-121 to S-125.
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
@@ -11,8 +11,8 @@ use super::stage::{
     settle, taken,
 };
 
-/// A content of a snapshot that was there before, with what an older life has left: one bit for each mark,
-/// one for the finalizer, one for its policy.
+/// A pre-provisioned content with marks of an earlier life: one bit for each annotation, one for the
+/// finalizer, one for the policy.
 fn copied(number: usize) -> Value {
     let has = |place: usize| number & (1 << place) != 0;
     let mut content = pre_provisioned();
@@ -75,7 +75,7 @@ async fn s_121_what_is_copied_is_looked_up_and_goes() {
     let _program = stage.started(&[]).await;
     let ready = |stage: &Stage| ALL.clone().all(|number| stage.is_ready(&name(number)));
     stage.until("all are ready", ready).await;
-    // Each gets its VolumeSnapshot, and that goes.
+    // Each content gets its VolumeSnapshot, which is then deleted.
     for number in ALL {
         stage.api.edit(CONTENTS, &name(number), |content| {
             content["spec"]["volumeSnapshotRef"]["uid"] = "u9".into();

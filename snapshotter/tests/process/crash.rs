@@ -1,16 +1,16 @@
-//! S-107 to S-111: the process is killed between two effects.
+//! S-107 to S-111: the process crashes between two effects.
 
 use sidecar_testkit::api::fault::Gate;
 use sidecar_testkit::{CallFault, Fault};
 
 use super::stage::{CREATE, DELETE, NAME, Stage, content};
 
-/// Killed while this request or call waits, before it is done; the next process has everything.
+/// Kills the process while the gate holds a request or call back; the next process meets no gate.
 async fn killed(stage: &Stage, gate: &Gate) {
     let program = stage.started(&[]).await;
     stage.until("waits", |_| gate.waiting() > 0).await;
     program.kill().await;
-    // A call whose caller is gone is on record until the driver has noticed.
+    // A call counts as running until the driver notices that its caller is gone.
     let over = |stage: &Stage| stage.driver.calls().iter().all(|call| !call.is_running());
     stage.until("no call runs", over).await;
 }

@@ -1,4 +1,4 @@
-//! Section 10.2: snapshots that are taken.
+//! Section 10.2: the driver takes snapshots.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ async fn s_45_s_52_what_is_left_alone() {
         content["metadata"]["labels"] = json!({"a": "b"});
         content["metadata"]["annotations"]["foreign"] = "x".into();
     });
-    // Nothing may happen meanwhile.
+    // No call may come meanwhile.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(
         stage.trace(),
@@ -209,7 +209,7 @@ async fn s_55_s_56_what_others_write_meanwhile_survives() {
     let _program = stage.started(&[]).await;
     stage.api.hold_watches("volumesnapshotcontents");
     stage.api.insert(content("u1"));
-    // The watch tells of the content, and what was written next is still on its way.
+    // The watch reports the content, while the next write is still on its way.
     let gate = sidecar_testkit::api::fault::Gate::new();
     stage.api.fault(
         Fault::on("PATCH", "*/volumesnapshotcontents/*")

@@ -1,4 +1,4 @@
-//! Section 10.5: snapshots that are deleted.
+//! Section 10.5: deletion of snapshots.
 
 use serde_json::json;
 use sidecar_testkit::{CallFault, Fault};
@@ -9,7 +9,7 @@ use super::stage::{DELETE, DELETED, FINALIZER, NAME, QUICK, Stage, content, sett
 const CLEARED: &str =
     r#"st {"creationTime":null,"readyToUse":null,"restoreSize":null,"snapshotHandle":null}"#;
 
-/// The content of the fixture, ready.
+/// A stage with the fixture's content, ready, and the program.
 async fn ready(arguments: &[&str]) -> (Stage, super::stage::Running) {
     let stage = Stage::new().await;
     stage.api.insert(content("u1"));

@@ -1,4 +1,4 @@
-//! Section 10.3: snapshots that are not taken.
+//! Section 10.3: CreateSnapshot fails.
 
 use std::time::Duration;
 

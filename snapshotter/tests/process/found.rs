@@ -1,4 +1,4 @@
-//! Section 10.4: snapshots that were there before.
+//! Section 10.4: pre-provisioned snapshots.
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{ListSnapshotsResponse, Snapshot};
@@ -105,7 +105,7 @@ async fn s_77_s_79_s_80_class_secret_and_what_is_not_there() {
     assert!(stage.content_named("pp")["status"]["error"].is_null());
 }
 
-/// B-10 of the findings, for snapshots: the driver filters nothing and has no pages.
+/// B-10 of the findings, for snapshots: the driver ignores filters and pages.
 #[tokio::test]
 async fn a_list_of_more_than_4_mib_is_read_too() {
     let stage = Stage::new().await;

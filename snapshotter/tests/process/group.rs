@@ -25,7 +25,7 @@ fn asked(stage: &Stage) -> CreateVolumeGroupSnapshotRequest {
 #[tokio::test]
 async fn g_2_g_21_g_34_a_group_comes_and_goes() {
     let stage = Stage::with_groups().await;
-    // A single snapshot beside it, whose content has the group's name.
+    // A single snapshot beside the group, whose content has the same name as the group's.
     let mut single = content("u1");
     single["metadata"]["name"] = GROUP.into();
     stage.api.insert(group_content());

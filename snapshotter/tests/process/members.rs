@@ -1,4 +1,4 @@
-//! Section 10.13, the sidecar's part: members of groups, and groups that take their time.
+//! Section 10.13, the sidecar's part: members of groups, and groups that are slow to become ready.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ fn group(ready: bool) -> VolumeGroupSnapshot {
     }
 }
 
-/// What the controller makes of a member before it fills in the status: with a Secret that a template of
-/// the group's class named.
+/// A member's content as the controller creates it, without status: with a Secret from the templates of
+/// the group's class.
 fn member_content() -> Value {
     let mut content = content("h2");
     content["metadata"]["annotations"] = json!({
@@ -94,7 +94,7 @@ async fn g_3_g_8_g_19_a_member_is_looked_up_until_it_is_ready_and_never_made() {
         assert_eq!(request.snapshot_id, "snap-2", "G-19");
         assert_eq!(request.secrets, [("u".into(), "p".into())].into(), "G-8");
     }
-    // Resyncs go by.
+    // Two resyncs pass.
     settle().await;
     settle().await;
     assert!(stage.is_ready(name), "G-19: it stays ready");
@@ -196,7 +196,7 @@ async fn g_31_the_secret_of_a_lookup() {
     assert_eq!(trace[0], format!("secret l-{GROUP}"), "G-31");
 }
 
-/// Their kinds were there when the program looked, and break before it leads.
+/// The group kinds exist when the program looks for them, and their lists fail before it leads.
 #[tokio::test]
 async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
     let stage = Stage::with_groups().await;
@@ -211,7 +211,7 @@ async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
     stage.until_group_ready().await;
 }
 
-/// Row S-127: the driver said that it is not ready, and cannot be asked about it alone.
+/// Row S-127: the driver reported the member as not ready, and cannot list a single one.
 #[tokio::test]
 async fn s_127_a_member_is_as_ready_as_its_group_says() {
     let name = "snapcontent-h2";

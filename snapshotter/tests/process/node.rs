@@ -38,7 +38,7 @@ async fn s_104_s_105_contents_of_this_node() {
     assert!(stage.api.requests_to("*", "*/leases*").is_empty(), "S-104");
 }
 
-/// As in the rows before, with group snapshots.
+/// A stage as in the rows before, with group snapshots.
 async fn with_groups() -> (Stage, Running) {
     let stage = Stage::with_groups().await;
     stage.api.insert(group_content());
@@ -51,7 +51,7 @@ async fn with_groups() -> (Stage, Running) {
 #[tokio::test]
 async fn s_106_classes_of_groups_have_no_node() {
     let (stage, _program) = with_groups().await;
-    // The lists at the start are of one object.
+    // The first lists read one object.
     let one = "1".to_owned();
     let selectors = |resource: &str| {
         let reads = stage.api.requests_to("GET", &format!("*/{resource}"));

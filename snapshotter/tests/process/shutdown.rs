@@ -1,4 +1,4 @@
-//! The end of a process that works on groups, too.
+//! Shutdown of a process that also works on groups.
 
 use rustix::process::Signal;
 use sidecar_testkit::CallFault;
@@ -9,7 +9,7 @@ use super::stage::{CREATE, NAME, Stage, content, group_content, settle};
 const LEASE: &str = "ns/external-snapshotter-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
 
-/// Upstream's sidecar shuts one of its two queues down, and hangs.
+/// Upstream's sidecar shuts down only one of its two queues, and hangs.
 #[tokio::test]
 async fn s_30_both_queues_end() {
     const CREATE_GROUP: &str = "CreateVolumeGroupSnapshot";

@@ -34,7 +34,7 @@ pub(crate) const GROUP_MARK: &str =
 const GROUP_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
 const GROUP_FINALIZER: &str =
     "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
-/// The first retry comes soon, the next ones do too.
+/// The first retry comes soon; so do the next ones.
 pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
 
 pub(crate) static PROGRAM: Program = Program {
@@ -156,7 +156,7 @@ pub(crate) fn group_content() -> Value {
     })
 }
 
-/// As [`group_content`], of a group that was there before.
+/// Content of the pre-provisioned group with these handles.
 pub(crate) fn pre_provisioned_group(group: &str, snapshots: &[&str]) -> Value {
     let mut content = group_content();
     let handles = json!({
@@ -186,7 +186,7 @@ pub(crate) fn secret(name: &str) -> Value {
     })
 }
 
-/// What the specification's driver answers.
+/// The answer of the specification's driver.
 pub(crate) fn taken(ready: bool) -> Snapshot {
     Snapshot {
         size_bytes: 1 << 30,
@@ -209,7 +209,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With the class; the driver takes and lists snapshots.
+    /// A stage with the class; the driver takes and lists snapshots.
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
         api.forget_group(GROUP_SNAPSHOT_GROUP);
@@ -228,7 +228,7 @@ impl Stage {
         }
     }
 
-    /// With the kinds of groups, their class `g`, and a driver that takes groups.
+    /// A stage with the group kinds, their class `g`, and a driver that takes groups.
     pub(crate) async fn with_groups() -> Self {
         let stage = Self::of(FakeApi::new()).await;
         stage.driver.volume("vol-2");
@@ -242,7 +242,7 @@ impl Stage {
         stage
     }
 
-    /// The driver has `snap-9`.
+    /// Adds `snap-9` to the driver.
     pub(crate) fn has_snap_9(&self) {
         self.driver.configure(|model| {
             let found = Snapshot {
@@ -262,7 +262,7 @@ impl Stage {
         format!("--csi-address={}", self.driver.socket().display())
     }
 
-    /// Starts the program on this stage, with more arguments.
+    /// Starts the program on this stage with additional arguments.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         self.start_with(arguments, &[])
     }
@@ -274,7 +274,7 @@ impl Stage {
         Running::start(&PROGRAM, &all, variables)
     }
 
-    /// Starts it and waits until it works.
+    /// Starts the program and waits until it works.
     pub(crate) async fn started(&self, arguments: &[&str]) -> Running {
         let program = self.start(arguments);
         program.logs(READY).await;
@@ -285,13 +285,13 @@ impl Stage {
         self.api.edit(CONTENTS, NAME, change);
     }
 
-    /// The VolumeSnapshot is deleted, and its controller deletes the content.
+    /// The VolumeSnapshot is deleted, and the controller marks and deletes its content.
     pub(crate) fn forsake(&self) {
         self.edit(|content| content["metadata"]["annotations"][DELETED] = "yes".into());
         self.api.delete(CONTENTS, NAME);
     }
 
-    /// The VolumeGroupSnapshot is deleted, and its controller deletes the content.
+    /// The VolumeGroupSnapshot is deleted, and the controller marks and deletes its content.
     pub(crate) fn forsake_group(&self) {
         self.api.edit(GROUP_CONTENTS, GROUP, |content| {
             content["metadata"]["annotations"][GROUP_DELETED] = "yes".into();
@@ -329,7 +329,7 @@ impl Stage {
         is_ready(&self.api, name)
     }
 
-    /// Waits until the stage is as `condition` says.
+    /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let until = async {
             tokio::select! {
@@ -373,7 +373,7 @@ impl Stage {
         all.filter(|event| event["reason"] == reason).collect()
     }
 
-    /// The requests for snapshots.
+    /// The CreateSnapshot requests.
     pub(crate) fn asked(&self) -> Vec<CreateSnapshotRequest> {
         let calls = self.driver.calls_to(CREATE);
         let requests = calls
@@ -382,8 +382,8 @@ impl Stage {
         requests.map(|request| request.unwrap().clone()).collect()
     }
 
-    /// Everything that was asked about contents and of the driver, in order: `bc+`, `bc-`, `F-`,
-    /// `st` with its fields, `secret`, `GET`, and calls with what they are about.
+    /// All requests about contents and all calls, in order: `bc+`, `bc-`, `F-`, `st` with its
+    /// fields, `secret`, `GET`, and calls with their subject.
     pub(crate) fn trace(&self) -> Vec<String> {
         let mut all = Vec::new();
         for request in self.api.requests() {
@@ -449,7 +449,7 @@ fn metadata(metadata: &Value) -> String {
     }
 }
 
-/// Without the time of an error.
+/// The status without the time of its error.
 fn timeless(status: &Value) -> Value {
     let mut status = status.clone();
     if let Some(Value::Object(error)) = status.get_mut("error") {

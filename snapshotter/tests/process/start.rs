@@ -14,7 +14,7 @@ fn methods(stage: &Stage) -> Vec<&'static str> {
     calls.iter().map(|call| call.method).collect()
 }
 
-/// The process goes on with a driver that comes back.
+/// The process keeps running when the driver restarts.
 #[tokio::test]
 async fn s_27_a_driver_that_restarts() {
     let stage = Stage::new().await;
@@ -29,7 +29,7 @@ async fn s_27_a_driver_that_restarts() {
     assert!(program.is_running(), "{}", program.log());
 }
 
-/// Probe comes before GetPluginInfo here, as in all programs.
+/// Probe comes before GetPluginInfo, as in all programs here.
 #[tokio::test]
 async fn s_14_what_the_driver_is_asked() {
     for (arguments, deadline) in [(&[][..], 60), (&["--timeout=1s"], 1)] {
@@ -64,7 +64,7 @@ async fn s_15_a_driver_that_takes_no_snapshots() {
     assert!(ended.log.contains(text), "{}", ended.log);
 }
 
-/// What was asked of the kinds of groups: whether as little as there can be, and the resource.
+/// The reads of the group kinds: whether the list is limited to the minimum, and the resource.
 fn asked_of_groups(stage: &Stage) -> Vec<(bool, String)> {
     let reads = stage
         .api
@@ -94,7 +94,7 @@ async fn s_19_a_cluster_without_groups() {
     );
 }
 
-/// Row S-126: kinds that come later are served without a restart.
+/// Row S-126: group kinds that appear later are served without a restart.
 #[tokio::test]
 async fn s_126_kinds_of_groups_that_come_later() {
     let stage = Stage::with_groups().await;
@@ -111,7 +111,7 @@ async fn s_126_kinds_of_groups_that_come_later() {
     refused.remove();
     stage.until_group_ready().await;
     assert!(stage.calls("CreateVolumeGroupSnapshot") > 0);
-    // What the driver says of itself was not asked while there were no groups.
+    // The program did not query the group capabilities while the group kinds were missing.
     assert_eq!(stage.calls("GroupControllerGetCapabilities"), 0);
 }
 
@@ -135,7 +135,7 @@ async fn s_21_a_driver_without_groups() {
     assert!(program.log().contains(text), "S-21: {}", program.log());
 }
 
-/// Who is there and does not say what it can do is asked all the same, as upstream's sidecar does.
+/// A group controller without capabilities is called all the same, as upstream's sidecar does.
 #[tokio::test]
 async fn s_21_a_group_controller_that_does_not_say_what_it_can_do() {
     let stage = Stage::with_groups().await;

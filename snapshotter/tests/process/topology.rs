@@ -17,7 +17,7 @@ fn zone(name: &str) -> Topology {
     }
 }
 
-/// A content that wishes for this.
+/// Inserts a content with this wished topology.
 fn wishing(stage: &Stage, wish: &str) {
     let mut content = content("u1");
     content["metadata"]["annotations"] = json!({ ALLOWED_TOPOLOGIES: wish });
