@@ -1,11 +1,11 @@
-//! Z-68 to Z-72 and Z-134 to Z-149: one claim per code that the driver answers for ever.
+//! Z-68 to Z-72 and Z-134 to Z-149: the driver answers each claim's calls with one code for ever.
 
 use sidecar_testkit::CallFault;
 use tonic::Code;
 
 use super::stage::{DRIVER, EXPAND, MODIFY, NEVER_AGAIN, Stage, claim, settle, volume};
 
-/// What a code means: is it certain that nothing happened, and is the request impossible.
+/// The meaning of a code: whether the outcome is certain, and whether the request can ever succeed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     InDoubt,
@@ -15,7 +15,7 @@ enum Says {
 
 use Says::{Final, Impossible, InDoubt};
 
-/// Row, code, Go's name, and what it says of an expansion and of a modification.
+/// Row, code, Go's name, and the code's meaning for an expansion and for a modification.
 const CODES: [(&str, Code, &str, Says, Says); 16] = [
     ("Z-134", Code::Cancelled, "Canceled", InDoubt, InDoubt),
     ("Z-135", Code::Unknown, "Unknown", Final, Final),
@@ -71,7 +71,7 @@ const CODES: [(&str, Code, &str, Says, Says); 16] = [
     ),
 ];
 
-/// A claim of its own for each code, on a volume whose handle starts with it.
+/// Inserts a claim for each code, on a volume whose handle starts with the code.
 fn claims(stage: &Stage, method: &str) {
     for (_, code, name, _, _) in CODES {
         let lower = name.to_lowercase();
@@ -96,7 +96,7 @@ fn change_all(stage: &Stage, change: impl Fn(&mut serde_json::Value)) {
     }
 }
 
-/// The event of this reason on the claim, if there is one.
+/// Message of the claim's event with this reason.
 fn message(stage: &Stage, claim: &str, reason: &str) -> Option<String> {
     let all = stage.api.objects("events");
     let found = all
@@ -167,7 +167,7 @@ async fn z_69_to_72_and_134_to_149_expand() {
             "{row}, Q5"
         );
     }
-    // Two writes where there is an error to show, else one.
+    // Two writes if an error is shown, else one.
     for (row, _, name, says, _) in CODES {
         let path = format!("*/persistentvolumeclaims/{}/status", name.to_lowercase());
         let writes = stage.api.requests_to("PATCH", &path);

@@ -1,10 +1,10 @@
-//! Z-1 to Z-18: what is said and returned before anything is contacted.
+//! Z-1 to Z-18: messages and exit codes before any connection.
 
 use sidecar_testkit::Fault;
 
 use super::stage::{PROGRAM, Stage, settle};
 
-/// Row, arguments, exit code, and what the log says.
+/// Row, arguments, exit code, and a text of the log.
 const ENDS: [(&str, &[&str], i32, &str); 5] = [
     ("Z-5", &["--help"], 0, "AnnotateFsResize"),
     ("Z-5", &["--help"], 0, "ReleaseLeaderElectionOnExit"),

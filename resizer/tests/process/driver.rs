@@ -20,7 +20,7 @@ async fn fs_7_a_driver_killed_during_an_expansion() {
     );
     hang.remove();
     stage.driver.start();
-    // Nothing but the driver's return is new to it.
+    // Only the driver's return requeues the claim.
     stage.until_capacity("4Gi").await;
     assert_eq!(stage.asked(), [4 * GI, 4 * GI]);
     assert!(program.is_running());

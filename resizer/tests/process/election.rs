@@ -1,4 +1,4 @@
-//! Leaders that follow one another.
+//! Consecutive leaders.
 
 use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
@@ -22,7 +22,8 @@ async fn fs_9_a_volume_that_another_made_larger_meanwhile_stays_so() {
     assert_eq!(stage.events_of("VolumeResizeFailed"), 0);
 }
 
-/// What a predecessor sent for the claim as this process finds it is refused from the call on.
+/// The first call is preceded by a write of the claim, so that the API server rejects late writes
+/// of a predecessor.
 #[tokio::test]
 async fn fs_9_a_claim_is_written_before_a_call_of_a_predecessor_is_repeated() {
     for method in [EXPAND, MODIFY] {

@@ -365,7 +365,7 @@ async fn z_57_an_annotation_that_has_done_its_duty() {
         .until("Z-57", |stage| stage.pre_resize().is_null())
         .await;
     let trace = stage.trace();
-    // Of a claim that calls for nothing nothing is kept.
+    // The program keeps nothing of a claim that needs no work.
     assert!(trace.len() == 2 && trace[0] == "GET c1", "{trace:?}");
 }
 
@@ -388,7 +388,7 @@ async fn a_claim_of_which_nothing_is_kept_is_read_until_that_succeeds() {
 #[tokio::test]
 async fn a_claim_that_was_read_is_followed_from_then_on() {
     let stage = Stage::new().await;
-    // As after kubelet was told, and before it has expanded: less is asked for meanwhile.
+    // kubelet was told, and has not expanded yet: the user asks for less meanwhile.
     stage.edit_volume(|volume| {
         volume["metadata"]["annotations"][PRE_RESIZE] = "1Gi".into();
         volume["spec"]["capacity"]["storage"] = "2Gi".into();

@@ -14,7 +14,7 @@ fn pod(namespace: &str, phase: &str) -> Value {
     })
 }
 
-/// A stage on which the driver refuses the first call.
+/// A stage whose driver refuses the first call.
 async fn refusing(pod: Value) -> Stage {
     let stage = Stage::new().await;
     stage.driver.fault(

@@ -1,4 +1,4 @@
-//! What the program weighs, idle and beside many volumes.
+//! Memory of the program, idle and with many volumes.
 //!
 //! For a released build: `CSI_RESIZER_BINARY=bin/csi-resizer cargo test -p resizer --test process
 //! memory -- --ignored --nocapture --test-threads=1`.
@@ -10,7 +10,8 @@ use tokio::time::sleep;
 
 use super::stage::{Running, Stage, claim, volume};
 
-/// Resident memory, and the part of it that is not the program's file, in MB of 10^6 bytes.
+/// Resident memory, and the part of it that is not mapped from the program's file, in MB of 10^6
+/// bytes.
 fn resident(program: &Running) -> (f64, f64) {
     let path = format!("/proc/{}/status", program.id());
     let status = std::fs::read_to_string(path).unwrap();
@@ -31,7 +32,7 @@ async fn memory_idle_and_with_50000_volumes() {
     let election = ["--leader-election", "--leader-election-namespace=ns"];
     let stage = Stage::modifying().await;
     let program = stage.started(&election).await;
-    // What the start took is given back by then.
+    // By then the process has given back the memory of its start.
     sleep(Duration::from_secs(10)).await;
     let (idle, anonymous) = resident(&program);
     println!("idle: {idle:.1} MB resident, {anonymous:.1} MB anonymous");
@@ -58,7 +59,7 @@ async fn memory_idle_and_with_50000_volumes() {
     let program = stage
         .started(&["--leader-election", "--leader-election-namespace=ns2"])
         .await;
-    // What the start took is given back by then.
+    // By then the process has given back the memory of its start.
     sleep(Duration::from_secs(10)).await;
     let (full, anonymous) = resident(&program);
     println!("50,000 volumes and claims: {full:.1} MB resident, {anonymous:.1} MB anonymous");

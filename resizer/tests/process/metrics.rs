@@ -1,4 +1,4 @@
-//! Z-123 and Z-124: what is scraped, and what an idle process weighs.
+//! Z-123 and Z-124: scraped metrics, and the memory of an idle process.
 
 use sidecar_testkit::CallFault;
 use sidecar_testkit::controller::until_metrics;
@@ -34,7 +34,7 @@ async fn z_124_series_of_an_ordinary_driver() {
     ] {
         assert!(text.contains(&line), "{line}\n{text}");
     }
-    // N-24: of this server alone, the watches and the patch of the volume among them.
+    // N-24: requests to this API server alone, among them the watches and the patch of the volume.
     let mut requests = text
         .lines()
         .filter(|line| line.starts_with("rest_client_requests_total{"));
@@ -74,7 +74,7 @@ async fn a_waiting_backlog_is_visible() {
     stage.until_calls(EXPAND, 2).await;
     let depth = r#"workqueue_depth{name="test.csi.driver-pvc"} 4"#;
     until_metrics(&address, depth).await;
-    // What waits is to be older than this.
+    // The waiting key must be older than this.
     sleep(std::time::Duration::from_millis(400)).await;
     let text = until_metrics(&address, depth).await;
     let start = "csi_sidecar_workqueue_lane_oldest_wait_seconds{";

@@ -1,7 +1,7 @@
 //! Rows M-1 to M-6 and M-133 to M-148: volumes of in-tree plugins, which the CSI driver that
 //! replaced the plugin expands if the claim names it.
 //!
-//! All of it runs with the permissions that volumes of CSI drivers need.
+//! All rows run with the permissions for volumes of CSI drivers.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ const GROW: &str = r#"pp {"spec":{"capacity":{"storage":"2Gi"}}}"#;
 const FINISH: &str = r#"cs(rv) {"metadata":{"annotations":{"volume.kubernetes.io/node-expansion-not-required":"true"}},"status":{"allocatedResourceStatuses":null,"capacity":{"storage":"2Gi"},"conditions":null}}"#;
 const GROW_ON_NODE: &str = r#"pp {"metadata":{"annotations":{"volume.alpha.kubernetes.io/pre-resize-capacity":"1Gi"}},"spec":{"capacity":{"storage":"2Gi"}}}"#;
 
-/// A driver of this name, whose volume `pv1` has this in-tree source.
+/// A stage with a driver of this name, whose volume `pv1` has this in-tree source.
 async fn on(driver: &str, field: &str, source: Value) -> Stage {
     let stage = Stage::modifying().await;
     stage.driver.configure(|model| {
@@ -65,7 +65,7 @@ async fn on_ebs() -> Stage {
     .await
 }
 
-/// As kube-controller-manager does for a claim that is to grow.
+/// Annotates the claim with the resizer, as kube-controller-manager does before an expansion.
 fn annotate(stage: &Stage, resizer: &str) {
     stage.edit_claim(|claim| claim["metadata"]["annotations"][RESIZER] = resizer.into());
 }
@@ -79,14 +79,14 @@ fn has_mode(stage: &Stage, mode: Mode) -> bool {
     capability.access_mode.unwrap().mode == i32::from(mode)
 }
 
-/// Whether there are samples of this method with that label.
+/// Whether the metrics have samples of this method with that label.
 fn counted(metrics: &str, method: &str, migrated: bool) -> bool {
     let label = format!(r#"migrated="{migrated}""#);
     let mut counts = metrics.lines().filter(|line| line.contains("_count{"));
     counts.any(|line| line.contains(&format!("/{method}\"")) && line.contains(&label))
 }
 
-/// Nothing is written, called or told about the claim.
+/// Asserts that the program writes, calls and reports nothing for the claim.
 async fn nothing_for(stage: &Stage, row: &str, program: Running) {
     stage.grow("2Gi");
     settle().await;
@@ -190,7 +190,7 @@ async fn m_134_and_135_and_148_the_annotation_alone_says_who_expands() {
         }
         let program = stage.started(&[QUICK]).await;
         nothing_for(&stage, "M-134", program).await;
-        // S > C for long, and a new process.
+        // S > C for a while, and a new process.
         let program = stage.started(&[QUICK]).await;
         settle().await;
         stage.traced("M-148", &[]);
@@ -316,7 +316,7 @@ async fn m_141_the_node_has_to_expand_too() {
     assert_eq!(stage.size(), "2Gi");
 }
 
-/// As after a restart between the node's part and the end.
+/// A restart after the node's part, before the last write.
 #[tokio::test]
 async fn m_141_an_annotation_that_has_done_its_duty() {
     let stage = on_ebs().await;
@@ -402,7 +402,7 @@ async fn z_122_and_123_a_disk_of_gce() {
     );
 }
 
-/// What the driver refused counts as for any other volume.
+/// A refusal of the driver has the same effect as for any other volume.
 #[tokio::test]
 async fn m_133_a_refusal_is_recorded_and_recovered_from() {
     let stage = on_ebs().await;

@@ -14,7 +14,7 @@ const BEGIN: &str = r#"cs(rv) {"status":{"conditions":[{"message":"Modifying vol
 const CLASS: &str = r#"pp {"spec":{"volumeAttributesClassName":"b"}}"#;
 const FINISH: &str = r#"cs(rv) {"status":{"conditions":null,"currentVolumeAttributesClassName":"b","modifyVolumeStatus":null}}"#;
 
-/// The state that an earlier process left.
+/// Writes the status that an earlier process left.
 fn modifying(stage: &Stage, status: &str, target: &str) {
     stage.edit_claim(|claim| {
         claim["status"]["modifyVolumeStatus"] =

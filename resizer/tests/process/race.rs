@@ -1,4 +1,4 @@
-//! Z-120, Z-131, Z-133 and Z-150 to Z-152: several things at once, and nothing at all.
+//! Z-120, Z-131, Z-133 and Z-150 to Z-152: races, and claims without work.
 
 use std::time::Duration;
 

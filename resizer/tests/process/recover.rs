@@ -1,4 +1,4 @@
-//! Z-69 and Z-73 to Z-89: what is asked next after a failure, a restart, or a lost write.
+//! Z-69 and Z-73 to Z-89: the next request after a failure, a restart, or a lost write.
 
 use serde_json::json;
 use sidecar_testkit::controller::contract::election::events_forbidden;
@@ -82,7 +82,7 @@ async fn z_76_after_a_final_error_the_new_wish_counts() {
 
 #[tokio::test]
 async fn z_77_to_81_what_a_new_process_finds() {
-    // Row, status, A, P, S; what is asked, and the capacity in the end.
+    // Row, status, A, P, S; the size requested from the driver, and the capacity in the end.
     for (row, status, allocated, volume, wish, asked, capacity) in [
         (
             "Z-77",
@@ -358,7 +358,7 @@ async fn z_88_somebody_else_writes_meanwhile() {
     let stage = Stage::new().await;
     let gate = sidecar_testkit::api::fault::Gate::new();
     stage.driver.fault(CallFault::on(EXPAND).hold(&gate));
-    // Only the watch can tell of it, and it does not.
+    // Only the watch could report it, and it does not.
     let _program = stage.started(&[]).await;
     stage.grow("2Gi");
     stage.until_calls(EXPAND, 1).await;
@@ -413,7 +413,7 @@ async fn killed_before_and_after_every_step() {
                 stage.node();
             }
             let program = stage.started(&[]).await;
-            // Nothing of what comes after so many writes is answered, though it is done.
+            // The API server executes the writes after the first few, but does not answer them.
             let lost = stage.api.fault(
                 Fault::on("PATCH", "*/persistentvolume*")
                     .skip(writes)

@@ -1,4 +1,4 @@
-//! Z-59 to Z-67: what the driver is asked for an expansion.
+//! Z-59 to Z-67: the ControllerExpandVolume request.
 
 use csi_proto::csi::volume_capability::{AccessType, MountVolume};
 use serde_json::json;

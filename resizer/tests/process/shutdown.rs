@@ -1,4 +1,4 @@
-//! Z-128 as it is here: a signal ends the process in good order.
+//! Z-128, as far as it applies here: a signal ends the process cleanly.
 
 use rustix::process::Signal;
 use sidecar_testkit::CallFault;

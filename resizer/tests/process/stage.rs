@@ -1,5 +1,5 @@
 //! The built program between a model API server and a model driver, with the fixture of the
-//! acceptance table: claim `ns/c1` of 1Gi, bound to `pv1`, which is `h1` to the driver.
+//! acceptance table: claim `ns/c1` of 1Gi, bound to `pv1`, whose volume handle is `h1`.
 
 use std::ops::Deref;
 
@@ -19,9 +19,9 @@ pub(crate) const MODIFY: &str = "ControllerModifyVolume";
 pub(crate) const CLAIM: &str = "ns/c1";
 pub(crate) const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 pub(crate) const NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
-/// The first retry comes soon, the next ones do too.
+/// The first retry comes soon; so do the next ones.
 pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
-/// No retry comes within a test.
+/// A back-off longer than a test.
 pub(crate) const NEVER_AGAIN: &str = "--retry-interval-start=5m";
 
 pub(crate) static PROGRAM: Program = Program {
@@ -78,7 +78,7 @@ fn prepare(stage: &controller::Stage, pieces: usize) {
     }
 }
 
-/// A bound claim of 1Gi; its UID is made of its name.
+/// A bound claim of 1Gi, with a UID made from its name.
 pub(crate) fn claim(name: &str, volume: &str) -> build::Claim {
     build::claim(name)
         .mode("RWO")
@@ -117,7 +117,7 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// With the fixture; the driver expands volumes without the node.
+    /// A stage with the fixture; the driver expands volumes without the node.
     pub(crate) async fn new() -> Self {
         let stage = Self(controller::Stage::prepared(&PROGRAM, 0).await);
         stage.driver.volume("h1");
@@ -129,7 +129,7 @@ impl Stage {
         stage
     }
 
-    /// The driver modifies volumes too; the claim has class `a`.
+    /// A stage whose driver modifies volumes too; the claim has class `a`.
     pub(crate) async fn modifying() -> Self {
         let stage = Self::new().await;
         stage.can(ControllerRpc::ModifyVolume);
@@ -150,7 +150,7 @@ impl Stage {
         }));
     }
 
-    /// The node has to expand too.
+    /// The driver's expansion needs the node, too.
     pub(crate) fn node(&self) {
         self.node_can(NodeRpc::ExpandVolume);
     }
@@ -163,18 +163,18 @@ impl Stage {
         self.api.edit("persistentvolumes", "pv1", change);
     }
 
-    /// The user asks for this size.
+    /// Sets the claim's requested size, as its user does.
     pub(crate) fn grow(&self, size: &str) {
         self.edit_claim(|claim| claim["spec"]["resources"]["requests"]["storage"] = size.into());
     }
 
-    /// The user asks for this class, or for none.
+    /// Sets or removes the claim's VolumeAttributesClass, as its user does.
     pub(crate) fn reclass(&self, class: Option<&str>) {
         let class = class.map_or(Value::Null, Value::from);
         self.edit_claim(|claim| claim["spec"]["volumeAttributesClassName"] = class);
     }
 
-    /// The state of an expansion: `status.allocatedResourceStatuses` and `allocatedResources`.
+    /// Sets the state of an expansion: `status.allocatedResourceStatuses` and `allocatedResources`.
     pub(crate) fn expanding(&self, status: &str, allocated: &str) {
         self.edit_claim(|claim| {
             claim["status"]["allocatedResourceStatuses"]["storage"] = status.into();
@@ -182,7 +182,7 @@ impl Stage {
         });
     }
 
-    /// kubelet has expanded the file system to this size.
+    /// Sets the claim's capacity, as kubelet does after it has expanded the file system.
     pub(crate) fn node_expanded(&self, size: &str) {
         self.edit_claim(|claim| {
             claim["status"]["capacity"]["storage"] = size.into();
@@ -225,7 +225,7 @@ impl Stage {
         self.claim()["status"]["allocatedResources"]["storage"].clone()
     }
 
-    /// `status.allocatedResourceStatuses.storage`, short as in the table.
+    /// `status.allocatedResourceStatuses.storage`, abbreviated as in the table.
     pub(crate) fn state(&self) -> &'static str {
         let state = &self.claim()["status"]["allocatedResourceStatuses"]["storage"];
         match state.as_str() {
@@ -278,7 +278,7 @@ impl Stage {
         self.claim()["status"]["currentVolumeAttributesClassName"].clone()
     }
 
-    /// Waits until the stage is as `condition` says.
+    /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         self.0.until(what, || condition(self)).await;
     }
@@ -302,7 +302,7 @@ impl Stage {
             .await;
     }
 
-    /// How often something with this reason was told, repetitions included.
+    /// Number of events with this reason, repetitions included.
     pub(crate) fn events_of(&self, reason: &str) -> usize {
         let all = self.api.objects("events");
         let fitting = all.iter().filter(|event| event["reason"] == reason);
@@ -310,7 +310,7 @@ impl Stage {
         usize::try_from(counts.sum::<u64>()).unwrap()
     }
 
-    /// Events as they were posted, `N Reason message`.
+    /// The posted events, `N Reason message`.
     pub(crate) fn posted(&self) -> Vec<String> {
         let posts = self.api.requests_to("POST", "*/events");
         let text = |event: &Value| {
@@ -321,7 +321,7 @@ impl Stage {
         posts.iter().map(|request| text(&request.body)).collect()
     }
 
-    /// The sizes that the driver was asked for.
+    /// The sizes in the ControllerExpandVolume requests.
     pub(crate) fn asked(&self) -> Vec<i64> {
         let calls = self.driver.calls_to(EXPAND);
         { calls.iter() }
@@ -330,7 +330,7 @@ impl Stage {
             .collect()
     }
 
-    /// The first request to expand.
+    /// The first ControllerExpandVolume request.
     pub(crate) fn request(&self) -> ControllerExpandVolumeRequest {
         let calls = self.driver.calls_to(EXPAND);
         calls[0]
@@ -339,7 +339,7 @@ impl Stage {
             .clone()
     }
 
-    /// The requests to modify.
+    /// The ControllerModifyVolume requests.
     pub(crate) fn modifications(&self) -> Vec<ControllerModifyVolumeRequest> {
         let calls = self.driver.calls_to(MODIFY);
         { calls.iter() }
@@ -351,7 +351,7 @@ impl Stage {
             .collect()
     }
 
-    /// `iops` of the requests to modify.
+    /// `iops` in the ControllerModifyVolume requests.
     pub(crate) fn iops(&self) -> Vec<String> {
         let all = self.modifications();
         all.iter()
@@ -359,7 +359,7 @@ impl Stage {
             .collect()
     }
 
-    /// Everything that was asked about claims and volumes, in order, without what only says when:
+    /// All requests about claims and volumes and all calls, in order, without versions and times:
     /// `cs(rv)` and `pp` with their bodies, `secret`, `Exp`, `Mod`.
     pub(crate) fn trace(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -396,7 +396,7 @@ impl Stage {
         all.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// Compares the trace, without spaces that only make a test readable.
+    /// Compares the trace, ignoring spaces that only make a test readable.
     #[track_caller]
     pub(crate) fn traced(&self, row: &str, expected: &[&str]) {
         let trace = self.trace();
@@ -404,7 +404,7 @@ impl Stage {
     }
 }
 
-/// The body without version and times, and without the order of lists.
+/// The body without resource version and times, with sorted lists.
 fn timeless(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body["metadata"].as_object_mut() {

@@ -27,7 +27,8 @@ fn watches(stage: &Stage, resource: &str) -> bool {
 
 #[tokio::test]
 async fn z_11_to_14_whether_there_are_attributes_classes() {
-    // Row, the gate, what discovery does, how often it is asked, whether classes are watched.
+    // Row, the gate, the discovery's behaviour, the number of discovery requests, whether classes
+    // are watched.
     type Prepare = fn(&Stage);
     let missing: Prepare = |stage| stage.api.forget_kind("volumeattributesclasses");
     let broken: Prepare = |stage| {
