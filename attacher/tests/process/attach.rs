@@ -281,7 +281,7 @@ async fn rows_69_to_71_nodes_that_are_not_known_yet() {
         ),
     ];
     for (name, node, volume, text) in rows {
-        // The saved node id does for a detach only.
+        // The node id saved in the annotation is used for a detach only.
         let attachment = build::attachment(name).by(DRIVER).on(node).of(volume);
         stage.api.insert(attachment.annotation(N, "ANN"));
         let error = stage.error(name, "attachError").await;
@@ -290,8 +290,8 @@ async fn rows_69_to_71_nodes_that_are_not_known_yet() {
     stage.api.insert(build::csinode("node1"));
     settle().await;
     assert!(stage.driver.calls_to("ControllerPublishVolume").is_empty());
-    // Row 71 has the next attempt at the next back-off, which would be in five minutes; here the
-    // CSINode wakes what waits for it.
+    // Row 71 has the next attempt after the next back-off, which would be five minutes; here the
+    // CSINode requeues the attachments that wait for it.
     for (name, node, ..) in rows {
         stage.api.edit("csinodes", node, |object| {
             object["spec"]["drivers"] =
@@ -453,7 +453,7 @@ async fn row_140_two_first_attaches_of_one_volume_do_not_collide() {
         .insert(build::volume("pv2").csi(DRIVER, "h-pv2").mode("RWX"));
     let attacher = stage.start(&[]);
     attacher.logs("Starting CSI attacher").await;
-    // Slow enough that both are under way.
+    // Slow enough that both calls run at the same time.
     let slow = std::time::Duration::from_millis(300);
     stage
         .api
@@ -479,7 +479,7 @@ async fn row_140_two_first_attaches_of_one_volume_do_not_collide() {
 #[tokio::test]
 async fn messages_are_cut_so_that_the_api_server_takes_them() {
     let stage = Stage::new().await;
-    // Two bytes each, so that the cut is not in the middle of one by luck.
+    // Two bytes each, so that a cut at any odd byte would be in the middle of a character.
     let long = "é".repeat(3000);
     stage
         .driver
@@ -505,7 +505,7 @@ async fn no_second_publish_while_the_watch_is_behind() {
     stage.until_api(|api| !api.writes().is_empty()).await;
     stage.api.hold_watches("volumeattachments");
     stage.until_attached("va1").await;
-    // Resyncs look at it again and again, with nothing but its own writes to go by.
+    // Resyncs requeue it again and again, and the program knows nothing but its own writes.
     tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
     stage.api.release_watches("volumeattachments");
     settle().await;
@@ -513,7 +513,8 @@ async fn no_second_publish_while_the_watch_is_behind() {
     assert_eq!(stage.api.writes().len(), 3, "{:#?}", stage.trace());
 }
 
-/// kube-controller-manager makes the name of volume, driver and node, so that it comes again.
+/// kube-controller-manager derives the name from volume, driver and node, so that the next
+/// attachment has the same.
 #[tokio::test]
 async fn a_late_patch_does_not_reach_the_next_attachment_of_the_name() {
     for path in ["*/volumeattachments/va1", "*/volumeattachments/va1/status"] {

@@ -1,8 +1,8 @@
-//! Rows 4 to 14: what is said and returned before anything is contacted.
+//! Rows 4 to 14: messages and exit codes before any connection.
 
 use super::stage::{PROGRAM, Stage};
 
-/// Row, arguments, exit code, and what the log says.
+/// Row, arguments, exit code, and a text of the log.
 const ENDS: [(&str, &[&str], i32, &str); 9] = [
     (
         "4",

@@ -1,5 +1,4 @@
-//! Rows that the specification has for all controllers, asked of this one: rows 49 to 54, 63, 80, 83,
-//! 85, 86 and 88 of the common table.
+//! Rows of the common table, shown with this controller: rows 49 to 54, 63, 80, 83, 85, 86 and 88.
 
 use std::path::Path;
 
@@ -14,7 +13,7 @@ fn hostname() -> String {
     name.trim().to_owned()
 }
 
-/// The name as identities have it.
+/// The host name as lease identities spell it.
 fn identity() -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric();
     let name = hostname().replace(|letter| !plain(letter), "-");

@@ -342,7 +342,7 @@ async fn two_attachments_of_one_volume_and_node_take_turns() {
 async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
     let stage = Stage::new().await;
     stage.attached("va1", "pv1");
-    // Each takes less than the timeout, together they take longer.
+    // Each call takes less than the timeout, together they take longer.
     let call = Duration::from_secs(1);
     stage
         .driver
@@ -357,7 +357,7 @@ async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
     assert_eq!(stage.driver.calls_to("ControllerUnpublishVolume").len(), 1);
 }
 
-/// Row 138: upstream fails here; with limits of their own the patches just wait for the rate.
+/// Row 138: upstream fails here; patches have time limits of their own, and just wait for the rate.
 #[tokio::test]
 async fn row_138_a_slow_rate_does_not_fail_a_detach() {
     let stage = Stage::new().await;

@@ -1,4 +1,4 @@
-//! Rows 130 and 131 as they are here: the driver's restart does not end the process.
+//! Rows 130 and 131, as far as they apply here: the driver's restart does not end the process.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ async fn a_driver_that_came_back_as_another_ends_the_process() {
     }
 }
 
-/// The time itself; what happens then is among the tests of `sidecar::controller::driver`.
+/// Shows the duration; the tests of `sidecar::controller::driver` show the reaction.
 #[tokio::test]
 #[ignore = "takes a minute"]
 async fn a_leader_without_driver_makes_room_after_a_minute() {
@@ -121,7 +121,7 @@ async fn a_leader_without_driver_makes_room_after_a_minute() {
     let attacher = stage.start(&arguments);
     attacher.logs("Starting CSI attacher").await;
     stage.driver.stop();
-    // It has a minute to find the driver again, and leads as long.
+    // The process has a minute to find the driver again, and leads meanwhile.
     sleep(Duration::from_secs(55)).await;
     let lease = || {
         let name = "ns/external-attacher-leader-test-csi-driver";

@@ -1,4 +1,4 @@
-//! Row 137, and what a leader withstands.
+//! Row 137, and faults that a leader survives.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_t
     stage.until_written("PATCH", "*", 1).await;
     let since = Instant::now();
     let _none_yet = stood_still(since.into_std(), since.into_std());
-    // Renewals are counted over this time.
+    // Counts renewals over this time.
     sleep(Duration::from_secs(12)).await;
     let writes = stage.api.requests_to("PATCH", "*");
     assert!(writes.len() <= 5, "one in five seconds: {}", writes.len());
@@ -45,7 +45,7 @@ async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_t
         .collect();
     renewals.insert(0, since);
     renewals.push(Instant::now());
-    // One second, and what a busy machine adds.
+    // One second, and the delay of a busy machine.
     let late = renewals.windows(2).filter(|pair| {
         let apart = pair[1] - pair[0];
         let still = stood_still(pair[0].into_std(), pair[1].into_std());
@@ -55,11 +55,12 @@ async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_t
     assert!(attacher.is_running(), "{}", attacher.log());
 }
 
-/// The lease's name has an upper-case letter, as upstream's: an API server refuses it.
+/// A driver's name that ends with a sign becomes `…-X` in names. In a lease's name, as upstream's,
+/// an API server refuses the upper-case letter.
 #[tokio::test]
 async fn row_137_names_of_lease_and_finalizer() {
     let stage = Stage::new().await;
-    // With a sign at its end no Lease can be called so: common row 112.
+    // Without the sign at its end, so that the API server accepts the Lease: common row 112.
     stage
         .driver
         .configure(|model| model.name = "a/b_c.d".into());
@@ -118,7 +119,7 @@ async fn fs_9_a_leader_whose_log_nobody_reads_stays_leader_and_works() {
             .expect("the lease is renewed");
         assert_eq!(get(&address, "/healthz/leader-election").await.0, 200);
     }
-    // Nor does it hold up the end.
+    // The refused Lease does not delay the end.
     process.signal(Signal::TERM);
     let end = process.ended_within(PATIENCE).await;
     assert_eq!(end.status.code(), Some(0));

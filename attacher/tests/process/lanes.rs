@@ -1,7 +1,7 @@
-//! What a burst of slow detaches costs attaches, in real time.
+//! The delay of attaches behind a burst of slow detaches, in real time.
 //!
-//! `plan::lane` has the same in virtual time, and `retry` has the part that needs no clock, so these
-//! run only when asked for, on a quiet machine:
+//! `plan::lane` tests the same in virtual time, and `retry` the part that needs no clock, so these
+//! tests run only on request, on a quiet machine:
 //!
 //! ```text
 //! cargo test -p attacher --test process -- --ignored --nocapture lanes

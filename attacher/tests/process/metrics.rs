@@ -1,4 +1,4 @@
-//! Rows 126 to 128: what is scraped.
+//! Rows 126 to 128: scraped metrics.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn a_waiting_backlog_is_visible() {
     stage.until_calls("ControllerPublishVolume", 2).await;
     let waits = r#"workqueue_depth{name="csi-attacher-va"} 4"#;
     until_metrics(&address, waits).await;
-    // What waits is to be older than this.
+    // The waiting key must be older than this.
     sleep(Duration::from_millis(400)).await;
     let text = until_metrics(&address, waits).await;
     let value = |name: &str| -> f64 {

@@ -1,8 +1,8 @@
 //! Rows M-1 to M-6 and M-99 to M-132: volumes of in-tree plugins, which the CSI driver that
 //! replaced the plugin attaches.
 //!
-//! All of it runs with the permissions that volumes of CSI drivers need, and in a cluster without
-//! CSINode annotations.
+//! All rows run with the permissions for volumes of CSI drivers, and in a cluster without CSINode
+//! annotations.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn finalizer(driver: &str) -> String {
     format!("external-attacher/{}", driver.replace('.', "-"))
 }
 
-/// What a cluster gives to an attacher for volumes of CSI drivers.
+/// The RBAC rules for an attacher of CSI volumes.
 fn native_rules() -> [Allow; 6] {
     const STORAGE: &str = "storage.k8s.io";
     [
@@ -50,7 +50,7 @@ fn native_rules() -> [Allow; 6] {
     ]
 }
 
-/// A cluster with this driver, which `node1` knows by this id.
+/// A stage with this driver, whose node id of `node1` is this one.
 async fn on(driver: &str, node_id: &str) -> Stage {
     let stage = Stage::new().await;
     stage.driver.configure(|model| {
@@ -97,7 +97,7 @@ fn attached(stage: &Stage, driver: &str, node_id: &str, volume: &str) {
     stage.api.insert(attachment.annotation(N, node_id));
 }
 
-/// The request that attached the volume `pv`, which is the only one.
+/// The only ControllerPublishVolume request, which attached the volume `pv`.
 async fn published(stage: &Stage, arguments: &[&str], driver: &str, pv: Volume) -> Published {
     stage.api.insert(pv.finalizer(&finalizer(driver)));
     let _attacher = stage.start(arguments);
@@ -125,7 +125,7 @@ impl Published {
         capability.access_mode.as_ref().unwrap().mode == i32::from(mode)
     }
 
-    /// `None` for a block volume.
+    /// File system type of the capability; `None` for a block volume.
     fn fs_type(&self) -> Option<&str> {
         let capability = self.0.volume_capability.as_ref().unwrap();
         match capability.access_type.as_ref().unwrap() {
@@ -135,7 +135,7 @@ impl Published {
     }
 }
 
-/// The samples of a method, by their label `migrated`.
+/// Whether the metrics have samples of a method with this label `migrated`.
 fn counted(metrics: &str, method: &str, migrated: bool) -> bool {
     let (method, label) = (
         format!("/{method}\"}}"),
@@ -193,7 +193,7 @@ async fn m_4_there_are_no_gates_for_it() {
     }
 }
 
-/// Everything that is asked for a volume without finalizer, attach and detach.
+/// All requests for a volume without finalizer, from attach to detach.
 #[tokio::test]
 async fn m_5_and_6_and_99_and_118_and_120_and_122_the_whole_life_of_an_attachment() {
     let stage = on(EBS, "i-1").await;
@@ -334,7 +334,7 @@ async fn rows_122_to_125_disks_of_gce_and_aws() {
     let source = json!({"pdName": "d1", "partition": 2});
     let pv = volume("pv", "gcePersistentDisk", &source)
         .with("/spec/accessModes", json!(["ReadWriteMany"]));
-    // As the real driver does, which never lists an id that lacks the project.
+    // The real driver does the same: it never lists an id without the project.
     let entry = Entry {
         volume: Some(csi_proto::csi::Volume {
             volume_id: "projects/p1/zones/z1/disks/d1".into(),
@@ -636,7 +636,7 @@ async fn m_121_and_123_to_125_the_finalizer_of_a_volume_that_is_migrated_no_more
     assert_eq!(finalizers("static"), json!([f]), "M-121");
 }
 
-/// What the driver's list has, and what is attached.
+/// A stage with the driver's list and attached volumes.
 async fn listing(driver: &str, node_id: &str) -> Stage {
     let stage = on(driver, node_id).await;
     stage.driver.configure(|model| {
@@ -660,7 +660,7 @@ async fn m_126_to_129_disks_of_gce_are_compared_by_their_repaired_handles() {
     let regional = disk("regional").label(ZONE, "us-east1-a__us-east1-b");
     stage.api.insert(zonal);
     stage.api.insert(regional.finalizer(&f));
-    // Known by another id there.
+    // The driver knows the node `odd` by another id.
     stage.api.insert(build::csinode("odd").driver(GCE, "n1"));
     stage.api.insert(disk("odd").finalizer(&f));
     for name in ["zonal", "regional"] {
@@ -700,7 +700,7 @@ async fn m_126_to_129_disks_of_gce_are_compared_by_their_repaired_handles() {
     attacher
         .logs("node handle has wrong number of elements; got 1, wanted 6 or more")
         .await;
-    // What the list does not have is attached again, with the handle as it is written.
+    // A volume that the list lacks is attached again, with the handle as it is written.
     stage.driver.configure(|model| {
         model.unpublish("projects/p1/zones/us-east1-a/disks/inl", NODE);
     });
@@ -751,7 +751,7 @@ async fn m_131_a_disk_that_is_listed_by_another_id_is_left_alone() {
     }
     stage.driver.configure(|model| {
         model.publish("6000C29a-uuid", "NID1");
-        // This driver does list paths, and has this one off the node.
+        // This driver lists paths, and lists this volume without the node.
         model.add("[ds] b.vmdk");
     });
     let _attacher = stage.start(&COMPARE_OFTEN);

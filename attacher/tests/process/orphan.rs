@@ -1,5 +1,5 @@
-//! FS-20: VolumeAttachments that are gone before their volume was detached, because somebody took
-//! the finalizer off.
+//! FS-20: VolumeAttachments that are gone before their volume was detached, because somebody
+//! removed the finalizer.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const PUBLISH: &str = "ControllerPublishVolume";
 const UNPUBLISH: &str = "ControllerUnpublishVolume";
 const ATTACHMENTS: &str = "volumeattachments";
 
-/// Somebody deletes the attachment and takes its finalizer off.
+/// Deletes the attachment and removes its finalizer by force.
 async fn force_delete(stage: &Stage, name: &str) {
     stage.api.delete(ATTACHMENTS, name);
     settle().await;
@@ -40,7 +40,7 @@ async fn fs_20_an_attachment_that_goes_while_it_is_attached_leaves_nothing() {
     let fault = CallFault::on(UNPUBLISH).fail(Code::Internal, "boom");
     stage.driver.fault(fault.times(2));
     gate.open();
-    // Refused twice, it is retried.
+    // The driver refuses twice, and the program retries.
     stage.until_calls(UNPUBLISH, 3).await;
     until_off_the_node(&stage).await;
     settle().await;
@@ -81,7 +81,7 @@ async fn fs_20_what_an_attachment_left_is_not_detached_under_the_next_one() {
     settle().await;
     gate.open();
     stage.until_attached("va1").await;
-    // Nothing may happen meanwhile.
+    // No call may come meanwhile.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(
         stage.driver.calls_to(UNPUBLISH).is_empty(),
@@ -93,7 +93,7 @@ async fn fs_20_what_an_attachment_left_is_not_detached_under_the_next_one() {
     until_off_the_node(&stage).await;
 }
 
-/// It may be in use: nobody asked for a detach, as far as is known.
+/// The volume may be in use: as far as the program knows, nobody asked for a detach.
 #[tokio::test]
 async fn fs_20_an_attached_one_that_vanishes_without_having_been_deleted_stays_on_the_node() {
     let stage = Stage::new().await;

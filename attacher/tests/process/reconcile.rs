@@ -1,4 +1,4 @@
-//! Rows 113 to 121: the driver's list against the API.
+//! Rows 113 to 121: compares the driver's list with the API objects.
 
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ async fn rows_114_115_118_what_the_driver_lost_is_attached_again() {
     );
 }
 
-/// The driver's list says nothing of the node, whatever the driver knows: attached again, each time.
+/// The driver's list does not name the node, whatever the driver knows: the volume is attached
+/// again, each time.
 #[tokio::test]
 async fn rows_116_and_121_entries_that_do_not_count() {
     use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
@@ -121,7 +122,7 @@ async fn rows_116_and_121_entries_that_do_not_count() {
     }
 }
 
-/// Upstream refuses it, and compares nothing.
+/// Upstream refuses such a list, and compares nothing.
 #[tokio::test]
 async fn a_list_of_more_than_4_mib_is_compared_too() {
     use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
@@ -196,7 +197,7 @@ async fn row_119_a_failed_list_changes_nothing() {
     stage.until_calls(PUBLISH, 1).await;
 }
 
-/// Row 120 has such volumes never compared, which the specification advises to fix.
+/// In row 120 such volumes are never compared, which the specification advises to fix.
 #[tokio::test]
 async fn row_120_inline_volumes_are_compared_too() {
     let stage = listing().await;
@@ -227,7 +228,7 @@ async fn an_attach_under_way_is_no_difference() {
     attacher.logs("Starting CSI attacher").await;
     for index in 0..5 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
-        // So that they come between two rounds, and not all before the same one.
+        // The attachments come between rounds, not all before the same one.
         sleep(Duration::from_millis(60)).await;
     }
     for index in 0..5 {
@@ -244,7 +245,7 @@ async fn without_a_list_no_pause_is_no_busy_loop() {
     let attacher = stage.start(&["--reconcile-sync=0"]);
     attacher.logs("Starting CSI attacher").await;
     let before = attacher.busy();
-    // Processor time is counted over this time.
+    // Measures processor time over this time.
     sleep(Duration::from_secs(3)).await;
     let used = attacher.busy() - before;
     assert!(used < Duration::from_millis(250), "{used:?}");

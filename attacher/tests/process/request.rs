@@ -1,5 +1,5 @@
-//! Rows 46 to 60 and 64 to 78 that are about one attachment each: what the driver is asked for a
-//! volume as it is written, and what is recorded when it cannot be asked.
+//! Rows 46 to 60 and 64 to 78 that are about one attachment each: the ControllerPublishVolume
+//! request for a volume as it is written, and the recorded error if there is none.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::stage::{DRIVER, F, Stage};
 
 const PUBLISH: &str = "ControllerPublishVolume";
 
-/// A row: the volume (its name is the row's), and what is seen in the request for it.
+/// A row: the volume, named after the row, and the expected request.
 struct Row {
     name: &'static str,
     volume: fn(Volume) -> Volume,
@@ -27,7 +27,7 @@ const fn row(name: &'static str, volume: fn(Volume) -> Volume, seen: fn(&Publish
     Row { name, volume, seen }
 }
 
-/// Attaches all of them with one process and looks at the requests.
+/// Attaches all volumes with one process and checks the requests.
 async fn requests(stage: Stage, arguments: &[&str], rows: &[Row]) {
     for row in rows {
         let handle = format!("h-{}", row.name);
@@ -161,7 +161,7 @@ const MIXED: &str = "Kubernetes does not support use of ReadWriteOncePod with ot
 const READER_AND_WRITER: &str =
     "CSI does not support ReadOnlyMany and ReadWriteOnce on the same PersistentVolume";
 
-/// Row, volume, attachment, message, and the requests but the one that records it.
+/// Row, volume, attachment, message, and the requests except the one that records it.
 type Refused = (&'static str, Value, Value, String, Vec<String>);
 
 fn refused() -> Vec<Refused> {
@@ -193,7 +193,7 @@ fn refused() -> Vec<Refused> {
         modes("57", &[], "unsupported AccessMode combination: []"),
         (
             "64",
-            // Held by somebody else, so that it is still there.
+            // Another finalizer holds it, so that it still exists.
             volume("64").mode("RWO").finalizer("a/b").deleting().into(),
             of("64"),
             "PersistentVolume \"64\" is marked for deletion".into(),

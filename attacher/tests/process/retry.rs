@@ -1,4 +1,4 @@
-//! Rows 74 to 83: failures, retries, and who runs at the same time.
+//! Rows 74 to 83: failures, retries, and concurrent calls.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn starts(stage: &Stage, method: &str) -> Vec<Instant> {
     calls.iter().map(|call| call.started).collect()
 }
 
-/// The most of these that ran at the same time.
+/// The most calls that ran at the same time.
 fn most_at_once(calls: &[Call]) -> usize {
     let beside = |call: &Call| {
         let runs = |other: &&Call| {
@@ -113,8 +113,8 @@ async fn row_80_a_status_that_cannot_be_written() {
     );
 }
 
-/// The log says what was decided; the calls say that it was kept to. A busy machine makes pauses
-/// longer, nothing makes them shorter.
+/// The log shows the chosen back-off; the calls show that the program waited for it. A busy machine
+/// makes pauses longer, nothing makes them shorter.
 #[tokio::test]
 async fn row_81_back_off_doubles_up_to_its_cap() {
     let stage = Stage::new().await;
@@ -170,7 +170,7 @@ async fn row_83_ten_at_once_and_four_more() {
     assert_eq!(stage.driver.peak(PUBLISH), 10);
 }
 
-/// With this burst alone the rate is five requests a second.
+/// With this burst alone the rate would be five requests a second.
 #[tokio::test]
 async fn row_139_no_limit_for_requests() {
     let stage = Stage::new().await;
@@ -217,8 +217,8 @@ async fn one_worker_thread_is_one_call_at_a_time() {
     }
 }
 
-/// A driver whose calls take 8 s is slow, and does not hang: whatever a call takes, the storage sees
-/// no more of them than `--worker-threads`.
+/// A driver whose calls take 8 s is slow, but does not hang: whatever a call takes, the storage
+/// system sees at most `--worker-threads` of them.
 #[tokio::test]
 async fn fs_1_worker_threads_cap_what_the_storage_sees() {
     let stage = Stage::new().await;
@@ -253,8 +253,8 @@ async fn fs_1_worker_threads_cap_what_the_storage_sees() {
     assert_eq!(most_at_once(&calls), 10);
 }
 
-/// No attach waits for one of many detaches to end. How much a burst costs in time is in
-/// `plan::lane` in virtual time, and in `lanes` in real time.
+/// No attach waits for one of many detaches to end. `plan::lane` measures the delay of a burst in
+/// virtual time, `lanes` in real time.
 #[tokio::test]
 async fn a_burst_of_slow_detaches_does_not_starve_attaches() {
     let stage = Stage::new().await;
@@ -296,7 +296,7 @@ async fn a_burst_of_slow_detaches_does_not_starve_attaches() {
     }
 }
 
-/// Once it is known that a node's calls hang, half of the workers is for the others.
+/// Once the program knows that a node's calls hang, it keeps half of the workers for others.
 #[tokio::test]
 async fn a_node_whose_calls_hang_holds_up_others_once_at_most() {
     let stage = Stage::new().await;
@@ -318,7 +318,7 @@ async fn a_node_whose_calls_hang_holds_up_others_once_at_most() {
     }
     let attacher = stage.start(&["--timeout=3s"]);
     attacher.logs("Starting CSI attacher").await;
-    // Ten time out; of the next ones only five begin.
+    // Ten time out; only five of the next ones begin.
     stage.until_calls(PUBLISH, 13).await;
     for index in 0..5 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
@@ -427,7 +427,7 @@ async fn without_permission_for_events_nothing_is_said() {
     stage.until_calls(PUBLISH, 6).await;
     assert!(stage.api.requests_to("POST", "*/events").is_empty());
     assert!(!attacher.log().contains("events"), "{}", attacher.log());
-    // The line about what it works with counts them.
+    // The line about the start-up contains these numbers as well.
     let log = attacher.log();
     let mut others = log.lines().filter(|line| !line.contains("Ready to work"));
     assert!(!others.any(|line| line.contains("permission")), "{log}");

@@ -91,12 +91,12 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// With `pv1` on `h-pv1`, protected already, and `node1` known as `NID1`.
+    /// A stage with `pv1` on `h-pv1`, which has the finalizer, and `node1` known as `NID1`.
     pub(crate) async fn new() -> Self {
         Self::with(controller::Stage::new(&PROGRAM).await)
     }
 
-    /// The same behind TLS, as every real API server.
+    /// The same stage behind TLS, as every real API server.
     pub(crate) async fn over_tls() -> Self {
         Self::with(controller::Stage::over_tls(&PROGRAM).await)
     }
@@ -111,8 +111,8 @@ impl Stage {
 
     /// A volume `NAME` on handle `h-NAME`.
     pub(crate) fn volume(&self, name: &str, finalizers: Option<Value>) {
-        // The watches are not in step: an attachment could come before its volume, which costs a
-        // failed attempt, and the requests would not be those that the test counts.
+        // Watches arrive in any order: an attachment could come before its volume, which costs a
+        // failed attempt, and the requests would differ from those that the test counts.
         assert!(
             !self.started.load(Ordering::SeqCst),
             "volumes come before the program is started, or are meant to be late"
@@ -120,7 +120,8 @@ impl Stage {
         self.late_volume(name, finalizers);
     }
 
-    /// The same while the program runs, which may see it after the attachment that names it.
+    /// Inserts a volume while the program runs, which may see it after the attachment that names
+    /// it.
     pub(crate) fn late_volume(&self, name: &str, finalizers: Option<Value>) {
         volume(self, name, finalizers);
     }
@@ -146,7 +147,7 @@ impl Stage {
             .configure(|model| model.publish(&format!("h-{volume}"), "NID1"));
     }
 
-    /// Starts the program on this stage, with more arguments.
+    /// Starts the program on this stage with additional arguments.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         self.start_in(arguments, &[])
     }
@@ -162,13 +163,13 @@ impl Stage {
             .unwrap_or_default()
     }
 
-    /// Waits until the API server is as `condition` says.
+    /// Waits until `condition` holds for the API server.
     pub(crate) async fn until_api(&self, condition: impl Fn(&FakeApi) -> bool) {
         let holds = || condition(&self.api);
         self.shared.until("the condition", holds).await;
     }
 
-    /// Waits until the attachment is as `condition` says.
+    /// Waits until `condition` holds for the attachment.
     pub(crate) async fn until(&self, name: &str, condition: impl Fn(&Value) -> bool) {
         let holds = || condition(&self.attachment(name));
         self.shared.until(name, holds).await;
@@ -194,12 +195,12 @@ impl Stage {
         self.attachment(name)["status"][field].clone()
     }
 
-    /// Everything that was asked of API server and driver about volumes, in order.
+    /// All requests about volumes and attachments and all calls of the driver, in order.
     pub(crate) fn trace(&self) -> Vec<String> {
         self.trace_of(|_| true, |_| true)
     }
 
-    /// The same of the attachment `va-NAME` and the volume `NAME` alone.
+    /// The same for the attachment `va-NAME` and the volume `NAME` alone.
     pub(crate) fn trace_for(&self, name: &str) -> Vec<String> {
         let (attachment, status) = (
             format!("/volumeattachments/va-{name}"),
@@ -249,7 +250,7 @@ impl Stage {
     }
 }
 
-/// The body of a patch without the UID, which all patches of attachments have.
+/// The body of a patch without the UID, which all patches of attachments contain.
 fn without_uid(kind: &str, body: &Value) -> Value {
     let mut body = body.clone();
     if kind != "pvp" {

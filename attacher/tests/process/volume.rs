@@ -44,7 +44,7 @@ async fn rows_104_and_106_the_finalizer_goes_with_the_volume() {
         volume["metadata"]["finalizers"] == json!(["a/b"])
     };
     let finalizers = stage.api.object("persistentvolumes", "pv3").unwrap();
-    // An API server takes a doubled finalizer for one; where it does not, both go.
+    // An API server may store a doubled finalizer once; if it keeps both, the program removes both.
     let doubled = finalizers["metadata"]["finalizers"]
         .as_array()
         .map_or(0, Vec::len)
@@ -75,7 +75,7 @@ async fn row_107_a_volume_that_stays_keeps_its_finalizer_after_the_last_attachme
         !trace.iter().any(|line| line.starts_with("pvp")),
         "{trace:#?}"
     );
-    // The end of each was seen: now the volumes go.
+    // The program has seen both attachments go: now the volumes are deleted.
     for name in ["pv1", "pv2"] {
         stage.api.delete("persistentvolumes", name);
         gone(&stage, name).await;
@@ -94,7 +94,7 @@ async fn row_112_an_attachments_end_asks_nothing_about_a_volume_without_our_fina
     stage.attached("ours", "pv3");
     let attacher = stage.start(&[]);
     attacher.logs("Starting CSI attacher").await;
-    // Only of a volume that is being deleted the finalizer would be due.
+    // The program removes the finalizer only from a volume that is being deleted.
     stage.api.delete("persistentvolumes", "pv1");
     stage.api.delete("persistentvolumes", "pv2");
     settle().await;
@@ -102,7 +102,7 @@ async fn row_112_an_attachments_end_asks_nothing_about_a_volume_without_our_fina
     stage.until_gone("ours").await;
     stage.api.delete("volumeattachments", "on-pv2");
     stage.api.delete("volumeattachments", "on-pv1");
-    // One watch tells both ends, in order.
+    // One watch reports both deletions, in order.
     gone(&stage, "pv1").await;
     settle().await;
     let mut requests = stage.api.requests();
@@ -145,7 +145,7 @@ async fn row_108_a_refused_patch_is_retried_with_back_off() {
     let gaps: Vec<f64> = { requests.windows(2) }
         .map(|pair| (pair[1].at - pair[0].at).as_secs_f64())
         .collect();
-    // A busy machine makes them longer, nothing makes them shorter.
+    // A busy machine makes pauses longer, nothing makes them shorter.
     assert!(gaps[0] >= 1.0 && gaps[1] >= 2.0, "{gaps:?}");
     assert!(gaps[0] + gaps[1] < 20.0, "{gaps:?}");
 }
@@ -184,7 +184,7 @@ async fn a_volume_goes_after_its_last_detach() {
     stage.attached("va1", "pv1");
     let _attacher = stage.start(&[]);
     stage.api.delete("persistentvolumes", "pv1");
-    // The cache hears of it, or does not: the outcome is the same.
+    // Whether the watch reports it or not, the outcome is the same.
     tokio::time::sleep(Duration::from_millis(300)).await;
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
