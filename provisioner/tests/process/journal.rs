@@ -192,7 +192,7 @@ async fn killed_by(stage: &Stage, fault: CallFault) {
     program.kill().await;
 }
 
-/// The same once more, for another claim, which is deleted then.
+/// Kills another process in the same state, for another claim, which is then deleted.
 async fn killed_in_doubt_again(stage: &Stage) {
     let program = stage.start(&["--retry-interval-start=60s"]);
     program.logs(READY).await;
@@ -677,7 +677,7 @@ fn numbered(number: usize) -> build::Claim {
         .annotation(ANNOTATION, DRIVER)
 }
 
-/// With the default number of workers.
+/// Runs with the default number of workers.
 #[tokio::test]
 async fn j_2_p_12_a_thousand_claims_at_once_cost_few_writes() {
     const CLAIMS: usize = 1000;

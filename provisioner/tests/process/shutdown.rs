@@ -1,4 +1,4 @@
-//! Row 30 as it is here: attempts that a signal cuts off are not lost.
+//! Row 30, as far as it applies here: attempts that a signal interrupts are not lost.
 
 use serde_json::json;
 use sidecar_testkit::CallFault;

@@ -67,7 +67,7 @@ fn ebs(name: &str) -> Volume {
     moved(name, EBS, "awsElasticBlockStore", &source)
 }
 
-/// With these annotations and no others.
+/// The volume with these annotations and no others.
 fn said(volume: Volume, annotations: &[(&str, &str)]) -> Volume {
     let bare = volume.with("/metadata/annotations", json!({}));
     let annotations = annotations.iter();
@@ -189,7 +189,7 @@ fn fates() -> Vec<(&'static str, Volume, bool)> {
     let theirs = |name| moved(name, GCE, "gcePersistentDisk", &disk);
     vec![
         ("m73", ebs("m73").annotation(BY, EBS), true),
-        // As provisioners before 3.0 left them; kube-controller-manager does not annotate these.
+        // Annotations of provisioners before 3.0; kube-controller-manager adds none to these.
         ("m73b", said(ebs("m73b"), &[(BY, EBS)]), true),
         ("m74", said(ebs("m74"), &[(BY, PLUGIN)]), false),
         ("m76", said(ebs("m76"), &[(MIGRATED, EBS)]), true),
