@@ -1,4 +1,4 @@
-//! What is measured of csi-attacher.
+//! Measurements of csi-attacher.
 //!
 //! Layout: `objects` makes the cluster's contents, `large` measures memory, `cycle` and `lanes`
 //! measure work.

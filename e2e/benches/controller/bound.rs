@@ -1,4 +1,4 @@
-//! Claims and the volumes that a provisioner made for them, as they look in a cluster that is used.
+//! Claims and the volumes that a provisioner made for them, as in a cluster in use.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ pub(crate) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclai
 /// Name of the StorageClass.
 pub(crate) const CLASS: &str = "fast";
 
-/// What provisioners put on their volumes.
+/// The provisioner's finalizer on volumes.
 pub(crate) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
-/// Of how many drivers a large cluster's volumes are.
+/// Number of drivers that share a large cluster's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drivers {
     One,
@@ -26,8 +26,8 @@ pub(crate) enum Drivers {
 }
 
 impl Drivers {
-    /// The object of this number, which was made for the driver that is measured: of five only every
-    /// fifth stays so.
+    /// The object of this number, made for the measured driver: with five drivers, all but every
+    /// fifth go to another one.
     pub(crate) fn share(self, index: usize, object: Value) -> Value {
         let other = match self {
             Self::One => 0,
@@ -41,7 +41,7 @@ impl Drivers {
             "bench.csi.example.com",
             &format!("other-{other}.csi.example.com"),
         );
-        // As in the names of finalizers.
+        // The driver's name as finalizers spell it.
         let text = text.replace(
             "bench-csi-example-com",
             &format!("other-{other}-csi-example-com"),
@@ -49,7 +49,7 @@ impl Drivers {
         serde_json::from_str(&text).unwrap_or(object)
     }
 
-    /// The limit for one driver's volumes, or for a fifth of them beside four other drivers'.
+    /// The limits for one driver's volumes, or for a fifth of them beside four other drivers'.
     pub(crate) fn limits(self, one: Limits) -> Limits {
         match self {
             Self::One => one,
@@ -60,7 +60,7 @@ impl Drivers {
         }
     }
 
-    /// What the figures say of the cluster.
+    /// The words for it in the figures.
     pub(crate) fn say(self) -> &'static str {
         match self {
             Self::One => "",
@@ -69,7 +69,7 @@ impl Drivers {
     }
 }
 
-/// A claim as a user writes it.
+/// A claim as its user writes it.
 pub(crate) fn claim(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -81,7 +81,7 @@ pub(crate) fn claim(name: &str) -> Value {
     })
 }
 
-/// A claim that has its volume.
+/// A bound claim.
 pub(crate) fn bound_claim(name: &str, volume: &str) -> Value {
     let mut claim = claim(name);
     if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
@@ -134,12 +134,12 @@ pub(crate) fn volume(name: &str, handle: &str, claim: &str, uid: &str) -> Value 
     })
 }
 
-/// A claim and its volume have one name here.
+/// Name of the claim and of its volume.
 pub(crate) fn name(index: usize) -> String {
     format!("pvc-{index:08x}-6f0e-4a63-9f9e-0d8a3c3c0001")
 }
 
-/// Makes claims of 1Mi that are bound to volumes with these handles.
+/// Creates claims of 1Mi that are bound to volumes with these handles.
 pub(crate) fn create_bound(load: &Load, handles: &[String], drivers: Drivers) -> Result<()> {
     load.create(
         CLAIMS,

@@ -1,4 +1,4 @@
-//! The programs that are measured: ours, and the one beside it.
+//! The measured programs: ours, and the other one.
 
 use std::path::PathBuf;
 
@@ -10,24 +10,24 @@ use e2e::program;
 pub(crate) struct Controller {
     /// Name of the program.
     pub(crate) program: &'static str,
-    /// Environment variable with the path of another one.
+    /// Environment variable with the path of the other program.
     pub(crate) other_by: &'static str,
-    /// What it needs beside what is asked of all.
+    /// Additional flags of this program.
     pub(crate) flags: &'static [&'static str],
 }
 
-/// One program to measure.
+/// A program to measure.
 #[derive(Debug)]
 pub(crate) struct Contender {
     /// `ours` or `other`; also the name of its service account.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    /// What it needs beside what is asked of all.
+    /// Additional flags of this program.
     pub(crate) flags: &'static [&'static str],
 }
 
 impl Controller {
-    /// Ours, and the other one if there is any.
+    /// Our program, and the other one if the environment names it.
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
         let path = program::find(self.program, "", "build")?;
         let mut all = vec![Contender {

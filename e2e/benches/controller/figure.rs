@@ -1,4 +1,4 @@
-//! Results: the table, the verdict, and what is kept of them.
+//! Results: the table, the verdict, and the record.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,10 @@ use figures::record::{self, FIVE, OURS, Provenance};
 use crate::contender::Contender;
 use crate::together;
 
-/// What a figure must be.
+/// Target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
-    /// It is only told.
+    /// No target: the figure is only printed.
     None,
     /// Ours is at most this.
     AtMost(f64),
@@ -20,7 +20,7 @@ pub(crate) enum Target {
     RatioAtMost(f64),
 }
 
-/// One result, of ours and of what is measured beside it.
+/// A result of our program and of the one beside it.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -31,7 +31,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// `values` are ours and those of what is measured beside it, if there is anything.
+    /// `values` are our value and the other's, if there is one.
     pub(crate) fn new(what: impl Into<String>, values: &[f64], target: Target) -> Self {
         Self {
             what: what.into(),
@@ -46,18 +46,18 @@ impl Figure {
         self.other.map(|other| self.ours / other)
     }
 
-    /// Whether the target is met; nothing if there is none, or nothing to compare with.
+    /// Whether the target is met; `None` if there is none, or nothing to compare with.
     fn met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
-            // A value that is no number meets nothing.
+            // NaN meets no target.
             Target::AtMost(most) => Some(self.ours <= most),
             Target::RatioAtMost(most) => self.ratio().map(|ratio| ratio <= most),
         }
     }
 }
 
-/// Keeps the results of a profile for `make figures`.
+/// Records the results of a profile for `make figures`.
 pub(crate) fn keep(
     provenance: &Provenance,
     (program, profile): (&'static str, &'static str),
@@ -100,7 +100,7 @@ impl Sheet {
             .extend(of.into_iter().map(|figure| (program, profile, figure)));
     }
 
-    /// Prints everything and says whether all targets were met.
+    /// Prints everything. Fails unless all targets were met.
     pub(crate) fn verdict(&self) -> ExitCode {
         say("");
         say("| program | profile | figure | ours | other | ratio | target | | upstream |");
@@ -147,7 +147,7 @@ impl Sheet {
     }
 }
 
-/// Three digits that count.
+/// Formats with three significant digits.
 fn short(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -163,7 +163,7 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The middle one of several measurements.
+/// The median of several measurements.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }

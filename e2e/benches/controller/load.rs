@@ -1,4 +1,4 @@
-//! Many requests to the API server, some at a time.
+//! Many requests to the API server, several at once.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// As many as keep two processors busy.
+/// Enough to keep two processors busy.
 const AT_ONCE: usize = 24;
 
-/// An administrator in a hurry.
+/// An administrator's client for many requests.
 pub(crate) struct Load {
     pub(crate) runtime: Runtime,
     pub(crate) client: Client,
@@ -38,7 +38,7 @@ impl Load {
         Ok(Self { runtime, client })
     }
 
-    /// POST of each object to a collection; how long it took.
+    /// POSTs each object to a collection. Returns the time it took.
     pub(crate) fn create(
         &self,
         collection: &str,
@@ -47,12 +47,12 @@ impl Load {
         self.send(objects.map(|object| (Method::POST, collection.to_owned(), object.to_string())))
     }
 
-    /// DELETE of each path; how long it took.
+    /// DELETEs each path. Returns the time it took.
     pub(crate) fn delete(&self, paths: impl Iterator<Item = String>) -> Result<Duration> {
         self.send(paths.map(|path| (Method::DELETE, path, String::new())))
     }
 
-    /// Merge patch of each path; how long it took.
+    /// Sends a merge patch to each path. Returns the time it took.
     pub(crate) fn merge(&self, patches: impl Iterator<Item = (String, Value)>) -> Result<Duration> {
         self.send(patches.map(|(path, patch)| (Method::PATCH, path, patch.to_string())))
     }
@@ -67,7 +67,7 @@ impl Load {
         Ok(start.elapsed())
     }
 
-    /// One request; the answer.
+    /// Sends one request and returns the answer.
     pub(crate) async fn one(&self, method: Method, path: String, body: String) -> Result<Bytes> {
         let kind = if method == Method::PATCH {
             "application/merge-patch+json"
@@ -77,7 +77,7 @@ impl Load {
         self.typed(method, path, body, kind).await
     }
 
-    /// One strategic merge patch.
+    /// Sends one strategic merge patch.
     pub(crate) async fn strategic(&self, path: String, patch: &Value) -> Result<Bytes> {
         let kind = "application/strategic-merge-patch+json";
         self.typed(Method::PATCH, path, patch.to_string(), kind)
@@ -100,7 +100,7 @@ impl Load {
         Ok(answer)
     }
 
-    /// GET of a JSON document.
+    /// GETs a JSON document.
     pub(crate) fn get(&self, path: &str) -> Result<Value> {
         let request = Request::get(path).body(Vec::new())?;
         Ok(self

@@ -1,18 +1,18 @@
 //! The figures of the controllers: file size, memory, processor time, fairness, against a real API
 //! server and the test driver.
 //!
-//! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
-//! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
-//! `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` or `SNAPSHOT_CONTROLLER` names, if any; beside `csi-sidecars` the
-//! sum of our single programs, and in `large` that of upstream's, if all five are named. `make bench` runs everything and keeps the results in `docs/figures/recorded`. `SCALE=0.1`
-//! shrinks the large cluster (its targets are then not judged), `RELISTS=0` leaves ten relists out.
+//! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures the programs that `make
+//! build` put into `bin/`, and beside each, in turn and in the same run, the program that `ATTACHER`, `PROVISIONER`,
+//! `RESIZER`, `SNAPSHOTTER` or `SNAPSHOT_CONTROLLER` names, if any; beside `csi-sidecars` the sum of our single
+//! programs, and in `large` that of upstream's, if all five are named. `make bench` runs everything and keeps the
+//! results in `docs/figures/recorded`. `SCALE=0.1` shrinks the large cluster (its targets are then not judged),
+//! `RELISTS=0` leaves ten relists out.
 //!
-//! Layout: `attacher`, `provisioner`, `resizer` and `snapshotter` say what is measured of those, one
-//! file per profile, `together` the same of one process that holds them; `rest` and `memory` are profiles that all have; `world` is the cluster, `bound` what two
-//! of them fill it with, `contender` a program that is measured, `usage` reads its memory and
-//! processor time, `load` writes objects, `watch` times what becomes of them, `figure` holds results
-//! and the verdict.
-//! Another controller is one more folder with profiles and one more line in [`CONTROLLERS`].
+//! Layout: `attacher`, `provisioner`, `resizer` and `snapshotter` measure these programs, one file per profile, and
+//! `together` one process that holds them; `rest` and `memory` are profiles of all programs; `world` is the cluster,
+//! `bound` creates objects that two programs share, `contender` is a measured program, `usage` reads its memory and
+//! processor time, `load` writes objects, `watch` times their changes, `figure` holds results and the verdict. Another
+//! controller is one more folder with profiles and one more line in [`CONTROLLERS`].
 
 #![allow(
     clippy::cast_precision_loss,
@@ -48,7 +48,7 @@ use figures::record::Provenance;
 use contender::{Contender, Controller};
 use figure::{Figure, Sheet};
 
-/// What is measured of one program, and how.
+/// A profile: a measurement of a program.
 pub(crate) struct Profile {
     name: &'static str,
     run: fn(&[Contender]) -> Result<Vec<Figure>>,

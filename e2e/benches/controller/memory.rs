@@ -1,7 +1,7 @@
-//! Memory and processor time in a large cluster, and what ten relists do to them.
+//! Memory and processor time in a large cluster, and after ten relists.
 //!
-//! The program runs as leader behind the fault proxy, which ends each of its watches with 410 after
-//! a while: everything is listed anew, ten times.
+//! The program runs as leader behind the fault proxy, which ends each of its watches with 410 after a while:
+//! the program lists everything again, ten times.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -22,30 +22,30 @@ const RELISTS: u64 = 10;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The first list must be over, and have been looked at, before the first relist.
+/// The first list must be received and processed before the first relist.
 const FIRST_WATCH: Duration = Duration::from_secs(60);
 
-/// The part of the full size that is measured, from `SCALE`.
+/// The fraction of the full size to measure, from `SCALE`.
 pub(crate) fn scale() -> Result<f64> {
     Ok(std::env::var("SCALE").map_or(Ok(1.0), |scale| scale.parse())?)
 }
 
-/// Whether ten relists follow, which take as long as all else together; `RELISTS=0` leaves them out.
+/// Whether to measure ten relists, which take as long as everything else together; `RELISTS=0` skips them.
 pub(crate) fn has_relists() -> bool {
     std::env::var("RELISTS").as_deref() != Ok("0")
 }
 
-/// Name of the figure with the number of objects that there are most of.
+/// Name of the figure with the number of objects of the most frequent kind.
 pub(crate) const OBJECTS: &str = "volumes or snapshots";
 
-/// How much a program may take.
+/// Limits for a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) resident_mb: f64,
     pub(crate) cpu_seconds: f64,
 }
 
-/// What one program took.
+/// Measurements of one program.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     filled: f64,
@@ -58,7 +58,8 @@ pub(crate) struct Measured {
     relists_cpu: f64,
 }
 
-/// The figures of all programs; `what` is what the cluster holds, `objects` of the kind that there is most of.
+/// The figures of all programs; `what` describes the cluster, `objects` is the number of objects of the most
+/// frequent kind.
 pub(crate) fn figures(
     objects: usize,
     what: &str,
@@ -130,18 +131,17 @@ fn relisted(all: &[Measured]) -> [Figure; 3] {
     ]
 }
 
-/// Ends watches with 410 after so long, and counts those of `watched`.
+/// Rules that end watches with 410 after this time, and count those of `watched`.
 fn gone_after(time: Duration, watched: &str) -> [Value; 2] {
     let ms = time.as_millis() as u64;
-    // The kinds separately, so that relists of that one can be counted.
+    // One rule per kind, so that relists of `watched` can be counted.
     [
         json!({"name": "counted", "uri": watched, "action": "gone", "afterMs": ms}),
         json!({"action": "gone", "afterMs": ms}),
     ]
 }
 
-/// Runs one program after the other until its caches are full, and through ten relists; volumes are
-/// what there is most of.
+/// Runs each program until its caches are full, and through ten relists; volumes are the most frequent kind.
 pub(crate) fn measure(
     world: &World,
     driver: &Driver,
@@ -150,7 +150,7 @@ pub(crate) fn measure(
     measure_with(world, Some(driver), "/persistentvolumes", contenders)
 }
 
-/// The same of a program that may need no driver; `watched` is what there is most of, as in the path.
+/// Measures a program that may need no driver; `watched` is the path of the most frequent kind.
 pub(crate) fn measure_with(
     world: &World,
     driver: Option<&Driver>,
@@ -218,7 +218,7 @@ fn measure_one(
     Ok(measured)
 }
 
-/// Waits for ten relists and notes the memory after each.
+/// Waits for ten relists and records the memory after each.
 fn relists(
     proxy: &FaultProxy,
     watched: &str,
@@ -226,14 +226,14 @@ fn relists(
     measured: &mut Measured,
 ) -> Result<()> {
     let before = Usage::of(process)?.cpu;
-    // From now on as often as a relist and a rest fit in.
+    // From now on at an interval that fits a relist and a rest.
     let every = Duration::from_secs_f64(measured.seconds * 1.5 + 5.0);
     proxy.replace(&gone_after(every, watched))?;
     let start = Instant::now();
     let mut relist = 0;
-    // Where other watches are busy, too, not each rise of the processor time is a relist.
+    // Where the program is also busy with other watches, not every rise of processor time is a relist.
     while relist < RELISTS || proxy.hits("counted")? < RELISTS - 1 {
-        // The first watches were opened under the rules before; they end without being counted.
+        // The first watches were opened under the earlier rules, and end without being counted.
         let cpu = Usage::of(process)?.cpu;
         while Usage::of(process)?.cpu - cpu < measured.cpu / 10.0 {
             process.must_run()?;

@@ -1,7 +1,7 @@
-//! What is measured of csi-provisioner.
+//! Measurements of csi-provisioner.
 //!
-//! Layout: `objects` makes the cluster's contents, `large` measures memory, `provision` work,
-//! `journal` what the provisioning journal adds to it; `reference` is a client that writes what a provisioner has to write and does nothing else.
+//! Layout: `objects` makes the cluster's contents, `large` measures memory, `provision` work, `journal` the cost of the
+//! provisioning journal; `reference` is a client that writes what any provisioner must write, and nothing else.
 
 mod journal;
 pub(crate) mod large;

@@ -1,4 +1,4 @@
-//! What is measured of csi-resizer.
+//! Measurements of csi-resizer.
 //!
 //! Layout: `objects` makes the cluster's contents, `large` measures memory, `expand` work.
 

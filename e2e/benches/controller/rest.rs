@@ -1,4 +1,4 @@
-//! A program at rest: the size of its file, and its memory as leader of an empty cluster.
+//! An idle program: the size of its file, and its memory as leader of an empty cluster.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -21,10 +21,10 @@ pub(crate) fn size(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>
     Ok(vec![Figure::new("binary, MB", &sizes, target)])
 }
 
-/// Long enough for a garbage collector to give back what the start took.
+/// Long enough for a garbage collector to return the memory of the start.
 const SETTLE: Duration = Duration::from_secs(20);
 
-/// Memory as leader with nothing to do.
+/// Memory of an idle leader.
 pub(crate) fn idle(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     let driver = world.driver()?;
@@ -34,7 +34,7 @@ pub(crate) fn idle(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>
     Ok(figures)
 }
 
-/// The same in a cluster that has what the program needs.
+/// Memory of an idle leader in a cluster with the API that the program needs.
 pub(crate) fn idle_in(
     world: &World,
     driver: Option<&Driver>,

@@ -1,7 +1,7 @@
-//! What is measured of csi-snapshotter and of snapshot-controller, which has no driver.
+//! Measurements of csi-snapshotter and of snapshot-controller, which has no driver.
 //!
 //! Layout: `objects` makes the cluster's contents, `large` measures memory and `cycle` work, of both
-//! programs: neither takes a snapshot alone.
+//! programs: a snapshot takes both.
 
 mod cycle;
 mod large;

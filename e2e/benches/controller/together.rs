@@ -1,4 +1,4 @@
-//! What is measured of all of a driver's sidecars in one process, `ours`, beside the sum of the single programs, `other`.
+//! Measurements of all of a driver's sidecars in one process, `ours`, beside the sum of the single programs, `other`.
 //!
 //! Layout: `side` starts either of them; `cycle`, `flood`, `idle`, `large` and `restart` measure.
 

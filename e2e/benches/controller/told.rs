@@ -1,4 +1,4 @@
-//! Whether users are told: events in the API server when a program is at rest after its work.
+//! Events for users: the number in the API server when a program is idle after its work.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use crate::load::Load;
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// Removes what earlier rounds told about the same objects.
+/// Deletes all events, also those of earlier rounds about the same objects.
 pub(crate) fn forget(load: &Load) -> Result<()> {
     load.delete(std::iter::once(EVENTS.to_owned())).map(|_| ())
 }
 
-/// How many of the objects with these names have no event of this reason.
+/// Number of the objects with these names that have no event with this reason.
 pub(crate) fn untold(load: &Load, reason: &str, names: &[String]) -> Result<f64> {
     let list = load.get(&format!("{EVENTS}?fieldSelector=reason%3D{reason}"))?;
     let events = list.get("items").and_then(Value::as_array);

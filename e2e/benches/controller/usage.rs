@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use e2e::interrupt;
 use e2e::process::Process;
 
-/// What a process used so far, and holds now.
+/// Resources that a process has used so far, and holds now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     /// Resident set in bytes.
@@ -33,7 +33,7 @@ impl Usage {
             Ok(number.parse::<f64>()? * 1024.0)
         };
         let stat = read("stat")?;
-        // The name of the program may contain anything, also blanks.
+        // The program's name may contain any characters, even blanks.
         let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let ticks = |index: usize| -> Result<f64> {
@@ -49,14 +49,15 @@ impl Usage {
     }
 }
 
-/// Time without work after which a process counts as at rest.
+/// Time without work after which a process counts as idle.
 const REST: Duration = Duration::from_secs(3);
 
-/// More than renewing a lease takes in that time, on any machine.
+/// Processor seconds in that time that count as no work: more than renewing a lease takes on any
+/// machine.
 const NEXT_TO_NOTHING: f64 = 0.035;
 
-/// Waits until the process has had next to nothing to do for a while; its usage then, and how long
-/// it was busy.
+/// Waits until the process has been idle for a while. Returns its usage then, and how long it was
+/// busy.
 pub(crate) fn at_rest(process: &mut Process, limit: Duration) -> Result<(Usage, Duration)> {
     let start = Instant::now();
     let (mut since, mut spent) = (start, Usage::of(process)?.cpu);

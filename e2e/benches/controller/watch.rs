@@ -1,5 +1,4 @@
-//! When objects reached the state that is waited for, and when they were gone, as a user with a
-//! watch sees it.
+//! Times at which objects reached a state, or were deleted, as a user's watch sees them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::load::Load;
 
-/// What became of one object.
+/// Times of one object.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     done: Option<Instant>,
@@ -28,13 +27,13 @@ struct Seen {
 
 type Book = Arc<Mutex<HashMap<String, Seen>>>;
 
-/// What is waited for, and who else is told the names of objects as they come to it.
+/// The state that the watch times, and a channel for the names of objects that reach it.
 struct Goal {
     done: fn(&Value) -> bool,
     tell: Option<UnboundedSender<String>>,
 }
 
-/// A watch of one collection, from its beginning on.
+/// A watch of one collection, from its first version on.
 #[derive(Debug)]
 pub(crate) struct Watch {
     book: Book,
@@ -42,12 +41,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches `collection`; `done` says whether an object has come to where it shall.
+    /// Watches `collection`; `done` says whether an object has reached the state.
     pub(crate) fn open(load: &Load, collection: &str, done: fn(&Value) -> bool) -> Result<Self> {
         Self::follow(load, collection, Goal { done, tell: None })
     }
 
-    /// The same; names go to `tell` the moment they are seen.
+    /// Watches as [`open`](Self::open) does, and sends names to `tell` as soon as their objects are
+    /// done.
     pub(crate) fn telling(
         load: &Load,
         collection: &str,
@@ -87,17 +87,17 @@ impl Watch {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything seen so far.
+    /// Forgets all times so far.
     pub(crate) fn clear(&self) {
         self.book().clear();
     }
 
-    /// When objects whose name begins with `prefix` were done.
+    /// Times at which objects whose name begins with `prefix` were done.
     pub(crate) fn done(&self, prefix: &str) -> HashMap<String, Instant> {
         self.pick(prefix, |seen| seen.done)
     }
 
-    /// When objects whose name begins with `prefix` were gone.
+    /// Times at which objects whose name begins with `prefix` were gone.
     pub(crate) fn gone(&self, prefix: &str) -> HashMap<String, Instant> {
         self.pick(prefix, |seen| seen.gone)
     }
@@ -114,7 +114,7 @@ impl Watch {
             .collect()
     }
 
-    /// Waits until `count` gives `wanted`; whether it did in time.
+    /// Waits until `count` returns `wanted`. Returns whether it did in time.
     pub(crate) fn wait(
         &self,
         limit: Duration,
@@ -140,7 +140,7 @@ impl Drop for Watch {
     }
 }
 
-/// A watch that a busy server closes is opened again where it was.
+/// Reopens a watch that a busy server closes, at its last version.
 async fn follow(
     client: Client,
     collection: String,
@@ -193,7 +193,7 @@ fn note(book: &Book, event: &Value, now: Instant, goal: &Goal) {
     } else if seen.done.is_none() && (goal.done)(object) {
         seen.done = Some(now);
         if let Some(tell) = &goal.tell {
-            // Nobody listens any more: fine.
+            // The receiver may be gone.
             tell.send(name.to_owned()).ok();
         }
     }

@@ -1,5 +1,5 @@
-//! The cluster that everything is measured in: etcd and kube-apiserver, controllers only where they
-//! are needed (they take processor time away), and one driver.
+//! The cluster of all measurements: etcd and kube-apiserver, controllers only where they are needed
+//! (they take processor time), and one driver.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ use crate::load::Load;
 /// Name of the driver.
 pub(crate) const DRIVER: &str = "bench.csi.example.com";
 
-/// No effective limit of the request rate.
+/// No effective rate limit.
 pub(crate) const UNLIMITED: [&str; 2] = ["--kube-api-qps=5000", "--kube-api-burst=10000"];
 
 /// Namespace of the service accounts.
@@ -30,9 +30,9 @@ const NAMESPACE: &str = "bench";
 /// Whether kube-controller-manager runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Controllers {
-    /// Claims are bound and protected.
+    /// kube-controller-manager binds and protects claims.
     Running,
-    /// Nobody looks at what is written.
+    /// kube-controller-manager does not run.
     Stopped,
 }
 
@@ -48,7 +48,7 @@ impl World {
             "--controllers=storage",
             "--audit-mode=batch",
             "--proxy=on",
-            // Whoever is measured shall not be held back by the server's idea of fairness.
+            // The server's priority and fairness must not hold the measured programs back.
             "--apiserver-arg=--enable-priority-and-fairness=false",
             "--apiserver-arg=--max-requests-inflight=2000",
             "--apiserver-arg=--max-mutating-requests-inflight=1000",
@@ -72,7 +72,7 @@ impl World {
         Ok(Self { load, cluster })
     }
 
-    /// The same with the snapshot API.
+    /// The cluster with the snapshot API.
     pub(crate) fn with_snapshots(controllers: Controllers) -> Result<Self> {
         let world = Self::up(controllers)?;
         snapshots::install(&world.cluster, &world.cluster.api()?)?;
@@ -101,7 +101,7 @@ impl World {
         })
     }
 
-    /// Starts a program with flags, beside the driver unless it needs none.
+    /// Starts a program with these flags, beside the driver unless it needs none.
     pub(crate) fn start<'a>(
         &self,
         contender: &Contender,
@@ -121,7 +121,7 @@ impl World {
         self.run(contender.name, command)
     }
 
-    /// The same under another host name, which is what replicas are told apart by. Needs root.
+    /// Starts a program under another host name, which tells replicas apart. Needs root.
     pub(crate) fn start_elsewhere(
         &self,
         contender: &Contender,
@@ -150,7 +150,7 @@ impl World {
         Process::start(name, command, self.cluster.dir())
     }
 
-    /// The same, and sees that it stays.
+    /// Starts a command and checks that it keeps running.
     fn run(&self, name: &str, command: Command) -> Result<Process> {
         let mut process = self.spawn(name, command)?;
         std::thread::sleep(Duration::from_millis(300));
@@ -178,7 +178,7 @@ impl World {
         Ok(file)
     }
 
-    /// Removes the leases, so that the next program need not wait for the last one's to expire.
+    /// Deletes the leases, so that the next program need not wait until they expire.
     pub(crate) fn free_leases(&self) -> Result<()> {
         let base = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
         let leases = self.load.get(&base)?;
@@ -190,22 +190,22 @@ impl World {
         self.load.delete(names).map(drop)
     }
 
-    /// Counts from now on what a program asks of the API server.
+    /// Counts a program's requests to the API server from now on.
     pub(crate) fn audit(&self, contender: &Contender) -> Result<AuditLog<'_>> {
         let user = format!("system:serviceaccount:{NAMESPACE}:{}", contender.name);
         AuditLog::of(&self.cluster, &user)
     }
 
-    /// Takes everything down and fails if anything is left.
+    /// Stops everything and fails if anything is left.
     pub(crate) fn down(self) -> Result<()> {
         self.cluster.down()
     }
 }
 
-/// How a program reaches the API server.
+/// The way from a program to the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Route {
-    /// Straight.
+    /// Without a proxy.
     Direct,
     /// Through the fault proxy.
     Proxy,
@@ -226,7 +226,7 @@ impl Driver {
         Ok(Endpoint::from_shared(address)?.connect().await?)
     }
 
-    /// Makes volumes; their handles.
+    /// Creates volumes. Returns their handles.
     pub(crate) fn volumes(&self, count: usize) -> Result<Vec<String>> {
         let names: Vec<String> = (0..count).map(|number| format!("bench-{number}")).collect();
         Ok(self.control.make_volumes(&names, 1 << 20)?)

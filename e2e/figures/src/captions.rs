@@ -1,11 +1,11 @@
-//! What stands around a plot: whose colours these are, and where its numbers are from.
+//! Legend and sources of a plot: whose colours these are, and where its numbers are from.
 
 use std::collections::BTreeSet;
 
 use crate::record::{FIVE, OURS, Run};
 use crate::svg::Colour;
 
-/// Of what is measured beside ours upstream's has the same colour everywhere.
+/// The colour of a program; upstream's is the same everywhere.
 pub(crate) fn colour(of: &str) -> Colour {
     match of {
         OURS => 0,
@@ -22,7 +22,7 @@ pub(crate) fn legend(runs: &[&Run]) -> Vec<(Colour, String)> {
         ""
     };
     let mut legend = vec![(0, format!("{beside}csi-sidecars"))];
-    // Bars have two colours, lines one for each.
+    // Bars have two colours, lines one per program.
     let is_alone = all.len() <= 2;
     for of in all.into_iter().filter(|of| *of != OURS) {
         let colour = if is_alone { 1 } else { colour(of) };
@@ -36,10 +36,10 @@ pub(crate) fn legend(runs: &[&Run]) -> Vec<(Colour, String)> {
     legend
 }
 
-/// Most letters of a line of sources.
+/// Maximum number of letters in a line of sources.
 const LONG: usize = 118;
 
-/// Where the numbers are from; where other programs were, pages say.
+/// The commands and commits that the numbers are from; pages tell where other programs were.
 pub(crate) fn sources(runs: &[&Run]) -> Vec<String> {
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     for run in runs {

@@ -1,6 +1,6 @@
 //! The demonstration as a recording: an asciicast (version 2), and an SVG that plays it.
 //!
-//! The demonstration writes whole lines and moves no cursor, and nothing else can be played.
+//! It plays only whole lines without cursor movement, which is all that the demonstration writes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,10 +20,10 @@ const ROWS: usize = 34;
 /// Longer pauses are shortened to this many seconds.
 const PAUSE: f64 = 1.5;
 
-/// How long the end stands.
+/// How many seconds the last picture stays.
 const END: f64 = 10.0;
 
-/// Copies lines, and gives them as a recording.
+/// Copies lines, and returns them as a recording.
 ///
 /// # Errors
 ///
@@ -51,16 +51,16 @@ struct Header {
     title: String,
 }
 
-/// The recording as an SVG that plays again and again; it shows the end to whoever wants no motion.
+/// The recording as an SVG that plays in a loop; readers who prefer reduced motion see its end.
 ///
 /// # Errors
 ///
-/// It is not a recording of ours.
+/// The text is not a recording of this program.
 pub fn play(cast: &str) -> Result<String> {
     let mut lines = cast.lines();
     let header: Header = serde_json::from_str(lines.next().context("an empty recording")?)?;
     ensure!(header.version == 2, "asciicast version {}", header.version);
-    // When each line is there.
+    // The lines, and when each appears.
     let mut shown: Vec<(f64, String)> = Vec::new();
     let (mut now, mut last) = (0.5, 0.0);
     for line in lines {
@@ -80,7 +80,7 @@ pub fn play(cast: &str) -> Result<String> {
     Ok(svg(&header.title, &shown, now + END))
 }
 
-/// Pieces that fit into a row of the terminal.
+/// Splits a line into pieces that fit into a row of the terminal.
 fn wrapped(line: &str) -> impl Iterator<Item = String> + use<> {
     let letters: Vec<char> = line.chars().collect();
     let mut rows: Vec<String> = letters
@@ -97,12 +97,12 @@ fn wrapped(line: &str) -> impl Iterator<Item = String> + use<> {
 const ROW: f64 = 16.0;
 const LETTER: f64 = 7.23;
 
-/// All rows stand in one strip. A cover moves down from row to row, and the strip moves up once the window is full.
+/// All rows are in one strip. A cover moves down from row to row, and the strip moves up once the window is full.
 #[expect(clippy::cast_precision_loss, reason = "a hundred rows")]
 fn svg(title: &str, shown: &[(f64, String)], length: f64) -> String {
     let width = COLUMNS as f64 * LETTER + 24.0;
     let height = ROWS as f64 * ROW + 20.0;
-    // How many rows there are from a time on.
+    // The number of rows from each time on.
     let mut steps: BTreeMap<u32, usize> = BTreeMap::from([(0, 0)]);
     for (index, (at, _)) in shown.iter().enumerate() {
         steps.insert(hundredths(at / length), index + 1);
@@ -144,7 +144,7 @@ fn svg(title: &str, shown: &[(f64, String)], length: f64) -> String {
     )
 }
 
-/// Hundredths of a percent.
+/// Rounds to hundredths of a percent.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -175,7 +175,7 @@ mod tests {
         let svg = play(&cast).unwrap();
         assert!(svg.contains("<title>make demo</title>"));
         assert!(svg.contains(">line &lt;59&gt;</text>"));
-        // At the end all 61 rows are uncovered, and 27 have left at the top.
+        // At the end all 61 rows are uncovered, and 27 have left the window at the top.
         assert!(svg.contains("transform=\"translate(0,976)\""), "{svg}");
         assert!(svg.contains("transform=\"translate(0,-432)\""), "{svg}");
     }

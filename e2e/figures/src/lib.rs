@@ -1,9 +1,9 @@
-//! What benchmarks measured, kept with the command and the commit, and drawn.
+//! Records results of benchmarks with the command and the commit, and draws them.
 //!
 //! | file | |
 //! |---|---|
-//! | `record` | a file of results for each program, which benchmarks write |
-//! | `plots` | which results are drawn, and how they are picked |
+//! | `record` | a file of results for each program, written by benchmarks |
+//! | `plots` | chooses the results to draw |
 //! | `captions` | legend and sources of a plot |
 //! | `tables` | the page of all results, and README's table |
 //! | `svg` | bars and lines as SVG, light and dark |
@@ -23,7 +23,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures")
 }
 
-/// README of the repository, whose table is one of results.
+/// README of the repository, which has a table of results.
 pub fn readme() -> PathBuf {
     folder().join("../../README.md")
 }

@@ -1,5 +1,6 @@
-//! `figures` draws all recorded results and the recording of the demonstration anew, and writes the tables of results; `figures capture` writes what it is told
-//! on standard input, the demonstration, to standard output, and as a recording to `docs/figures/demo.cast`.
+//! `figures` redraws all recorded results and the recording of the demonstration, and writes the tables of results;
+//! `figures capture` copies standard input, the demonstration, to standard output, and records it in
+//! `docs/figures/demo.cast`.
 
 use std::fs;
 use std::io::{self, Write as _};

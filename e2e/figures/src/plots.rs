@@ -1,4 +1,4 @@
-//! Which results are drawn. A panel is drawn when all that it shows is recorded, a plot when one of its panels is.
+//! The plots. A panel is drawn when all of its results are recorded, a plot when one of its panels is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use crate::folder;
 use crate::record::{OURS, Records, Run};
 use crate::svg::{self, Bar, Line, Theme};
 
-/// A file for each theme.
+/// A plot, drawn as a file for each theme.
 struct Plot {
     name: &'static str,
     title: &'static str,
@@ -35,10 +35,10 @@ enum Shows {
 
 const IDLE: &str = "RSS as idle leader, MB";
 
-/// One process beside the sum of five.
+/// Name of the figure of one process beside the sum of five.
 const BESIDE: &str = "RSS with *, beside the sum, MB";
 
-/// Of the five programs that run side by side, and of all.
+/// A panel about the five single programs, and all of them together.
 const fn growth(title: &'static str, figure: &'static str) -> Panel {
     let shows = Shows::Growth {
         objects: "volumes or snapshots",
@@ -197,10 +197,10 @@ static PLOTS: &[Plot] = &[
     },
 ];
 
-/// What [`draw`] made.
+/// The result of [`draw`].
 #[derive(Debug, Default)]
 pub struct Drawn {
-    /// Texts by names of files.
+    /// File contents by file name.
     pub files: BTreeMap<String, String>,
     /// Name and title of each plot.
     pub plots: Vec<(&'static str, &'static str)>,
@@ -208,7 +208,7 @@ pub struct Drawn {
     pub missing: Vec<String>,
 }
 
-/// Draws what is recorded.
+/// Draws the recorded results.
 pub fn draw(records: &Records) -> Drawn {
     let mut drawn = Drawn::default();
     for plot in PLOTS {
@@ -239,7 +239,7 @@ pub fn draw(records: &Records) -> Drawn {
     drawn
 }
 
-/// Pictures in the folder of figures that [`draw`] does not make any more.
+/// Pictures in the folder of figures that [`draw`] no longer makes.
 ///
 /// # Errors
 ///
@@ -277,7 +277,7 @@ fn bars<'a>(
         let mut whole: Vec<_> = { runs.iter() }
             .filter(|run| run.profile == *profile && run.scale == 1.0)
             .collect();
-        // Ours first.
+        // Our program comes first.
         whole.sort_by_key(|run| run.of != OURS);
         let [ours, other, ..] = *whole else {
             return None;
@@ -304,7 +304,7 @@ fn lines<'a>(runs: &'a [Run], objects: &str, figure: &str) -> Option<(svg::Conte
             }
         }
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        // One point is no line.
+        // A line needs two points.
         if points.len() > 1 {
             lines.push(Line {
                 colour: colour(of),
@@ -316,7 +316,7 @@ fn lines<'a>(runs: &'a [Run], objects: &str, figure: &str) -> Option<(svg::Conte
     (!lines.is_empty()).then_some((svg::Content::Lines(lines), used))
 }
 
-/// The only figure of that name, in which `*` is any text.
+/// The value of the only figure with that name, in which `*` is any text.
 pub(crate) fn value(run: &Run, name: &str) -> Option<f64> {
     let (begin, end) = name.split_once('*').unwrap_or((name, ""));
     let is_it = |known: &str| {
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Every plot, of made-up numbers that are never written anywhere.
+    /// Results for every plot, with made-up numbers that are never written anywhere.
     fn everything() -> Records {
         let mut records = Records::new();
         for panel in PLOTS.iter().flat_map(|plot| plot.panels) {
@@ -413,7 +413,7 @@ mod tests {
         let named = |text: &str| drawn.missing.iter().any(|it| it.contains(text));
         assert!(named("rate: claims provisioned"), "{:?}", drawn.missing);
         assert!(named("together: resident memory"), "{:?}", drawn.missing);
-        // Memory needs nobody to compare with.
+        // Memory is drawn without another program to compare with.
         assert!(!named("memory:"), "{:?}", drawn.missing);
     }
 
@@ -421,7 +421,7 @@ mod tests {
     fn numbers_at_ends_that_meet_stand_above_one_another() {
         let drawn = draw(&everything());
         let text = &drawn.files["memory-light.svg"];
-        // The values of both lines of a panel are the same.
+        // Both lines of a panel have the same values.
         let tall = |line: &str| Some(line.split_once("y=\"")?.1.split_once('"')?.0.to_owned());
         let ends = text.lines().filter(|line| line.contains(">30</text>"));
         let ends: Vec<_> = ends.filter_map(tall).take(2).collect();

@@ -1,7 +1,7 @@
 //! Results of benchmarks: `docs/figures/recorded/PROGRAM.json`, written by `make bench` and `make chaos`.
 //!
-//! A run replaces the earlier one of the same profile, scale and program. Only what `make` starts is recorded: it says by which
-//! command (`FIGURES_COMMAND`).
+//! A run replaces the earlier one of the same profile, scale and program. Only runs that `make` starts are recorded,
+//! since `make` tells their command (`FIGURES_COMMAND`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,27 +14,27 @@ use serde::{Deserialize, Serialize};
 /// Our program, in [`Run::of`].
 pub const OURS: &str = "ours";
 
-/// Our single programs, beside which one process is measured.
+/// Our single programs, which are compared with one process.
 pub const FIVE: &str = "five programs";
 
-/// One profile measured of one program.
+/// A run: one profile of one program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// What was done, such as `large`.
+    /// Name of the profile, such as `large`.
     pub profile: String,
-    /// [`OURS`], or what was measured beside it.
+    /// [`OURS`], or the program beside it.
     pub of: String,
-    /// Version of another program, as it prints it.
+    /// Version that another program prints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Commit of the harness, and so of our program; with `-dirty` if anything but documents was changed. Some of what was measured
-    /// of other programs is older than such records.
+    /// Commit of the harness, and so of our program; with `-dirty` if files other than documents were changed. Some
+    /// measurements of other programs are older than these records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// What repeats it.
+    /// The command that repeats the run.
     pub command: String,
-    /// What it ran on, and the load when it began.
+    /// The machine, and its load at the beginning.
     pub machine: String,
     /// Part of the full size of the cluster.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
@@ -55,7 +55,7 @@ fn is_whole(scale: &f64) -> bool {
     *scale == 1.0
 }
 
-/// How results came about, the same for all of one process.
+/// Origin of results, the same for all results of one process.
 #[derive(Debug, Clone)]
 pub struct Provenance {
     pub(crate) command: String,
@@ -65,11 +65,11 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Call it before anything is measured: it notes the load. `None` if no `make` says which command this is.
+    /// Notes the load, so call it before the measurement. `None` if `make` did not set the command.
     ///
     /// # Errors
     ///
-    /// There is no git, or `SCALE` is not a number.
+    /// git is missing, or `SCALE` is not a number.
     pub fn now() -> Result<Option<Self>> {
         let Some(command) = environment("FIGURES_COMMAND") else {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Provenance {
         }))
     }
 
-    /// A run; values that are no numbers are left out.
+    /// A run of these values, without those that are not finite.
     pub fn run(
         &self,
         profile: &str,
@@ -124,7 +124,7 @@ fn git(arguments: &[&str]) -> Result<String> {
 
 fn commit() -> Result<String> {
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    // Earlier results of the same run are changes of documents.
+    // Earlier results of the same run change only documents.
     let documents = [":(top,exclude)docs", ":(top,exclude)README.md"];
     let changed = ["status", "--porcelain", "--", ":/"];
     let changed = git(&[&changed[..], &documents[..]].concat())?;
@@ -149,7 +149,7 @@ fn machine() -> String {
     )
 }
 
-/// What a program calls its own version: the last word of what `--version` prints.
+/// A program's version: the last word that `--version` prints.
 pub fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;
@@ -160,7 +160,7 @@ pub fn version(program: &Path) -> Option<String> {
 /// All runs, by program.
 pub type Records = BTreeMap<String, Vec<Run>>;
 
-/// Adds runs to the file of a program, which it returns.
+/// Adds runs to the file of a program and returns its path.
 ///
 /// # Errors
 ///
@@ -193,7 +193,7 @@ fn key(run: &Run) -> (&str, &str, u64) {
 ///
 /// # Errors
 ///
-/// One of them cannot be read.
+/// A file cannot be read.
 pub fn read(folder: &Path) -> Result<Records> {
     let mut records = Records::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

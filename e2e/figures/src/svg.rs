@@ -1,15 +1,15 @@
-//! Bars and lines as SVG, with nothing measured but what is drawn: texts are placed so that any font fits.
+//! Bars and lines as SVG, without measuring texts: they are placed so that any font fits.
 
 use std::fmt::Write as _;
 
-/// Colours.
+/// A theme's colours.
 #[derive(Debug)]
 pub(crate) struct Theme {
     pub(crate) name: &'static str,
     background: &'static str,
     text: &'static str,
     faint: &'static str,
-    /// Ours, the other's, and a third one's.
+    /// Colours of our program, the other one, and a third one.
     colours: [&'static str; 3],
 }
 
@@ -38,10 +38,10 @@ impl Theme {
     }
 }
 
-/// Which of a theme's colours: ours, the other's, a third one's.
+/// Index of a theme's colour: our program, the other one, a third one.
 pub(crate) type Colour = usize;
 
-/// Ours and the other's value.
+/// Our value and the other program's.
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) label: &'static str,
@@ -51,11 +51,11 @@ pub(crate) struct Bar {
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) colour: Colour,
-    /// In the order of the first coordinate.
+    /// Sorted by the first coordinate.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What is in a panel.
+/// Content of a panel.
 #[derive(Debug)]
 pub(crate) enum Content {
     Bars(Vec<Bar>),
@@ -64,7 +64,7 @@ pub(crate) enum Content {
 
 const WIDTH: f64 = 760.0;
 const MARGIN: f64 = 20.0;
-/// Where bars begin, and the most that one may be long.
+/// Where bars begin, and the length of the longest.
 const BARS: (f64, f64) = (200.0, 440.0);
 const THICK: f64 = 14.0;
 /// Size of a panel with lines.
@@ -155,7 +155,7 @@ impl Body<'_> {
         let _ = writeln!(self.out, "{element}");
     }
 
-    /// All bars of a panel have one scale; where the next panel begins.
+    /// Draws bars, all with the same scale. Returns where the next panel begins.
     fn bars(&mut self, top: f64, title: &str, bars: &[Bar]) -> f64 {
         let largest = bars.iter().flat_map(|bar| bar.values).fold(0.0, f64::max);
         let mut y = top + 18.0;
@@ -169,7 +169,7 @@ impl Body<'_> {
                 } else {
                     0.0
                 };
-                // What is nothing shows as a line that something could begin at.
+                // A value of zero is drawn as a thin line.
                 self.bar((BARS.0, y), (long.max(1.0), THICK - 2.0), colour);
                 let end = (BARS.0 + long + 8.0, y + THICK - 3.0);
                 self.text(end, "", &digits(value));
@@ -180,7 +180,7 @@ impl Body<'_> {
         y
     }
 
-    /// Both coordinates begin at zero; each line ends with its last value.
+    /// Draws lines from zero in both coordinates; each line ends with its last value.
     fn lines(&mut self, (left, top): (f64, f64), title: &str, lines: &[Line]) {
         self.text((left, top + 18.0), "p", title);
         let all = || lines.iter().flat_map(|line| line.points.iter().copied());
@@ -216,7 +216,7 @@ impl Body<'_> {
                 ));
             }
         }
-        // Where lines end close to one another the numbers stand above one another, the lowest at its place.
+        // Where lines end close to each other, their numbers are stacked, the lowest at its own place.
         let ends = lines.iter().filter_map(|line| line.points.last());
         let mut ends: Vec<_> = ends.map(|last| (place(*last), last.1)).collect();
         ends.sort_by(|((_, a), _), ((_, b), _)| b.total_cmp(a));
@@ -229,13 +229,13 @@ impl Body<'_> {
     }
 }
 
-/// A length with what SVG needs of it.
+/// Formats a length as briefly as SVG allows.
 fn short(length: f64) -> String {
     let text = format!("{length:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Three digits that count.
+/// Formats with three significant digits.
 pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 || value.fract() == 0.0 => 0,

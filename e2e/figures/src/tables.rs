@@ -1,4 +1,4 @@
-//! Recorded results as text: the page of all of them, and the table in the repository's README.
+//! Recorded results as text: the page of all results, and the table in the repository's README.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use crate::svg::digits;
 /// The page in the folder of figures.
 pub const PAGE: &str = "measured.md";
 
-/// Around what is written into a page that has more.
+/// Marks around the generated part of a page.
 const MARKS: [&str; 2] = ["<!-- make figures -->\n", "<!-- end -->\n"];
 
-/// All that benchmarks recorded.
+/// The page of all recorded results.
 pub fn page(records: &Records) -> String {
     let mut page = "# All recorded results\n\n\
         `make figures` writes this page from [recorded](recorded), for each program and profile of `make bench` and `make chaos`. What\n\
@@ -32,7 +32,7 @@ pub fn page(records: &Records) -> String {
             let mut of: Vec<&Run> = { runs.iter() }
                 .filter(|run| (run.profile.as_str(), run.scale) == kind)
                 .collect();
-            // Ours first.
+            // Our program comes first.
             of.sort_by_key(|run| run.of != OURS);
             section(&mut page, kind, &of);
         }
@@ -70,20 +70,20 @@ fn section(page: &mut String, (profile, scale): (&str, f64), runs: &[&Run]) {
     }
 }
 
-/// Whose results these are, with what tells the program apart.
+/// The program of these results, with its version or commit.
 fn whose(run: &Run) -> String {
     let mut of = run.of.clone();
     if let Some(version) = &run.version {
         let _ = write!(of, " {version}");
     }
-    // Of another program it is that of the harness.
+    // For upstream's programs the commit is that of the harness.
     if let Some(commit) = run.commit.as_ref().filter(|_| run.of != "upstream") {
         let _ = write!(of, ", commit {commit}");
     }
     of
 }
 
-/// A row of README's table: what ours and upstream's programs need.
+/// A row of README's table: the needs of our and upstream's programs.
 struct Row {
     what: &'static str,
     ours: String,
@@ -91,12 +91,12 @@ struct Row {
     of: Vec<Run>,
 }
 
-/// README with its table as recorded; unchanged if it has none.
+/// README with its table replaced by the recorded results; unchanged if it has none.
 pub fn readme(text: &str, records: &Records) -> String {
     between_marks(text, &short_table(records))
 }
 
-/// The page of figures with all plots that were drawn.
+/// The page of figures with all drawn plots.
 pub fn pictures(text: &str, plots: &[(&str, &str)]) -> String {
     let each = plots.iter().map(|(name, title)| {
         format!(
@@ -148,13 +148,13 @@ fn short_table(records: &Records) -> String {
     table
 }
 
-/// Without the paths of other programs.
+/// The command without the paths of other programs.
 fn command(whole: &str) -> String {
     let words = whole.split(' ').filter(|it| !it.contains("=/path/"));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The whole-size runs of a profile, ours and the other's.
+/// The full-size runs of a profile, ours and the other's.
 fn pair<'a>(
     records: &'a Records,
     program: &str,
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Twice as much for upstream's, of all that README has.
+    /// Results for all of README's table, with upstream's twice as large.
     fn everything() -> Records {
         let mut records = Records::new();
         let mut add = |program: &str, profile: &str, of: &[&str], figure: &str| {
@@ -310,7 +310,7 @@ mod tests {
             assert!(written.contains(line), "{line}: {written}");
         }
         assert!(!written.contains("old"), "{written}");
-        // Sizes are not recorded.
+        // File sizes are not recorded.
         assert!(!written.contains("static programs"), "{written}");
         assert_eq!(readme(&written, &everything()), written);
         assert_eq!(readme("no table\n", &everything()), "no table\n");

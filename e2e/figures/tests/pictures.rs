@@ -1,4 +1,4 @@
-//! The pictures in `docs/figures` are what the recorded results give, and pages show them.
+//! The pictures in `docs/figures` match the recorded results, and pages show them.
 
 use std::fs;
 

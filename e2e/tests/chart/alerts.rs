@@ -1,4 +1,4 @@
-//! Alerts for those who do not use the chart, and the page that says what to do about each.
+//! Alerts for clusters without the chart, and the page with the remedy for each.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::metrics::metrics;
 use super::rendered::items;
 
-/// Stands for any driver.
+/// A placeholder for any driver.
 const DRIVER: &str = "any.example.com";
 
-/// Stands for any namespace.
+/// A placeholder for any namespace.
 const NAMESPACE: &str = "any-namespace";
 
 const HEADER: &str = "\
@@ -50,7 +50,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
     })?);
     let mut file = HEADER.to_owned();
     for rule in &rules {
-        // What is scraped, and under which labels, is not known here.
+        // Which targets Prometheus scrapes, and under which labels, is not known here.
         if !is_of_scraping(field(rule, "/expr")?) {
             file.push_str(&plain(rule)?);
         }
@@ -99,7 +99,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Whether it asks for Prometheus' own `up`.
+/// Whether the expression reads Prometheus' own `up`.
 fn is_of_scraping(expr: &str) -> bool {
     let mut places = expr.match_indices("up{").map(|(at, _)| expr.get(..at));
     places.any(|before| !before.is_some_and(|it| it.ends_with('_')))

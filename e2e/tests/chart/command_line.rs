@@ -1,4 +1,4 @@
-//! The programs take the command lines that the charts give them.
+//! The programs accept the command lines that the charts give them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ fn program(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Asks a program with this command line for its version, which it tells only if it understands
-/// all of it. The livenessprobe has no version, but its help.
+/// Runs a program with this command line and `--version`, which it prints only if it understands all flags. The
+/// livenessprobe has no version, but its help.
 pub(super) fn ask(name: &str, arguments: &[&str]) -> Result<()> {
     if PROCESSES.contains(&name) {
         for (name, arguments) in parts(arguments)? {
@@ -54,7 +54,8 @@ pub(super) fn ask(name: &str, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// a gate that is to go makes its program warn at every start, and fail when it has gone. So no default names one.
+/// a gate that will be removed makes its program warn at every start, and fail once it is removed. So no default
+/// names one.
 pub(super) fn gateless(_: &Cluster) -> Result<Verdict> {
     for (chart, set) in [
         ("csi-sidecars", &["resizer.enabled=true"][..]),

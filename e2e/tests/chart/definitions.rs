@@ -1,4 +1,4 @@
-//! The definitions of the snapshot API that our chart brings, beside those of the API's authors.
+//! The CRDs of the snapshot API in our chart, compared with upstream's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::rendered::items;
 const SOON: Duration = Duration::from_secs(30);
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const RELEASE: &str = "definitions";
-/// Only upstream's have it.
+/// An annotation that only upstream's CRDs have.
 const GENERATOR: &str = "/metadata/annotations/controller-gen.kubebuilder.io~1version";
 
-/// By name, out of a folder of files.
+/// Reads the CRDs in a folder, by name.
 fn read(cluster: &Cluster, folder: &Path) -> Result<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        // Beside them lies a list of them.
+        // The folder contains a list of them as well.
         if !entry.file_name().to_string_lossy().contains('_') {
             continue;
         }
@@ -44,8 +44,8 @@ fn ours(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     )
 }
 
-/// Field by field, rule by rule: versions, types, what is required, what the API server checks, columns.
-/// Only descriptions are in other words.
+/// Compares field by field and rule by rule: versions, types, required fields, the API server's checks, columns.
+/// Only descriptions differ.
 pub(super) fn as_upstreams(cluster: &Cluster) -> Result<Verdict> {
     let (ours, theirs) = (ours(cluster)?, read(cluster, &snapshots::definitions()?)?);
     ensure!(ours.keys().eq(theirs.keys()), "{:?}", ours.keys());
@@ -74,7 +74,7 @@ pub(super) fn as_upstreams(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// What decides, with the versions by name.
+/// The parts of a CRD that have an effect, with the versions by name.
 fn essence(definition: &Value) -> Value {
     let mut spec = definition.get("spec").cloned().unwrap_or_default();
     let versions: BTreeMap<_, _> = { items(definition, "/spec/versions") }
@@ -89,7 +89,7 @@ fn essence(definition: &Value) -> Value {
     json!({"spec": undescribed(&spec), "approved": approved})
 }
 
-/// Without what is said for people, and without `metadata`, which every object has.
+/// The schema without descriptions, and without `metadata`, which every object has.
 fn undescribed(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -122,8 +122,8 @@ fn leaves(found: &mut BTreeMap<String, Value>, path: &str, value: &Value) {
     }
 }
 
-/// `helm install` brings what is missing, keeps it up to date, and leaves what is from elsewhere, as
-/// `helm uninstall` leaves everything; who wants ours in place of upstream's, or the reverse, applies them.
+/// `helm install` creates missing CRDs, keeps its own up to date, and leaves others' alone, as `helm uninstall`
+/// leaves all of them; to replace upstream's CRDs with ours, or the reverse, users apply them.
 pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     let names: Vec<_> = ours(cluster)?.into_keys().collect();
@@ -178,7 +178,8 @@ pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// S-12: definitions of a predecessor whose conversion webhook is gone: what the README says takes it away.
+/// S-12: CRDs of a predecessor whose conversion webhook is gone; the README's command removes the reference to
+/// it.
 fn without_webhook(cluster: &Cluster, api: &Api, folder: &Path) -> Result<()> {
     let all = ours(cluster)?;
     let names: Vec<_> = all.keys().cloned().collect();
@@ -212,7 +213,8 @@ fn without_webhook(cluster: &Cluster, api: &Api, folder: &Path) -> Result<()> {
     served(api)
 }
 
-/// S-9: a release without group snapshots does not take over a cluster that has some, and says so at an upgrade.
+/// S-9: a release without group snapshots refuses to be installed into a cluster that has some, and warns at an
+/// upgrade.
 pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     snapshots::install(cluster, &api)?;
@@ -251,7 +253,7 @@ pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// UID and generation say whether anything was written; annotations, whose it is.
+/// UID and generation show whether anything was written; annotations show the owner.
 fn stored(api: &Api, names: &[String]) -> Result<Vec<Value>> {
     let each = names.iter().map(|name| {
         let mut object = api.get(&format!("{DEFINITIONS}/{name}"))?;
@@ -259,7 +261,7 @@ fn stored(api: &Api, names: &[String]) -> Result<Vec<Value>> {
             fields.remove("status");
         }
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-            // Conditions are written by the API server itself.
+            // The API server itself writes the conditions.
             metadata.retain(|key, _| !["resourceVersion", "managedFields"].contains(&key.as_str()));
         }
         Ok(object)
@@ -312,12 +314,12 @@ fn install(cluster: &Cluster) -> Result<()> {
 
 fn helm_chart(cluster: &Cluster, verb: &str) -> Result<()> {
     let mut helm = helm(cluster, &[verb, RELEASE])?;
-    // Whoever changed something in between.
+    // Fields that somebody else has changed in between.
     if verb == "upgrade" {
         helm.arg("--force-conflicts");
     }
     helm.arg(chart::folder("snapshot-controller"));
-    // No pod is wanted here.
+    // No pod is needed here.
     helm.args(["--set=image.registry=registry.example.com/storage,replicas=0"]);
     process::output(&mut helm).map(drop)
 }

@@ -1,9 +1,10 @@
-//! Drivers' own charts, as their projects publish them, in two ways: with our chart included in place of their sidecars, and with nothing
-//! changed but the images. `make driver-charts CHARTS=folder` looks for them below that folder; none of them is kept here.
+//! Drivers' own charts, as their projects publish them, tested in two ways: with our chart included in place of their
+//! sidecars, and with only the images changed. `make driver-charts CHARTS=folder` looks for them below that folder;
+//! none of them is kept here.
 //!
-//! What the README tells the author of a chart to change is done to a copy, with the templates as text: their sidecars go, ours are
-//! included. Then the API server must accept every object, and the scheduler find nodes for the pods, which shows more: the
-//! API server checks the ports of a pod in the node's network only when it sees the pod.
+//! The test edits a copy as the README tells a chart's author, with the templates as text: it removes the chart's
+//! sidecars and includes ours. Then the API server must accept every object, and the scheduler find nodes for the pods,
+//! which shows more: the API server checks the ports of a pod in the node's network only when it sees the pod.
 
 mod edit;
 mod table;
@@ -25,10 +26,10 @@ use super::rendered::{SIDECARS, items};
 use super::{command_line, scheduled, server};
 use table::{CHARTS, Chart};
 
-/// Where the values of a swap get the images from.
+/// The registry that the values of a swap name.
 const REGISTRY: &str = "registry.example.com/storage/";
 
-/// Whether somebody names a folder with drivers' charts: then there is nothing else to do.
+/// Whether the environment names a folder with drivers' charts: then only these are tested.
 pub(super) fn asked() -> bool {
     env::var_os("DRIVER_CHARTS").is_some_and(|folder| !folder.is_empty())
 }
@@ -82,7 +83,7 @@ fn charts_below(folder: &Path, found: &mut Vec<(&'static Chart, PathBuf)>) -> Re
     Ok(())
 }
 
-/// A field at the top of a Chart.yaml.
+/// A top-level field of a Chart.yaml.
 fn field(yaml: &str, name: &str) -> String {
     let mut lines = yaml.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -94,7 +95,7 @@ fn field(yaml: &str, name: &str) -> String {
         .to_owned()
 }
 
-/// With our chart in place of their sidecars.
+/// Tests the chart with our chart in place of its sidecars.
 fn included(cluster: &Cluster, api: &Api, chart: &Chart, folder: &Path) -> Result<String> {
     let copy = tempfile::tempdir()?;
     let copy = copy.path().join(chart.name);
@@ -121,7 +122,7 @@ fn included(cluster: &Cluster, api: &Api, chart: &Chart, folder: &Path) -> Resul
     tried(cluster, api, &objects)
 }
 
-/// With other images and nothing else.
+/// Tests the chart with only the images changed.
 fn swapped(cluster: &Cluster, api: &Api, chart: &Chart, folder: &Path) -> Result<String> {
     let objects = render(folder, &[chart.theirs, chart.swap])?;
     let mut count = 0;
@@ -153,7 +154,7 @@ fn swapped(cluster: &Cluster, api: &Api, chart: &Chart, folder: &Path) -> Result
 fn render(folder: &Path, values: &[&str]) -> Result<Vec<Value>> {
     let mut helm = Command::new(program::helm()?);
     helm.args(["template", "demo", "--namespace", "storage", "--skip-tests"]);
-    // Some render csi-snapshotter only where the cluster has the API.
+    // Some charts render csi-snapshotter only if the cluster has the API.
     helm.args(["--api-versions", "snapshot.storage.k8s.io/v1"]);
     helm.arg(folder).env_remove("KUBECONFIG");
     let files = tempfile::tempdir()?;
@@ -176,7 +177,7 @@ fn on_windows(workload: &Value) -> bool {
     text(workload, os) == Some("windows")
 }
 
-/// Containers that run a program of ours, or upstream's of that name, by the image.
+/// Containers that run one of our programs, or upstream's of that name, by the image.
 fn sidecars(workload: &Value) -> impl Iterator<Item = (String, &Value)> {
     items(workload, "/spec/template/spec/containers").filter_map(|container| {
         let image = text(container, "/image")?.rsplit('/').next()?;

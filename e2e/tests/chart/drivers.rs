@@ -1,5 +1,6 @@
-//! Three known drivers' own charts beside ours: what their sidecars get, said as facts, and what ours render for the same driver.
-//! Each fact is a line of text; a line that only one side has must be in a table with its reason.
+//! Compares three known drivers' own charts with ours: the configuration of their sidecars as facts, and of ours
+//! rendered for the same driver. Each fact is a line of text; a line that only one side has must be in a table with its
+//! reason.
 
 mod differences;
 mod facts;
@@ -16,11 +17,11 @@ use differences::{DIFFERENCES, Difference};
 
 /// A driver whose own chart is reproduced.
 struct Driver {
-    /// In the table of differences.
+    /// Name in the table of differences.
     name: &'static str,
-    /// What its chart renders.
+    /// Facts about the driver's own chart.
     theirs: &'static str,
-    /// Values that reproduce it.
+    /// Values of our chart that reproduce it.
     file: &'static str,
     namespace: &'static str,
 }
@@ -86,7 +87,7 @@ pub(super) fn side_by_side(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// How many facts their chart has, and the lines that only one side has, `-` theirs and `+` ours.
+/// The number of facts of the driver's chart, and the lines that only one side has, `-` theirs and `+` ours.
 fn compare(driver: &Driver) -> Result<(usize, Vec<String>)> {
     let theirs: Value = serde_json::from_str(driver.theirs)?;
     let theirs = facts::theirs(&theirs, driver.namespace)?;
@@ -97,7 +98,7 @@ fn compare(driver: &Driver) -> Result<(usize, Vec<String>)> {
         set: &[],
     };
     let ours = facts::ours(&release.objects()?)?;
-    // A comparison of nothing would find no difference.
+    // Comparing nothing would find no difference.
     for program in SIDECARS {
         for side in [&theirs, &ours] {
             let begins = format!("Deployment {program}: argument ");
@@ -117,7 +118,7 @@ fn explains(difference: &Difference, driver: &Driver, line: &str) -> bool {
     concerns && !difference.why.is_empty() && fits(difference.line, line)
 }
 
-/// Whether `*` in the pattern can stand for something so that it is the line.
+/// Whether the line matches the pattern, in which `*` is any text.
 fn fits(pattern: &str, line: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else {
         return pattern == line;

@@ -1,4 +1,4 @@
-//! The values of objects that Kubernetes defines have every field that the API server knows, and no other.
+//! The chart's values for Kubernetes objects have every field that the API server knows, and no other.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use e2e::suite::Verdict;
 use serde_json::Value;
 
 struct Row {
-    /// Of the schema of the API server.
+    /// Schema of the API server.
     kind: &'static str,
-    /// Of the chart's schema.
+    /// Path in the chart's schema.
     values: &'static str,
-    /// Fields of the object that come from elsewhere.
+    /// Fields of the object that other values set.
     elsewhere: &'static [&'static str],
-    /// Values that are no fields of the object.
+    /// Values that are not fields of the object.
     ours: &'static [&'static str],
 }
 
@@ -23,7 +23,7 @@ const ROWS: &[Row] = &[
     Row {
         kind: "CSIDriverSpec",
         values: "/properties/csiDriver/properties",
-        // From driver.attachRequired and features.capacity.
+        // Set by driver.attachRequired and features.capacity.
         elsewhere: &["attachRequired", "storageCapacity"],
         ours: &["create"],
     },

@@ -1,4 +1,4 @@
-//! RBAC rules taken apart: one resource and one verb each.
+//! RBAC rules split into grants: one resource and one verb each.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use super::rendered::items;
 
-/// One thing that somebody may do.
+/// A right to use one verb on one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Grant {
-    /// Of a Role; `None` is the whole cluster.
+    /// Namespace of a Role; `None` is the whole cluster.
     pub(super) namespace: Option<String>,
     pub(super) group: String,
-    /// With the subresource, as in `volumeattachments/status`.
+    /// Including the subresource, as in `volumeattachments/status`.
     pub(super) resource: String,
-    /// Only the object of this name.
+    /// The only object it applies to; `None` is all.
     pub(super) name: Option<String>,
     pub(super) verb: String,
 }
@@ -37,7 +37,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// What the Roles and ClusterRoles among the objects allow.
+/// The grants of the Roles and ClusterRoles among the objects.
 pub(super) fn grants(objects: &[Value]) -> BTreeSet<Grant> {
     objects.iter().flat_map(of_role).collect()
 }
@@ -70,7 +70,7 @@ fn of_role(role: &Value) -> Vec<Grant> {
     grants
 }
 
-/// The rules of a role without this one, or `None` if it is not in there.
+/// The role's rules without this grant; `None` if the role lacks it.
 pub(super) fn without(role: &Value, grant: &Grant) -> Option<Value> {
     if !of_role(role).contains(grant) {
         return None;

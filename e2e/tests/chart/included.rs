@@ -1,4 +1,4 @@
-//! The sidecars in pods of other charts: what the README tells to write, in charts whose Deployments have selectors of their own.
+//! Sidecars in pods of other charts, written as the README says, in charts whose Deployments have their own selectors.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::server::apply;
 const NAMESPACE: &str = "included";
 const SOON: Duration = Duration::from_secs(30);
 
-/// What Deployments of drivers' own charts select their pods by, with `demo` as the release.
+/// Pod selectors of the Deployments in drivers' own charts, with `demo` as the release.
 const SELECTORS: &[(&str, &[(&str, &str)])] = &[
     (
         "aws-ebs-csi-driver",
@@ -64,13 +64,13 @@ struct Parent<'a> {
     /// `dependencies` of its Chart.yaml.
     dependencies: &'a str,
     values: &'a str,
-    /// A pod, with includes.
+    /// A pod's template that includes ours.
     pod: &'a str,
     labels: &'a [(&'a str, &'a str)],
 }
 
 impl Parent<'_> {
-    /// A Deployment that selects its pods by its own labels.
+    /// Renders a Deployment that selects its pods by its own labels.
     fn render(&self, cluster: &Cluster, set: &[&str]) -> Result<String> {
         let folder = cluster.dir().join("run").join(self.name);
         fs::create_dir_all(folder.join("templates"))?;
@@ -121,7 +121,7 @@ spec:
     }
 }
 
-/// The README's blocks of YAML whose first line is this one, without it.
+/// The README's YAML blocks that begin with this line, without it.
 fn blocks(first: &str) -> Result<Vec<String>> {
     let found: Vec<_> = { pages::blocks(&pages::read(pages::README)?).into_iter() }
         .filter(|block| block.starts_with(first))
@@ -134,7 +134,7 @@ fn block(first: &str) -> Result<String> {
     blocks(first)?.pop().context("a block")
 }
 
-/// the API server accepts the Deployment, and what finds pods of ours finds those.
+/// the API server accepts the Deployment, and selectors for our pods find its pods.
 pub(super) fn selectors(cluster: &Cluster) -> Result<Verdict> {
     namespace(cluster)?;
     let values = block("csi-sidecars:\n")?;
@@ -174,8 +174,9 @@ pub(super) fn selectors(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// where the driver's container declares the livenessprobe's port, as upstream's examples do, a pod in the node's network must not
-/// declare it a second time. The API server says so of pods alone: the Deployment would be there and have none.
+/// where the driver's container declares the livenessprobe's port, as in upstream's examples, a pod in the node's
+/// network must not declare it a second time. The API server checks only pods: the Deployment would exist and have
+/// none.
 pub(super) fn declared_once(cluster: &Cluster) -> Result<Verdict> {
     namespace(cluster)?;
     let image = "      image: registry.example.com/my-driver:v1\n";
@@ -195,7 +196,7 @@ pub(super) fn declared_once(cluster: &Cluster) -> Result<Verdict> {
             let set = [
                 format!("csi-sidecars.sidecars={mode}"),
                 format!("csi-sidecars.livenessprobe.declarePort={declare}"),
-                // An account of the parent, named after its release.
+                // The parent's own account, named after its release.
                 "csi-sidecars.controller.serviceAccount.create=false".to_owned(),
                 "csi-sidecars.controller.serviceAccount.name=of-{{ .Release.Name }}".to_owned(),
             ];
@@ -289,7 +290,7 @@ fn namespace(cluster: &Cluster) -> Result<()> {
     })
 }
 
-/// Of two equal keys kubectl takes one, and other readers of YAML neither.
+/// With two equal keys kubectl takes one, and other YAML parsers refuse the file.
 fn accepted(cluster: &Cluster, yaml: &str) -> Result<()> {
     let mut labels = Vec::new();
     for line in yaml.split("\n      labels:").skip(1) {

@@ -1,5 +1,5 @@
-//! The charts: rendered by helm, held to what they promise, and tried on a real API server.
-//! `cargo test -p e2e --test chart -- NAME` runs one.
+//! Tests of the charts: rendered by helm, compared with their promises, and applied to a real API
+//! server. `cargo test -p e2e --test chart -- NAME` runs one.
 
 mod alerts;
 mod command_line;
@@ -149,7 +149,7 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     },
 ];
 
-/// What is tried instead where somebody has charts of drivers.
+/// The tests that run instead if the environment names a folder with drivers' charts.
 const DRIVERS: &[Scenario<Cluster>] = &[Scenario {
     name: "chart_a_3_drivers_own_charts_take_ours",
     run: driver_charts::all,

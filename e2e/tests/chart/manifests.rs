@@ -1,4 +1,4 @@
-//! Plain manifests for kustomize: what the charts render with the values beside them.
+//! Plain manifests for kustomize: the charts rendered with the values beside them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::server;
 
-/// Each is a folder of `deploy/` and the name of its chart and release.
+/// Each name is a folder of `deploy/`, a chart, and its release.
 const BASES: [&str; 2] = ["csi-sidecars", "snapshot-controller"];
 
 fn deploy() -> PathBuf {
@@ -33,7 +33,7 @@ pub(super) fn current(_: &Cluster) -> Result<Verdict> {
         let mut rendered =
             format!("# charts/{base} with values.yaml, written by `make manifests`.\n");
         for line in release.yaml_as(base)?.lines() {
-            // Nobody installs these with helm.
+            // These manifests are not installed with helm.
             let is_helms = ["helm.sh/chart: ", "app.kubernetes.io/managed-by: "];
             if !is_helms.iter().any(|it| line.trim().starts_with(it)) {
                 rendered.push_str(line.trim_end());
@@ -53,7 +53,7 @@ pub(super) fn current(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Every place that has a name to be changed is changed in the example, and an API server takes the objects.
+/// The example changes every name that users must change, and an API server accepts the objects.
 pub(super) fn accepted(cluster: &Cluster) -> Result<Verdict> {
     let mut kustomize = Command::new(program::cluster()?);
     kustomize.args(["kubectl", "kustomize"]);

@@ -1,4 +1,4 @@
-//! Alerts and dashboard are about metrics that the programs export.
+//! The programs export every metric that alerts and dashboard read.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,7 +54,7 @@ pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
         }
     }
     let mut used = metrics(&expressions)?;
-    // Prometheus' own.
+    // Prometheus' own metric.
     used.remove("up");
     if program::all_in_one().is_err() {
         suite::say("    csi-sidecars is not built: csi_sidecar_controller_up was not looked for");
@@ -69,8 +69,8 @@ pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// the dashboard is a file for those who do not use the chart. It selects by a label that the programs set themselves, has
-/// snapshots in it, and is the chart's.
+/// the dashboard is also a file, for users without the chart. It selects by a label that the programs set
+/// themselves, shows snapshots, and is the same as the chart's.
 pub(super) fn dashboard_file(_: &Cluster) -> Result<Verdict> {
     let files = chart::folder("csi-sidecars").join("files");
     let ours = fs::read_to_string(files.join("dashboard.json"))?;
@@ -102,7 +102,7 @@ pub(super) fn dashboard_file(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// What a dashboard asks Prometheus, with a value where Grafana puts one.
+/// The queries of a dashboard, with a value in place of each Grafana variable.
 fn expressions_of(dashboard: &Value) -> Result<Vec<String>> {
     let panels = items(dashboard, "/panels");
     { panels.flat_map(|panel| items(panel, "/targets")) }
@@ -113,7 +113,7 @@ fn expressions_of(dashboard: &Value) -> Result<Vec<String>> {
         .collect()
 }
 
-/// The names of metrics in expressions, which Prometheus' own parser reads; an expression that it refuses is an error.
+/// The metric names in expressions, read by Prometheus' own parser; an expression that it refuses is an error.
 pub(super) fn metrics(expressions: &[String]) -> Result<BTreeSet<String>> {
     let parser = program::root().join("build/promql");
     ensure!(parser.is_file(), "build/promql is missing: make promql");
@@ -194,7 +194,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// The first creation and the first deletion fail.
+/// Makes the first creation and the first deletion fail.
 fn fail_once(seat: &Seat<'_>) -> Result<()> {
     let control = seat.control();
     for method in ["CreateVolume", "DeleteVolume"] {
@@ -207,7 +207,8 @@ fn fail_once(seat: &Seat<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What only a process of several controllers shows; this one stands by for the attacher that runs.
+/// A process of several controllers, for the metrics that only such a process has; it is a standby of the running
+/// attacher.
 fn standby_of_several(attacher: &Controller<'_>) -> Result<Option<(Process, String)>> {
     if program::all_in_one().is_err() {
         return Ok(None);
@@ -220,7 +221,7 @@ fn standby_of_several(attacher: &Controller<'_>) -> Result<Option<(Process, Stri
     Ok(Some((process, address)))
 }
 
-/// Its content never comes, so it ends by being deleted.
+/// A VolumeSnapshot whose content never comes, so that it ends with its deletion.
 fn abandoned_snapshot(api: &Api) -> Result<()> {
     let snapshot = json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",

@@ -1,8 +1,7 @@
-//! Each permission that a program is granted is taken away once: the program must name it.
+//! Removes each permission of a program once: the program must name it.
 //!
-//! With all of them the program must have nothing to complain about. Together that is: it is granted
-//! exactly what it asks for. What was noticed, and how, is the table in
-//! `docs/rbac-mutations.md`; `UPDATE=1` writes it.
+//! With all of them the program must have nothing to complain about. Together this shows that its role grants exactly
+//! what it needs. The table in `docs/rbac-mutations.md` has the complaints; `UPDATE=1` writes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,13 +18,13 @@ use super::grant::Grant;
 use super::setup::SETUPS;
 use super::stage::Stage;
 
-/// Beyond this something hangs.
+/// A wait beyond this means that the program hangs.
 const SOON: Duration = Duration::from_secs(30);
 
-/// In which a complaint would have come, with everything cached already.
+/// Time within which a complaint would come, with everything cached already.
 const CALM: Duration = Duration::from_secs(2);
 
-/// So many setups are tried at the same time.
+/// Number of concurrent setups.
 const AT_ONCE: usize = 4;
 
 const HEADER: &str = "\
@@ -67,11 +66,11 @@ pub(super) fn table(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// The rows of all setups. They mostly wait, and each has a driver, a namespace and roles of its own: so some are tried at
+/// The rows of all setups. A setup mostly waits, and has a driver, a namespace and roles of its own, so several run at
 /// the same time.
 fn all_rows(cluster: &Cluster) -> Result<Vec<String>> {
     let stages = SETUPS.iter().map(|setup| Stage::new(cluster, setup));
-    // From behind: the last ones have the most permissions.
+    // Last first: those have the most permissions.
     let left = Mutex::new(stages.enumerate().collect::<Vec<_>>());
     let found = Mutex::new(BTreeMap::new());
     let next = || left.lock().ok()?.pop();
@@ -124,7 +123,7 @@ fn complains(log: &str) -> bool {
         .any(|it| log.contains(it))
 }
 
-/// What the program says without this permission.
+/// The program's complaint without this permission.
 fn noticed(stage: &Stage<'_>, grant: &Grant) -> Result<String> {
     stage.permit_all_but(Some(grant))?;
     stage.until_allowed(grant, false)?;
@@ -137,7 +136,7 @@ fn noticed(stage: &Stage<'_>, grant: &Grant) -> Result<String> {
             Ok(complaint(&program.own_log(), grant))
         });
         let answer = said.with_context(|| program.tail());
-        // It may end, but never by a panic.
+        // The program may exit, but must not panic.
         ensure!(!program.log().contains("panicked"), "{}", program.tail());
         let _ = program.ended()?;
         answer?
@@ -158,8 +157,8 @@ fn complaint(log: &str, grant: &Grant) -> Option<String> {
     let rule =
         format!("- {{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"{verb}\"]}}");
     let refusal = format!("cannot {verb} resource \"{resource}\"");
-    // Who leads needs its Lease before anything else may be in Leases, and which of the two is said
-    // first is chance.
+    // A leader needs its Lease before anything else in Leases, and whether the election or the check complains first is
+    // chance.
     let elects = log.contains("Attempting to acquire leader lease");
     let of_election = elects && resource == "leases" && !is_asked_for(grant);
     log.lines().find_map(|line| {
@@ -177,14 +176,14 @@ fn complaint(log: &str, grant: &Grant) -> Option<String> {
         if line.contains(&ended) {
             return Some("ends".to_owned());
         }
-        // Where the check does not ask, since something else has to come first.
+        // The check at the start does not ask for permissions that are needed before it.
         (!is_asked_for(grant) && line.contains(&refusal)).then(|| "refused".to_owned())
     })
 }
 
-/// Whether the check at the start asks for it: not for the election's lease, which comes before, nor for
-/// events about it, nor for the owners of capacity objects, without which the program ends at once, nor for
-/// lists by which it finds out whether group snapshots are served.
+/// Whether the check at the start asks for it: not for the election's lease, which comes before, nor for events about
+/// it, nor for the owners of capacity objects, without which the program exits at once, nor for lists that show whether
+/// group snapshots are served.
 fn is_asked_for(grant: &Grant) -> bool {
     let here = grant.namespace.as_deref().is_some_and(|it| it != "default");
     let is_found_by_list = grant.group == "groupsnapshot.storage.k8s.io" && grant.verb == "list";

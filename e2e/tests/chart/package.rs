@@ -1,4 +1,4 @@
-//! The chart as a file, as `make chart-package` makes it.
+//! The packaged chart, as `make chart-package` makes it.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::rendered::SIDECARS;
 
 const REGISTRY: &str = "registry.example.com:5000/packaged";
 
-/// Whoever packages the chart has pushed the images, and says where to.
+/// Whoever packages the chart must name the registry with the pushed images.
 pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
     let folder = cluster.dir().join("run").join("packaged");
     let package = |registry: &str| {
@@ -50,7 +50,7 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// What Artifact Hub shows of a chart: where it is from, and its licence, changes and definitions.
+/// The metadata that Artifact Hub shows of a chart: its source, licence, changes and CRDs.
 pub(super) fn described(cluster: &Cluster) -> Result<Verdict> {
     const SOURCE: &str = "https://git.example.com/storage";
     let folder = cluster.dir().join("run").join("described");
@@ -102,7 +102,7 @@ pub(super) fn described(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// What `make bundle` makes of it: all images that the real chart names are there, or it is refused.
+/// The result of `make bundle`: all images that the chart names, or a refusal.
 pub(super) fn bundled(cluster: &Cluster) -> Result<Verdict> {
     let folder = cluster.dir().join("run").join("bundled");
     let images = folder.join("images");

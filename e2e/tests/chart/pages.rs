@@ -1,4 +1,4 @@
-//! What pages tell people to type: their commands of helm are rendered, and so are their values.
+//! Renders the helm commands of the pages, and their values.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ const PAGES: [&str; 6] = [
     "docs/lifecycle.md",
 ];
 
-/// What a release has already that is changed with `--reuse-values`.
+/// Values of an existing release that is changed with `--reuse-values`.
 const REUSED: &str = "csi-sidecars.image.registry=registry.example.com/storage";
 
 pub(super) fn commands(cluster: &Cluster) -> Result<Verdict> {
@@ -29,7 +29,7 @@ pub(super) fn commands(cluster: &Cluster) -> Result<Verdict> {
     std::fs::write(&values, blocks.next().context("values of a driver")?)?;
     let more = cluster.dir().join("run").join("more-values.yaml");
     let mut rendered = 0;
-    // What is of a chart that includes ours is tried in one, see `included`.
+    // Blocks for a chart that includes ours are tested in such a chart, see `included`.
     let of_another = |block: &String| block.contains("{{") || block.starts_with("# ");
     for block in blocks.filter(|block| !of_another(block)) {
         std::fs::write(&more, &block)?;
@@ -72,14 +72,14 @@ fn helm(words: &str) -> Result<Command> {
     Ok(helm)
 }
 
-/// The YAML between fences.
+/// The YAML blocks of a page.
 pub(super) fn blocks(page: &str) -> Vec<String> {
     let parts = page.split("```yaml\n").skip(1);
     let parts = parts.filter_map(|part| part.split("```").next());
     parts.map(str::to_owned).collect()
 }
 
-/// Commands that render something, in one line each, and what they are said to be refused with.
+/// Commands that render something, on one line each, and the refusal that the page shows.
 fn typed_in(page: &str) -> Vec<(String, Option<String>)> {
     let mut found = Vec::new();
     let mut lines = page.lines().peekable();
@@ -110,7 +110,7 @@ fn typed_in(page: &str) -> Vec<(String, Option<String>)> {
     found
 }
 
-/// As `helm template`, which needs no cluster.
+/// The command as `helm template`, which needs no cluster.
 fn as_template(command: &str, values: &Path) -> Result<Command> {
     let mut helm = helm("template")?;
     for word in command.split_whitespace().skip(2) {

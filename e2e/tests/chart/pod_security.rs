@@ -1,4 +1,5 @@
-//! Which PodSecurity level a namespace must allow for the pods of the charts: asked of a real API server.
+//! The PodSecurity level that a namespace must allow for the pods of the charts, checked by a real API
+//! server.
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::api::{Api, text};
@@ -11,7 +12,7 @@ struct Row {
     chart: &'static str,
     file: &'static str,
     workload: &'static str,
-    /// The strictest level that lets the pods in.
+    /// The strictest level that admits the pods.
     level: &'static str,
 }
 
@@ -23,7 +24,7 @@ const NODE: &str = "DaemonSet/test-csi-sidecars-node";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    // A driver's container that says nothing of itself may not get more, but is not told so.
+    // A driver's container without a securityContext asks for no more rights, and gives none up.
     Row { chart: SIDECARS, file: "ci/minimal-values.yaml", workload: CONTROLLER, level: "baseline" },
     Row { chart: SIDECARS, file: "ci/openshift-values.yaml", workload: CONTROLLER, level: "restricted" },
     Row { chart: SIDECARS, file: "ci/beside-values.yaml", workload: CONTROLLER, level: "privileged" },
@@ -31,7 +32,7 @@ const ROWS: &[Row] = &[
     Row { chart: SIDECARS, file: "ci/minimal-values.yaml", workload: NODE, level: "privileged" },
     Row { chart: "snapshot-controller", file: "ci/minimal-values.yaml", workload: "Deployment/test-snapshot-controller", level: "restricted" },
     Row { chart: "snapshot-controller", file: "ci/one-replica-values.yaml", workload: "Deployment/test-snapshot-controller", level: "restricted" },
-    // Directories of the node alone are enough.
+    // Directories of the node alone require this level.
     Row { chart: SIDECARS, file: "ci/registrar-values.yaml", workload: NODE, level: "privileged" },
 ];
 

@@ -1,4 +1,4 @@
-//! Wrong values end with a message that names the value and says what it should be.
+//! Wrong values end with a message that names the value and the expected form.
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::Release;
@@ -10,11 +10,11 @@ struct Row {
     says: &'static [&'static str],
 }
 
-/// The image of a container that was left.
+/// The image of a sidecar that was left in the driver's pod.
 const LEFT: &str =
     "controller.extraContainers[0].image=registry.k8s.io:443/sig-storage/csi-attacher:v4.11.0";
 
-/// Every one on top of values that are right.
+/// Each row is applied on top of valid values.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     row(&["drivr.name=x"], &["additional properties 'drivr' not allowed"]),
@@ -161,7 +161,7 @@ const ROWS: &[Row] = &[
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
 ];
 
-/// Of the chart for the whole cluster.
+/// Rows of the snapshot-controller chart.
 #[rustfmt::skip]
 const CONTROLLER_ROWS: &[Row] = &[
     row(&["image.registry="], &["image.registry is required", "registry.example.com/storage", "make images"]),
@@ -177,7 +177,7 @@ const CONTROLLER_ROWS: &[Row] = &[
     row(&["metrics.prometheusRule.callErrorRatio=1"], &["'/metrics/prometheusRule'", "'callErrorRatio' not allowed"]),
 ];
 
-/// What a release of Kubernetes does not have yet.
+/// Features that a release of Kubernetes does not have yet.
 const OLD_ROWS: &[(&str, Row)] = &[
     (
         "1.28.15",

@@ -1,4 +1,4 @@
-//! What holds whatever the values are: over the whole matrix of values files, and the demo.
+//! Invariants for all values: tested with the whole matrix of values files, and the demo.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use e2e::cluster::Cluster;
 use e2e::suite::Verdict;
 use serde_json::{Value, json};
 
-/// Names of the containers that are ours.
+/// Names of our containers.
 pub(super) const SIDECARS: [&str; 9] = [
     "csi-attacher",
     "csi-provisioner",
@@ -22,7 +22,7 @@ pub(super) const SIDECARS: [&str; 9] = [
     "csi-node-sidecars",
 ];
 
-/// Those that talk to the API server.
+/// Our programs that talk to the API server.
 const CLIENTS: [&str; 6] = [
     "csi-attacher",
     "csi-provisioner",
@@ -32,7 +32,7 @@ const CLIENTS: [&str; 6] = [
     "csi-sidecars",
 ];
 
-/// How the demo is rendered: with what must be given, in one process, and with a provisioner on each node.
+/// The demo's values: with the required ones, in one process, and with a provisioner on each node.
 const DEMOS: [&[&str]; 4] = [
     &["csi-sidecars.image.registry=registry.example.com/storage"],
     &[
@@ -105,7 +105,7 @@ pub(super) fn pods(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// no two workloads in the network of the node want one port of it. Pools have nodes of their own.
+/// no two workloads in the node's network use the same port. Pools have nodes of their own.
 fn host_ports(objects: &[Value]) -> Result<()> {
     let mut taken = BTreeSet::new();
     for object in objects {
@@ -124,12 +124,12 @@ fn host_ports(objects: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// By which an object is told from others.
+/// The identity of an object.
 pub(super) fn key(object: &Value) -> (String, Option<&str>) {
     (title(object), text(object, "/metadata/namespace"))
 }
 
-/// The items of a list, none if it is absent.
+/// The items of a list; none if it is absent.
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     let list = value.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten()
@@ -177,7 +177,7 @@ fn workload(object: &Value, pod: &Value, objects: &[Value]) -> Result<()> {
     }
     let account = text(pod, "/serviceAccountName").context("a service account")?;
     let account = format!("ServiceAccount/{account}");
-    // One that the chart does not make is the library's user's.
+    // The user of the library provides an account that the chart does not make.
     let made = objects.iter().any(|object| title(object) == account);
     ensure!(made, "there is no {account}");
     tokens(&title(object), pod)
@@ -190,7 +190,7 @@ fn mount<'a>(container: &'a Value, volume: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// Containers that are not ours and are given a token by `tokenFor`.
+/// Other containers that `tokenFor` gives a token.
 const GIVEN: [(&str, &str); 9] = [
     ("StatefulSet/everything-controller", "csi-snapshot-metadata"),
     ("DaemonSet/everything-node", "driver"),
@@ -228,7 +228,7 @@ fn tokens(title: &str, pod: &Value) -> Result<()> {
         needed |= needs;
     }
     let volumes = names(pod, "/volumes");
-    // A controller's pod has it for whatever is added to it.
+    // A controller's pod has the token for any container that is added to it.
     let controller = !title.starts_with("DaemonSet/");
     ensure!(
         volumes.contains("api-token") == (needed || controller),
@@ -278,7 +278,7 @@ fn selected(selector: Option<&Value>, labels: &Value) -> bool {
     })
 }
 
-/// The workloads that a selector finds.
+/// The workloads whose pods a selector matches.
 pub(super) fn pods_of<'a>(
     objects: &'a [Value],
     selector: Option<&'a Value>,
@@ -336,14 +336,14 @@ fn other(object: &Value, objects: &[Value]) -> Result<()> {
     }
 }
 
-/// What the ConfigMap of a dashboard holds.
+/// The dashboard in a ConfigMap.
 pub(super) fn dashboard(object: &Value) -> Option<&str> {
     let files = ["csi-sidecars", "snapshot-controller"];
     let mut texts = { files.iter() }.filter_map(|file| text(object, &format!("/data/{file}.json")));
     texts.next()
 }
 
-/// Peers may ask every port of a sidecar.
+/// Peers may reach every port of a sidecar.
 fn network_policy(object: &Value, objects: &[Value]) -> Result<()> {
     let open: BTreeSet<_> = items(object, "/spec/ingress/0/ports")
         .filter_map(|port| port.pointer("/port").and_then(Value::as_u64))

@@ -1,4 +1,4 @@
-//! What single values do, row by row.
+//! The effects of single values, row by row.
 
 mod secure;
 mod table;
@@ -16,15 +16,15 @@ use super::grant::grants;
 use super::rendered::items;
 use table::{ALWAYS, PERMISSIONS, TABLE};
 
-/// What is expected of a place in an object.
+/// The expected value at a path of an object.
 enum Expect {
-    /// This JSON.
+    /// Exactly this JSON.
     Is(&'static str),
-    /// A list with this text in it.
+    /// A list that contains this text.
     Has(&'static str),
-    /// A list without any text that begins so.
+    /// A list without any text that begins like this.
     Lacks(&'static str),
-    /// Nothing; with an empty path: no such object.
+    /// No value; with an empty path: no such object.
     Absent,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// What a program may do with everything switched off that can be, but for `set`.
+/// The permissions of a program with everything optional switched off, except `set`.
 fn permitted(program: &str, set: &[&str]) -> Result<BTreeSet<String>> {
     let mut values = vec![
         "driver.attachRequired=false",

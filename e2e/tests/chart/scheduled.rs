@@ -1,5 +1,5 @@
-//! every example has nodes for its pods. The scheduler is real; nodes are objects without a kubelet, so that nothing runs and
-//! no directory of the machine is touched.
+//! every example finds nodes for its pods. The scheduler is real; nodes are objects without a kubelet, so that
+//! nothing runs and no directory of the machine is touched.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use super::rendered::{each, items};
 
 const SOON: Duration = Duration::from_secs(30);
 const NODES: [&str; 3] = ["scheduled-a", "scheduled-b", "scheduled-c"];
-/// Only these nodes have it, and every pod here wants it.
+/// A label that only these nodes have, and every pod here selects.
 const HERE: &str = "example.com/scheduled";
 const NAMESPACE: &str = "scheduled";
 const PODS: &str = "/api/v1/namespaces/scheduled/pods";
@@ -39,7 +39,7 @@ pub(super) fn examples(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// While there are the namespace and the nodes of these pods.
+/// Calls `run` while the namespace and the nodes of these pods exist.
 pub(super) fn on_nodes(api: &Api, run: impl FnOnce() -> Result<()>) -> Result<()> {
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
@@ -63,7 +63,7 @@ pub(super) fn on_nodes(api: &Api, run: impl FnOnce() -> Result<()>) -> Result<()
     done
 }
 
-/// What the chart refuses now: the scheduler says why.
+/// A combination that the chart refuses: the scheduler names the reason.
 fn one_port_for_both(api: &Api) -> Result<()> {
     let release = Release {
         chart: "csi-sidecars",
@@ -95,12 +95,12 @@ fn one_port_for_both(api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// The pods that workloads would have on these nodes, those of nodes first: they are there before.
+/// The pods of these workloads on these nodes; those of DaemonSets first, as in a cluster.
 pub(super) fn pods(objects: &[Value]) -> Vec<Value> {
     let selectors: Vec<_> = { objects.iter() }
         .filter_map(|it| it.pointer("/spec/template/spec/nodeSelector")?.as_object())
         .collect();
-    // Where selectors contradict each other, nodes are of one after the other.
+    // Where selectors contradict each other, consecutive nodes match different ones.
     let fits = |place: usize, label: &String, value: &Value| {
         let values = selectors.iter().filter_map(|it| it.get(label));
         let mut values: Vec<_> = values.map(ToString::to_string).collect();
@@ -132,14 +132,14 @@ pub(super) fn pods(objects: &[Value]) -> Vec<Value> {
     of_nodes
 }
 
-/// As the workload's controller makes it, on a node if it is a DaemonSet's.
+/// The pod that the workload's controller makes; on a node if it is a DaemonSet's.
 fn pod(workload: &Value, node: Option<&str>) -> Value {
     let mut spec = { workload.pointer("/spec/template/spec") }
         .and_then(Value::as_object)
         .cloned()
         .unwrap_or_default();
     spec.insert("serviceAccountName".to_owned(), json!("default"));
-    // The nodes have no other labels; which ones it may be on was decided before.
+    // The nodes have no other labels; the caller has chosen the nodes already.
     spec.insert("nodeSelector".to_owned(), json!({HERE: "true"}));
     if let Some(node) = node {
         let terms = json!([{
@@ -160,8 +160,8 @@ fn pod(workload: &Value, node: Option<&str>) -> Value {
     })
 }
 
-/// Creates pods, waits until the scheduler has said something about each, removes them, and gives what it said of those that
-/// have no node.
+/// Creates pods, waits until the scheduler has handled each, and removes them. Returns the scheduler's messages about
+/// pods without a node.
 pub(super) fn placed(api: &Api, pods: &[Value]) -> Result<Vec<String>> {
     beat(api)?;
     for pod in pods {
@@ -186,7 +186,7 @@ pub(super) fn placed(api: &Api, pods: &[Value]) -> Result<Vec<String>> {
     });
     let list = api.get(PODS)?;
     for name in items(&list, "/items").filter_map(|it| text(it, "/metadata/name")) {
-        // No kubelet would confirm it.
+        // No kubelet would confirm the deletion.
         api.delete_with(&format!("{PODS}/{name}"), &json!({"gracePeriodSeconds": 0}))?;
     }
     wait::until_true(SOON, "the pods are gone", || {
@@ -195,7 +195,7 @@ pub(super) fn placed(api: &Api, pods: &[Value]) -> Result<Vec<String>> {
     decided
 }
 
-/// What a kubelet would say again and again. That the time is another one is enough.
+/// Renews the nodes' heartbeats, as kubelets do again and again. A new time is enough.
 fn beat(api: &Api) -> Result<()> {
     static BEATS: AtomicU32 = AtomicU32::new(0);
     let beat = BEATS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Everything that the charts render is applied to a real API server, which changes nothing.
+//! Dry-runs everything that the charts render on a real API server.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -19,7 +19,7 @@ pub(super) fn dry_run(cluster: &Cluster) -> Result<Verdict> {
         api.create("/api/v1/namespaces", &object)?;
     }
     each(|release| {
-        // Kinds that are no part of Kubernetes: the operator of Prometheus brings them.
+        // Kinds that are not part of Kubernetes: the Prometheus operator defines them.
         let (foreign, objects): (Vec<_>, Vec<_>) = { release.objects()?.into_iter() }
             .partition(|object| text(object, "/apiVersion") == Some("monitoring.coreos.com/v1"));
         ensure!(
@@ -50,7 +50,7 @@ pub(super) fn apply(cluster: &Cluster, list: &Value) -> Result<()> {
         "--server-side",
         "--dry-run=server",
         "--validate=strict",
-        // Definitions that are there are upstream's.
+        // The cluster's CRDs are upstream's.
         "--force-conflicts",
         "-f",
     ]);

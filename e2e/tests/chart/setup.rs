@@ -1,20 +1,20 @@
-//! The programs with the features that decide about their permissions, and what driver and program
-//! are told to match them.
+//! Programs with the features that determine their permissions, and the matching flags of driver
+//! and program.
 
 use e2e::controller::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar};
 
 /// A program and its features.
 pub(super) struct Setup {
-    /// What the table calls it.
+    /// Name in the table.
     pub(super) title: &'static str,
-    /// The driver's name, and with dashes the namespace.
+    /// The driver's name; with dashes, the namespace.
     pub(super) driver: &'static str,
     pub(super) program: Program,
     pub(super) driver_flags: &'static [&'static str],
     pub(super) flags: &'static [&'static str],
 }
 
-/// What is asked about its permissions.
+/// The program whose permissions are tested.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Program {
     /// A controller under the chart's permissions, with these values.

@@ -1,4 +1,4 @@
-//! A program with its driver, under permissions that can be taken away.
+//! A program with its driver, under permissions that the test can remove.
 
 use anyhow::{Context, Result};
 use e2e::api::{Api, text};
@@ -16,7 +16,7 @@ use super::setup::{Program, Setup};
 
 const SOON: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// A setup whose driver runs and whose permissions are granted.
+/// A setup with a running driver and all permissions.
 pub(super) struct Stage<'a> {
     setup: &'static Setup,
     api: Api,
@@ -25,7 +25,7 @@ pub(super) struct Stage<'a> {
     _driver: Process,
 }
 
-/// A program that can be started.
+/// A program ready to start.
 enum Started<'a> {
     Sidecar(Controller<'a>, Vec<(&'static str, String)>),
     NodeAgent(NodeAgent, Seat<'a>),
@@ -62,7 +62,7 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// What the table calls its setup.
+    /// The setup's name in the table.
     pub(super) fn title(&self) -> &'static str {
         self.setup.title
     }
@@ -95,7 +95,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Takes one permission away, or gives all back.
+    /// Removes one permission, or restores all.
     pub(super) fn permit_all_but(&self, grant: Option<&Grant>) -> Result<()> {
         for role in &self.roles {
             let changed = grant.and_then(|grant| super::grant::without(role, grant));
@@ -111,7 +111,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits until the API server's authorizer has noticed.
+    /// Waits until the API server's authorizer applies the change.
     pub(super) fn until_allowed(&self, grant: &Grant, allowed: bool) -> Result<()> {
         let (resource, sub) = grant
             .resource
@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Removes the Lease, so that it has to be created.
+    /// Deletes the Lease, so that the program has to create it.
     pub(super) fn forget_leases(&self) -> Result<()> {
         let namespace = self.namespace();
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A controller with the chart's permissions and what the downward API would tell it.
+/// A controller with the chart's permissions and the variables of the downward API.
 fn sidecar_of_a_deployment<'a>(
     cluster: &Cluster,
     api: &Api,
@@ -192,7 +192,7 @@ fn pod_of_a_deployment(api: &Api, namespace: &str) -> Result<String> {
     })
 }
 
-/// The kind ReferenceGrant, which is no part of Kubernetes, without its schema.
+/// Creates the CRD of ReferenceGrant, which is not part of Kubernetes, without its schema.
 fn reference_grants(api: &Api) -> Result<()> {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let name = "referencegrants.gateway.networking.k8s.io";

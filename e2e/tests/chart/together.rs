@@ -1,4 +1,4 @@
-//! `sidecars: together`: one container, and everything else as in the separate ones.
+//! `sidecars: together`: one container, and everything else as with separate ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,23 +15,23 @@ use super::rendered::{SIDECARS, items, key};
 
 const TOGETHER: &str = "sidecars=together";
 
-/// Containers of one process.
+/// Names of the containers that run all sidecars in one process.
 pub(super) const PROCESSES: [&str; 2] = ["csi-sidecars", "csi-node-sidecars"];
 
-/// What has to be taken from values files so that they can be together, since it is of one container.
+/// Values that only apply to one container each, removed from the files so that these render together.
 const OF_ONE_CONTAINER: [(&str, &[&str]); 3] = [
     ("ci/driver-ceph-rbd-values.yaml", &["registrar.log=null"]),
     ("ci/everything-values.yaml", &["resizer.log=null"]),
     ("ci/one-image-values.yaml", &["resizer.image="]),
 ];
 
-/// A file's values, separate and together.
+/// The objects of a values file, rendered separate and together.
 struct Pair {
     separate: Vec<Value>,
     together: Vec<Value>,
 }
 
-/// Every file of the matrix, both ways, with further values.
+/// Calls `check` with every file of the matrix, rendered both ways, with additional values.
 fn pairs(more: &[&str], mut check: impl FnMut(&str, &Pair) -> Result<()>) -> Result<()> {
     for file in chart::matrix("csi-sidecars")? {
         let of_one = { OF_ONE_CONTAINER.iter() }
@@ -58,19 +58,19 @@ fn pairs(more: &[&str], mut check: impl FnMut(&str, &Pair) -> Result<()>) -> Res
     Ok(())
 }
 
-/// Is it a container of one sidecar?
+/// Whether the container runs one sidecar.
 fn ours(name: &str) -> bool {
     SIDECARS.contains(&name) && !PROCESSES.contains(&name)
 }
 
-/// Values of a flag in their order, by program and flag.
+/// Values of each flag in order, by program and flag.
 type Flags = BTreeMap<(String, String), Vec<String>>;
 
-/// `--name=value`, where a boolean without value is true.
+/// Adds `--name=value`, where a boolean flag without value is true.
 fn add(flags: &mut Flags, program: &str, argument: &str) {
     let bare = argument.trim_start_matches('-');
     let (name, value) = bare.split_once('=').unwrap_or((bare, "true"));
-    // Where it listens is not the same on purpose.
+    // The addresses differ on purpose.
     if name != "http-endpoint" {
         let of = (program.to_owned(), name.to_owned());
         flags.entry(of).or_default().push(value.to_owned());
@@ -87,9 +87,9 @@ fn containers(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
     containers.filter_map(|it| Some((text(it, "/name")?, it)))
 }
 
-/// The command line of one process as it is cut: programs, by the names of their files, and their own.
+/// Splits the command line of one process: programs, by file name, and their flags.
 pub(super) fn parts(arguments: &[&str]) -> Result<Vec<(&'static str, Vec<String>)>> {
-    // Where the process itself listens is no matter of its controllers.
+    // The process's own address belongs to no controller.
     let of_controllers = arguments.iter().copied();
     let of_controllers = of_controllers.filter(|it| !it.starts_with("--http-endpoint="));
     let parts = match split(of_controllers, ALL) {
@@ -109,7 +109,7 @@ pub(super) fn parts(arguments: &[&str]) -> Result<Vec<(&'static str, Vec<String>
     Ok(parts.map(|it| (file(it.name), it.arguments)).collect())
 }
 
-/// What each program of a pod is told.
+/// The flags of each program in a pod.
 fn told(object: &Value) -> Result<Flags> {
     let mut flags = Flags::new();
     for (name, container) in containers(object) {
@@ -129,10 +129,11 @@ fn told(object: &Value) -> Result<Flags> {
     Ok(flags)
 }
 
-/// The command line of one process, cut as the program cuts it, is that of the single containers.
+/// The command line of one process, split as the program splits it, has the flags of the single
+/// containers.
 pub(super) fn flags(_: &Cluster) -> Result<Verdict> {
     let mut compared = 0;
-    // What all are told is no matter of the comparison.
+    // Flags for all programs are not compared.
     let plain = ["together.extraArgs=null"];
     pairs(&plain, |_, pair| {
         for object in &pair.separate {
@@ -153,8 +154,8 @@ pub(super) fn flags(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Every flag that a program has and that is not said once can be among its own further arguments; those
-/// that are said once are refused there.
+/// A program's own additional arguments accept every flag that is not given once for the whole process,
+/// and refuse those that are.
 fn any_flag() -> Result<()> {
     let mut refused = BTreeSet::new();
     for program in ALL {
@@ -199,7 +200,8 @@ fn any_flag() -> Result<()> {
     Ok(())
 }
 
-/// One container and one port; accounts, roles, permissions and everything else of the pods as before.
+/// One container and one port; accounts, roles, permissions and everything else of the pods are the
+/// same.
 pub(super) fn objects(_: &Cluster) -> Result<Verdict> {
     let mut seen = BTreeSet::new();
     pairs(&[], |file, pair| {
@@ -249,7 +251,7 @@ fn same(together: &Value, separate: &Value) -> Result<()> {
             let names: Vec<_> = items(together, "/spec/containers").collect();
             ensure!(names.len() == 1, "helm test asks more than one port");
         }
-        // Their expressions name ports, and what only one process has.
+        // Their expressions name ports, and metrics that only one process has.
         "PrometheusRule" | "NetworkPolicy" => {}
         "Deployment" | "StatefulSet" | "DaemonSet" => pods(together, separate)?,
         _ => ensure!(together == separate, "{together} is not {separate}"),
@@ -257,7 +259,7 @@ fn same(together: &Value, separate: &Value) -> Result<()> {
     Ok(())
 }
 
-/// But for the containers of the sidecars two workloads are the same.
+/// Compares two workloads except for the containers of the sidecars.
 fn pods(together: &Value, separate: &Value) -> Result<()> {
     let names: Vec<_> = containers(together).map(|(name, _)| name).collect();
     ensure!(!names.iter().any(|name| ours(name)), "{names:?}");

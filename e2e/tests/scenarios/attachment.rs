@@ -1,9 +1,9 @@
 //! The attacher against a real API server, real controllers, a real kubelet and a driver that really
 //! mounts, under our chart's RBAC objects.
 //!
-//! `ATTACHER=path` runs them with another attacher. Each scenario counts what was asked of the API
-//! server and of the driver; where only ours is better than what it replaces, the other one's
-//! counts are shown but not held against it.
+//! `ATTACHER=path` runs them with another attacher. Each scenario counts the requests to the API
+//! server and to the driver; where ours is better than the program it replaces, the other's counts
+//! are printed but not asserted.
 
 mod api_server;
 mod burst;

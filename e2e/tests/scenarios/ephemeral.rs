@@ -59,7 +59,7 @@ fn inline_volume(cluster: &Cluster) -> Result<Verdict> {
     })?;
     api.until_gone(Duration::from_secs(30), POD)?;
     if !program::driver_is_foreign() {
-        // The driver writes down a call after what it did has been seen.
+        // The driver records a call after its effect is visible.
         let calls = || -> Result<bool> {
             let published = seat.calls("NodePublishVolume")?;
             Ok((published, seat.calls("NodeUnpublishVolume")?) == (1, 1))

@@ -1,4 +1,4 @@
-//! What scenarios of controllers stand on: zones, and the snapshot API.
+//! Preconditions of the controllers' scenarios: zones, and the snapshot API.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;

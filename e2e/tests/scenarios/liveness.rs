@@ -1,5 +1,5 @@
-//! The livenessprobe beside a real driver: what kubelet would be told when it probes the driver's
-//! container.
+//! The livenessprobe beside a real driver: the answers that kubelet would get when it probes the
+//! driver's container.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Volumes of in-tree plugins on a real control plane: kube-controller-manager says to which driver they
-//! were moved, kubelet mounts them, and the sidecars serve them. Rows M-149 to M-155.
+//! Volumes of in-tree plugins on a real control plane: kube-controller-manager annotates the driver that
+//! they moved to, kubelet mounts them, and the sidecars serve them. Rows M-149 to M-155.
 
 mod life;
 mod scene;

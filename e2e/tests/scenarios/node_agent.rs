@@ -39,7 +39,7 @@ const FLAGS: [&str; 3] = [
     "--sync=false",
 ];
 
-/// A pod that nobody schedules: the node is no place for others.
+/// A pod that is bound to its node without the scheduler: the node must get no other pods.
 fn pod(api: &Api, name: &str, node: &str, claim: &str) -> Result<Pod> {
     let pod = object::free_pod(name, &object::claimed_volume(claim));
     let pod = object::with(pod, &json!({ "spec": { "nodeName": node } }));
@@ -105,7 +105,7 @@ fn whole_life(cluster: &Cluster) -> Result<Verdict> {
     wait::until_true(SOON, "the volume is detached", || Ok(attached(&api)? == 0))
         .with_context(|| agent.tail())?;
 
-    // Killed while the volume is in use; the pod goes while nobody looks.
+    // The agent is killed while the volume is in use; the pod is deleted before it restarts.
     let mut reader = pod(&api, "solo-reader", "solo", "solo-0")?;
     reader.until_running(&api).with_context(|| agent.tail())?;
     let read = reader.read(&seat, "solo-0")?;
@@ -130,7 +130,7 @@ fn whole_life(cluster: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-/// Neither mounts nor a volume in use, and everything was permitted.
+/// Asserts that no mount and no volume in use is left, and that no request was refused.
 fn nothing_left(api: &Api, seat: &Seat<'_>, agent: &Process) -> Result<()> {
     let mounts = seat.mounts_below(seat.kubelet_dir())?;
     ensure!(mounts.is_empty(), "mounts left: {mounts:?}");
@@ -148,7 +148,7 @@ fn nothing_left(api: &Api, seat: &Seat<'_>, agent: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Two lives of the volume on the node, each call of them once.
+/// Asserts each call once per life of the volume on the node, of which there were two.
 fn asked_twice(deployment: &Deployment<'_>) -> Result<()> {
     let calls = Calls::read(&deployment.controller.record())?;
     calls.check(&Options::default())?;

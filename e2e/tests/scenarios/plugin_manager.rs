@@ -1,4 +1,4 @@
-//! The registrar with other partners than the kubelet and our driver.
+//! The registrar with partners other than the kubelet and our driver.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The registrar and real kubelet code: coming, going, and everything in between.
+//! The registrar with real kubelet code: registration, restarts, and removal.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -134,7 +134,7 @@ fn stale_socket(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     let seat = Seat::new(cluster, 0, "stale.example.com")?;
     let _driver = seat.start_driver(&[])?;
-    // The listener is dropped at once; the file stays, as after a node's reboot.
+    // Dropping the listener leaves the file, as after a reboot of the node.
     drop(UnixListener::bind(seat.registration_socket())?);
     let mut registrar = seat.start_registrar(&[])?;
     seat.until_registered(&api, &mut registrar)?;
@@ -248,7 +248,7 @@ fn renamed_driver(cluster: &Cluster) -> Result<Verdict> {
     let mut registrar = seat.start_registrar(&[])?;
     seat.until_registered(&api, &mut registrar)?;
     drop(driver);
-    // Go's flag package lets the last one win.
+    // Go's flag package takes the last of several values.
     let _driver = seat.start_driver(&["--drivername=after.example.com"])?;
     let code = registrar.exit_code(SOON)?;
     ensure!(code == 1, "exit code {code}\n{}", registrar.tail());

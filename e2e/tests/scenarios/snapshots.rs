@@ -1,7 +1,7 @@
 //! Snapshots on a real control plane: csi-snapshotter beside a driver whose snapshots are real copies,
 //! the cluster's snapshot-controller, and the provisioner that restores.
 //!
-//! `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to run the same scenarios on.
+//! `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` set other programs for the same scenarios.
 
 mod group;
 mod life;

@@ -52,7 +52,7 @@ impl<'a> Pod<'a> {
         Self::on(cluster, name, cluster.add_node(name)?)
     }
 
-    /// On a node that is there.
+    /// The pod on an existing node.
     fn on(cluster: &'a Cluster, name: &str, dir: PathBuf) -> Result<Self> {
         let api = cluster.api()?;
         let driver = format!("{name}.example.com");
@@ -127,14 +127,14 @@ impl<'a> Pod<'a> {
     fn keys(&self) -> Result<Vec<String>> {
         let taints = self.taints()?;
         let keys = taints.iter().filter_map(|taint| text(taint, "/key"));
-        // Those of Kubernetes' own come and go.
+        // Kubernetes adds and removes its own taints.
         Ok(keys
             .filter(|key| !key.contains("kubernetes.io"))
             .map(str::to_owned)
             .collect())
     }
 
-    /// A token of the account, bound to an object or to none.
+    /// A token of the account, optionally bound to an object.
     fn token_for(&self, bound: Option<Value>) -> Result<String> {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -170,7 +170,7 @@ impl<'a> Pod<'a> {
         Ok(serde_json::to_value(read)?)
     }
 
-    /// The API server as the pod.
+    /// A client of the API server with the pod's token.
     fn as_pod(&self, token: &str) -> Result<Api> {
         let mut file = self.kubeconfig()?;
         let user = file.pointer_mut("/users/0/user").context("no user")?;
@@ -180,7 +180,7 @@ impl<'a> Pod<'a> {
         Api::from_kubeconfig(&path)
     }
 
-    /// What kubelet would mount.
+    /// Writes the files that kubelet would mount.
     fn credentials(&self, token: &str) -> Result<PathBuf> {
         let dir = self.seat.dir.join("serviceaccount");
         fs::create_dir_all(&dir)?;
@@ -197,7 +197,7 @@ impl<'a> Pod<'a> {
         Ok(dir)
     }
 
-    /// csi-node-sidecars, with files and variables as in a pod of the chart, to remove the taint of this key.
+    /// Starts csi-node-sidecars, with files and variables as in a pod of the chart, to remove the taint of this key.
     fn start(&self, token: &str, key: &str) -> Result<Process> {
         const SCRIPT: &str = "run=$(readlink -f /var/run) && mount -t tmpfs none $run && \
             mkdir -p $run/secrets/kubernetes.io && ln -s \"$0\" $run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
@@ -239,7 +239,7 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// Nobody but root can mount what a pod would have.
+/// Whether the test can run: only root can mount a pod's files.
 fn is_shown() -> bool {
     geteuid().is_root()
 }
@@ -254,9 +254,9 @@ fn goes(cluster: &Cluster) -> Result<Verdict> {
     let key = pod.key();
     pod.set_taints(&["a.example.com/a", &key, "b.example.com/b"])?;
     let token = pod.token()?;
-    // The value, too, which the API server has left out since it is empty.
+    // The `=` as well, although the API server drops an empty value.
     let mut sidecars = pod.start(&token, &format!("{key}="))?;
-    // Waits for a driver.
+    // The process waits for a driver.
     wait::stays(Duration::from_secs(2), "the taint stays", || {
         Ok(pod.keys()?.contains(&key))
     })?;
@@ -265,7 +265,7 @@ fn goes(cluster: &Cluster) -> Result<Verdict> {
         "already registered"
     );
     let _driver = pod.seat.start_driver(&[])?;
-    // As long as CSINode does not have the driver, the taint is there: read in this order.
+    // The taint stays until CSINode has the driver: read in this order.
     let registered = wait::until(SOON, "CSINode has the driver", || {
         sidecars.must_run()?;
         let is_gone = !pod.keys()?.contains(&key);
@@ -307,7 +307,7 @@ fn of(taints: &[&Value]) -> Value {
     json!({"spec": {"taints": taints}})
 }
 
-/// What the nodes' account must not do.
+/// Patches that the nodes' account must not make.
 struct Refused<'a> {
     own: &'a str,
     other: &'a str,
@@ -317,7 +317,7 @@ struct Refused<'a> {
 }
 
 impl Refused<'_> {
-    /// Row, path, patch, and why it is refused.
+    /// Row, path, patch, and the reason of the refusal.
     fn rows(&self) -> Vec<(&'static str, String, Value, &'static str)> {
         let Self { ours, a, label, .. } = *self;
         let own = || self.own.to_owned();
@@ -357,7 +357,8 @@ impl Refused<'_> {
     }
 }
 
-/// The program that is to remove another taint than the chart's says once why it does not. The log has so many such lines of processes `before` it.
+/// A program that is to remove another taint than the chart's logs once why it cannot. The log has `before` such lines
+/// of earlier processes.
 fn tells(pod: &Pod<'_>, token: &str, before: usize) -> Result<()> {
     let mut sidecars = pod.start(token, "a.example.com/a")?;
     let driver = pod.seat.start_driver(&[])?;
@@ -366,7 +367,7 @@ fn tells(pod: &Pod<'_>, token: &str, before: usize) -> Result<()> {
         lines.skip(before).map(str::to_owned).collect()
     };
     wait::until_true(SOON, "a line", || Ok(!told(&sidecars.log()).is_empty()))?;
-    // Two attempts more.
+    // Time for two more attempts.
     wait::stays(Duration::from_secs(4), "the taint stays", || {
         Ok(pod.keys()?.contains(&"a.example.com/a".to_owned()))
     })?;
@@ -383,7 +384,7 @@ fn tells(pod: &Pod<'_>, token: &str, before: usize) -> Result<()> {
     Ok(())
 }
 
-/// A policy without a reason, as others may have: the API server answers 422.
+/// A policy without a reason, as other projects may have: the API server answers 422.
 fn without_reasons(pod: &Pod<'_>) -> Result<()> {
     let is_policy = |it: &&Value| text(it, "/kind") == Some("ValidatingAdmissionPolicy");
     let mut policy = pod.objects.iter().find(is_policy).cloned();
@@ -412,7 +413,7 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
     let a = taint("a.example.com/a", "NoSchedule");
     let ours = taint(&key, "NoSchedule");
     let label = json!({"metadata": {"labels": {"mine": "now"}}});
-    // Kubernetes' own come and go; with them the lists here would be other ones.
+    // Kubernetes adds and removes its own taints, which would change the lists here.
     let quiet = || Ok(pod.taints()?.len() == 2);
     wait::until_true(SOON, "the node is ready", quiet)?;
     let refusal = |path: &str, patch: &Value| -> Result<Option<String>> {
@@ -421,7 +422,7 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
             Err(error) => Ok(Some(format!("{error:#}"))),
         }
     };
-    // A policy counts some moments after it was made.
+    // A new policy takes effect after a moment.
     wait::until_true(SOON, "the policy counts", || {
         let refused = refusal(&other, &label)?;
         Ok(refused.is_some_and(|text| text.contains("the Node of its own pod alone")))
@@ -437,7 +438,7 @@ fn guarded(cluster: &Cluster) -> Result<Verdict> {
         let refused = refusal(&path, &patch)?;
         let refused = refused.with_context(|| format!("{row}: nobody refused"))?;
         ensure!(refused.contains(words), "{row}: {refused}");
-        // Not 422, as if the Node had changed below the patch.
+        // Not 422, which would mean that the Node had changed before the patch.
         ensure!(refused.contains("Forbidden"), "{row}: {refused}");
     }
     let unbound = pod.as_pod(&pod.token_for(None)?)?;

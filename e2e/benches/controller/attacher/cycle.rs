@@ -1,8 +1,8 @@
-//! What attaching and detaching costs: many VolumeAttachments created and deleted, a driver that
-//! answers at once, enough workers, no limit of the rate.
+//! The cost of attaching and detaching: many VolumeAttachments created and deleted, a driver that
+//! answers at once, enough workers, no rate limit.
 //!
-//! Ours and the other take turns, each time in a new process that has warmed up. The volumes carry
-//! the attacher's finalizer already, as all but the first attach of a volume find them.
+//! Our program and the other one take turns, each time in a new process that has warmed up. The
+//! volumes have the attacher's finalizer already, as in all but the first attach of a volume.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ fn name(index: usize) -> String {
 
 fn round(world: &World, driver: &Driver, watch: &Watch, contender: &Contender) -> Result<Round> {
     let mut flags = vec!["--worker-threads=100", "--timeout=60s"];
-    // For a look at other settings of the rate, `CYCLE_FLAGS` replaces the usual ones.
+    // `CYCLE_FLAGS` replaces the usual flags, to try other rate limits.
     let own = std::env::var("CYCLE_FLAGS").unwrap_or(crate::world::UNLIMITED.join(" "));
     flags.extend(own.split_whitespace());
     let mut process = world.start(contender, driver, Route::Direct, &flags)?;
@@ -99,7 +99,7 @@ fn round(world: &World, driver: &Driver, watch: &Watch, contender: &Contender) -
     })
 }
 
-/// Attaches and detaches `count` volumes; the seconds both took.
+/// Attaches and detaches `count` volumes. Returns the seconds of each.
 fn cycle(world: &World, watch: &Watch, process: &Process, count: usize) -> Result<(f64, f64)> {
     watch.clear();
     let names = || (0..count).map(|index| format!("csi-{index}"));

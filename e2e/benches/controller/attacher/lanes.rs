@@ -24,7 +24,7 @@ const ROUNDS: usize = 3;
 const NODE_COUNT: usize = 50;
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Longer than this nobody waits for attaches that a burst holds up.
+/// How long the benchmark waits for attaches behind a burst.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
@@ -114,7 +114,8 @@ fn measure(world: &World, driver: &Driver, contender: &Contender) -> Result<(f64
 }
 
 impl Stage<'_> {
-    /// Attaches at once, and detaches; milliseconds from the request to attached.
+    /// Attaches volumes at once, and detaches them. Returns the milliseconds from the request to
+    /// attached.
     fn attach(&self, prefix: &str, patience: Duration) -> Result<Vec<f64>> {
         let attachments = names(prefix, ATTACHES).enumerate().map(|(index, name)| {
             let node = format!("node-{}", index % NODE_COUNT);
@@ -130,7 +131,7 @@ impl Stage<'_> {
             .into_values()
             .map(|at| (at - start).as_secs_f64() * 1e3)
             .collect();
-        // What was not attached took at least as long as it was waited for.
+        // An attachment that timed out counts with the time it was waited for.
         took.resize(ATTACHES, patience.as_secs_f64() * 1e3);
         self.world.load.delete(paths(prefix, ATTACHES))?;
         if all && patience == LIMIT {

@@ -1,5 +1,4 @@
-//! A large cluster: 50,000 PersistentVolumes, 5,000 CSINodes, 2,000 VolumeAttachments that are
-//! attached.
+//! A large cluster: 50,000 PersistentVolumes, 5,000 CSINodes, 2,000 attached VolumeAttachments.
 
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::One)
 }
 
-/// The same cluster with volumes of five drivers.
+/// Measures the same cluster with volumes of five drivers.
 pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::Five)
 }

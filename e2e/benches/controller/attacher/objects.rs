@@ -1,4 +1,4 @@
-//! Volumes, nodes and attachments, as they look in a cluster that is used.
+//! Volumes, nodes and attachments as in a cluster in use.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::world::DRIVER;
 pub(crate) const NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// What the attacher puts on volumes and attachments of the driver.
+/// The attacher's finalizer on volumes and attachments of the driver.
 pub(crate) const FINALIZER: &str = "external-attacher/bench-csi-example-com";
 
-/// A provisioned volume in use, with all that provisioners and attachers write on it.
+/// A provisioned volume in use, with all fields that provisioners and attachers write.
 pub(crate) fn volume(name: &str, handle: &str) -> Value {
     let namespace = format!(
         "team-{}",
@@ -54,7 +54,7 @@ pub(crate) fn volume(name: &str, handle: &str) -> Value {
     })
 }
 
-/// What kubelet says of a node with three drivers.
+/// The CSINode that kubelet writes for a node with three drivers.
 pub(crate) fn node(name: &str) -> Value {
     let driver = |driver: &str| {
         json!({
@@ -74,7 +74,7 @@ pub(crate) fn node(name: &str) -> Value {
     })
 }
 
-/// What kube-controller-manager creates to have a volume attached.
+/// A VolumeAttachment as kube-controller-manager creates it.
 pub(crate) fn attachment(name: &str, volume: &str, node: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -87,7 +87,7 @@ pub(crate) fn attachment(name: &str, volume: &str, node: &str) -> Value {
     })
 }
 
-/// As [`attachment`], as the attacher leaves it; its status has to be written separately.
+/// An [`attachment`] as the attacher leaves it; its status has to be written separately.
 pub(crate) fn attached(name: &str, volume: &str, node: &str) -> Value {
     let mut object = attachment(name, volume, node);
     if let Some(metadata) = object.get_mut("metadata") {
@@ -100,7 +100,7 @@ pub(crate) fn attached(name: &str, volume: &str, node: &str) -> Value {
     object
 }
 
-/// Whether the attacher has said so.
+/// Whether `status.attached` is true.
 pub(crate) fn is_attached(attachment: &Value) -> bool {
     attachment.pointer("/status/attached") == Some(&Value::Bool(true))
 }

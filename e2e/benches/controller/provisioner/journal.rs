@@ -1,8 +1,8 @@
-//! What the provisioning journal adds: the same program with the journal and with
-//! `--provisioning-protection=off`, which stands in the column of the other one.
+//! The cost of the provisioning journal: the same program with the journal, and with
+//! `--provisioning-protection=off` in the column of the other program.
 //!
-//! At once: 1,000 claims as in `provision`. Steadily: a claim a second, from the claim's creation to its
-//! PersistentVolume.
+//! A burst: 1,000 claims as in `provision`. A steady load: a claim a second, from the claim's creation
+//! to its PersistentVolume.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let mut rounds = modes.each_ref().map(|_| Vec::new());
     let mut latencies = modes.each_ref().map(|_| Vec::new());
     for number in 0..ROUNDS {
-        // None is always the first.
+        // The modes alternate in who is first.
         for index in [number % 2, (number + 1) % 2] {
             let Some((mode, flags)) = modes.get(index) else {
                 continue;
@@ -92,7 +92,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     ])
 }
 
-/// A claim a second; the milliseconds that each waited for its PersistentVolume.
+/// Creates a claim a second. Returns the milliseconds that each waited for its PersistentVolume.
 fn steadily(
     stage: &Stage<'_>,
     driver: &Driver,

@@ -22,7 +22,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::One)
 }
 
-/// The same cluster with volumes of five drivers.
+/// Measures the same cluster with volumes of five drivers.
 pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::Five)
 }

@@ -1,4 +1,4 @@
-//! The class, events and nodes, as they look in a cluster that is used.
+//! The class, events and nodes as in a cluster in use.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
-/// Volumes as soon as they are asked for, deleted with their claims.
+/// A class that binds immediately and deletes volumes with their claims.
 pub(crate) fn class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
@@ -20,7 +20,7 @@ pub(crate) fn class() -> Value {
     })
 }
 
-/// An event as provisioners write two of for each claim.
+/// An event as provisioners record two for each claim.
 pub(crate) fn event(claim: &str, uid: &str, reason: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event",
@@ -36,7 +36,7 @@ pub(crate) fn event(claim: &str, uid: &str, reason: &str) -> Value {
     })
 }
 
-/// A node in one of three zones, with what kubelet says of its images.
+/// A node in one of three zones, with the images that kubelet reports.
 pub(crate) fn node(name: &str, index: usize) -> Value {
     let images: Vec<Value> = (0..20)
         .map(|image| {
@@ -59,7 +59,7 @@ pub(crate) fn node(name: &str, index: usize) -> Value {
     })
 }
 
-/// The driver as registered on that node.
+/// The driver's entry in the CSINode of a node.
 pub(crate) fn csi_node(name: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
@@ -72,12 +72,12 @@ pub(crate) fn csi_node(name: &str) -> Value {
     })
 }
 
-/// Whether the claim has its volume.
+/// Whether the claim is bound.
 pub(crate) fn is_bound(claim: &Value) -> bool {
     claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound")
 }
 
-/// Whether the claim of the volume is gone.
+/// Whether the volume is released.
 pub(crate) fn is_released(volume: &Value) -> bool {
     volume.pointer("/status/phase").and_then(Value::as_str) == Some("Released")
 }

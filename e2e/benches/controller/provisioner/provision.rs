@@ -1,6 +1,6 @@
-//! What provisioning and deleting cost: 1,000 claims of a class that binds immediately, created,
+//! The cost of provisioning and deleting: 1,000 claims of a class that binds immediately, created,
 //! bound by kube-controller-manager, and deleted; a driver that answers at once, 100 workers, no
-//! limit of the rate. Ours, the other and the reference client take turns.
+//! rate limit. Our program, the other one and the reference client take turns.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) struct Round {
     pub(super) provision: f64,
     delete: f64,
     writes: f64,
-    /// Claims without an event of their success once the program is at rest.
+    /// Claims without an event of their success once the program is idle.
     untold: f64,
     /// Writes of Leases.
     pub(super) leases: f64,
@@ -68,7 +68,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let rate: Vec<f64> = provision.iter().map(|took| COUNT as f64 / took).collect();
     let whole = of(|round| round.provision_cpu + round.delete_cpu);
     let third = Target::RatioAtMost(1.0 / 3.0);
-    // At least three quarters of its claims per second.
+    // At least three quarters of the reference client's claims per second.
     let within_a_quarter = Target::AtMost(4.0 / 3.0);
     Ok(vec![
         Figure::new("claims provisioned per second", &rate, Target::None),
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
         let delete = std::thread::scope(|scope| {
             let client = scope.spawn(|| reference::delete(load, driver, released, &handles));
             let took = self.delete(&claims);
-            // Whatever it still waits for does not come.
+            // Ends the client's wait: no more volumes will be released.
             drop(watch);
             match client.join() {
                 Ok(done) => done.and(took),
@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
         self.volumes.clear();
     }
 
-    /// Creates claims and waits until all are bound; seconds.
+    /// Creates claims and waits until all are bound. Returns the seconds.
     fn create(&self, claims: &[String]) -> Result<f64> {
         self.clear();
         let start = Instant::now();
@@ -221,7 +221,7 @@ impl<'a> Stage<'a> {
         last(self.claims.done(""), start)
     }
 
-    /// Deletes claims and waits until their volumes are gone; seconds.
+    /// Deletes claims and waits until their volumes are gone. Returns the seconds.
     pub(super) fn delete(&self, claims: &[String]) -> Result<f64> {
         let start = Instant::now();
         let paths = claims.iter().map(|name| format!("{CLAIMS}/{name}"));
@@ -235,7 +235,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// How many times what the reference client needed.
+/// The times as multiples of the reference client's.
 fn against(took: &[f64], reference: &[f64]) -> Vec<f64> {
     let reference = median(reference);
     took.iter().map(|took| took / reference).collect()

@@ -1,7 +1,7 @@
-//! A client that only does what a provisioner cannot do without: per claim it writes one
-//! PersistentVolume and two events; per released volume it calls DeleteVolume, deletes the object and
-//! patches the finalizer away. No cache, no queue, no decisions: how fast this API server can be
-//! provisioned for.
+//! A client that does only what every provisioner must do: for each claim it writes one
+//! PersistentVolume and two events; for each released volume it calls DeleteVolume, deletes the
+//! object and removes the finalizer with a patch. It has no cache, no queue and no decisions, and so
+//! shows how fast this API server lets anybody provision.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::load::Load;
 use crate::world::Driver;
 
-/// As many as there are worker threads.
+/// As many as the programs have worker threads.
 const AT_ONCE: usize = 100;
 
-/// Creates claims and the objects of the volumes that they ask for, which are `handles`.
+/// Creates the PersistentVolumes and events of these claims, with these volume handles.
 pub(super) fn provision(load: &Load, claims: &[String], handles: &[String]) -> Result<()> {
     let each = stream::iter(claims.iter().zip(handles))
         .map(|(claim, handle)| provision_one(load, claim, handle))
@@ -44,10 +44,10 @@ async fn provision_one(load: &Load, name: &str, handle: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes volumes, whose handles are `handles`, as they are told to be released. It makes the call
-/// and the requests that a provisioner makes for one, in its order, and nothing else: no cache, no
-/// queue, no decisions. What it has to wait for is the same: kube-controller-manager, which releases
-/// volumes one after the other and takes its own finalizer off.
+/// Deletes volumes with these handles as `released` names them. It makes a provisioner's call and
+/// requests in the same order, and nothing else: no cache, no queue, no decisions. It waits as a
+/// provisioner does for kube-controller-manager, which releases volumes one after the other and
+/// removes its own finalizer.
 pub(super) fn delete(
     load: &Load,
     driver: &Driver,
@@ -92,7 +92,7 @@ async fn delete_one(
     Ok(())
 }
 
-/// Name of the volume that is written for a claim.
+/// Name of a claim's volume.
 pub(super) fn volume(claim: &str) -> String {
     format!("pv-{claim}")
 }

@@ -1,5 +1,5 @@
-//! What expansions cost: 500 claims grow at once, a driver that answers at once and needs no node,
-//! 100 workers, no limit of the rate. Ours and the other take turns.
+//! The cost of expansions: 500 claims grow at once, a driver that answers at once and needs no
+//! node, 100 workers, no rate limit. Our program and the other one take turns.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ struct Round {
     took: f64,
     writes: f64,
     reads: f64,
-    /// Claims without an event of their success once the program is at rest.
+    /// Claims without an event of their success once the program is idle.
     untold: f64,
     peak: f64,
 }
@@ -36,7 +36,7 @@ struct Stage<'a> {
     world: &'a World,
     driver: Driver,
     claims: Watch,
-    /// What all claims ask for, in Mi.
+    /// Requested size of all claims, in Mi.
     size: usize,
 }
 
@@ -134,7 +134,8 @@ impl Stage<'_> {
         Ok(round)
     }
 
-    /// The first `count` claims ask for the size; seconds until all have it.
+    /// Raises the requested size of the first `count` claims. Returns the seconds until all have
+    /// it.
     fn grow(&self, count: usize) -> Result<f64> {
         self.claims.clear();
         let size = format!("{}Mi", self.size);

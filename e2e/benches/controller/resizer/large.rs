@@ -14,7 +14,7 @@ use crate::world::{Controllers, World};
 
 const LIMITS: Limits = Limits {
     resident_mb: 40.0,
-    // As long as the provisioner may take for as many claims and volumes.
+    // The provisioner's limit for as many claims and volumes.
     cpu_seconds: 6.5,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::One)
 }
 
-/// The same cluster with volumes of five drivers.
+/// Measures the same cluster with volumes of five drivers.
 pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
     run_with(contenders, Drivers::Five)
 }
@@ -32,7 +32,7 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     let start = Instant::now();
     objects::create_class(&world.load)?;
-    // The driver is never asked about these.
+    // No call for these volumes ever reaches the driver.
     let handles: Vec<_> = (0..count).map(|index| format!("vol-{index:08x}")).collect();
     bound::create_bound(&world.load, &handles, drivers)?;
     say(&format!(

@@ -1,4 +1,4 @@
-//! Claims that have their volumes, as they look in a cluster that is used.
+//! Bound claims as in a cluster in use.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::load::Load;
 use crate::world::DRIVER;
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-/// The API server lets only claims of such a class grow.
+/// Creates a class that allows expansion: the API server lets no other claims grow.
 pub(crate) fn create_class(load: &Load) -> Result<()> {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
@@ -18,12 +18,12 @@ pub(crate) fn create_class(load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// The claim's owner asks for so much.
+/// The patch that requests this size.
 pub(crate) fn wish(size: &str) -> Value {
     json!({ "spec": { "resources": { "requests": { "storage": size } } } })
 }
 
-/// Whether the claim has what it asks for, and nothing is under way.
+/// Whether the claim has its requested size, and no expansion is running.
 pub(crate) fn is_grown(claim: &Value) -> bool {
     let asked = claim.pointer("/spec/resources/requests/storage");
     let under_way = claim.pointer("/status/allocatedResourceStatuses");

@@ -1,5 +1,5 @@
-//! What a snapshot costs both programs: 500 VolumeSnapshots of as many claims created at once, and
-//! deleted at once; a driver that answers at once, 100 workers, no limit of the rate.
+//! The cost of snapshots for both programs: 500 VolumeSnapshots of as many claims created at once, and
+//! deleted at once; a driver that answers at once, 100 workers, no rate limit.
 //!
 //! Our pair and the other one take turns, each time in new processes that have warmed up.
 
@@ -25,18 +25,18 @@ const WARM_UP: usize = 50;
 const ROUNDS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// A snapshotter and the controller it runs with.
+/// A snapshotter and its snapshot-controller.
 struct Pair {
     name: &'static str,
     snapshotter: Contender,
     controller: Contender,
 }
 
-/// What one program did in a round.
+/// Work of one program in a round.
 #[derive(Debug, Default)]
 struct Work {
     cpu: f64,
-    /// Of API objects.
+    /// Writes of API objects.
     writes: f64,
     events: f64,
     reads: f64,
@@ -54,7 +54,7 @@ struct Round {
     delete: f64,
     /// Calls beyond one to take and one to delete each snapshot.
     repeated: f64,
-    /// VolumeSnapshots without an event that they are ready once the programs are at rest.
+    /// VolumeSnapshots without an event that they are ready once the programs are idle.
     untold: f64,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     Ok(figures(&rounds))
 }
 
-/// What has no other beside it is ours in both.
+/// Pairs the programs; a side without a program of its own gets ours.
 fn pairs(snapshotters: &[Contender]) -> Result<Vec<Pair>> {
     let controllers = SNAPSHOT_CONTROLLER.contenders()?;
     let names = [("ours", "ours-controller"), ("other", "other-controller")];
@@ -150,7 +150,7 @@ fn figures(rounds: &[Vec<Round>]) -> Vec<Figure> {
     figures
 }
 
-/// What one program of each pair did.
+/// Figures of one program of each pair.
 fn of_program(rounds: &[Vec<Round>], program: &str, work: fn(&Round) -> &Work) -> Vec<Figure> {
     let of = |value: fn(&Work) -> f64, per: f64| medians(rounds, &|round| value(work(round)) / per);
     let snapshots = COUNT as f64;
@@ -247,14 +247,14 @@ impl Stage<'_> {
         Ok(round)
     }
 
-    /// Calls so far that take or delete a snapshot.
+    /// Number of calls so far that take or delete a snapshot.
     fn calls(&self) -> Result<f64> {
         let control = &self.driver.control;
         Ok((control.calls("CreateSnapshot")? + control.calls("DeleteSnapshot")?) as f64)
     }
 
-    /// Creates a snapshot of each of the first claims, and deletes them when all are ready; seconds of
-    /// both.
+    /// Creates a snapshot of each of the first claims, and deletes them when all are ready. Returns
+    /// the seconds of each.
     fn cycle(&self, prefix: &str, count: usize) -> Result<(f64, f64)> {
         let (snapshots, contents, load) = (&self.snapshots, &self.contents, &self.world.load);
         snapshots.clear();

@@ -1,4 +1,4 @@
-//! A large cluster: 20,000 snapshots of 2,000 claims, all of them taken long ago.
+//! A large cluster: 20,000 snapshots of 2,000 claims, all taken long ago.
 
 use std::time::Instant;
 
@@ -15,11 +15,11 @@ use crate::world::{Controllers, World};
 
 const LIMITS: Limits = Limits {
     resident_mb: 25.0,
-    // As much for each object as the resizer may take.
+    // The resizer's limit per object.
     cpu_seconds: 2.6,
 };
 
-/// Snapshots that are kept of one claim.
+/// Snapshots of each claim.
 const KEPT: usize = 10;
 
 pub(super) fn run(snapshotters: &[Contender]) -> Result<Vec<Figure>> {
@@ -34,7 +34,7 @@ pub(super) fn run(snapshotters: &[Contender]) -> Result<Vec<Figure>> {
             (SNAPSHOTTER.program, snapshotters),
             (Some(&driver), "/volumesnapshotcontents"),
         ),
-        // Which has as many of two kinds, each with a watch of its own.
+        // The controller has as many objects of two kinds, each with a watch of its own.
         (
             (SNAPSHOT_CONTROLLER.program, &controllers),
             (None, "/volumesnapshot"),
@@ -63,7 +63,7 @@ fn fill(world: &World, count: usize) -> Result<()> {
     let load = &world.load;
     objects::create_class(load)?;
     let claims = count.div_ceil(KEPT);
-    // The driver is never asked about these.
+    // No call for these volumes ever reaches the driver.
     let volume = |claim: usize| format!("vol-{claim:08x}");
     let volumes: Vec<_> = (0..claims).map(volume).collect();
     bound::create_bound(load, &volumes, Drivers::One)?;
@@ -71,7 +71,7 @@ fn fill(world: &World, count: usize) -> Result<()> {
     let snapshots =
         (0..count).map(|index| objects::taken(&name(index), &bound::name(index / KEPT)));
     load.create(SNAPSHOTS, snapshots)?;
-    // A content is named by the UID of its VolumeSnapshot, which the API server chose.
+    // A content's name contains the UID of its VolumeSnapshot, which the API server chose.
     let uids = bound::uids(load, SNAPSHOTS)?;
     let uids: Vec<&String> = (0..count)
         .map(|index| uids.get(&name(index)).context("a snapshot without UID"))

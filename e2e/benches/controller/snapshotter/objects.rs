@@ -1,4 +1,4 @@
-//! Snapshots, as they look in a cluster that is used.
+//! Snapshots as in a cluster in use.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const CLASS: &str = "nightly";
 const TAKEN: &str = "2026-03-14T02:00:07Z";
 const TAKEN_NS: i64 = 1_773_453_607_000_000_000;
 
-/// The driver that takes snapshots, at once.
+/// A driver that takes snapshots, at once.
 pub(crate) fn driver(world: &World) -> Result<Driver> {
     let driver = world.driver()?;
     let capabilities = [
@@ -37,12 +37,12 @@ pub(crate) fn create_class(load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// What a user asks for.
+/// A VolumeSnapshot as its user creates it.
 pub(crate) fn snapshot(name: &str, claim: &str) -> Value {
     e2e::object::snapshot_of(name, CLASS, claim)
 }
 
-/// As [`snapshot`], as snapshot-controller leaves it; its status has to be written separately.
+/// A [`snapshot`] as snapshot-controller leaves it; its status has to be written separately.
 pub(crate) fn taken(name: &str, claim: &str) -> Value {
     let metadata = json!({ "metadata": {
         "labels": { "app.kubernetes.io/managed-by": "backup", "backup/schedule": "nightly" },
@@ -59,7 +59,7 @@ pub(crate) fn content_name(uid: &str) -> String {
     format!("snapcontent-{uid}")
 }
 
-/// The status of a VolumeSnapshot that can be used.
+/// The status of a ready VolumeSnapshot.
 pub(crate) fn snapshot_status(uid: &str) -> Value {
     json!({ "status": {
         "boundVolumeSnapshotContentName": content_name(uid),
@@ -86,7 +86,7 @@ pub(crate) fn content(name: &str, uid: &str, volume: &str) -> Value {
     })
 }
 
-/// The status of a content whose snapshot is there.
+/// The status of a content whose snapshot is taken.
 pub(crate) fn content_status(handle: &str) -> Value {
     json!({ "status": {
         "creationTime": TAKEN_NS, "readyToUse": true, "restoreSize": 1_048_576,
@@ -94,7 +94,7 @@ pub(crate) fn content_status(handle: &str) -> Value {
     }})
 }
 
-/// Whether a VolumeSnapshot can be used.
+/// Whether a VolumeSnapshot is ready.
 pub(crate) fn is_ready(snapshot: &Value) -> bool {
     snapshot.pointer("/status/readyToUse") == Some(&Value::Bool(true))
 }

@@ -1,4 +1,4 @@
-//! What the lives of 1,000 volumes cost in requests: provisioned, attached, made larger, detached and deleted.
+//! Requests for the lives of 1,000 volumes: provisioned, attached, expanded, detached and deleted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -80,8 +80,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Each part begins when the one before has left nothing to do: who lets go of a volume while it is
-    /// deleted has its patch refused now and then, and makes it again.
+    /// Each phase begins once the one before has left nothing to do: a program that removes its finalizer
+    /// while the volume is being deleted has its patch refused now and then, and repeats it.
     fn live(&self, round: usize, side: &mut Side) -> Result<()> {
         let load = self.load;
         let names: Vec<String> = (0..COUNT).map(|at| format!("life-{round}-{at}")).collect();
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
         until("attached", &self.attached, done)?;
         side.at_rest(LIMIT)?;
 
-        // They had what they asked for before.
+        // The claims had their requested size before.
         self.grown.clear();
         load.merge(paths(CLAIMS).map(|path| (path, wish("2Mi"))))?;
         until("grown", &self.grown, done)?;
@@ -120,7 +120,7 @@ impl<'a> Stage<'a> {
         until("deleted", &self.volumes, |watch| watch.gone("pvc-").len())
     }
 
-    /// Names of volumes by those of their claims.
+    /// Volume names by claim name.
     fn volumes_of(&self) -> Result<HashMap<String, String>> {
         let list = self.load.get(CLAIMS)?;
         let claims = list.get("items").and_then(Value::as_array);

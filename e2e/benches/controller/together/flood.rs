@@ -1,5 +1,5 @@
-//! How long an attachment takes while a thousand claims are provisioned by the same process, beside a program of its own
-//! amid the same claims: what the API server loses to them, both lose.
+//! The duration of an attach while the same process provisions a thousand claims, beside an attacher of its own amid
+//! the same claims: both lose what the API server loses to the claims.
 
 use std::iter::once;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::provisioner::objects::is_bound;
 use crate::watch::Watch;
 use crate::world::{Controllers, Driver, World};
 
-/// Attachments that are timed, one every 50 ms.
+/// Number of timed attachments, one every 50 ms.
 const COUNT: usize = 100;
 const EVERY: Duration = Duration::from_millis(50);
 
@@ -25,10 +25,10 @@ const CLAIMS_AT_ONCE: usize = 1_000;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Rounds; in every other one the programs of their own go first.
+/// Number of rounds; in every other one the single programs go first.
 const ROUNDS: usize = 4;
 
-/// How long attachments took, ms.
+/// Durations of attachments, in ms.
 #[derive(Default)]
 struct Times {
     alone: Vec<f64>,
@@ -40,7 +40,7 @@ struct Stage<'a> {
     driver: &'a Driver,
     attached: Watch,
     bound: Watch,
-    /// Turns that were taken.
+    /// Turns so far.
     turns: usize,
 }
 
@@ -132,7 +132,7 @@ impl Stage<'_> {
         world.free_leases()
     }
 
-    /// Attaches volumes one after the other; the times from the request to the status, in ms.
+    /// Attaches volumes one after the other. Returns the times from the request to the status, in ms.
     fn attach(&self, first: usize) -> Result<Vec<f64>> {
         let prefix = format!("from-{first}-");
         let mut created = Vec::new();

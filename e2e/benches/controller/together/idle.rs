@@ -12,10 +12,10 @@ use crate::figure::{Figure, Target};
 use crate::usage::{Usage, at_rest};
 use crate::world::{Controllers, Route, World};
 
-/// Until what the start took is given back.
+/// Until the programs have returned the memory of their start.
 const SETTLE: Duration = Duration::from_secs(20);
 
-/// How long idle programs are watched.
+/// How long the benchmark observes idle programs.
 const WATCHED: Duration = Duration::from_secs(120);
 
 const SOON: Duration = Duration::from_secs(60);

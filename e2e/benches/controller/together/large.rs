@@ -19,7 +19,7 @@ use crate::world::{Controllers, Driver, World};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Memory of one process; its processor time is judged beside the sum.
+/// Limits of one process for memory; its processor time is judged against the sum.
 const LIMITS: Limits = Limits {
     resident_mb: 60.0,
     cpu_seconds: f64::INFINITY,
@@ -36,7 +36,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let mut filled = Vec::new();
     let (singles, upstreams) = (side::singles()?, side::upstreams()?);
     let sides = [Some(contenders), Some(&singles), upstreams.as_deref()];
-    // Asked as often as ours, upstream's livenessprobe is never at rest.
+    // Upstream's livenessprobe is never idle if it is probed as often as ours.
     for (all, every) in sides.into_iter().zip([EVERY, EVERY, SELDOM]) {
         let Some(all) = all else { continue };
         filled.push(fill_caches(&world, &driver, all, every)?);
@@ -92,7 +92,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Programs whose caches are full.
+/// Usage of programs whose caches are full.
 struct Filled {
     resident_mb: f64,
     cpu: f64,
@@ -102,7 +102,7 @@ struct Filled {
     each: Vec<(&'static str, Usage)>,
 }
 
-/// Memory and processor time of each program of those that run side by side; the one process has no such parts.
+/// Memory and processor time of each single program; the one process has no such parts.
 fn of_each(what: &str, filled: &[Filled]) -> Vec<Figure> {
     let mut figures = Vec::new();
     let names = { filled.get(1) }.into_iter().flat_map(|it| &it.each);
@@ -166,11 +166,12 @@ fn fill_caches(
     Ok(filled)
 }
 
-/// How often: so that the program counts as at rest in between.
+/// Interval of the probes, such that the program counts as idle in between.
 const EVERY: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Asks for the driver's health until all is read; how long each answer took, in ms. Who does not listen yet is not asked.
+/// Probes the driver's health until `is_full`. Returns how long each answer took, in ms. Skips probes while the program
+/// does not listen yet.
 fn ask(address: &str, every: Duration, is_full: &AtomicBool) -> Vec<f64> {
     let mut times = Vec::new();
     while !is_full.load(Ordering::Relaxed) {

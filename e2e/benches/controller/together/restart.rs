@@ -1,4 +1,5 @@
-//! Back at work after SIGKILL: until each controller has called the driver again, in a cluster of 10,000 volumes.
+//! Restart after SIGKILL: the time until each controller has called the driver again, in a cluster of 10,000
+//! volumes.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     for (round, all) in [contenders, &singles].into_iter().enumerate() {
         let mut side = Side::start(&world, &driver, all)?;
         side.at_rest(LIMIT)?;
-        // SIGKILL.
+        // Dropping it sends SIGKILL.
         drop(side);
         let handle = handles.get(round).context("a volume")?;
         work_for_each(&world, round, handle)?;
@@ -65,11 +66,11 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     Ok(vec![Figure::new(what, &seconds, Target::AtMost(3.0))])
 }
 
-/// A claim, an attachment, a larger claim and a snapshot.
+/// Work for each controller: a claim, an attachment, a larger claim and a snapshot.
 fn work_for_each(world: &World, round: usize, handle: &str) -> Result<()> {
     let (load, volume) = (&world.load, name(round));
     let new = format!("new-{round}");
-    // As the volume controller leaves it, which does not run.
+    // The claim as the volume controller leaves it, which does not run here.
     let asked = json!({ "metadata": { "annotations": {
         "volume.kubernetes.io/storage-provisioner": DRIVER,
     } } });
@@ -83,7 +84,7 @@ fn work_for_each(world: &World, round: usize, handle: &str) -> Result<()> {
     Ok(())
 }
 
-/// How long after that moment the last controller made its first call.
+/// Time from `killed` to the first call of the last controller.
 fn last_of_first_calls(driver: &Driver, killed: u64) -> Result<Option<Duration>> {
     let calls = Calls::read(&driver.record)?;
     let mut last = 0;

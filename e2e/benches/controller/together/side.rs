@@ -1,4 +1,4 @@
-//! One process, or the programs that do the same side by side.
+//! One process, or the single programs that do the same side by side.
 
 use std::fs;
 use std::iter::once;
@@ -19,12 +19,12 @@ use crate::resizer::objects::create_class;
 use crate::usage::{Usage, at_rest};
 use crate::world::{Driver, Route, World};
 
-/// What each program is asked for.
+/// Flags of every program.
 const FLAGS: [&str; 2] = ["--leader-election=true", "--timeout=60s"];
 
 const LIVENESSPROBE: &str = "livenessprobe";
 
-/// The single programs, with the environment variables that name upstream's.
+/// The single programs, with the environment variables for upstream's paths.
 const SINGLES: [(&str, &str); 5] = [
     ("csi-provisioner", "PROVISIONER"),
     ("csi-attacher", "ATTACHER"),
@@ -39,7 +39,8 @@ pub(super) fn singles() -> Result<Vec<Contender>> {
     each.map(|&(name, _)| single(name, "")).collect()
 }
 
-/// Upstream's single programs, if the environment names all of them: a sum of both would say nothing.
+/// Upstream's single programs, if the environment names all of them: a sum of both makers' would mean
+/// nothing.
 pub(super) fn upstreams() -> Result<Option<Vec<Contender>>> {
     let is_named = |by: &str| std::env::var_os(by).is_some_and(|path| !path.is_empty());
     if !SINGLES.iter().all(|(_, by)| is_named(by)) {
@@ -59,12 +60,12 @@ fn single(name: &'static str, by: &str) -> Result<Contender> {
     })
 }
 
-/// Whether the program asks the API server for anything.
+/// Whether the program sends requests to the API server.
 pub(super) fn asks(program: &Contender) -> bool {
     program.name != LIVENESSPROBE
 }
 
-/// Lets the driver have work for each of the controllers.
+/// Gives the driver the capabilities that each controller needs.
 pub(super) fn equip(driver: &Driver) -> Result<()> {
     let capabilities = json!({ "capabilities": {
         "plugin": ["CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"],
@@ -76,10 +77,10 @@ pub(super) fn equip(driver: &Driver) -> Result<()> {
     Ok(driver.control.set(&capabilities)?)
 }
 
-/// Where volumes are attached.
+/// The node that volumes are attached to.
 pub(super) const NODE: &str = "node";
 
-/// A class for claims, and a node that has the driver.
+/// Creates a class for claims, and a node that has the driver.
 pub(super) fn create_class_and_node(load: &Load) -> Result<()> {
     create_class(load)?;
     load.create(NODES, once(node(NODE, 0)))?;
@@ -91,12 +92,12 @@ pub(super) fn create_class_and_node(load: &Load) -> Result<()> {
 pub(super) struct Side {
     programs: Vec<(&'static str, Process)>,
     links: Vec<Link>,
-    /// Where the health of the driver is asked for.
+    /// Address of the driver's health check.
     pub(super) health: String,
 }
 
 impl Side {
-    /// Starts them, each with a connection of its own to the API server.
+    /// Starts the programs, each with a connection of its own to the API server.
     pub(super) fn start(world: &World, driver: &Driver, all: &[Contender]) -> Result<Self> {
         let health = free_address();
         let mut side = Self {
@@ -148,7 +149,7 @@ impl Side {
         world.spawn(contender.name, command)
     }
 
-    /// Waits until none has anything to do; how long the last one was busy.
+    /// Waits until all programs are idle. Returns how long the last one was busy.
     pub(super) fn at_rest(&mut self, limit: Duration) -> Result<Duration> {
         let mut longest = Duration::ZERO;
         let began = std::time::Instant::now();
@@ -162,7 +163,7 @@ impl Side {
         Ok(longest)
     }
 
-    /// What all of them use together.
+    /// Usage of all programs together.
     pub(super) fn usage(&self) -> Result<Usage> {
         let each = self.each()?;
         let sum = each.into_iter().map(|(_, one)| one);
@@ -175,19 +176,19 @@ impl Side {
         sum.context("no program")
     }
 
-    /// What each of them uses, by its name.
+    /// Usage of each program, by name.
     pub(super) fn each(&self) -> Result<Vec<(&'static str, Usage)>> {
         let each = self.programs.iter();
         each.map(|(name, process)| Ok((*name, Usage::of(process)?)))
             .collect()
     }
 
-    /// Bytes that came from the API server.
+    /// Bytes received from the API server.
     pub(super) fn bytes(&self) -> u64 {
         self.links.iter().map(Link::bytes).sum()
     }
 
-    /// Fails if one of them has ended.
+    /// Fails if a program has ended.
     pub(super) fn must_run(&mut self) -> Result<()> {
         let mut all = self.programs.iter_mut();
         all.try_for_each(|(_, process)| process.must_run())

@@ -1,4 +1,4 @@
-//! What the author of a chart does to include ours, done to a copy of it.
+//! Edits a copy of a chart as its author does to include ours.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::table::Pod;
 
-/// Lists our chart, and lets a schema that knows all values know ours.
+/// Adds our chart to the dependencies, and its values to a schema that allows no others.
 pub(super) fn dependency(chart: &Path) -> Result<()> {
     let path = chart.join("Chart.yaml");
     let yaml = fs::read_to_string(&path)?;
@@ -28,7 +28,7 @@ pub(super) fn dependency(chart: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The template of a workload with our sidecars in place of its own.
+/// The workload's template with our sidecars in place of its own.
 pub(super) fn pod(template: &str, pod: &Pod) -> Result<String> {
     let mut lines = without(template, pod.without)?;
     let place = pod.place;
@@ -55,7 +55,7 @@ fn position(lines: &[String], from: usize, is: impl Fn(&str) -> bool) -> Option<
     Some(from + found)
 }
 
-/// Includes one of our templates behind a line: beside a label, or as the first items of a list.
+/// Includes one of our templates after a line: beside a label, or as the first items of a list.
 fn include(lines: &mut Vec<String>, line: Option<usize>, what: &str) -> Result<()> {
     let line = line.with_context(|| format!("no place for {what}"))?;
     let mut below = lines.iter().skip(line);
@@ -76,7 +76,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// By how many blocks a line opens more than it closes.
+/// Number of blocks that a line opens, minus those that it closes.
 fn opened(line: &str) -> i32 {
     let actions = line.split("{{").skip(1);
     let words = actions.filter_map(|action| {
@@ -94,8 +94,8 @@ fn opened(line: &str) -> i32 {
         .sum()
 }
 
-/// The template without the items of lists that are named so, each of which must be there. An item ends where the next begins, with the
-/// list, or with the block that it is in.
+/// The template without the list items of these names, each of which must exist. An item ends where the next one
+/// begins, or with its list, or with the block around it.
 fn without(template: &str, names: &[&str]) -> Result<Vec<String>> {
     let lines: Vec<_> = template.lines().collect();
     let mut kept = Vec::new();
@@ -115,7 +115,7 @@ fn without(template: &str, names: &[&str]) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-/// Where what follows an item begins, whose first line is before `at`.
+/// First line after an item whose first line is before `at`.
 fn behind(lines: &[&str], mut at: usize, depth: usize) -> usize {
     let is_text = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with("{{");
     let mut blocks = 0;

@@ -1,14 +1,14 @@
-//! What is changed in which chart. Values are YAML.
+//! The changes to each chart. Values are YAML.
 
 /// A driver's chart.
 pub(super) struct Chart {
-    /// In its Chart.yaml.
+    /// `name` in its Chart.yaml.
     pub(super) name: &'static str,
-    /// Values without which it renders nothing, or not what has sidecars.
+    /// Values that the chart needs to render its sidecars.
     pub(super) theirs: &'static str,
     /// Values that only change the images, as docs/swap.md has them.
     pub(super) swap: &'static str,
-    /// Values of our chart in it.
+    /// Values of our chart inside it.
     pub(super) ours: &'static str,
     pub(super) pods: [Pod; 2],
     /// Programs that must run afterwards.
@@ -18,13 +18,13 @@ pub(super) struct Chart {
 /// A workload's template.
 pub(super) struct Pod {
     pub(super) file: &'static str,
-    /// In the names of our templates.
+    /// The workload's part of our templates' names.
     pub(super) place: &'static str,
-    /// How the line with a label of its pods begins, beside which ours stands.
+    /// Beginning of the line with a label of its pods; ours is included beside it.
     pub(super) label: &'static str,
-    /// Containers and volumes that go.
+    /// Containers and volumes to remove.
     pub(super) without: &'static [&'static str],
-    /// Our template with the volumes that the pod lacks; empty: none.
+    /// Our template with the volumes that the pod lacks; empty if it lacks none.
     pub(super) volumes: &'static str,
 }
 
@@ -101,7 +101,7 @@ snapshot:
     csiSnapshotter: {repository: registry.example.com/storage/csi-snapshotter, tag: 1.2.3}
     csiSnapshotController: {repository: registry.example.com/storage/snapshot-controller, tag: 1.2.3}
 ",
-        // Both kinds of pods are in the network of the node.
+        // Both kinds of pods are in the node's network.
         ours: "
 csi-sidecars:
   driver: {name: disk.csi.azure.com}
@@ -255,7 +255,7 @@ controller:
 node:
   driverRegistrar: {image: {registry: registry.example.com/storage/csi-node-driver-registrar, tag: 1.2.3}}
 ",
-        // It can leave out its own of the controller by values.
+        // Values can leave out its own sidecars of the controller.
         ours: "
 controller:
   externalProvisioner: {enabled: false}
@@ -312,7 +312,7 @@ node:
     csiNodeDriverRegistrar: {name: registry.example.com/storage/csi-node-driver-registrar, tag: 1.2.3}
     livenessProbe: {name: registry.example.com/storage/livenessprobe, tag: 1.2.3}
 ",
-        // In the network of the node its pods are only if asked to.
+        // Its pods are in the node's network only on request.
         ours: "
 node: {hostNetwork: true}
 csi-sidecars:

@@ -1,10 +1,10 @@
-//! What is not as in a driver's own chart, and why.
+//! Differences from the drivers' own charts, with their reasons.
 
-/// Lines that one side alone has.
+/// A line that only one side has.
 pub(super) struct Difference {
-    /// Names of drivers; none: all.
+    /// Names of the drivers; empty means all.
     pub(super) drivers: &'static [&'static str],
-    /// `+` is ours alone, `-` theirs alone; `*` is anything.
+    /// `+` only ours has it, `-` only theirs; `*` is any text.
     pub(super) line: &'static str,
     pub(super) why: &'static str,
 }
@@ -48,7 +48,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(EBS, "+ DaemonSet ebs-plugin: argument --endpoint=unix:///csi/csi.sock", SOCKET),
     of(CEPH, "+ Deployment csi-*: argument --csi-address=/csi/csi-provisioner.sock", SOCKET),
 
-    // Variables.
+    // Environment variables.
     of(&["aws-ebs", "ceph-rbd"], "- * environment ADDRESS *", FLAG),
     of(EBS, "- * environment DRIVER_REG_SOCK_PATH *", FLAG),
     of(EBS, "- Deployment csi-* environment ENABLE_VAC_FALLBACK *", "for Kubernetes 1.31 to 1.33, which has such classes as v1beta1; ours read v1"),
@@ -71,7 +71,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(CEPH, "- DaemonSet csi-rbdplugin: mount /var/lib/kubelet/*", WHOLE),
     of(CEPH, "+ DaemonSet csi-rbdplugin: mount /var/lib/kubelet *", WHOLE),
 
-    // Who they are.
+    // Accounts and tokens.
     any("- * csi-node-driver-registrar: API token", "it asks the API server nothing"),
     of(EBS, "- * livenessprobe: API token", "it asks the API server nothing"),
     of(CEPH, "- * liveness-prometheus: API token", "it asks the API server nothing"),
@@ -89,7 +89,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(&["aws-ebs", "ceph-rbd"], "+ DaemonSet *plugin: securityContext/runAs*", NODE_DRIVER),
     any("+ * pod: securityContext/seccompProfile/type \"RuntimeDefault\"", HARDENED),
 
-    // Defaults that are said.
+    // Defaults that one side spells out.
     any("+ * pod: terminationGracePeriodSeconds 30", "Kubernetes' default, said"),
     any("+ CSIDriver: storageCapacity false", "Kubernetes' default, said"),
     of(&["ceph-rbd", "democratic"], "+ * csi-*: resources/*", SMALL),

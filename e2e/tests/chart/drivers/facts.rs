@@ -1,4 +1,4 @@
-//! What a chart gives, one line for each fact, the same for a rendered chart of ours and for the facts of another one.
+//! Facts about a chart, a line each, in the same form for our rendered chart and for the facts of another one.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::grant::grants;
 use crate::rendered::items;
 
-/// Ours under the names that other charts give them.
+/// Our names, with the names that other charts use.
 const NAMES: [(&str, &str); 7] = [
     ("external-attacher", "csi-attacher"),
     ("external-provisioner", "csi-provisioner"),
@@ -26,7 +26,7 @@ const TOKEN_FOR_ALL: &str = "automountServiceAccountToken";
 
 type Facts = BTreeSet<String>;
 
-/// Of a file of facts; `namespace` is the one of its release.
+/// Facts from a file; `namespace` is its release's.
 pub(super) fn theirs(facts: &Value, namespace: &str) -> Result<Facts> {
     let mut lines = Facts::new();
     leaves(&mut lines, "CSIDriver: ", part(facts, "csiDriver"));
@@ -46,7 +46,7 @@ pub(super) fn theirs(facts: &Value, namespace: &str) -> Result<Facts> {
                 None => format!("{kind} {}", text(container, "/name").unwrap_or_default()),
             };
             self::container(&mut lines, &title, container, &mounts)?;
-            // None of the three charts keeps kubelet from giving it to all.
+            // None of the three charts restricts the token, so kubelet gives it to all containers.
             lines.insert(format!("{title}: API token"));
         }
         for permission in items(workload, "/permissions").filter_map(Value::as_str) {
@@ -60,7 +60,7 @@ pub(super) fn theirs(facts: &Value, namespace: &str) -> Result<Facts> {
     Ok(lines)
 }
 
-/// Of rendered objects.
+/// Facts from rendered objects.
 pub(super) fn ours(objects: &[Value]) -> Result<Facts> {
     let mut lines = Facts::new();
     for object in objects {
@@ -113,7 +113,7 @@ fn roles(objects: &[Value], account: &str) -> Vec<Value> {
     bound.cloned().collect()
 }
 
-/// `false` and nothing are the same for a pod, but for one field.
+/// For a pod `false` is the same as an absent field, with one exception.
 fn pod(lines: &mut Facts, kind: &str, pod: &Value) {
     let given = pod.as_object().into_iter().flatten();
     let given = given.filter(|(key, value)| *key == TOKEN_FOR_ALL || **value != json!(false));
@@ -187,7 +187,7 @@ fn arguments(lines: &mut Facts, title: &str, argument: &str) {
     }
 }
 
-/// As kubelet has it: `$(NAME)` is the variable of that name.
+/// Expands `$(NAME)` to the variable of that name, as kubelet does.
 fn expanded(argument: &str, container: &Value) -> String {
     let mut argument = argument.to_owned();
     for variable in items(container, "/env") {
@@ -198,7 +198,7 @@ fn expanded(argument: &str, container: &Value) -> String {
     argument
 }
 
-/// Every value that is no map, with the way to it.
+/// Adds every value that is not a map, with its path.
 fn leaves(lines: &mut Facts, begin: &str, value: &Value) {
     match value {
         Value::Null => {}

@@ -52,7 +52,7 @@ const TAINT_OF_A_POOL: &[&str] = &[
     "node.pools[1].startupTaint.enabled=true",
     "node.pools[1].startupTaint.key=fast",
 ];
-/// A pod that asks the others.
+/// A test pod that calls the others' health checks.
 const TESTED: &[&str] = &["test.image=busybox:1", "networkPolicy.enabled=true"];
 const TESTED_TOGETHER: &[&str] = &["test.image=busybox:1", "sidecars=together"];
 const TESTED_IN_PART: &[&str] = &[
@@ -69,7 +69,7 @@ const HOSTED: &[&str] = &[
     "attacher.volumeMounts[0].readOnly=true",
     "attacher.extraArgs={--kubeconfig=/etc/hosted/kubeconfig}",
 ];
-/// A driver that knows changed blocks, and where backup clients find that.
+/// A driver with changed-block tracking, and the address for its backup clients.
 const CHANGED_BLOCKS: &[&str] = &[
     "snapshotMetadata.enabled=true",
     "snapshotMetadata.tls.secretName=metadata-tls",
@@ -89,7 +89,7 @@ const CHANGED_BLOCKS_UNNAMED: &[&str] = &[
 const TOGETHER: &str = "ci/together-values.yaml";
 const ONE_OF_ALL: &[&str] = &["sidecars=together", "resizer.image="];
 const ON_NODES_TOGETHER: &[&str] = &["sidecars=together"];
-/// Another driver's attacher, and one that is switched off here: neither is left over.
+/// Another driver's attacher, and a sidecar that is switched off here: the chart accepts both.
 const NOT_LEFT: &[&str] = &[
     "controller.extraContainers[0].name=csi-attacher",
     "controller.extraContainers[0].image=registry.example.com/csi-attacher:v1",
@@ -195,12 +195,12 @@ pub(super) const TABLE: &[Row] = &[
     // One replica more than there are nodes with a free port would wait for ever.
     row(HOST_NETWORK, &[], CONTROLLER, "/spec/strategy", Is(r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#)),
     row(HOST_NETWORK, &["controller.leaderElection.enabled=false"], CONTROLLER, "/spec/strategy", Is(r#"{"type": "Recreate"}"#)),
-    // A-3: pods are found by labels that no other chart uses; ours have the usual ones as well.
+    // A-3: selectors use labels that no other chart uses; our pods have the usual labels as well.
     row(MINIMAL, &[], CONTROLLER, "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
     row(MINIMAL, &["nameOverride=mine"], NODE_OF_MINE, "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/mine.node": "test"}"#)),
     row(MINIMAL, &["controller.podLabels.app=x"], CONTROLLER, "/spec/template/metadata/labels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test", "app.kubernetes.io/name": "csi-sidecars", "app.kubernetes.io/instance": "test", "app.kubernetes.io/component": "controller", "app": "x"}"#)),
     row(LIBRARY, &["metrics.service=true"], "Service/test-csi-sidecars-controller", "/spec/selector", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
-    // A-4: names that two drivers of one pod do not share, and a socket for each kind of pod.
+    // A-4: names that two drivers in one pod do not share, and a socket for each kind of pod.
     row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/ports/0/name"), Is(r#""attacher-fss""#)),
     row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/livenessProbe/httpGet/port"), Is(r#""attacher-fss""#)),
     row(MINIMAL, SUFFIXED, CONTROLLER, under!("csi-attacher-fss", "/volumeMounts/[api-token-fss]/readOnly"), Is("true")),
@@ -219,10 +219,10 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, SOCKETS, NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/minimal.example.com/node.sock")),
     row(TOGETHER, SOCKETS, CONTROLLER, under!("csi-sidecars", "/args"), Has("--csi-address=/sockets/controller.sock")),
     row(TOGETHER, SOCKETS, NODE, under!("csi-node-sidecars", "/args"), Has("--csi-address=/csi/node.sock")),
-    // A-10: what charts of drivers have.
+    // A-10: features of drivers' own charts.
     row(MINIMAL, &["metrics.service=true", "metrics.serviceAnnotations.example\\.com/scrape=yes"], "Service/test-csi-sidecars-node", "/metadata/annotations", Is(r#"{"example.com/scrape": "yes"}"#)),
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-node", "", Absent),
-    // The driver's container declares the port, and kubelet asks by number.
+    // The driver's container declares the port, and kubelet probes by number.
     row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], NODE, under!("livenessprobe", "/ports"), Absent),
     row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], NODE, under!("csi-node-driver-registrar", "/ports/0/name"), Is(r#""registrar""#)),
     row(MINIMAL, &["livenessprobe.declarePort=false", "metrics.service=true"], "Service/test-csi-sidecars-node", "/spec/ports/[healthz]/targetPort", Is("9808")),
@@ -241,7 +241,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, TESTED_TOGETHER, TEST, "/spec/containers/[node-sidecars]/command", Has("http://test-csi-sidecars-node-test:9808/readyz")),
     row(MINIMAL, TESTED_IN_PART, TEST, "/spec/containers/[node-registrar]", Absent),
     row(MINIMAL, TESTED_IN_PART, "Service/test-csi-sidecars-node-test", "", Absent),
-    // What has an image of its own may be upstream's.
+    // A sidecar with an image of its own may be upstream's.
     row(MINIMAL, TESTED_IN_PART, TEST, "/spec/containers/[controller-attacher]/command", Has("http://test-csi-sidecars-controller-test:8081/metrics")),
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true", "metrics.nodes=false"], "Service/test-csi-sidecars-controller", "/spec/clusterIP", Is(r#""None""#)),
     row(MINIMAL, POD_MONITOR, "PodMonitor/test-csi-sidecars-controller", "/spec/selector/matchLabels", Is(r#"{"csi-sidecars/csi-sidecars.controller": "test"}"#)),
@@ -268,7 +268,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["livenessprobe.containerName=liveness-probe"], CONTROLLER, under!("liveness-probe", "/ports/0/name"), Is(r#""healthz""#)),
     row(MINIMAL, &["livenessprobe.containerName=liveness-probe"], NODE, under!("livenessprobe", ""), Absent),
     row(TOGETHER, &["together.containerName=sidecars", "together.tag=v2"], CONTROLLER, under!("sidecars", "/image"), Is(r#""registry.example.com/storage/csi-sidecars:v2""#)),
-    // A-81: the driver outlives the sidecars.
+    // A-81: the driver terminates after the sidecars.
     row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/0/name", Is(r#""wait""#)),
     row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/[driver]/restartPolicy", Is(r#""Always""#)),
     row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/[driver]/livenessProbe/httpGet/port", Is("9808")),
@@ -276,7 +276,7 @@ pub(super) const TABLE: &[Row] = &[
     row(EVERYTHING, &["controller.driverOutlives=true"], EVERY_NODE, under!("driver", "/restartPolicy"), Absent),
     row(MINIMAL, &["node.driverOutlives=true"], NODE, "/spec/template/spec/initContainers/[driver]/restartPolicy", Is(r#""Always""#)),
     row(MINIMAL, &[], NODE, "/spec/template/spec/initContainers", Absent),
-    // A DaemonSet for each kind of nodes.
+    // A DaemonSet for each node pool.
     row(POOLS, &[], NODE, "", Absent),
     row(POOLS, &[], GENERAL, "/spec/selector/matchLabels/csi-sidecars~1pool", Is(r#""general""#)),
     row(POOLS, &[], FAST, "/spec/selector/matchLabels/csi-sidecars~1pool", Is(r#""fast""#)),
@@ -324,7 +324,7 @@ pub(super) const TABLE: &[Row] = &[
     row(IPV6, &[], CONTROLLER, under!("csi-attacher", "/livenessProbe/httpGet/host"), Absent),
     row(IPV6, &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--http-endpoint=[::1]:9809")),
     row(IPV6, &[], NODE, under!("csi-node-driver-registrar", "/readinessProbe/httpGet/host"), Is(r#""::1""#)),
-    // Where the socket is, and who serves it.
+    // The socket's directory, and the container that serves it.
     row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/volumes/[socket-dir]/emptyDir", Is("{}")),
     row(MINIMAL, &[], CONTROLLER, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1""#)),
     row(MINIMAL, &[], CONTROLLER, under!("driver", "/env/[CSI_ENDPOINT]/value"), Is(r#""unix:///csi/csi.sock""#)),
@@ -349,7 +349,7 @@ pub(super) const TABLE: &[Row] = &[
     row(LIBRARY, &[], CONTROLLER, "", Absent),
     row(LIBRARY, &[], NODE, "", Absent),
     row(LIBRARY, &[], "ClusterRoleBinding/storage:test-csi-sidecars-attacher", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "library-driver", "namespace": "storage"}]"#)),
-    // Which sidecars.
+    // Enabled sidecars.
     row(MINIMAL, &[], CONTROLLER, under!("csi-resizer", ""), Absent),
     row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/image"), Is(r#""registry.example.com/storage/csi-resizer:0.1.0""#)),
     row(MINIMAL, &["attacher.enabled=false"], CONTROLLER, under!("csi-attacher", ""), Absent),
@@ -383,7 +383,7 @@ pub(super) const TABLE: &[Row] = &[
     row(EVERYTHING, &["controller.podDisruptionBudget.minAvailable=50%"], "PodDisruptionBudget/everything-controller", "/spec/minAvailable", Is(r#""50%""#)),
     row(EVERYTHING, &["controller.podDisruptionBudget.minAvailable=50%"], "PodDisruptionBudget/everything-controller", "/spec/maxUnavailable", Absent),
     row(MINIMAL, &[], "PodDisruptionBudget/test-csi-sidecars-controller", "", Absent),
-    // Where pods run.
+    // Placement of pods.
     row(EVERYTHING, &[], SET, "/spec/template/spec/topologySpreadConstraints/0/maxSkew", Is("1")),
     row(EVERYTHING, &[], SET, "/spec/template/spec/nodeSelector", Is(r#"{"kubernetes.io/os": "linux"}"#)),
     row(EVERYTHING, &[], SET, "/spec/template/spec/tolerations/0/operator", Is(r#""Exists""#)),
@@ -395,7 +395,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], NODE, "/spec/template/spec/priorityClassName", Is(r#""system-node-critical""#)),
     row(MINIMAL, &[], NODE, "/spec/template/spec/tolerations", Is(r#"[{"operator": "Exists"}]"#)),
     row(MINIMAL, &["controller.priorityClassName="], CONTROLLER, "/spec/template/spec/priorityClassName", Absent),
-    // Pods as a driver's own chart has them.
+    // Pod fields as in drivers' own charts.
     row(MINIMAL, &["controller.schedulerName=mine"], CONTROLLER, "/spec/template/spec/schedulerName", Is(r#""mine""#)),
     row(MINIMAL, &["node.schedulerName=mine"], NODE, "/spec/template/spec/schedulerName", Is(r#""mine""#)),
     row(MINIMAL, &["controller.dnsPolicy=None", "controller.dnsConfig.nameservers={192.0.2.1}"], CONTROLLER, "/spec/template/spec/dnsPolicy", Is(r#""None""#)),
@@ -458,10 +458,10 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, HOSTED, CONTROLLER, "/spec/template/spec/volumes/[kubeconfig]/secret/secretName", Is(r#""hosted""#)),
     row(MINIMAL, &["node.extraVolumes[0].name=ca", "registrar.volumeMounts[0].name=ca", "registrar.volumeMounts[0].mountPath=/ca"], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[registration-dir]/mountPath"), Is(r#""/registration""#)),
     row(MINIMAL, &["node.extraVolumes[0].name=ca", "registrar.volumeMounts[0].name=ca", "registrar.volumeMounts[0].mountPath=/ca"], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[ca]/mountPath"), Is(r#""/ca""#)),
-    // Where images are.
+    // Image registries.
     row(MINIMAL, &["global.imageRegistry=mirror.example.com/csi"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""mirror.example.com/csi/csi-attacher:0.1.0""#)),
     row(MINIMAL, &["image.digests.csi-attacher=sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""registry.example.com/storage/csi-attacher:0.1.0@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef""#)),
-    // Leases elsewhere.
+    // Leases in another namespace.
     row(MINIMAL, &["controller.leaderElection.namespace=leases"], CONTROLLER, under!("csi-attacher", "/args"), Has("--leader-election-namespace=leases")),
     row(MINIMAL, &["controller.leaderElection.namespace=leases"], "Role/storage:test-csi-sidecars-attacher-leases", "/metadata/namespace", Is(r#""leases""#)),
     row(MINIMAL, &["controller.leaderElection.namespace=leases"], "Role/storage:test-csi-sidecars-provisioner-leases", "/rules/0/resources", Is(r#"["leases"]"#)),
@@ -470,7 +470,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["controller.leaderElection.namespace=leases", "features.capacity=true"], "Role/test-csi-sidecars-provisioner", "/rules/0/resources", Is(r#"["csistoragecapacities"]"#)),
     row(MINIMAL, &["controller.leaderElection.namespace=storage"], "Role/test-csi-sidecars-attacher", "/rules/0/resources", Is(r#"["leases"]"#)),
     row(ON_NODES, &["controller.leaderElection.namespace=leases"], "Role/test-csi-sidecars-provisioner", "/rules/0/resources", Is(r#"["leases"]"#)),
-    // What the driver's own containers may do.
+    // Permissions of the driver's own containers.
     row(MINIMAL, &["controller.serviceAccount.rules[0].apiGroups={example.com}", "controller.serviceAccount.rules[0].resources={pools}", "controller.serviceAccount.rules[0].verbs={get,list}"],
         "ClusterRole/storage:test-csi-sidecars-controller-driver", "/rules", Is(r#"[{"apiGroups": ["example.com"], "resources": ["pools"], "verbs": ["get", "list"]}]"#)),
     row(MINIMAL, &["node.serviceAccount.rules[0].verbs={get}"], "ClusterRoleBinding/storage:test-csi-sidecars-node-driver", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "test-csi-sidecars-node", "namespace": "storage"}]"#)),
@@ -538,19 +538,19 @@ pub(super) const TABLE: &[Row] = &[
     row(EVERYTHING, &[], "ServiceAccount/everything-controller", "/metadata/annotations/example.com~1role", Is(r#""storage""#)),
     row(EVERYTHING, &["controller.serviceAccount.name=mine"], SET, "/spec/template/spec/serviceAccountName", Is(r#""mine""#)),
     row(ONE_IMAGE, &[], "Role/storage:test-csi-sidecars-secrets", "/rules/0/resourceNames", Is(r#"["admin", "user"]"#)),
-    // FA-12: Secrets by name are for the accounts whose programs read them.
+    // FA-12: only accounts whose programs read Secrets may read the named ones.
     row(ONE_IMAGE, &[], "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "test-csi-sidecars-controller", "namespace": "storage"}]"#)),
     row(ON_NODES, NAMED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "test-csi-sidecars-node", "namespace": "storage"}]"#)),
     row(ON_NODES, NAMED_AND_RESIZED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects/1/name", Is(r#""test-csi-sidecars-node""#)),
     row(ON_NODES, NAMED_AND_RESIZED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects/0/name", Is(r#""test-csi-sidecars-controller""#)),
     row(REGISTRAR_ALONE, NAMED, "RoleBinding/storage:test-csi-sidecars-secrets", "", Absent),
     row(REGISTRAR_ALONE, NAMED, "Role/storage:test-csi-sidecars-secrets", "", Absent),
-    // FA-12: who connects to a socket writes nothing into its directory.
+    // FA-12: clients of a socket cannot write to its directory.
     row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/volumeMounts/[socket-dir]/readOnly"), Is("true")),
     row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[socket-dir]/readOnly"), Is("true")),
     row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[registration-dir]/readOnly"), Absent),
     row(MINIMAL, &[], NODE, under!("driver", "/volumeMounts/[socket-dir]/readOnly"), Absent),
-    // FA-7: who can reach the ports.
+    // FA-7: access to the ports.
     row(MINIMAL, &[], "NetworkPolicy/test-csi-sidecars-controller", "", Absent),
     row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/ingress", Is("[]")),
     row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/policyTypes", Is(r#"["Ingress"]"#)),
@@ -585,7 +585,7 @@ pub(super) const TABLE: &[Row] = &[
     row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--resize-timeout=3m")),
     row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--modify-timeout=4m")),
     row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/args"), Has("--handle-volume-inuse-error=false")),
-    // A-7: no gate that will go is in a default command line.
+    // A-7: no default command line names a gate that will be removed.
     row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Lacks("--feature-gates")),
     row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/args"), Lacks("--feature-gates")),
     row(MINIMAL, &["resizer.enabled=true", "resizer.featureGates.VolumeAttributesClass=false"], CONTROLLER, under!("csi-resizer", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
@@ -658,8 +658,8 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &[], "Service/test-csi-sidecars-controller", "", Absent),
 ];
 
-/// What each value adds to a program's permissions; [`ALWAYS`] is what it has anyway.
-/// From the tables of the specification.
+/// The permissions that each value adds to a program; [`ALWAYS`] lists those it has anyway. From
+/// the tables of the specification.
 #[rustfmt::skip]
 pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     (&["driver.attachRequired=true", "attacher.events=false"], "attacher", &[
@@ -764,7 +764,7 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     ]),
 ];
 
-/// What each program has with all of that switched off.
+/// The permissions of each program with all of that switched off.
 #[rustfmt::skip]
 pub(super) const ALWAYS: &[(&str, &[&str])] = &[
     ("attacher", &[

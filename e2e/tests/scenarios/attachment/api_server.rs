@@ -1,4 +1,4 @@
-//! An API server that goes away, and watches that break.
+//! Outages of the API server, and watches that break.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) fn killed(cluster: &Cluster) -> Result<Verdict> {
 
     cluster.run(&["ctl", "kill", "kube-apiserver"])?;
     scene.control().clear_rules()?;
-    // The driver's answers arrive while nobody can be told.
+    // The driver's answers arrive while the API server is down.
     sleep(Duration::from_millis(500));
     cluster.run(&["ctl", "start", "kube-apiserver"])?;
     attacher.process.must_run()?;
@@ -90,7 +90,7 @@ pub(super) fn watches_cut_and_gone(cluster: &Cluster) -> Result<Verdict> {
             attacher.until_attached(&[older])?;
             scene.detach(older)?;
         }
-        // A pace at which every fault finds something under way.
+        // The pace makes every fault interrupt some attachment.
         sleep(Duration::from_millis(100));
     }
     attacher.until("all faults have happened", || {

@@ -70,9 +70,9 @@ pub(super) fn five_hundred(cluster: &Cluster) -> Result<Verdict> {
     scene.finish(&Options::default())
 }
 
-/// How many attachments of ours are there, or are there and not attached.
+/// Number of our attachments that exist, or that exist and are not attached.
 fn left(scene: &Scene<'_>, any: bool) -> Result<usize> {
-    // Long lists cost the API server more than what is being counted.
+    // Long lists cost the API server more than the requests that are counted.
     sleep(Duration::from_millis(300));
     let list = scene
         .api
@@ -87,6 +87,6 @@ fn left(scene: &Scene<'_>, any: bool) -> Result<usize> {
     if any {
         return Ok(all);
     }
-    // Some may not have reached the watch cache that answers.
+    // Some may not be in the watch cache yet.
     Ok(VOLUMES.saturating_sub(ours.len()))
 }

@@ -1,4 +1,4 @@
-//! Nodes whose CSINode is lost, or not there yet.
+//! Nodes whose CSINode is lost, or does not exist yet.
 
 use std::time::Instant;
 

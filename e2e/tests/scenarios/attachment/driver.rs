@@ -1,4 +1,4 @@
-//! Drivers that die, and drivers that forget.
+//! Drivers that crash, and drivers that lose their state.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) fn killed(cluster: &Cluster) -> Result<Verdict> {
         bail!("two volumes")
     };
 
-    // One publish that did nothing, and one that did everything but answer.
+    // One publish call that has no effect, and one that has its full effect without an answer.
     scene.hold("before", PUBLISH, before, "before")?;
     scene.hold("after", PUBLISH, after, "after")?;
     scene.attach(before, "killed-a")?;
@@ -68,7 +68,7 @@ pub(super) fn lost_an_attachment(cluster: &Cluster) -> Result<Verdict> {
     scene.attach(kept, "lost-a")?;
     attacher.until_attached(&[lost, kept])?;
 
-    // What agrees costs nothing, however often it is compared.
+    // Comparing a list that agrees leads to no requests.
     scene.phase()?;
     let listed = scene.calls()?.of("ListVolumes").count();
     attacher.until("the driver's volumes are listed three times more", || {

@@ -1,4 +1,4 @@
-//! A service account that was given nothing.
+//! A service account without permissions.
 
 use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;

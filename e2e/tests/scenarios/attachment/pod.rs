@@ -13,7 +13,7 @@ use super::scene::{SOON, STORAGE, Scene, Volume, exactly, skipped};
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// VolumeAttachments of a volume; their names are kube-controller-manager's business.
+/// VolumeAttachments of a volume; kube-controller-manager chooses their names.
 fn attachments(scene: &Scene<'_>, volume: &Volume) -> Result<Vec<Value>> {
     let list = scene.api.get(&format!("{STORAGE}/volumeattachments"))?;
     let items = list.pointer("/items").and_then(Value::as_array);
@@ -104,10 +104,10 @@ pub(super) fn node_deleted(cluster: &Cluster) -> Result<Verdict> {
     drop(node);
     cluster.remove_node("doomed")?;
     api.until_gone(SOON, &format!("{STORAGE}/csinodes/doomed"))?;
-    // Nobody else removes a pod from a node that is no more for the next minute.
+    // For the next minute nobody else removes a pod from a node that no longer exists.
     api.delete_with(&pod.path, &json!({ "gracePeriodSeconds": 0 }))?;
-    // kube-controller-manager gives a node six minutes to unmount, even one that is no more; who
-    // cannot wait deletes the attachment.
+    // kube-controller-manager gives a node six minutes to unmount, even one that no longer exists;
+    // an administrator in a hurry deletes the attachment.
     for attachment in attachments(&scene, volume)? {
         let name = text(&attachment, "/metadata/name").context("name of an attachment")?;
         api.delete(&format!("{STORAGE}/volumeattachments/{name}"))?;

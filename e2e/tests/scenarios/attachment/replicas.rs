@@ -53,7 +53,7 @@ pub(super) fn leader_killed(cluster: &Cluster) -> Result<Verdict> {
     first.until_attached(&[settled])?;
     second.process.must_run()?;
 
-    // The leader dies while the driver works for it.
+    // The leader is killed while a call to the driver runs.
     scene.hold("publish", PUBLISH, pending, "after")?;
     scene.attach(pending, "replica-a")?;
     scene.until_held("publish", 1)?;
@@ -74,7 +74,7 @@ pub(super) fn leader_killed(cluster: &Cluster) -> Result<Verdict> {
     exactly("calls when the leader died", scene.asked(pending)?, (2, 0))?;
     exactly("calls after the leader died", scene.asked(later)?, (1, 0))?;
 
-    // One that ends in good order does not leave the others waiting.
+    // A replica that shuts down cleanly does not make the others wait.
     let mut third = Running::start(&scene, "third", Route::Direct, &TIMING)?;
     second.process.signal(Signal::TERM)?;
     let code = second.process.exit_code(SOON)?;

@@ -1,4 +1,5 @@
-//! What the scenarios share: a driver's controller, an attacher beside it, and the counting.
+//! Common parts of the scenarios: a driver's controller, an attacher beside it, and the counts of
+//! requests.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -21,14 +22,14 @@ pub(super) const STORAGE: &str = "/apis/storage.k8s.io/v1";
 pub(super) const PUBLISH: &str = "ControllerPublishVolume";
 pub(super) const UNPUBLISH: &str = "ControllerUnpublishVolume";
 
-/// Of all processes of the driver.
+/// Flags of all processes of the driver.
 const FLAGS: [&str; 3] = [
     "--enable-attach=true",
     "--enable-topology=false",
     "--sync=false",
 ];
 
-/// Beyond this something hangs.
+/// A wait beyond this means that something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// A volume that exists in the storage and in Kubernetes.
@@ -56,7 +57,7 @@ pub(super) struct Scene<'a> {
     pub(super) deployment: Deployment<'a>,
     pub(super) attacher: Controller<'a>,
     audit: RefCell<AuditLog<'a>>,
-    /// How often an attacher had to be started again, which only happens to other projects'.
+    /// How often an attacher had to be restarted; only other projects' may be.
     restarts: Cell<u32>,
     name: &'static str,
 }
@@ -102,7 +103,7 @@ impl<'a> Scene<'a> {
         Running::start(self, "0", Route::Direct, flags)
     }
 
-    /// Makes volumes and their PersistentVolumes.
+    /// Creates volumes and their PersistentVolumes.
     pub(super) fn volumes(&self, number: usize) -> Result<Vec<Volume>> {
         let names: Vec<_> = (0..number)
             .map(|index| format!("{}-{index}", self.name))
@@ -132,7 +133,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Asks for an attachment, as kube-controller-manager does.
+    /// Creates a VolumeAttachment, as kube-controller-manager does.
     pub(super) fn attach(&self, volume: &Volume, node: &str) -> Result<()> {
         let object = object::volume_attachment(&volume.name, self.driver(), &volume.name, node);
         self.api
@@ -140,7 +141,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Asks for a detach.
+    /// Deletes the VolumeAttachment.
     pub(super) fn detach(&self, volume: &Volume) -> Result<()> {
         self.api.delete(&volume.attachment())
     }
@@ -154,12 +155,12 @@ impl<'a> Scene<'a> {
         Ok(self.api.find(&volume.attachment())?.is_none())
     }
 
-    /// The calls so far, of all processes of the driver.
+    /// The calls so far to all processes of the driver.
     pub(super) fn calls(&self) -> Result<Calls> {
         Calls::read(&self.deployment.controller.record())
     }
 
-    /// How often the driver was asked to publish and to unpublish the volume.
+    /// Number of publish and unpublish calls for the volume.
     pub(super) fn asked(&self, volume: &Volume) -> Result<(usize, usize)> {
         let calls = self.calls()?.about(&volume.handle);
         Ok((calls.of(PUBLISH).count(), calls.of(UNPUBLISH).count()))
@@ -189,13 +190,13 @@ impl<'a> Scene<'a> {
         )
     }
 
-    /// What the attacher asked of the API server since the last phase.
+    /// The attacher's requests to the API server since the last phase.
     pub(super) fn phase(&self) -> Result<Requests> {
         self.audit.borrow_mut().phase()
     }
 
-    /// Holds the attacher to a number of PATCH requests since the last phase. An object is gone
-    /// before the last request about it, so they are waited for; more than that would be found in
+    /// Asserts the attacher's number of PATCH requests since the last phase. An object is gone
+    /// before the last request about it, so this waits for them; any further request is counted in
     /// the next phase.
     pub(super) fn patches(&self, what: &str, number: u64) -> Result<()> {
         let what = format!("PATCH requests, {what}");
@@ -203,8 +204,8 @@ impl<'a> Scene<'a> {
         let mut last = Requests::default();
         let enough = wait::until_true(SOON, &what, || {
             last = self.phase()?;
-            // While a volume is deleted another controller takes its finalizer away too; the one of
-            // the two that comes second looked at an older list, is told so, and asks again.
+            // While a volume is deleted, another controller removes its finalizer too; the second
+            // one's patch is based on an older list, is refused, and is repeated.
             sent += last.verb("patch") - last.count(|it| it.code == 422);
             Ok(sent >= number)
         });
@@ -212,7 +213,7 @@ impl<'a> Scene<'a> {
         exactly(&what, sent, number).with_context(|| last.to_string())
     }
 
-    /// The end: the record must be clean, and the counts become a row of the table.
+    /// Ends the scenario: the record must be clean, and the counts become a row of the table.
     pub(super) fn finish(&self, options: &Options) -> Result<Verdict> {
         self.phase()?;
         let calls = self.calls()?;
@@ -242,8 +243,8 @@ impl<'a> Scene<'a> {
         ]))
     }
 
-    /// No request may have been refused for want of permission but for events, which upstream's
-    /// manifest does not grant.
+    /// Asserts that no request was refused for want of permission, except for events, which
+    /// upstream's manifest does not grant.
     pub(super) fn permitted(&self) -> Result<()> {
         let audit = self.audit.borrow();
         let requests = audit.total();
@@ -252,7 +253,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Nothing is attached in the driver any more.
+    /// Asserts that the driver has no attached volume.
     pub(super) fn nothing_attached(&self) -> Result<()> {
         let state = self.control().state()?;
         let attachments = state.pointer("/left_over/attachments");
@@ -264,7 +265,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A replica under watch.
+/// A running replica.
 pub(super) struct Running<'s, 'a> {
     scene: &'s Scene<'a>,
     pub(super) process: Process,
@@ -291,7 +292,7 @@ impl<'s, 'a> Running<'s, 'a> {
         })
     }
 
-    /// Fails if ours has ended. Another one is started again, as the kubelet would.
+    /// Fails if our attacher has exited. Another one is restarted, as the kubelet would.
     fn keep(&mut self) -> Result<()> {
         let ended = self.process.must_run();
         if ended.is_err() && program::is_foreign(&program::attacher()?)? {
@@ -302,7 +303,7 @@ impl<'s, 'a> Running<'s, 'a> {
         ended
     }
 
-    /// Waits for something that the attacher shall bring about.
+    /// Waits for an effect of the attacher.
     pub(super) fn until(
         &mut self,
         what: &str,
@@ -310,7 +311,7 @@ impl<'s, 'a> Running<'s, 'a> {
     ) -> Result<()> {
         let done = wait::until(SOON, what, || match self.keep() {
             Ok(()) => Ok(probe()?.then_some(Ok(()))),
-            // An attacher that ended will not do it: waiting longer would only hide why.
+            // Waiting longer for an attacher that has exited would only hide the cause.
             Err(ended) => Ok(Some(Err(ended))),
         });
         done.with_context(|| self.process.tail())?
@@ -356,8 +357,8 @@ fn launch(
     scene.attacher.start(replica, route, &flags)
 }
 
-/// Holds ours to a count. Another attacher's are only shown: upstream calls and asks again now and
-/// then where once is enough.
+/// Asserts a count of ours. Another attacher's is only printed: upstream sometimes repeats calls
+/// and requests where one is enough.
 pub(super) fn exactly<T: PartialEq + std::fmt::Debug>(what: &str, is: T, must_be: T) -> Result<()> {
     if program::is_foreign(&program::attacher()?)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Expansions that do not go well at first.
+//! Expansions that fail at first.
 
 use std::time::{Duration, Instant};
 

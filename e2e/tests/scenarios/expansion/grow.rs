@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::scene::{CLAIMS, EXPAND, MODIFY, Scene, VOLUMES, no_more_than_upstream, skipped, state};
 
-/// Size of the file system in the volume, as a program in the pod sees it.
+/// Size of the file system in the volume, as a program in the pod reads it.
 fn file_system(pod: &Pod, node: &NodePod<'_>, volume: &str) -> Result<u64> {
     let target = pod.target(&node.seat, volume);
     let said = node.seat.run(
@@ -52,7 +52,7 @@ pub(super) fn online(cluster: &Cluster) -> Result<Verdict> {
         text(&volume, "/spec/capacity/storage") == Some("96Mi"),
         "{volume:#}"
     );
-    // The annotation goes a moment later.
+    // The annotation is removed a moment later.
     wait::until_true(super::scene::SOON, "the annotation is removed", || {
         let volume = scene.api.get(&format!("{VOLUMES}/{name}"))?;
         let annotations = volume.pointer("/metadata/annotations");
@@ -143,7 +143,7 @@ pub(super) fn block(cluster: &Cluster) -> Result<Verdict> {
     no_more_than_upstream(&scene, 1, 1)?;
     scene.api.delete(&pod.path)?;
     scene.api.until_gone(super::scene::SOON, &pod.path)?;
-    // The pod is gone before its device is.
+    // The pod is gone before its device.
     wait::until_true(super::scene::SOON, "the node lets it go", || {
         let left = scene.calls()?.of("NodeUnstageVolume").about(handle);
         Ok(left.answered().count() >= 1)

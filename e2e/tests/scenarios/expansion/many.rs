@@ -1,4 +1,4 @@
-//! Many claims at once, while nothing or something goes wrong.
+//! Many claims at once, with and without faults.
 
 use std::time::Instant;
 
@@ -17,10 +17,10 @@ const FAST: &[&str] = &[
     "--workers=50",
 ];
 
-/// Claims at once, unless `CLAIMS` says how many.
+/// Number of claims at once, unless `CLAIMS` sets it.
 const MANY: usize = 500;
 
-/// Claims that are under way when something goes.
+/// Number of claims in progress when a fault begins.
 const SOME: usize = 60;
 
 fn grow_all(scene: &Scene<'_>, names: &[String]) -> Result<()> {
@@ -48,7 +48,7 @@ pub(super) fn hundreds(cluster: &Cluster) -> Result<Verdict> {
     let scene = Scene::new(cluster, "hundreds", ALONE)?;
     let _driver = scene.deployment.start_controller(&[])?;
     let names = scene.volumes(number)?;
-    // All of them wait when it starts.
+    // All claims wait when the resizer starts.
     grow_all(&scene, &names)?;
     let since = Instant::now();
     let mut resizer = scene.start_resizer(FAST)?;

@@ -1,4 +1,4 @@
-//! Limits: of a namespace, which the API server holds, and of the driver.
+//! Limits: a namespace's quota, which the API server enforces, and the driver's.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use super::scene::{
 
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 
-/// How much the claims of the scene's class may ask for together. The same quota without class
-/// would be one of all scenarios.
+/// Limits the sum of the requests of the class's claims. The same quota without a class would apply
+/// to all scenarios.
 fn hard(scene: &Scene<'_>, most: &str) -> serde_json::Value {
     let class = scene.deployment.driver();
     json!({ "hard": { format!("{class}.storageclass.storage.k8s.io/requests.storage"): most } })
 }
 
-/// The quota as its controller has counted it: `used` of `hard`.
+/// Waits until the quota's controller has counted `used` of `hard`.
 fn until_counted(scene: &Scene<'_>, path: &str, hard: &str, used: &str) -> Result<()> {
     let what = format!("the quota says {used} of {hard}");
     wait::until_true(SOON, &what, || {
@@ -56,7 +56,7 @@ pub(super) fn of_the_namespace(cluster: &Cluster) -> Result<Verdict> {
     scene.grow(first, "80Mi")?;
     scene.until_size(&mut resizer, first, "80Mi")?;
     until_counted(&scene, &path, "128Mi", "112Mi")?;
-    // What the API server does not take never comes to the resizer.
+    // A request that the API server refuses never reaches the resizer.
     let refused = scene.grow(second, "96Mi");
     let refused = refused.err().context("more than the quota is taken")?;
     let text = e2e::suite::reasons(&refused);
@@ -67,7 +67,7 @@ pub(super) fn of_the_namespace(cluster: &Cluster) -> Result<Verdict> {
     let larger = json!({ "spec": hard(&scene, "256Mi") });
     scene.api.merge(&path, &larger)?;
     until_counted(&scene, &path, "256Mi", "112Mi")?;
-    // Admission reads its own cache, which may still hold the smaller quota.
+    // Admission reads its own cache, which may still have the smaller quota.
     wait::until_true(SOON, "the larger quota is admitted", || {
         match scene.grow(second, "96Mi") {
             Err(it) if e2e::suite::reasons(&it).contains("exceeded quota") => Ok(false),
@@ -97,7 +97,7 @@ pub(super) fn of_the_driver(cluster: &Cluster) -> Result<Verdict> {
     }))?;
     scene.grow(name, "96Mi")?;
     scene.until_event(name, "the project's quota is used up")?;
-    // Such an answer does not say that nothing was done: the claim is not let go to less.
+    // Such an answer does not exclude an effect, so the claim may not go back to less.
     scene.grow(name, "64Mi")?;
     let before = scene.calls()?.of(EXPAND).count();
     wait::until_true(SOON, "the driver is asked again", || {

@@ -1,4 +1,4 @@
-//! SIGKILL in every step: what the next process finds must be enough.
+//! SIGKILL in every step: the next process must be able to finish from the state it finds.
 
 use anyhow::{Context, Result};
 use e2e::api::text;
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 
 use super::scene::{ALONE, CLAIMS, EXPAND, MODIFY, SOON, Scene, skipped};
 
-/// Where the first process is when it is killed.
+/// The step in which the first process is killed.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// It sends its patch of the claim's status of this number, which never arrives.
+    /// Its patch of the claim's status with this number, which never arrives.
     Claim(u64),
-    /// It sends a patch of the volume, which never arrives.
+    /// Its patch of the volume, which never arrives.
     Volume,
-    /// It waits for the driver, which has or has not begun, as `at` says.
+    /// Its call to the driver, which has or has not begun, as `at` says.
     Call(&'static str, &'static str),
 }
 
 impl Step {
-    /// The request that a frozen API server does not get.
+    /// The request that the frozen API server does not receive.
     fn frozen(self, name: &str) -> Option<Value> {
         let (uri, skip) = match self {
             Self::Claim(skip) => (format!("/persistentvolumeclaims/{name}/status"), skip),
@@ -37,7 +37,7 @@ impl Step {
     }
 }
 
-/// A process that is about to be killed in this step, and its successor.
+/// Kills a process in this step, and starts its successor.
 fn kill(
     scene: &Scene<'_>,
     proxy: &FaultProxy,

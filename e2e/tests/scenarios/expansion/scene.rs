@@ -1,4 +1,5 @@
-//! What the scenarios share: a driver without attach, a resizer beside it, and the counting.
+//! Common parts of the scenarios: a driver without attach, a resizer beside it, and the counts of
+//! requests.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use e2e::suite::Verdict;
 use e2e::{object, program, wait};
 use serde_json::{Value, json};
 
-/// Beyond this something hangs.
+/// A wait beyond this means that something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
-/// The same where there is a lot to do.
+/// The limit for scenarios with a lot of work.
 pub(super) const LONG: Duration = Duration::from_secs(180);
 
 pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -31,10 +32,10 @@ pub(super) const MODIFY: &str = "ControllerModifyVolume";
 /// A driver that needs no node to expand.
 pub(super) const ALONE: &[&str] = &["--disable-node-expansion=true"];
 
-/// Size of a volume in the beginning, as a quantity and in bytes.
+/// Initial size of a volume, as a quantity and in bytes.
 const SMALL: (&str, i64) = ("32Mi", 32 << 20);
 
-/// Of all processes of the driver.
+/// Flags of all processes of the driver.
 const FLAGS: [&str; 3] = [
     "--enable-topology=false",
     "--sync=false",
@@ -51,8 +52,8 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The driver is `<name>.expand.test`, with these flags more; neither it nor the resizer runs
-    /// yet.
+    /// The driver is `<name>.expand.test`, with these additional flags; neither it nor the resizer
+    /// runs yet.
     pub(super) fn new(cluster: &'a Cluster, name: &'static str, flags: &[&str]) -> Result<Self> {
         let api = cluster.api()?;
         let driver = format!("{name}.expand.test");
@@ -79,13 +80,13 @@ impl<'a> Scene<'a> {
         self.resizer.start("0", Route::Direct, &all)
     }
 
-    /// As it is started otherwise, behind the fault proxy.
+    /// Starts the resizer with its usual flags, behind the fault proxy.
     pub(super) fn start_resizer_behind_proxy(&self) -> Result<Process> {
         let flags = ["--leader-election", "-v=2"];
         self.resizer.start("0", Route::Proxy, &flags)
     }
 
-    /// Makes volumes with claims that are bound to them; their names, which both have.
+    /// Creates volumes with claims that are bound to them. Returns their names, which both share.
     pub(super) fn volumes(&self, number: usize) -> Result<Vec<String>> {
         let names: Vec<_> = (0..number)
             .map(|index| format!("{}-{index}", self.name))
@@ -118,7 +119,7 @@ impl<'a> Scene<'a> {
         Ok(names)
     }
 
-    /// The claim's owner asks for this size.
+    /// Raises the claim's requested size, as its owner does.
     pub(super) fn grow(&self, claim: &str, size: &str) -> Result<()> {
         let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
         self.api.merge(&format!("{CLAIMS}/{claim}"), &patch)?;
@@ -129,7 +130,7 @@ impl<'a> Scene<'a> {
         self.api.get(&format!("{CLAIMS}/{name}"))
     }
 
-    /// Waits until all these claims are so.
+    /// Waits until the condition holds for all these claims.
     pub(super) fn until_all(
         &self,
         names: &[String],
@@ -138,7 +139,7 @@ impl<'a> Scene<'a> {
     ) -> Result<()> {
         wait::until_true(LONG, &format!("{} claims are {what}", names.len()), || {
             if names.len() > 10 {
-                // Long lists cost the API server more than what is being counted.
+                // Long lists cost the API server more than the requests that are counted.
                 std::thread::sleep(Duration::from_millis(300));
             }
             let list = self.api.get(&format!("{CLAIMS}?resourceVersion=0"))?;
@@ -151,7 +152,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Waits until the claim is so.
+    /// Waits until the condition holds for the claim.
     pub(super) fn until(
         &self,
         resizer: &mut Process,
@@ -168,7 +169,7 @@ impl<'a> Scene<'a> {
             .with_context(|| resizer.tail())
     }
 
-    /// Waits until the claim has this size and nothing is under way.
+    /// Waits until the claim has this size and no expansion is running.
     pub(super) fn until_size(&self, resizer: &mut Process, name: &str, size: &str) -> Result<()> {
         self.until(resizer, name, size, |claim| has_size(claim, size))
     }
@@ -180,7 +181,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Makes the driver do something else with some calls.
+    /// Adds a rule that changes the driver's reaction to some calls.
     pub(super) fn rule(&self, rule: &Value) -> Result<()> {
         let control = self.deployment.controller.control();
         control.add_rule(&serde_json::from_value(rule.clone())?)?;
@@ -227,7 +228,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Whether the claim has this size and nothing is under way.
+/// Whether the claim has this size and no expansion is running.
 pub(super) fn has_size(claim: &Value, size: &str) -> bool {
     let pending = claim.pointer("/status/allocatedResourceStatuses");
     let pending = pending.and_then(Value::as_object);
@@ -240,7 +241,7 @@ pub(super) fn state(claim: &Value) -> &str {
     text(claim, "/status/allocatedResourceStatuses/storage").unwrap_or_default()
 }
 
-/// Holds ours to a count; another resizer's are only shown.
+/// Asserts a count of ours; another resizer's is only printed.
 pub(super) fn at_most(what: &str, is: u64, most: u64, requests: &Requests) -> Result<()> {
     if program::is_foreign(&program::resizer()?)? {
         return Ok(());
@@ -249,7 +250,8 @@ pub(super) fn at_most(what: &str, is: u64, most: u64, requests: &Requests) -> Re
     Ok(())
 }
 
-/// Holds ours to upstream's requests for so many expansions, of which so many need the node.
+/// Asserts that our resizer sends no more requests than upstream's for so many expansions, of which
+/// `on_node` need the node.
 pub(super) fn no_more_than_upstream(scene: &Scene<'_>, all: u64, on_node: u64) -> Result<()> {
     let requests = scene.phase()?;
     let claims = requests.on("patch", "persistentvolumeclaims/status");

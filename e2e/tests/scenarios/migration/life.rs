@@ -1,4 +1,4 @@
-//! The whole life of volumes that a class of an in-tree plugin asks for, or that have its source.
+//! The whole life of volumes with a class of an in-tree plugin, or with its source.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const EBS: Plugin = Plugin {
     parameters: &[("type", "gp3"), ("fsType", "ext4")],
 };
 
-/// The project of a disk is in no PersistentVolume: the driver is asked without.
+/// A disk's project is in no PersistentVolume: the calls to the driver lack it.
 const GCE: Plugin = Plugin {
     name: "kubernetes.io/gce-pd",
     driver: "pd.csi.storage.gke.io",
@@ -149,7 +149,7 @@ fn grow(scene: &Scene<'_>, sidecars: &mut Programs, volume: &str) -> Result<()> 
     Ok(())
 }
 
-/// kube-controller-manager has said where the volume was moved to.
+/// Waits until kube-controller-manager has annotated the driver that the volume moved to.
 fn until_moved(scene: &Scene<'_>, sidecars: &mut Programs, name: &str) -> Result<()> {
     scene.until(sidecars, "the volume is said to be moved", || {
         let volume = scene.volume(name)?;
@@ -157,7 +157,7 @@ fn until_moved(scene: &Scene<'_>, sidecars: &mut Programs, name: &str) -> Result
     })
 }
 
-/// Volumes that the storage's administrator made; their ids.
+/// Creates a volume as the storage's administrator does. Returns its id.
 fn made(scene: &Scene<'_>, name: &str) -> Result<String> {
     let control = scene.deployment.controller.control();
     let ids = control.make_volumes(&[name.to_owned()], 32 << 20)?;
@@ -207,7 +207,7 @@ fn inline(scene: &Scene<'_>, sidecars: &mut Programs, node: &NodePod<'_>) -> Res
     forget(scene, &id)
 }
 
-/// M-154: nobody says that a volume was moved which no provisioner has made.
+/// M-154: no controller annotates a volume that no provisioner has made.
 fn by_hand(scene: &Scene<'_>, sidecars: &mut Programs) -> Result<()> {
     let (name, id) = ("in-tree-by-hand", made(scene, "by-hand")?);
     let volume = object::persistent_volume(name, scene.plugin.driver, &id);

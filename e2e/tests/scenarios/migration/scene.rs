@@ -1,5 +1,5 @@
-//! What the scenarios share: a driver that replaced an in-tree plugin, a class of the plugin, and all
-//! three controllers.
+//! Common parts of the scenarios: a driver that replaced an in-tree plugin, a class of the plugin,
+//! and all three controllers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use e2e::suite::Verdict;
 use e2e::{object, program, wait};
 use serde_json::{Value, json};
 
-/// Beyond this something hangs.
+/// A wait beyond this means that something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
 pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -26,16 +26,16 @@ const STORAGE: &str = "/apis/storage.k8s.io/v1";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
-/// A plugin, and what is said of it here.
+/// A plugin and its translation.
 #[derive(Clone, Copy)]
 pub(super) struct Plugin {
     pub(super) name: &'static str,
     pub(super) driver: &'static str,
     /// Field of its source in a PersistentVolume.
     pub(super) source: &'static str,
-    /// The driver's key of a zone, the zone, and its region.
+    /// The driver's topology key for zones, the zone, and its region.
     pub(super) zone: (&'static str, &'static str, &'static str),
-    /// What the driver's ids begin with.
+    /// Beginning of the driver's volume handles.
     pub(super) ids: &'static str,
     pub(super) parameters: &'static [(&'static str, &'static str)],
 }
@@ -89,7 +89,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// The driver's pod on the first node, which gets the labels that a cloud gives to its nodes.
+    /// Starts the driver's pod on the first node, which gets the labels that a cloud gives to its
+    /// nodes.
     pub(super) fn start_node(&self) -> Result<NodePod<'a>> {
         let (key, zone, region) = self.plugin.zone;
         let node = self
@@ -99,7 +100,7 @@ impl<'a> Scene<'a> {
         Ok(node)
     }
 
-    /// Takes the labels off again.
+    /// Removes the labels.
     pub(super) fn unlabel(&self, node: &NodePod<'_>) -> Result<()> {
         self.label(node, &json!({ ZONE: null, REGION: null }))
     }
@@ -117,7 +118,7 @@ impl<'a> Scene<'a> {
         self.start_programs(programs)
     }
 
-    /// Starts others in their place.
+    /// Starts other programs in their place.
     pub(super) fn start_programs(
         &self,
         programs: [fn() -> Result<std::path::PathBuf>; 3],
@@ -129,13 +130,13 @@ impl<'a> Scene<'a> {
         Ok(Programs::of(started.collect::<Result<_>>()?))
     }
 
-    /// What upstream's programs ask for beyond what ours do.
+    /// Grants the permissions that upstream's programs need beyond ours.
     pub(super) fn allow_upstreams(&self) -> Result<()> {
         let [provisioner, ..] = &self.controllers;
         allow_upstreams(&self.api, provisioner)
     }
 
-    /// Waits for something that the sidecars shall bring about.
+    /// Waits for an effect of the sidecars.
     pub(super) fn until<T>(
         &self,
         sidecars: &mut Programs,
@@ -157,7 +158,7 @@ impl<'a> Scene<'a> {
         self.api.get(&format!("{VOLUMES}/{name}"))
     }
 
-    /// Waits until the claim is bound; the name of its PersistentVolume.
+    /// Waits until the claim is bound. Returns the name of its PersistentVolume.
     pub(super) fn until_bound(&self, sidecars: &mut Programs, claim: &str) -> Result<String> {
         let bound = self.until(sidecars, &format!("claim {claim} is bound"), || {
             let claim = self.claim(claim)?;
@@ -168,7 +169,7 @@ impl<'a> Scene<'a> {
         bound.with_context(|| self.api.events("default", claim))
     }
 
-    /// The VolumeAttachment of which `is` is true.
+    /// The VolumeAttachment that matches `is`.
     pub(super) fn attachment(&self, is: impl Fn(&Value) -> bool) -> Result<Option<Value>> {
         let list = self.api.get(&format!("{STORAGE}/volumeattachments"))?;
         let items = list.pointer("/items").and_then(Value::as_array);
@@ -179,7 +180,7 @@ impl<'a> Scene<'a> {
         Calls::read(&self.deployment.controller.record())
     }
 
-    /// Waits until the driver has nothing any more but so many volumes.
+    /// Waits until the driver has nothing left but so many volumes.
     pub(super) fn until_left(&self, sidecars: &mut Programs, volumes: u64) -> Result<()> {
         let control = self.deployment.controller.control();
         let mut left = Value::Null;
@@ -198,7 +199,7 @@ impl<'a> Scene<'a> {
         done.with_context(|| format!("left over at the driver: {left}"))
     }
 
-    /// The record must be clean.
+    /// Ends the scenario: the record must be clean.
     pub(super) fn finish(&self, node: &NodePod<'_>) -> Result<Verdict> {
         self.unlabel(node)?;
         self.calls()?.check(&Options::default())?;
@@ -206,7 +207,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Without it no informer of upstream's provisioner is ever complete.
+/// Without this permission the informers of upstream's provisioner never sync.
 fn allow_upstreams(api: &Api, provisioner: &Controller<'_>) -> Result<()> {
     let group = "storage.k8s.io";
     let classes = json!([{

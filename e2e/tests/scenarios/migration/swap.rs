@@ -1,4 +1,4 @@
-//! Volumes that upstream's sidecars have made and attached, and that ours go on with.
+//! Volumes that upstream's sidecars have made and attached, and that ours take over.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;

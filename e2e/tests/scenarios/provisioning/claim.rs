@@ -7,7 +7,7 @@ use e2e::suite::Verdict;
 
 use super::scene::{Scene, at_most, skipped, writes};
 
-/// Claims of the plain scenario.
+/// Number of claims in the plain scenario.
 const CLAIMS: u64 = 5;
 
 pub(super) fn immediate(cluster: &Cluster) -> Result<Verdict> {
@@ -30,7 +30,8 @@ pub(super) fn immediate(cluster: &Cluster) -> Result<Verdict> {
     }
     scene.until_nothing_is_left(&mut provisioner)?;
     let requests = scene.phase()?;
-    // Five are allowed, events included; the leader tells of itself once.
+    // Five writes per claim are allowed, events included; the leader records one event about
+    // itself.
     let told = requests.count(|it| it.resource == "events");
     at_most("writes", writes(&requests), 3 * CLAIMS, &requests)?;
     at_most("events", told, 2 * CLAIMS + 1, &requests)?;

@@ -1,4 +1,4 @@
-//! Claims that are deleted while nobody knows whether their volumes are being made.
+//! Claims that are deleted while the outcome of their CreateVolume call is unknown.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use super::scene::{CLAIMS, SOON, Scene, skipped};
 
 const FLAGS: [&str; 2] = ["--enable-topology=false", "--sync=false"];
 
-/// Calls end after this; what the driver does then goes on.
+/// Calls time out after this; the driver's work goes on.
 const BRIEF: &str = "--timeout=4s";
 
-/// A driver that makes a volume, and does not say so.
+/// A driver that makes a volume and does not answer.
 struct Held<'a> {
     scene: Scene<'a>,
     claim: &'static str,
@@ -40,7 +40,7 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// A provisioner in the middle of the call.
+    /// Starts a provisioner and waits until its call runs.
     fn asked(&self, flags: &[&str]) -> Result<Process> {
         let mut first = self.scene.start_provisioner(flags)?;
         self.scene.claim(self.claim)?;
@@ -61,7 +61,7 @@ impl<'a> Held<'a> {
         self.scene.stored("/left_over/volumes")
     }
 
-    /// The journal says that there may be a volume for the claim, and nothing of ours is on the claim.
+    /// Asserts that the journal has an entry for the claim, and that the claim has nothing of ours.
     fn is_recorded(&self) -> Result<()> {
         let claim = self.scene.api.get(&format!("{CLAIMS}/{}", self.claim))?;
         let text = claim.to_string();
@@ -79,7 +79,7 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Another process finds nothing but what is recorded.
+    /// Starts another process, which knows only the journal, and waits for its result.
     fn settle(self, flags: &[&str]) -> Result<Verdict> {
         let scene = &self.scene;
         scene.deployment.controller.control().clear_rules()?;
@@ -92,7 +92,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What upstream's does is to forget.
+/// Skips with upstream's provisioner, which forgets such calls.
 fn unsuitable() -> Result<Option<Verdict>> {
     if let Some(skipped) = skipped() {
         return Ok(Some(skipped));
@@ -101,7 +101,7 @@ fn unsuitable() -> Result<Option<Verdict>> {
     Ok(foreign.then(|| Verdict::Skipped("only ours remembers".to_owned())))
 }
 
-/// SIGKILL in the first call, the claim deleted before it or after it.
+/// Kills the process in the first call, with the claim deleted before or after.
 fn killed(cluster: &Cluster, name: &'static str, before: bool) -> Result<Verdict> {
     if let Some(unsuitable) = unsuitable()? {
         return Ok(unsuitable);
@@ -150,7 +150,7 @@ pub(super) fn terminated(cluster: &Cluster) -> Result<Verdict> {
     let since = Instant::now();
     let code = first.exit_code(SOON)?;
     ensure!(code == 0, "exit code {code}: {}", first.tail());
-    // The call is waited for, not cut off.
+    // The process waits for the call instead of cancelling it.
     let waited = since.elapsed();
     ensure!(
         waited > Duration::from_millis(300),

@@ -1,4 +1,4 @@
-//! Claims while something goes wrong.
+//! Claims during faults.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ pub(super) fn late_class(cluster: &Cluster) -> Result<Verdict> {
     let scene = Scene::new(cluster, "late", Binding::Immediate, &FLAGS)?;
     let _driver = scene.deployment.start_controller(&[])?;
     let mut provisioner = scene.start_provisioner(&[])?;
-    // A claim is a provisioner's business once kube-controller-manager has seen its class, so the
-    // class is there at first.
+    // kube-controller-manager assigns a claim to the provisioner once it has seen the class, so the
+    // class exists at first.
     let rule = json!({
         "id": "broken", "match": { "method": "CreateVolume" },
         "action": { "outcome": { "fail": { "code": "INTERNAL", "message": "not today" } } },
@@ -70,7 +70,7 @@ pub(super) fn exhausted(cluster: &Cluster) -> Result<Verdict> {
     scene.rule(&rule)?;
     scene.claim("full")?;
     let mut pod = Pod::create(&scene.api, "full", None, "full")?;
-    // The scheduler is asked once more, and says the same node again: there is no other.
+    // The scheduler is asked again, and selects the same node: there is no other.
     let volume = scene.until_bound(&mut provisioner, "full")?;
     pod.until_running(&scene.api)?;
     ensure!(pod.node == node.seat.node, "the pod is on {}", pod.node);

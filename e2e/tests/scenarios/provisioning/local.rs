@@ -1,4 +1,4 @@
-//! A provisioner on each node, for storage that is only there.
+//! A provisioner on each node, for storage that exists only there.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -24,7 +24,7 @@ const FLAGS: [&str; 6] = [
     "-v=2",
 ];
 
-/// Volumes that each node has room for.
+/// Number of volumes that fit on each node.
 const ROOM: usize = 2;
 
 /// One provisioner on each node.
@@ -43,7 +43,7 @@ impl Everywhere {
         })
     }
 
-    /// One of them, after a look at all.
+    /// One of the provisioners, after a check that all run.
     fn one(&mut self) -> Result<&mut Process> {
         for process in &mut self.processes {
             process.must_run()?;
@@ -52,7 +52,7 @@ impl Everywhere {
     }
 }
 
-/// Fails unless the calls about a volume were made on its node only.
+/// Fails unless all calls about a volume were made on its node.
 fn stayed(scene: &Scene<'_>, zones: &Zones<'_>, volume: &Value) -> Result<&'static str> {
     let zone = zones.of(volume)?;
     let node = zones.node(zone)?;
@@ -73,7 +73,7 @@ pub(super) fn three_nodes(cluster: &Cluster) -> Result<Verdict> {
     let driver = ["--sync=false", &capacity];
     let scene = Scene::new(cluster, "local", Binding::Immediate, &driver)?;
     let zones = Zones::start(cluster, &scene, &NAMES, &["--role=all"])?;
-    // No sidecar talks to this one: it only tells what the storage has.
+    // No sidecar talks to this one: the test reads the storage's state from it.
     let _witness = scene.deployment.start_controller(&[])?;
     let mut provisioners = Everywhere::start(&scene, &zones)?;
 
@@ -99,7 +99,8 @@ pub(super) fn three_nodes(cluster: &Cluster) -> Result<Verdict> {
     created.sort();
     created.dedup();
     ensure!(created.len() == volumes.len(), "volumes: {created:?}");
-    // A claim that is nobody's is taken with a write, and who comes second is refused.
+    // A provisioner takes a claim without a selected node with a write, and every later one is
+    // refused.
     let lost = requests.count(|it| it.code == 409);
     let taken = requests.on("update", "persistentvolumeclaims");
     ensure!(taken > 0, "nobody took a claim: {requests}");
@@ -110,7 +111,7 @@ pub(super) fn three_nodes(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// The scheduler says where: one volume on each node.
+/// The scheduler selects the node: one volume on each.
 fn selected(
     scene: &Scene<'_>,
     zones: &Zones<'_>,
@@ -154,7 +155,7 @@ fn names() -> impl Iterator<Item = String> {
     (0..ROOM * NAMES.len()).map(|index| format!("local-{index}"))
 }
 
-/// Nobody says where, and each node has room for so many.
+/// No node is selected, and each node has capacity for so many.
 fn contended(
     scene: &Scene<'_>,
     zones: &Zones<'_>,

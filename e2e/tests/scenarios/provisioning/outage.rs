@@ -1,4 +1,4 @@
-//! Many claims, while nothing or something goes wrong with those who handle them.
+//! Many claims, with and without outages of the programs that handle them.
 
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ impl Crowd {
         Ok(Self { names })
     }
 
-    /// The same, every third claim a clone of one of `sources`.
+    /// Creates claims, every third a clone of one of `sources`.
     fn create_with_clones(scene: &Scene<'_>, number: usize, sources: &Self) -> Result<Self> {
         let class = scene.deployment.driver();
         let names: Vec<_> = (0..number).map(|it| format!("{class}-new-{it}")).collect();
@@ -74,7 +74,7 @@ impl Crowd {
         provisioner: &mut Process,
     ) -> Result<()> {
         let bound = wait::until_true(LONG, "all claims are bound", || {
-            // Long lists cost the API server more than what is being counted.
+            // Long lists cost the API server more than the requests that are counted.
             std::thread::sleep(std::time::Duration::from_millis(300));
             provisioner.must_run()?;
             let list = scene.api.get(&format!("{CLAIMS}?resourceVersion=0"))?;
@@ -90,10 +90,10 @@ impl Crowd {
     }
 }
 
-/// Claims at once, unless `CLAIMS` says how many.
+/// Number of claims at once, unless `CLAIMS` sets it.
 const MANY: usize = 200;
 
-/// Claims that others are cloned from.
+/// Number of claims that others are cloned from.
 const SOURCES: usize = 10;
 
 /// A number that the environment may set.
@@ -104,8 +104,8 @@ fn setting(name: &str, default: usize) -> Result<usize> {
     }
 }
 
-/// Claims and clones of bound claims at once, `ROUNDS` times: while many clones put their finalizer
-/// onto the same sources, the watch lags behind the answers, and no claim may be missed.
+/// Claims and clones of bound claims at once, `ROUNDS` times: while many clones add their finalizer
+/// to the same sources, the watch lags behind the answers, and no claim may be missed.
 pub(super) fn clones(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
@@ -168,10 +168,10 @@ pub(super) fn many(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// Claims that are under way when something goes.
+/// Number of claims in progress when a fault begins.
 const SOME: usize = 60;
 
-/// Makes each CreateVolume call take a moment, so that some are under way.
+/// Delays each CreateVolume call, so that some are running.
 fn slow(deployment: &Deployment<'_>) -> Result<()> {
     let rule = serde_json::json!({
         "id": "slow", "match": { "method": "CreateVolume" },

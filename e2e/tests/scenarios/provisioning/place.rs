@@ -1,4 +1,4 @@
-//! Where volumes are made.
+//! Topology of volumes.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -13,7 +13,7 @@ use super::zones::Zones;
 
 const FLAGS: [&str; 1] = ["--sync=false"];
 
-/// Name of a PersistentVolume, which is that of its folder at the kubelet too.
+/// Name of a PersistentVolume, which is also the name of kubelet's directory for it.
 pub(super) fn name(volume: &Value) -> Result<&str> {
     text(volume, "/metadata/name").context("name of the volume")
 }
@@ -44,7 +44,7 @@ pub(super) fn first_consumer(cluster: &Cluster) -> Result<Verdict> {
         ensure!(pod.read(seat, volume)? == zone, "what was written");
         scene.api.delete(&pod.path)?;
     }
-    // Without attachments nothing in Kubernetes keeps a volume that a node still has.
+    // Without attachments nothing in Kubernetes keeps a volume that is still staged on a node.
     scene.until_unstaged()?;
     for (claim, _) in claims {
         scene.release(claim)?;
@@ -55,7 +55,7 @@ pub(super) fn first_consumer(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// What CreateVolume was told of places, in one of its two lists.
+/// The topologies in one of the two lists of a CreateVolume request.
 fn told(request: &Value, list: &str) -> Vec<Value> {
     let terms = request.pointer(&format!("/accessibility_requirements/{list}"));
     let terms = terms.and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Claims whose volumes need other objects beside a class.
+//! Claims whose volumes need other objects besides a class.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -17,12 +17,12 @@ const FLAGS: [&str; 3] = [
     "--enable-controller-modify-volume=true",
 ];
 
-/// Nobody wants to wait for these scenarios.
+/// Short back-offs, to save time.
 const QUICK: [&str; 2] = ["--retry-interval-start=250ms", "--retry-interval-max=500ms"];
 
 const ATTRIBUTES: &str = "/apis/storage.k8s.io/v1/volumeattributesclasses";
 
-/// A claim of the scene's class that wants such attributes.
+/// Creates a claim of the scene's class with this VolumeAttributesClass.
 fn wanting(scene: &Scene<'_>, claim: &str, attributes: &str) -> Result<()> {
     let plain = object::claim(claim, scene.deployment.driver(), "1Mi");
     let patch = json!({ "spec": { "volumeAttributesClassName": attributes } });
@@ -83,7 +83,7 @@ pub(super) fn attributes(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// A driver that wants a password for `method`.
+/// Makes the driver require a password for `method`.
 fn password(scene: &Scene<'_>, method: &str) -> Result<()> {
     let refused = json!({ "fail": { "code": "UNAUTHENTICATED", "message": "wrong password" } });
     scene.rule(&json!({
@@ -102,7 +102,7 @@ pub(super) fn secrets(cluster: &Cluster) -> Result<Verdict> {
         "csi.storage.k8s.io/provisioner-secret-namespace": "${pvc.namespace}",
     }});
     let scene = Scene::with_class(cluster, "locked", Binding::Immediate, &FLAGS, &parameters)?;
-    // In upstream's manifest, as a comment for drivers that need it.
+    // A comment in upstream's manifest grants this to drivers that need it.
     let rule = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }]);
     scene.provisioner.allow(&scene.api, &rule)?;
     scene

@@ -1,4 +1,4 @@
-//! Where there is room, and where there is none.
+//! Storage capacity: claims where it suffices, and where it does not.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::zones::Zones;
 
 const ZONES: [&str; 2] = ["near", "far"];
 
-/// Tell the scheduler, as often as the scenario says.
+/// Publishes capacity for the scheduler, at the scenario's interval.
 const CAPACITY: [&str; 4] = [
     "--enable-capacity",
     "--capacity-ownerref-level=0",
@@ -25,7 +25,7 @@ const CAPACITY: [&str; 4] = [
     "--kube-api-capacity-burst=100",
 ];
 
-/// The objects that tell the scheduler, as zone and bytes, in the order of the zones' names.
+/// The CSIStorageCapacity objects, as zone and bytes, sorted by zone.
 fn told(scene: &Scene<'_>) -> Result<Vec<(String, String)>> {
     let namespace = scene.provisioner.namespace();
     let objects = format!("/apis/storage.k8s.io/v1/namespaces/{namespace}/csistoragecapacities");
@@ -59,7 +59,7 @@ fn until_told(scene: &Scene<'_>, provisioner: &mut Process, near: &str, far: &st
         .with_context(|| provisioner.tail())
 }
 
-/// Makes the driver say that there is so much room in each zone, whatever there is.
+/// Makes the driver report this capacity in each zone, whatever is free.
 fn say(scene: &Scene<'_>, zones: &Zones<'_>, bytes: [u64; 2]) -> Result<()> {
     let answers = ZONES
         .into_iter()
@@ -70,7 +70,7 @@ fn say(scene: &Scene<'_>, zones: &Zones<'_>, bytes: [u64; 2]) -> Result<()> {
     Ok(control.set(&json!({ "capacity": answers }))?)
 }
 
-/// Makes the scheduler heed what it is told of this driver.
+/// Makes the scheduler respect the driver's CSIStorageCapacity objects.
 fn heed(scene: &Scene<'_>) -> Result<()> {
     let driver = scene.deployment.driver();
     let object = format!("/apis/storage.k8s.io/v1/csidrivers/{driver}");
@@ -104,7 +104,7 @@ pub(super) fn capacity(cluster: &Cluster) -> Result<Verdict> {
         let [near, far] = bytes.map(|bytes| if bytes == 0 { "0" } else { "100Mi" });
         until_told(&scene, &mut provisioner, near, far)?;
         scene.claim(claim)?;
-        // The scheduler would take the other node if it did not know better.
+        // Without the capacity the scheduler would take the other node.
         let mut pod = Pod::create_near(&scene.api, claim, zones.node(other)?, claim)?;
         let volume = scene.until_bound(&mut provisioner, claim)?;
         zones.must_hold(zone, &volume)?;
@@ -125,8 +125,8 @@ pub(super) fn capacity(cluster: &Cluster) -> Result<Verdict> {
     });
     gone.with_context(|| provisioner.tail())?;
     scene.api.delete(&own)?;
-    // Volumes, then two objects made, changed once, and deleted; the version of the API is found
-    // out with a write that is refused.
+    // Volumes, then two objects made, changed once, and deleted; one refused write finds out the
+    // version of the API.
     let requests = scene.phase()?;
     at_most("writes", writes(&requests), 6 + 6 + 1, &requests)?;
     scene.finish()
@@ -137,7 +137,7 @@ pub(super) fn elsewhere(cluster: &Cluster) -> Result<Verdict> {
         return Ok(skipped);
     }
     let binding = Binding::WaitForFirstConsumer;
-    // Each zone has room for one volume.
+    // Each zone has capacity for one volume.
     let scene = Scene::new(
         cluster,
         "other",
@@ -197,7 +197,8 @@ pub(super) fn elsewhere(cluster: &Cluster) -> Result<Verdict> {
     scene.release("other-0")?;
     scene.release("other-1")?;
     scene.until_nothing_is_left(&mut provisioner)?;
-    // Two volumes, a claim given back, two objects made and changed after whatever was tried.
+    // Two volumes, one claim given back to the scheduler, two objects made, and changed after each
+    // attempt.
     let requests = scene.phase()?;
     at_most("writes", writes(&requests), 6 + 1 + 2 + 6, &requests)?;
     drop(provisioner);
@@ -249,7 +250,7 @@ pub(super) fn quota(cluster: &Cluster) -> Result<Verdict> {
         scene.release(claim)?;
     }
     scene.until_nothing_is_left(&mut provisioner)?;
-    // What was refused left nothing to write.
+    // A refused claim leads to no writes.
     let requests = scene.phase()?;
     at_most("writes", writes(&requests), 12, &requests)?;
     let quota = scene.api.find(&format!("{CLAIMS}/quota-large"))?;

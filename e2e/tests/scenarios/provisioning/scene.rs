@@ -1,4 +1,5 @@
-//! What the scenarios share: a driver without attach, a provisioner beside it, and the counting.
+//! Common parts of the scenarios: a driver without attach, a provisioner beside it, and the counts
+//! of requests.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use e2e::suite::Verdict;
 use e2e::{object, program, wait};
 use serde_json::{Value, json};
 
-/// Beyond this something hangs.
+/// A wait beyond this means that something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(30);
 
-/// The same where there is a lot to do.
+/// The limit for scenarios with a lot of work.
 pub(super) const LONG: Duration = Duration::from_secs(120);
 
 pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -47,7 +48,7 @@ impl<'a> Scene<'a> {
         Self::with_class(cluster, name, binding, flags, &json!({}))
     }
 
-    /// As [`Scene::new`], with changes to the class.
+    /// Like [`Scene::new`], with changes to the class.
     pub(super) fn with_class(
         cluster: &'a Cluster,
         name: &'static str,
@@ -60,8 +61,8 @@ impl<'a> Scene<'a> {
         let deployment = Deployment::new(cluster, &api, &driver, flags)?;
         let provisioner = Controller::install(cluster, PROVISIONER, &deployment.controller)?;
         if provisioner.is_under_upstreams_rules()? {
-            // Upstream's manifest leaves this to drivers that have such classes; without it no
-            // informer of upstream's provisioner is ever complete.
+            // Upstream's manifest leaves this to drivers that have such classes; without it the
+            // informers of upstream's provisioner never sync.
             let classes = json!([{
                 "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
                 "verbs": ["get", "list", "watch"],
@@ -100,14 +101,14 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// The Lease that has the provisioning journal.
+    /// The Lease with the provisioning journal.
     pub(super) fn journal(&self) -> Result<Value> {
         let lease = self.deployment.driver().replace('.', "-");
         self.provisioner
             .lease(&self.api, &format!("{lease}-journal-0"))
     }
 
-    /// Asks for a volume of the scene's class.
+    /// Creates a claim of the scene's class.
     pub(super) fn claim(&self, name: &str) -> Result<()> {
         self.create_claim(&object::claim(name, self.deployment.driver(), "1Mi"))
     }
@@ -140,7 +141,7 @@ impl<'a> Scene<'a> {
         self.api.delete(&format!("{CLAIMS}/{name}"))
     }
 
-    /// Waits until the claim is bound; its PersistentVolume.
+    /// Waits until the claim is bound. Returns its PersistentVolume.
     pub(super) fn until_bound(&self, provisioner: &mut Process, name: &str) -> Result<Value> {
         let path = format!("{CLAIMS}/{name}");
         let volume = wait::until(SOON, &format!("claim {name} is bound"), || {
@@ -156,7 +157,7 @@ impl<'a> Scene<'a> {
         self.api.get(&format!("{VOLUMES}/{volume}"))
     }
 
-    /// Fails unless no volume was made for the claim.
+    /// Asserts that the claim has no volume.
     pub(super) fn must_be_open(&self, name: &str) -> Result<()> {
         let claim = self.api.get(&format!("{CLAIMS}/{name}"))?;
         let phase = text(&claim, "/status/phase");
@@ -164,14 +165,14 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Makes the driver do something else with some calls.
+    /// Adds a rule that changes the driver's reaction to some calls.
     pub(super) fn rule(&self, rule: &Value) -> Result<()> {
         let control = self.deployment.controller.control();
         control.add_rule(&serde_json::from_value(rule.clone())?)?;
         Ok(())
     }
 
-    /// What the storage has; `pointer` into the state of the driver.
+    /// The storage's state at `pointer`.
     pub(super) fn stored(&self, pointer: &str) -> Result<Value> {
         let state = self.deployment.controller.control().state()?;
         let part = state.pointer(pointer);
@@ -179,15 +180,15 @@ impl<'a> Scene<'a> {
             .with_context(|| format!("the driver's state has no {pointer}"))
     }
 
-    /// Waits until no node has a volume any more.
+    /// Waits until no volume is staged on any node.
     pub(super) fn until_unstaged(&self) -> Result<()> {
         wait::until_true(SOON, "no volume is staged", || {
             Ok(self.stored("/left_over/staged")? == json!(0))
         })
     }
 
-    /// Waits until no volume is left, neither in Kubernetes nor in the storage.
-    /// Neither a PersistentVolume nor anything at the driver is left, also of claims that are gone.
+    /// Waits until no PersistentVolume and nothing in the driver's storage is left, not even for
+    /// claims that are gone.
     pub(super) fn until_nothing_is_left(&self, provisioner: &mut Process) -> Result<()> {
         let mut left = Value::Null;
         let gone = wait::until_true(LONG, "no volume is left", || {
@@ -212,7 +213,7 @@ impl<'a> Scene<'a> {
         self.audit.borrow_mut().phase()
     }
 
-    /// The record must be clean, and the counts become a row of the table.
+    /// Ends the scenario: the record must be clean, and the counts become a row of the table.
     pub(super) fn finish(&self) -> Result<Verdict> {
         self.phase()?;
         let calls = self.calls()?;
@@ -243,7 +244,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Requests that change something for users: all but leases, events and questions about permissions.
+/// Number of requests that change something for users: all but leases, events and access reviews.
 pub(super) fn writes(requests: &Requests) -> u64 {
     let reads = ["get", "list", "watch"];
     let aside = ["leases", "events", "selfsubjectaccessreviews"];
@@ -252,7 +253,7 @@ pub(super) fn writes(requests: &Requests) -> u64 {
     })
 }
 
-/// Holds ours to a count; another provisioner's are only shown.
+/// Asserts a count of ours; another provisioner's is only printed.
 pub(super) fn at_most(what: &str, is: u64, most: u64, requests: &Requests) -> Result<()> {
     if program::is_foreign(&program::provisioner()?)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Volumes that start as a copy.
+//! Clones, and volumes restored from snapshots.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -16,7 +16,7 @@ fn handle(volume: &Value) -> &str {
     text(volume, "/spec/csi/volumeHandle").unwrap_or_default()
 }
 
-/// Fails unless the storage says that `volume` was made from `source`.
+/// Asserts that the storage made `volume` from `source`.
 fn made_from(scene: &Scene<'_>, volume: &Value, source: &str) -> Result<()> {
     let state = scene.deployment.controller.control().state()?;
     let made = state.pointer(&format!("/volumes/{}/source", handle(volume)));
@@ -71,7 +71,7 @@ pub(super) fn snapshot(cluster: &Cluster) -> Result<Verdict> {
     scene.release("restored")?;
     scene.until_claim_gone(&mut provisioner, "restored")?;
     snapshots::remove(&scene.api, &snapshot)?;
-    // What the administrator made is not the provisioner's to remove.
+    // The provisioner does not remove what the administrator has made.
     let forget = json!({ "volumes": [volume], "snapshots": [taken] });
     control.ask("POST", "/forget", Some(&forget))?;
     scene.until_nothing_is_left(&mut provisioner)?;

@@ -1,4 +1,4 @@
-//! PersistentVolumes that go another way than their claims do.
+//! PersistentVolumes whose fate differs from their claims'.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn released(volume: &Value) -> bool {
     text(volume, "/status/phase") == Some("Released")
 }
 
-/// Fails if the driver is asked to delete something in the next moment.
+/// Asserts that the driver gets no delete call in the next moment.
 fn nothing_deleted(scene: &Scene<'_>) -> Result<()> {
     wait::stays(Duration::from_millis(500), "no volume is deleted", || {
         Ok(scene.calls()?.of("DeleteVolume").count() == 0)
@@ -92,7 +92,7 @@ pub(super) fn retained(cluster: &Cluster) -> Result<Verdict> {
     let control = scene.deployment.controller.control();
     control.ask("POST", "/forget", Some(&json!({ "volumes": [handle] })))?;
 
-    // Of the other one he says that it is not needed any more.
+    // The administrator sets the other volume's policy to Delete.
     let delete = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
     scene.api.merge(&format!("{VOLUMES}/{changed}"), &delete)?;
     scene.until_nothing_is_left(&mut provisioner)?;
@@ -127,7 +127,7 @@ pub(super) fn deleted_first(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// Row N-8: an attachment keeps the volume, and nobody is alarmed. Nothing detaches it but the scenario.
+/// Row N-8: an attachment keeps the volume, without a warning. Only the scenario detaches it.
 pub(super) fn attached(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
@@ -168,7 +168,7 @@ pub(super) fn made_by_hand(cluster: &Cluster) -> Result<Verdict> {
     let driver = scene.deployment.driver();
     let object = object::persistent_volume("by-hand", driver, handle);
     let policy = json!({
-        // kube-controller-manager leaves the end to the provisioner that is named.
+        // kube-controller-manager leaves the deletion to the provisioner that is named here.
         "metadata": { "annotations": { "pv.kubernetes.io/provisioned-by": driver } },
         "spec": { "persistentVolumeReclaimPolicy": "Delete" },
     });

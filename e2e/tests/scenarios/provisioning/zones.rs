@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::scene::Scene;
 
-/// One node with the driver in each zone; they are gone when this is dropped, so that a scenario
-/// that fails does not spoil the next one.
+/// One node with the driver in each zone. Dropping it removes them, so that a failed scenario does
+/// not spoil the next one.
 pub(super) struct Zones<'a> {
     cluster: &'a Cluster,
-    /// Label and topology key. A kubelet leaves the labels of drivers that are gone on its node, so
+    /// Label and topology key. A kubelet keeps the labels of drivers that are gone on its node, so
     /// each scenario has a key of its own.
     key: String,
     nodes: Vec<(&'static str, NodePod<'a>)>,
@@ -19,8 +19,8 @@ pub(super) struct Zones<'a> {
 }
 
 impl<'a> Zones<'a> {
-    /// The first zone is the cluster's first node, further nodes are added. The driver's processes
-    /// there get `flags`.
+    /// The first zone has the cluster's first node, the other zones get additional nodes. The
+    /// driver's processes there get `flags`.
     pub(super) fn start(
         cluster: &'a Cluster,
         scene: &Scene<'a>,
@@ -72,7 +72,7 @@ impl<'a> Zones<'a> {
         json!({ "matchLabelExpressions": [{ "key": key, "values": [zone] }] })
     }
 
-    /// Fails unless the PersistentVolume can be used in that zone only.
+    /// Asserts that the PersistentVolume can be used in that zone only.
     pub(super) fn must_hold(&self, zone: &str, volume: &Value) -> Result<()> {
         let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms");
         let expected = json!([{ "matchExpressions": [
@@ -97,7 +97,7 @@ impl Drop for Zones<'_> {
     fn drop(&mut self) {
         self.nodes.clear();
         for name in &self.added {
-            // The cluster's own end removes it otherwise, and says what it could not.
+            // Otherwise the cluster's shutdown removes it, and reports what it could not remove.
             let _ = self.cluster.remove_node(name);
         }
     }

@@ -1,4 +1,4 @@
-//! Snapshots of several volumes at one moment.
+//! Group snapshots: snapshots of several volumes at one moment.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
@@ -18,7 +18,7 @@ fn group() -> String {
     format!("{GROUPS}/namespaces/default/volumegroupsnapshots/group")
 }
 
-/// The VolumeSnapshots of the group, when all are ready.
+/// Waits until all of the group's VolumeSnapshots are ready, and returns them.
 fn members(scene: &Scene<'_>, programs: &mut Programs) -> Result<Vec<Value>> {
     let found = scene.until(programs, "the members are ready", || {
         let list = scene.api.get(SNAPSHOTS)?;
@@ -34,7 +34,7 @@ fn members(scene: &Scene<'_>, programs: &mut Programs) -> Result<Vec<Value>> {
     found.with_context(|| scene.api.events("default", "group"))
 }
 
-/// Asks for a snapshot of all claims with the label, and waits until it is ready.
+/// Creates a group snapshot of all claims with the label, and waits until it is ready.
 fn take(scene: &Scene<'_>, programs: &mut Programs) -> Result<()> {
     let driver = scene.deployment.driver();
     let class = json!({

@@ -1,4 +1,4 @@
-//! The whole life of snapshots: taken, restored, cloned, kept, found again, deleted.
+//! The whole life of snapshots: taken, restored, cloned, retained, imported, deleted.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::scene::{
 
 const SNAPSHOT: &str = "VolumeSnapshot";
 
-/// Fails unless everything that stands for one snapshot says the same of it.
+/// Asserts that all objects of one snapshot agree. Returns the snapshot's handle.
 fn must_agree(scene: &Scene<'_>, (snapshot, content): &(Value, Value)) -> Result<String> {
     let uid = text(snapshot, "/metadata/uid").context("a UID")?;
     let handles = scene.handles_for(uid)?;
@@ -142,7 +142,7 @@ pub(super) fn policies(cluster: &Cluster) -> Result<Verdict> {
         Ok(it.pointer("/metadata/deletionTimestamp").is_none())
     })?;
 
-    // Another policy, and its end is that of the snapshot.
+    // With the other policy, the content's deletion deletes the snapshot.
     let delete = json!({ "spec": { "deletionPolicy": "Delete" } });
     scene.api.merge(&content, &delete)?;
     scene.api.delete(&content)?;
@@ -152,7 +152,7 @@ pub(super) fn policies(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// Content and VolumeSnapshot for a snapshot that the storage has.
+/// Creates content and VolumeSnapshot for a snapshot that the storage has.
 fn existing(scene: &Scene<'_>, name: &str, handle: &str, policy: &str) -> Result<()> {
     let objects = object::snapshot(name, scene.deployment.driver(), handle, 1 << 20);
     let class = if policy == "Delete" {
@@ -203,7 +203,7 @@ pub(super) fn pre_provisioned(cluster: &Cluster) -> Result<Verdict> {
     scene.delete(&mut programs, "kept")?;
     scene.delete(&mut programs, "gone")?;
     scene.api.delete(&format!("{CLAIMS}/from-old"))?;
-    // What was retained is the administrator's.
+    // The administrator deletes what was retained.
     scene.api.delete(&format!("{CONTENTS}/content-of-kept"))?;
     scene.until(&mut programs, "only the retained one is left", || {
         let left = scene.stored("/snapshots")?;
@@ -229,7 +229,7 @@ pub(super) fn pre_provisioned(cluster: &Cluster) -> Result<Verdict> {
     scene.finish()
 }
 
-/// A storage that cuts a snapshot at once and copies it for a while.
+/// A storage system that takes a snapshot at once and copies it for a while.
 pub(super) fn not_ready(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);

@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use super::scene::{CLAIMS, LONG, SNAPSHOTS, Scene, is_ready, skipped};
 
-/// Snapshots at once, unless `SNAPSHOTS` says how many.
+/// Number of snapshots at once, unless `SNAPSHOTS` sets it.
 const MANY: usize = 100;
 
-/// Claims that they are taken of.
+/// Number of claims that are snapshotted.
 const CLAIMED: usize = 4;
 
 /// VolumeSnapshots of the scene.
 fn listed(scene: &Scene<'_>) -> Result<Vec<Value>> {
-    // Long lists cost the API server more than what is being counted.
+    // Long lists cost the API server more than the requests that are counted.
     std::thread::sleep(Duration::from_millis(200));
     let list = scene.api.get(&format!("{SNAPSHOTS}?resourceVersion=0"))?;
     let items = list.pointer("/items").and_then(Value::as_array).cloned();

@@ -1,5 +1,6 @@
-//! SIGKILL before each write and around each call of the driver: what the next process finds must be
-//! enough, and nothing may be taken twice or left behind. Rows C-93, C-94 and S-107 to S-112.
+//! SIGKILL before each write and around each call of the driver: the next process must be able to
+//! finish from the state it finds, and nothing may be taken twice or left behind. Rows C-93, C-94 and
+//! S-107 to S-112.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -16,19 +17,19 @@ use serde_json::json;
 
 use super::scene::{SNAPSHOTS, SOON, Scene, is_free, is_ready, skipped};
 
-/// A program that writes more often for one snapshot does not come to an end.
+/// A program with more writes for one snapshot does not come to an end.
 const MOST: u64 = 40;
 
-/// Where a process is when it is killed.
+/// The step in which a process is killed.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Its write of this number is sent and never arrives.
+    /// Its write of this number, which never arrives.
     Write(u64),
-    /// The driver has been asked; it has or has not begun, as the second says.
+    /// Its call to the driver, which has or has not begun, as the second field says.
     Call(&'static str, &'static str),
 }
 
-/// The program that is killed.
+/// The program to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Controller,
@@ -66,9 +67,8 @@ struct Stage<'a, 's> {
 }
 
 impl Stage<'_, '_> {
-    /// Starts the victim so that it stops in this step, has somebody ask for something, and kills it
-    /// when it has got there; false if `done` comes true before. Something happens while it is away,
-    /// then another one takes its place.
+    /// Starts the victim so that it stops in this step, triggers its work, and kills it there; false
+    /// if `done` comes true before. Runs `meanwhile` before it starts the successor.
     fn kill(
         &mut self,
         step: Step,
@@ -103,14 +103,14 @@ impl Stage<'_, '_> {
             if !done()? {
                 return Ok(None);
             }
-            // What is written last may come after what users see.
+            // The last write may come after the state that users see.
             sleep(Duration::from_millis(500));
             Ok(Some(self.proxy.hits("step")? > 0))
         });
         let reached = reached
             .with_context(|| first.tail())
             .with_context(|| self.other.tails())?;
-        // By SIGKILL.
+        // Dropping it sends SIGKILL.
         drop(first);
         meanwhile()?;
         self.proxy.replace(&[])?;
@@ -119,7 +119,7 @@ impl Stage<'_, '_> {
         Ok((reached, Programs::of(vec![second])))
     }
 
-    /// One snapshot whose creation is interrupted in `step`; whether there was that step.
+    /// Creates a snapshot, interrupted in `step`. Returns whether there was that step.
     fn create(&mut self, name: &str, claim: &str, step: Step) -> Result<bool> {
         let scene = self.scene;
         let path = format!("{SNAPSHOTS}/{name}");
@@ -136,8 +136,8 @@ impl Stage<'_, '_> {
         Ok(reached)
     }
 
-    /// One VolumeSnapshot whose creation is interrupted in `step`, and that is deleted before the next
-    /// process begins; whether there was that step.
+    /// Creates a VolumeSnapshot, interrupted in `step`, and deletes it before the next process begins.
+    /// Returns whether there was that step.
     fn abandon(&mut self, name: &str, claim: &str, step: Step) -> Result<bool> {
         let scene = self.scene;
         let path = format!("{SNAPSHOTS}/{name}");
@@ -165,7 +165,7 @@ impl Stage<'_, '_> {
         })
     }
 
-    /// One snapshot whose deletion is interrupted in `step`; whether there was that step.
+    /// Deletes a snapshot, interrupted in `step`. Returns whether there was that step.
     fn delete(&mut self, name: &str, step: Step) -> Result<bool> {
         let scene = self.scene;
         let path = format!("{SNAPSHOTS}/{name}");

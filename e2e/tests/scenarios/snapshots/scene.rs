@@ -1,5 +1,5 @@
-//! What the scenarios share: a driver whose snapshots are copies, its provisioner and snapshotter, and
-//! the cluster's snapshot-controller.
+//! Common parts of the scenarios: a driver whose snapshots are copies, its provisioner and
+//! snapshotter, and the cluster's snapshot-controller.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use e2e::suite::Verdict;
 use e2e::{object, program, snapshots, wait};
 use serde_json::{Value, json};
 
-/// Beyond this something hangs.
+/// A wait beyond this means that something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
-/// The same where there is a lot to do.
+/// The limit for scenarios with a lot of work.
 pub(super) const LONG: Duration = Duration::from_secs(180);
 
 pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -31,7 +31,7 @@ pub(super) const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapsh
 const CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// What keeps a claim while a snapshot is taken of it.
+/// The finalizer of a claim while a snapshot is taken of it.
 pub(super) const CLAIM_FINALIZER: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
 
 /// One driver, a StorageClass of its name, VolumeSnapshotClasses `delete.DRIVER` and `retain.DRIVER`.
@@ -58,7 +58,7 @@ impl<'a> Scene<'a> {
         if provisioner.is_under_upstreams_rules()? {
             provisioner.allow(&api, &upstreams_provisioner())?;
         }
-        // Without them upstream's waits half a minute for kinds that it cannot list.
+        // Without them upstream's controller waits half a minute for kinds that it cannot list.
         if controller.is_under_upstreams_rules()? {
             controller.allow(&api, &snapshots::group_rules())?;
         }
@@ -89,17 +89,17 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Name of the class whose snapshots go with their VolumeSnapshots.
+    /// Name of the class that deletes snapshots with their VolumeSnapshots.
     pub(super) fn deleting(&self) -> String {
         format!("delete.{}", self.deployment.driver())
     }
 
-    /// Name of the class whose snapshots stay.
+    /// Name of the class that retains snapshots.
     pub(super) fn retaining(&self) -> String {
         format!("retain.{}", self.deployment.driver())
     }
 
-    /// Upstream's programs run under the same accounts.
+    /// Grants what upstream's programs need, which run under the same accounts.
     pub(super) fn allow_upstreams(&self) -> Result<()> {
         for it in [&self.snapshotter, &self.controller] {
             if !it.is_under_upstreams_rules()? {
@@ -125,7 +125,7 @@ impl<'a> Scene<'a> {
         start(&self.controller, route, flags)
     }
 
-    /// Starts all three.
+    /// Starts all three programs.
     pub(super) fn start(&self) -> Result<Programs> {
         let election = ["--leader-election"];
         Ok(Programs::of(vec![
@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
         ]))
     }
 
-    /// Asks for a volume, and waits for its name.
+    /// Creates a claim, and waits for its volume's name.
     pub(super) fn claim(&self, programs: &mut Programs, claim: &Value) -> Result<String> {
         let name = text(claim, "/metadata/name").unwrap_or_default().to_owned();
         self.api.create(CLAIMS, claim)?;
@@ -148,7 +148,7 @@ impl<'a> Scene<'a> {
         bound.with_context(|| self.api.events("default", &name))
     }
 
-    /// Asks for a volume without content.
+    /// Creates a claim for an empty volume.
     pub(super) fn empty_claim(&self, programs: &mut Programs, name: &str) -> Result<String> {
         self.claim(
             programs,
@@ -156,7 +156,7 @@ impl<'a> Scene<'a> {
         )
     }
 
-    /// Asks for a volume that starts as a copy of a VolumeSnapshot or claim.
+    /// Creates a claim for a copy of a VolumeSnapshot or claim.
     pub(super) fn claim_from(
         &self,
         programs: &mut Programs,
@@ -168,7 +168,7 @@ impl<'a> Scene<'a> {
         self.claim(programs, &claim)
     }
 
-    /// Claims that are bound to volumes which the storage's administrator made.
+    /// Creates claims that are bound to volumes which the storage's administrator made.
     pub(super) fn made_claims(&self, names: &[String]) -> Result<()> {
         let control = self.deployment.controller.control();
         let handles = control.make_volumes(names, 1 << 20)?;
@@ -186,7 +186,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Takes those claims away again.
+    /// Removes those claims and volumes.
     pub(super) fn forget_claims(&self, names: &[String]) -> Result<()> {
         let control = self.deployment.controller.control();
         for name in names {
@@ -201,13 +201,13 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Asks for a snapshot of a claim.
+    /// Creates a VolumeSnapshot of a claim.
     pub(super) fn snapshot(&self, name: &str, class: &str, claim: &str) -> Result<Value> {
         self.api
             .create(SNAPSHOTS, &object::snapshot_of(name, class, claim))
     }
 
-    /// Waits until the VolumeSnapshot is ready; it, and its content.
+    /// Waits until the VolumeSnapshot is ready. Returns it and its content.
     pub(super) fn until_ready(
         &self,
         programs: &mut Programs,
@@ -235,7 +235,7 @@ impl<'a> Scene<'a> {
         gone.with_context(|| self.api.events("default", name))
     }
 
-    /// A pod on the node that uses the claim's volume while `story` is told.
+    /// Runs `story` while a pod on the node uses the claim's volume.
     pub(super) fn with_pod<T>(
         &self,
         programs: &mut Programs,
@@ -250,14 +250,14 @@ impl<'a> Scene<'a> {
         let told = story(&pod)?;
         self.api.delete(&pod.path)?;
         self.api.until_gone(SOON, &pod.path)?;
-        // Without attachments nothing keeps a volume from being deleted before.
+        // Without attachments nothing keeps a volume that is still staged on a node.
         wait::until_true(SOON, "no volume is staged", || {
             Ok(self.stored("/left_over/staged")? == json!(0))
         })?;
         Ok(told)
     }
 
-    /// Waits for something that the programs shall bring about.
+    /// Waits for an effect of the programs.
     pub(super) fn until<T>(
         &self,
         programs: &mut Programs,
@@ -271,13 +271,13 @@ impl<'a> Scene<'a> {
         found.with_context(|| programs.tails())
     }
 
-    /// What the storage has; `pointer` into the state of the driver.
+    /// The storage's state at `pointer`.
     pub(super) fn stored(&self, pointer: &str) -> Result<Value> {
         let state = self.deployment.controller.control().state()?;
         Ok(state.pointer(pointer).cloned().unwrap_or_default())
     }
 
-    /// Handles of the snapshots in the storage that were taken for a VolumeSnapshot.
+    /// Handles of the snapshots in the storage that were taken for this VolumeSnapshot.
     pub(super) fn handles_for(&self, uid: &str) -> Result<Vec<String>> {
         let all = self.stored("/snapshots")?;
         let name = format!("snapshot-{uid}");
@@ -290,7 +290,7 @@ impl<'a> Scene<'a> {
         Calls::read(&self.deployment.controller.record())
     }
 
-    /// Waits until neither objects of this driver nor anything in its storage is left.
+    /// Waits until no object of this driver and nothing in its storage is left.
     pub(super) fn until_nothing_is_left(&self, programs: &mut Programs) -> Result<()> {
         let mut left = String::new();
         let done = self.until(programs, "nothing is left", || {
@@ -300,7 +300,8 @@ impl<'a> Scene<'a> {
         done.with_context(|| format!("left over: {left}"))
     }
 
-    /// What there is of snapshots and volumes, in objects and in the storage; empty if nothing is.
+    /// Lists the snapshots and volumes that are left, as objects and in the storage; empty if there
+    /// are none.
     fn left(&self) -> Result<String> {
         let driver = self.deployment.driver();
         let mut left = Vec::new();
@@ -351,7 +352,7 @@ impl<'a> Scene<'a> {
         Ok(chosen.map(name).collect())
     }
 
-    /// The record must be clean, and the counts become a row of the table.
+    /// Ends the scenario: the record must be clean, and the counts become a row of the table.
     pub(super) fn finish(&self) -> Result<Verdict> {
         let calls = self.calls()?;
         calls.check(&Options::default())?;
@@ -379,7 +380,7 @@ fn start(controller: &Controller<'_>, route: Route, flags: &[&str]) -> Result<Pr
     controller.start("0", route, &all)
 }
 
-/// Writes, reads (a watch is none) and events.
+/// Counts of writes, reads (without watches) and events.
 fn counts(requests: &Requests) -> [String; 3] {
     let aside = ["leases", "events", "selfsubjectaccessreviews"];
     let count = |verbs: &[&str]| {
@@ -392,7 +393,7 @@ fn counts(requests: &Requests) -> [String; 3] {
     [writes, reads, events].map(|number| number.to_string())
 }
 
-/// What upstream's provisioner asks for beyond its manifest.
+/// The rules that upstream's provisioner needs beyond its manifest.
 fn upstreams_provisioner() -> Value {
     json!([{
         "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
@@ -407,7 +408,7 @@ pub(super) fn is_ready(snapshot: &Value) -> bool {
     snapshot.pointer("/status/readyToUse") == Some(&Value::Bool(true))
 }
 
-/// Whether no snapshot holds the claim any more: its finalizer goes after the snapshot is ready.
+/// Whether no snapshot holds the claim: its finalizer is removed after the snapshot is ready.
 pub(super) fn is_free(scene: &Scene<'_>, claim: &str) -> Result<bool> {
     let claim = scene.api.get(&format!("{CLAIMS}/{claim}"))?;
     Ok(!claim.to_string().contains(CLAIM_FINALIZER))

@@ -1,4 +1,4 @@
-//! Snapshots that upstream's programs have begun and ours finish, and the other way round.
+//! Snapshots that upstream's programs begin and ours finish, and the other way round.
 
 use anyhow::{Result, ensure};
 use e2e::api::text;
@@ -29,7 +29,7 @@ fn ours(scene: &Scene<'_>) -> Result<Programs> {
     ]))
 }
 
-/// A snapshot is cut while the one pair runs; the other pair makes it ready and deletes it.
+/// One pair takes a snapshot; the other pair makes it ready and deletes it.
 fn handed_over(
     scene: &Scene<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Nodes that are new, and pods with volumes that wait for them: one with a claim, one with an inline volume.
+//! New nodes, and pods with volumes that wait for them: one with a claim, one with an inline volume.
 
 use std::env;
 use std::path::PathBuf;
@@ -15,32 +15,33 @@ use serde_json::{Value, json};
 
 use super::{Pod, is_shown};
 
-/// What keeps pods away until the driver is there.
+/// The mechanism that keeps pods away until the driver is registered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Guard {
-    /// The taint that the kubelet registers the node with.
+    /// A taint with which the kubelet registers the node.
     Taint,
     /// The CSIDriver's `preventPodSchedulingIfMissing`.
     Field,
     Nothing,
 }
 
-/// How many nodes of each, unless the variable `NODES` says otherwise.
+/// Number of nodes for each guard, unless the variable `NODES` sets it.
 const ROWS: [(&str, Guard, usize); 3] = [
     ("taint", Guard::Taint, AT_ONCE),
     ("field", Guard::Field, 2),
     ("nothing", Guard::Nothing, 2),
 ];
-/// At the same time: each is a kubelet, a driver and a registrar.
+/// Number of concurrent nodes: each is a kubelet, a driver and a registrar.
 const AT_ONCE: usize = 5;
 
-/// A mount that fails is tried again after up to two minutes.
+/// kubelet retries a failed mount after up to two minutes.
 const MOUNTED: Duration = Duration::from_secs(180);
-/// What the kubelet says of a mount that comes before the driver.
+/// kubelet's message about a mount before the driver is registered.
 const NOT_FOUND: &str = "not found in the list of registered CSI drivers";
 const PODS: [&str; 2] = ["claim", "inline"];
 
-/// Of one node: whether a mount failed for want of the driver, and when the taint was gone after the confirmation.
+/// Results of one node: whether a mount failed because the driver was missing, and when the taint was gone after the
+/// registration.
 struct Seen {
     claim_failed: bool,
     inline_failed: bool,
@@ -78,13 +79,13 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
             suite::say(&format!(
                 "          gone at most {seconds:.2} s after the confirmation"
             ));
-            // Beside other tests the machine decides how long it takes; whoever asks for nodes measures.
+            // Beside other tests the load decides how long it takes; only a run with `NODES` measures.
             let bound = if asked.is_some() { 1.0 } else { 30.0 };
             ensure!(seconds <= bound, "O-120: gone after {seconds:.2} s");
         }
         match guard {
             Guard::Taint => ensure!((claim, inline) == (0, 0), "O-120: {claim}, {inline}"),
-            // Inline volumes are passed over by the scheduler's filter; documented as seen.
+            // The scheduler's filter skips inline volumes; documented as observed.
             Guard::Field => ensure!(claim == 0, "O-121: {claim}"),
             Guard::Nothing => ensure!(claim > 0 && inline > 0, "nothing would be seen"),
         }
@@ -97,7 +98,7 @@ fn driver(name: &str, guard: Guard) -> Value {
     object::with(object::csi_driver(name, false), &field)
 }
 
-/// Whether the API server keeps it.
+/// Whether the API server stores the field.
 fn knows_field(cluster: &Cluster) -> Result<bool> {
     let api = cluster.api()?;
     let path = "/apis/storage.k8s.io/v1/csidrivers";
@@ -108,7 +109,7 @@ fn knows_field(cluster: &Cluster) -> Result<bool> {
 }
 
 fn together(cluster: &Cluster, names: &[String], guard: Guard) -> Result<Vec<Seen>> {
-    // The scheduler must know the drivers of all before a pod comes.
+    // The scheduler must know all drivers before any pod comes.
     let ready = Barrier::new(names.len());
     thread::scope(|scope| {
         let ready = &ready;
@@ -123,7 +124,7 @@ fn together(cluster: &Cluster, names: &[String], guard: Guard) -> Result<Vec<See
 
 fn node(cluster: &Cluster, name: &str, guard: Guard, ready: &Barrier) -> Result<Seen> {
     let begun = begin(cluster, name, guard);
-    // Those that failed must not keep the others waiting.
+    // A failed thread must not keep the others waiting.
     ready.wait();
     let (pod, path) = begun.with_context(|| name.to_owned())?;
     let seen = run(&pod, guard).with_context(|| name.to_owned())?;
@@ -171,7 +172,7 @@ fn begin<'a>(cluster: &'a Cluster, name: &str, guard: Guard) -> Result<(Pod<'a>,
     Ok((pod, path))
 }
 
-/// Waits until the pod was kept away, or was too early for the driver: a driver that comes before proves nothing.
+/// Waits until the pod was held back, or has failed to mount: a driver that registers before that proves nothing.
 fn is_early(pod: &Pod<'_>, path: &str, name: &str, guard: Guard) -> Result<()> {
     let kept = match guard {
         Guard::Taint => true,
@@ -207,7 +208,8 @@ fn run(pod: &Pod<'_>, guard: Guard) -> Result<Seen> {
         is_early(pod, &format!("{path}/{name}"), name, guard)?;
     }
     let token = pod.token()?;
-    // Kubernetes 1.37 looks at pods that the field has kept away again only when a limit has grown; else within five minutes.
+    // Kubernetes 1.37 looks again at pods that the field has held back only when a limit has grown; else within five
+    // minutes.
     let limit = match guard {
         Guard::Field => &["--maxvolumespernode=7"][..],
         Guard::Taint | Guard::Nothing => &[],

@@ -1,4 +1,4 @@
-//! Rolling updates between both kinds, while claims come and go.
+//! Rolling updates between both kinds of pods, while users create and delete claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,20 +23,20 @@ const STORAGE: &str = "/apis/storage.k8s.io/v1";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// Beyond this something hangs: longer than a lease that nobody gave back is valid.
+/// A wait beyond this means that something hangs: longer than the validity of a lease that nobody released.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Users who each make one volume after the other.
+/// Number of users; each makes one volume after the other.
 const USERS: usize = 8;
 const CLAIMS_EACH: usize = 25;
 
-/// How long each kind works by itself.
+/// How long each pod works alone.
 const ALONE: Duration = Duration::from_secs(4);
 
-/// A lease that was given back is found free so much later: `--leader-election-retry-period`, and some more.
+/// How much later a candidate finds a released lease: `--leader-election-retry-period`, and a margin.
 const FOUND_FREE: Duration = Duration::from_secs(7);
 
-/// What each controller calls, by the name of its lease.
+/// Name, prefix of the lease's name, and calls of each controller.
 const CONTROLLERS: [(&str, &str, &[&str]); 3] = [
     ("csi-provisioner", "", &["CreateVolume", "DeleteVolume"]),
     (
@@ -51,10 +51,10 @@ const CONTROLLERS: [(&str, &str, &[&str]); 3] = [
     ),
 ];
 
-/// How the sidecars of a pod run.
+/// The form of a pod's sidecars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A program for each; another project's where `UPSTREAM` names its folder.
+    /// A program each; another project's where `UPSTREAM` names its folder.
     Separate,
     Together,
 }
@@ -86,7 +86,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
     let mut foreign = BTreeSet::new();
     let mut running: Option<(Kind, Programs)> = None;
     let mut replica = 0;
-    // As often as it takes, and each change once at least.
+    // Until all users are done, and each change at least once.
     while replica < ROUNDS.len() || users.iter().any(|user| !user.is_finished()) {
         let kind = ROUNDS.iter().copied().cycle().nth(replica);
         let kind = kind.unwrap_or(Kind::Separate);
@@ -97,7 +97,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
             foreign.extend(next.ids());
         }
         if let Some((before, old)) = running.take() {
-            // Both run side by side for this long.
+            // Both pods run side by side for this long.
             thread::sleep(ALONE);
             old.stop()?;
             scene.until_leads(&mut next, &name)?;
@@ -108,7 +108,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
         } else {
             scene.until_leads(&mut next, &name)?;
         }
-        // The new one works alone for this long.
+        // The new pod works alone for this long.
         thread::sleep(ALONE);
         next.must_run()?;
         running = Some((kind, next));
@@ -159,11 +159,11 @@ impl<'a> Scene<'a> {
         let deployment = Deployment::new(cluster, &api, DRIVER, &flags)?;
         let class = object::storage_class(DRIVER, DRIVER, Binding::Immediate);
         api.create(&format!("{STORAGE}/storageclasses"), &class)?;
-        // Kubernetes looks for whoever would mount there, but no pod runs.
+        // Kubernetes looks for the node that would mount, but no pod runs.
         api.create("/api/v1/nodes", &object::node(DRIVER))?;
         let csinode = object::csi_node(DRIVER, DRIVER, DRIVER);
         api.create(&format!("{STORAGE}/csinodes"), &csinode)?;
-        // One account for all, as the containers of a pod have.
+        // One account for all, as for the containers of a pod.
         let controller = Controller::install(cluster, TOGETHER, &deployment.controller)?;
         for (group, resource, verb) in [
             ("storage.k8s.io", "volumeattachments/status", "patch"),
@@ -179,7 +179,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Calls are under way whenever a pod ends.
+    /// Delays calls, so that some run whenever a pod ends.
     fn slow_down(&self) -> Result<()> {
         let control = self.deployment.controller.control();
         for method in CONTROLLERS.iter().flat_map(|(.., methods)| *methods) {
@@ -192,7 +192,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Starts the sidecars of a pod of that host name.
+    /// Starts the sidecars of the pod with that host name.
     fn start(&self, kind: Kind, replica: &str) -> Result<Programs> {
         let common = ["--leader-election", "-v=2"];
         if kind == Kind::Together {
@@ -219,7 +219,7 @@ impl<'a> Scene<'a> {
         Ok(Programs::of(processes.collect::<Result<_>>()?))
     }
 
-    /// Waits until the pod of that host name has all leases.
+    /// Waits until the pod with that host name has all leases.
     fn until_leads(&self, programs: &mut Programs, replica: &str) -> Result<()> {
         let host = format!("{}-{replica}", TOGETHER.name);
         let driver = DRIVER.replace('.', "-");
@@ -230,7 +230,7 @@ impl<'a> Scene<'a> {
                 programs.must_run()?;
                 let holder = self.controller.holder(&self.api, &lease)?;
                 let holder = holder.unwrap_or_default();
-                // What follows tells one process from single programs.
+                // The suffix distinguishes one process from single programs.
                 Ok(holder == host || holder.starts_with(&format!("{host}_")))
             });
             leads.with_context(|| programs.tails())?;
@@ -263,7 +263,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Users at work, each with one volume after the other.
+/// Starts users who each make one volume after the other.
 fn start_users(cluster: &Cluster) -> Result<Vec<JoinHandle<Result<()>>>> {
     let mut users = Vec::new();
     for user in 0..USERS {
@@ -275,7 +275,7 @@ fn start_users(cluster: &Cluster) -> Result<Vec<JoinHandle<Result<()>>>> {
     Ok(users)
 }
 
-/// A claim is created, attached, expanded, detached and deleted.
+/// Creates, attaches, expands, detaches and deletes a claim.
 fn live(api: &Api, name: &str) -> Result<()> {
     let claim = format!("{CLAIMS}/{name}");
     api.create(CLAIMS, &object::claim(name, DRIVER, "1Mi"))?;
@@ -308,12 +308,12 @@ fn live(api: &Api, name: &str) -> Result<()> {
     api.until_gone(LONG, &volume)
 }
 
-/// When the last call so far began.
+/// Start of the last call so far.
 fn latest(calls: &Calls) -> u64 {
     calls.iter().map(|call| call.start_ns).max().unwrap_or(0)
 }
 
-/// Beginning and end of calls, by process, of one controller in the order of their beginnings.
+/// Start and end of one controller's calls, by process, sorted by start.
 fn of_controller(calls: &Calls, methods: &[&str]) -> Vec<(u32, u64, u64)> {
     let chosen = calls.iter().filter(|call| methods.contains(&&*call.method));
     let mut found: Vec<_> = chosen
@@ -326,7 +326,8 @@ fn of_controller(calls: &Calls, methods: &[&str]) -> Vec<(u32, u64, u64)> {
     found
 }
 
-/// From the first call of a process to the end of its last one no other process calls for that controller.
+/// Asserts that between a process's first call and the end of its last one no other process calls for that
+/// controller.
 fn never_two_at_work(calls: &Calls) -> Result<()> {
     for (controller, _, methods) in CONTROLLERS {
         let calls = of_controller(calls, methods);
@@ -350,7 +351,7 @@ fn never_two_at_work(calls: &Calls) -> Result<()> {
     Ok(())
 }
 
-/// The longest time since that moment in which a controller called nothing.
+/// The longest pause between two calls of a controller since that moment.
 fn longest_pause(calls: &Calls, since: u64) -> Duration {
     let mut longest = 0;
     for (_, _, methods) in CONTROLLERS {
