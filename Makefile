@@ -79,12 +79,13 @@ csi-resizer := -p resizer
 csi-snapshot-metadata := -p snapshot-metadata
 csi-snapshotter := -p snapshotter
 snapshot-controller := -p snapshot-controller
+csi-external-health-monitor-controller := -p health-monitor
 csi-node-agent := -p node-agent
 csi-node-sidecars := -p together
 csi-sidecars := -p multicall
 kubectl-csi := -p kubectl-csi
 PROGRAMS ?= csi-node-driver-registrar csi-node-sidecars csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
-            csi-snapshotter csi-snapshot-metadata snapshot-controller kubectl-csi
+            csi-snapshotter csi-snapshot-metadata snapshot-controller csi-external-health-monitor-controller kubectl-csi
 
 # People run it, on their own machines: there is no image.
 TOOLS := kubectl-csi
@@ -93,7 +94,7 @@ TOOLS := kubectl-csi
 bench: PROGRAMS += csi-sidecars
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
-ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter csi-snapshot-metadata snapshot-controller
+ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter csi-snapshot-metadata snapshot-controller csi-external-health-monitor-controller
 KUBELETS := csi-plugin-manager csi-node-agent
 
 define released
@@ -109,7 +110,7 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	@mkdir -p bin
 	$(foreach one,$(filter-out $(ALIKE) $(KUBELETS),$(PROGRAMS)),$(call released,$(one)))
 	$(foreach some,KUBELETS ALIKE,$(if $(filter $($(some)),$(PROGRAMS)),$(call released,$(filter $($(some)),$(PROGRAMS)))))
-	@ls -l $(PROGRAMS:%=bin/%) | awk '{ sub("bin/", "", $$NF); printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
+	@ls -l $(PROGRAMS:%=bin/%) | awk '{ sub("bin/", "", $$NF); printf "    %-38s %6.2f MB\n", $$NF, $$5 / 1e6 }'
 
 # As tests run them: static, and they end at a panic like the released ones, but nothing is optimized between crates, which takes
 # a minute for each program. SHIPPED=1 has what runs programs run those in bin/, as `make release-check` does.
@@ -386,7 +387,7 @@ process-together: ## Process tests of the single controllers, with csi-sidecars 
 	$(need-rust)
 	$(call say,process-together: csi-sidecars does what each single program does)
 	@$(compile) csi-sidecars
-	@for one in ATTACHER PROVISIONER RESIZER SNAPSHOTTER; do export CSI_$${one}_BINARY="$(abspath $(COMPILED))/csi-sidecars"; done; \
+	@for one in ATTACHER PROVISIONER RESIZER SNAPSHOTTER HEALTH_MONITOR; do export CSI_$${one}_BINARY="$(abspath $(COMPILED))/csi-sidecars"; done; \
 	    $(threads) cargo test $(ALL) --no-fail-fast --exclude e2e --exclude multicall --exclude snapshot-controller --test process
 
 threads = RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}
@@ -503,7 +504,7 @@ conformance-mock: $(CONFORMANCE) archives ## Its specs about the driver that it 
 	@$(conformance) --mock $(if $(FOCUS),'$(FOCUS)')
 
 # Variables that name another binary to measure beside ours.
-OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER CSI_SIDECARS SIDECARS
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER HEALTH_MONITOR CSI_SIDECARS SIDECARS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
@@ -543,7 +544,7 @@ recording: demo-needs programs driver cluster helm ## Records `make demo` and dr
 
 # Scenarios by a part of their names, one of each program.
 SHIPPED_SCENARIOS := kubelet_registers dead_driver attacher_pod provisioner_immediate resizer_file_system_grows_under snapshots_data \
-    node_agent_takes plugin_manager_registers a_37_
+    node_agent_takes plugin_manager_registers health_monitor_h_20 a_37_
 
 .PHONY: release-check
 release-check: cluster driver helm snapshot-crds ## What ships, before a release: file sizes, the smoke test, a scenario of each program, images on a real node, figures of this code

@@ -28,7 +28,7 @@ pub(crate) async fn work(
     driver: &Arc<DriverView>,
     metrics: Metrics,
 ) -> Result<(), Exit> {
-    metrics.begin();
+    let _term = metrics.term();
     let engine = engine(driver, seat.api(), config, metrics, seat.queues())?;
     engine.depends_on(&seat.process.server);
     let recorder = seat.record_events(Source {

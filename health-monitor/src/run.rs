@@ -14,6 +14,7 @@ use sidecar::names::LeaseOwner;
 use crate::args::{self, Command, Config};
 use crate::control;
 use crate::plan::Driver;
+use crate::plan::mode::Mode;
 use crate::work::driver::DriverView;
 use crate::work::metrics::Metrics;
 
@@ -34,7 +35,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
 }
 
 async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
-    let monitor = HealthMonitor::new(config);
+    let monitor = HealthMonitor::new(config, true);
     let process = &*seat.process;
     let handshake = seat.connect_driver(
         monitor.csi_address(),
@@ -60,16 +61,20 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
 #[derive(Debug)]
 pub struct HealthMonitor {
     config: Config,
+    /// It begins with any driver.
+    is_named: bool,
     /// Of the process, however often work begins.
     metrics: OnceLock<Metrics>,
 }
 
 impl HealthMonitor {
-    /// As the command line says.
+    /// As the command line says. One that nobody has named does not begin with a driver that says nothing about the
+    /// health of volumes.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, is_named: bool) -> Self {
         Self {
             config,
+            is_named,
             metrics: OnceLock::new(),
         }
     }
@@ -118,6 +123,17 @@ impl Controller for HealthMonitor {
     }
 
     fn settings(&self) {}
+
+    fn may_begin(&self, driver: &Driver) -> Result<(), Exit> {
+        if self.is_named || driver.mode != Mode::Nothing {
+            return Ok(());
+        }
+        let line = format!(
+            "driver {} says nothing about the health of volumes",
+            driver.name
+        );
+        Err(Exit::failure(1, line))
+    }
 
     async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
         let metrics = match self.metrics.get() {

@@ -18,6 +18,7 @@ pub struct Entry {
 /// Programs of the multi-call image, sorted; a test compares them with the program's own list.
 pub const PROGRAMS: &[&str] = &[
     "csi-attacher",
+    "csi-external-health-monitor-controller",
     "csi-node-agent",
     "csi-node-driver-registrar",
     "csi-plugin-manager",
@@ -45,6 +46,11 @@ pub const IMAGES: &[Entry] = &[
         "csi-attacher",
         "attacher",
         "Attaches and detaches CSI volumes",
+    ),
+    one(
+        "csi-external-health-monitor-controller",
+        "health-monitor",
+        "Shows on claims what the CSI driver says of the health of their volumes",
     ),
     one(
         "csi-node-agent",

@@ -38,6 +38,10 @@ pub(crate) const ALL: &[Program] = &[
         main: |argv| Box::pin(attacher::run::run(argv)),
     },
     Program {
+        name: "csi-external-health-monitor-controller",
+        main: |argv| Box::pin(health_monitor::run::run(argv)),
+    },
+    Program {
         name: "csi-node-agent",
         main: |argv| Box::pin(node_agent::program::run(argv)),
     },

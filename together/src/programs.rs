@@ -102,6 +102,19 @@ pub static ALL: &[Program] = &[
         is_for_nodes: false,
         has_own_listener: false,
     },
+    Program {
+        name: "health-monitor",
+        others: &[
+            "external-health-monitor",
+            "csi-external-health-monitor-controller",
+        ],
+        spec: &health_monitor::args::SPEC,
+        gates: health_monitor::args::GATES,
+        ignored_gates: API_SERVER,
+        retired_gates: &retired_gates::NONE,
+        is_for_nodes: false,
+        has_own_listener: false,
+    },
     LIVENESSPROBE,
     REGISTRAR,
 ];

@@ -50,6 +50,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Crates whose lines are a controller's.
 const CONTROLLERS: &[(&str, &str)] = &[
     ("attacher", "attacher"),
+    ("health_monitor", "health-monitor"),
     ("livenessprobe", "livenessprobe"),
     ("registrar", "node-driver-registrar"),
     ("provisioner", "provisioner"),
@@ -150,7 +151,7 @@ async fn start(
         made.push(Made {
             own,
             is_named: one.is_named,
-            controller: one.decided.make(&seat)?,
+            controller: one.decided.make(&seat, one.is_named)?,
             seat,
         });
     }

@@ -149,11 +149,27 @@ impl Metrics {
         }
     }
 
-    /// Nothing is known any more, as at the beginning of a term.
-    pub fn begin(&self) {
+    /// Counts volumes as long as the term lasts: a process that goes on without its lease knows nothing of them, and they
+    /// would be counted twice beside the next leader's.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        Term(self.clone())
+    }
+
+    fn forget(&self) {
         let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
         *volumes = Counts::default();
         self.status.reset();
+    }
+}
+
+/// As long as it is there, volumes are counted.
+#[derive(Debug)]
+pub struct Term(Metrics);
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        self.0.forget();
     }
 }
 
@@ -215,5 +231,27 @@ mod tests {
             "{:?}",
             lines()
         );
+    }
+
+    /// Where several controllers are in one process it outlives their leases.
+    #[test]
+    fn volumes_are_forgotten_at_the_end_of_a_term() {
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry, "d").unwrap();
+        for _ in 0..2 {
+            let term = metrics.term();
+            metrics.health(&report(&[]), &report(&["Degraded A"]));
+            let text = registry.render();
+            assert!(
+                text.contains("reason=\"A\",status=\"Degraded\"} 1"),
+                "{text}"
+            );
+            drop(term);
+            let text = registry.render();
+            assert!(
+                !text.contains("csi_controller_volume_health_status{"),
+                "{text}"
+            );
+        }
     }
 }

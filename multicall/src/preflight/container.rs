@@ -27,7 +27,6 @@ const AFFIXES: &[&str] = &[
 
 /// Images beside drivers that this project does not replace.
 const OTHERS: &[&str] = &[
-    "health-monitor-controller",
     "health-monitor-agent",
     "health-monitor",
     "data-source-validator",

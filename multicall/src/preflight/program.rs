@@ -131,6 +131,15 @@ fn resizer_rules(config: &resizer::args::Config) -> Rules {
     Rules::new(rules(Abilities::default(), settings), rules(all, settings))
 }
 
+/// Drivers of CSI 1.13 have claims patched, and older ones have events written.
+fn health_monitor_rules() -> Rules {
+    use health_monitor::permission::rules;
+    use health_monitor::plan::mode::Mode;
+    let mut all = rules(Mode::GetHealth);
+    all.extend(rules(Mode::GetConditions));
+    Rules::new(rules(Mode::Nothing), all)
+}
+
 /// All of them.
 pub(crate) static PROGRAMS: &[Program] = &[
     Program {
@@ -146,6 +155,19 @@ pub(crate) static PROGRAMS: &[Program] = &[
             }))
         },
         memory: 32,
+    },
+    Program {
+        name: "csi-external-health-monitor-controller",
+        lease: health_monitor::run::HealthMonitor::PROGRAM.owner,
+        stem: "health-monitor-controller",
+        controller: "health-monitor",
+        spec: &health_monitor::args::SPEC,
+        decide: |values, _| {
+            let command = health_monitor::args::decide(values)?;
+            Ok(read(command, |_| health_monitor_rules()))
+        },
+        // What its measurement with 50,000 volumes allows: health-monitor/tests/process/memory.rs.
+        memory: 25,
     },
     Program {
         name: "csi-node-driver-registrar",

@@ -13,6 +13,7 @@ mod command_line;
 mod driver;
 mod end;
 mod feeds;
+mod health;
 mod leases;
 mod node;
 mod server;

@@ -45,6 +45,7 @@ pub(crate) fn lease(controller: &str) -> &'static str {
         "attacher" => "ns/external-attacher-leader-test-csi-driver",
         "resizer" => "ns/external-resizer-test-csi-driver",
         "snapshotter" => "ns/external-snapshotter-leader-test-csi-driver",
+        "health-monitor" => "ns/external-health-monitor-leader-test-csi-driver",
         other => panic!("{other}"),
     }
 }

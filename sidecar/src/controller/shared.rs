@@ -70,6 +70,14 @@ pub trait Controller: 'static {
         driver: &Arc<View<Self::Driver>>,
     ) -> impl Future<Output = Result<(), Exit>>;
 
+    /// Whether it begins with such a driver. What it makes of one that becomes such while it works, its view says.
+    ///
+    /// # Errors
+    /// There is nothing that it could do with it.
+    fn may_begin(&self, _driver: &Self::Driver) -> Result<(), Exit> {
+        Ok(())
+    }
+
     /// What the link has to ask the driver for it.
     fn questions(&self) -> Questions {
         Questions::of::<Self::Driver>(&self.settings())
@@ -81,7 +89,9 @@ pub trait Controller: 'static {
     /// There is nothing that it could do with such a driver.
     fn view(&self, link: &Arc<Link>, seat: &Seat) -> Result<Arc<View<Self::Driver>>, Exit> {
         let whose = (seat.fence.clone(), seat.name_among_others());
-        View::new(Arc::clone(link), self.calls(), self.settings(), whose)
+        let view = View::new(Arc::clone(link), self.calls(), self.settings(), whose)?;
+        self.may_begin(&view.current())?;
+        Ok(view)
     }
 }
 

@@ -128,13 +128,21 @@ fn names_stars_and_exceptions_choose() {
         "attacher",
         "resizer",
         "snapshotter",
+        "health-monitor",
         "livenessprobe",
     ];
     assert_eq!(chosen("*"), pod);
     assert_eq!(
-        chosen("*,-resizer,-snapshotter"),
+        chosen("*,-resizer,-snapshotter,-health-monitor"),
         ["provisioner", "attacher", "livenessprobe"]
     );
+    for name in [
+        "health-monitor",
+        "external-health-monitor",
+        "csi-external-health-monitor-controller",
+    ] {
+        assert_eq!(chosen(name), ["health-monitor"]);
+    }
     assert_eq!(
         chosen("csi-attacher,external-resizer"),
         ["attacher", "resizer"]
@@ -291,6 +299,24 @@ fn a_gate_that_nobody_knows_is_told_whoever_has_a_list_of_its_own() {
     told.sort();
     assert_eq!(told, ["Nonsense", "Topology"]);
     assert_eq!(gates("resizer").count(), 1);
+}
+
+/// `--health-monitor-` is a prefix, and `--health-port` has none.
+#[test]
+fn flags_of_the_health_monitor_are_told_from_those_of_others() {
+    let read = read(
+        "--controllers=attacher,health-monitor,livenessprobe --timeout=30s --health-monitor-timeout=20s \
+         --monitor-interval=2m --health-monitor-worker-threads=3 --livenessprobe-health-port=9808",
+    );
+    let monitor = of(&read, "health-monitor");
+    assert_eq!(monitor.duration("timeout").to_string(), "20s");
+    assert_eq!(monitor.duration("monitor-interval").to_string(), "2m0s");
+    assert_eq!(monitor.uint("worker-threads"), 3);
+    let attacher = of(&read, "attacher");
+    assert_eq!(attacher.duration("timeout").to_string(), "30s");
+    assert!(!attacher.is_set("worker-threads"));
+    let text = cut("--controllers=health-monitor --enable-otel-tracing").unwrap_err();
+    assert!(text.contains("none of which is chosen"), "{text}");
 }
 
 #[test]

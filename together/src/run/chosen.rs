@@ -27,6 +27,7 @@ pub(super) enum Decided {
     Attacher(Box<attacher::args::Config>),
     Resizer(Box<resizer::args::Config>),
     Snapshotter(Box<snapshotter::args::Config>),
+    HealthMonitor(Box<health_monitor::args::Config>),
 }
 
 /// Reads each part by its program's table.
@@ -59,6 +60,9 @@ pub(super) fn decide(read: &[Read]) -> Result<Selection<'_>, Exit> {
             "attacher" => Decided::Attacher(config(attacher::run::decide(values))?),
             "resizer" => Decided::Resizer(config(resizer::run::decide(values))?),
             "snapshotter" => Decided::Snapshotter(config(snapshotter::run::decide(values))?),
+            "health-monitor" => {
+                Decided::HealthMonitor(config(health_monitor::run::decide(values))?)
+            }
             "livenessprobe" => {
                 selection.liveness = Some(Wanted::new(values)?);
                 continue;
@@ -103,14 +107,15 @@ impl Decided {
             Self::Attacher(_) => attacher::run::Attacher::PROGRAM,
             Self::Resizer(_) => resizer::run::Resizer::PROGRAM,
             Self::Snapshotter(_) => snapshotter::run::Snapshotter::PROGRAM,
+            Self::HealthMonitor(_) => health_monitor::run::HealthMonitor::PROGRAM,
         }
     }
 
-    /// The controller.
+    /// The controller; `is_named` if `--controllers` has its name, and not `*` alone.
     ///
     /// # Errors
     /// As the program.
-    pub(super) fn make(self, seat: &Seat) -> Result<Box<dyn AnyController>, Exit> {
+    pub(super) fn make(self, seat: &Seat, is_named: bool) -> Result<Box<dyn AnyController>, Exit> {
         Ok(match self {
             Self::Provisioner(config) => {
                 Box::new(provisioner::run::Provisioner::new(seat, *config)?)
@@ -118,6 +123,9 @@ impl Decided {
             Self::Attacher(config) => Box::new(attacher::run::Attacher::new(*config)?),
             Self::Resizer(config) => Box::new(resizer::run::Resizer::new(*config)),
             Self::Snapshotter(config) => Box::new(snapshotter::run::Snapshotter::new(*config)),
+            Self::HealthMonitor(config) => {
+                Box::new(health_monitor::run::HealthMonitor::new(*config, is_named))
+            }
         })
     }
 }

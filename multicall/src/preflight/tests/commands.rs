@@ -67,6 +67,12 @@ fn p_1_programs_are_known_by_image_or_command_whatever_the_registry() {
             false,
         ),
         (
+            "registry.k8s.io/sig-storage/csi-external-health-monitor-controller:v0.18.0",
+            "",
+            "csi-external-health-monitor-controller",
+            false,
+        ),
+        (
             "registry.k8s.io/sig-storage/snapshot-controller:v8.2.0",
             "",
             "snapshot-controller",
@@ -133,15 +139,17 @@ fn p_1_programs_are_known_by_image_or_command_whatever_the_registry() {
 
 #[test]
 fn p_2_what_has_no_successor_here_is_left_alone_and_said() {
-    let text = format!("kind: Deployment
+    let text = format!(
+        "kind: Deployment
 metadata: {{name: controller, namespace: csi}}
 spec: {{template: {{spec: {{containers: [
-  {{name: health, image: registry.k8s.io/sig-storage/csi-external-health-monitor-controller:v0.14.0}},
+  {{name: health, image: registry.k8s.io/sig-storage/csi-external-health-monitor-agent:v0.1.0}},
   {{name: metadata, image: registry.k8s.io/sig-storage/csi-snapshot-metadata:v0.2.0}},
   {{name: modifier, image: public.ecr.aws/ebs-csi-driver/volume-modifier-for-k8s:v0.5.1}},
   {{name: validator, image: registry.k8s.io/sig-storage/volume-data-source-validator:v1}},
   {{name: driver, image: example/driver:v1}},
-  {{name: csi-attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.8.0}}]}}}}}}{ADMIN}");
+  {{name: csi-attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.8.0}}]}}}}}}{ADMIN}"
+    );
     let report = report(&text);
     assert_eq!(report.answers.len(), 1, "{report:?}");
     let left =
