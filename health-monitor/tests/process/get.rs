@@ -15,7 +15,7 @@ fn calls_about(stage: &Stage, handle: &str) -> usize {
 #[tokio::test]
 async fn h_52_and_53_each_volume_is_asked_about_once_in_an_interval() {
     let stage = Stage::getting().await;
-    for number in 0..17 {
+    for number in 0..97 {
         let key = format!("ns/more{number}");
         stage.driver.volume(&format!("more{number}"));
         stage.api.insert(volume(
@@ -27,39 +27,40 @@ async fn h_52_and_53_each_volume_is_asked_about_once_in_an_interval() {
     }
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    let arguments = ["--monitor-interval=4s", "--worker-threads=10", &endpoint];
+    let arguments = ["--monitor-interval=12s", "--worker-threads=10", &endpoint];
     let program = stage.started(&arguments).await;
-    stage.until_calls(GET, 60).await;
+    stage.until_calls(GET, 151).await;
     let calls = stage.driver.calls_to(GET);
-    let took = (calls[59].started - calls[0].started).as_secs_f64();
-    // 20 volumes in 4 s: three rounds take twelve.
-    assert!((11.0..16.0).contains(&took), "{took}");
-    for handle in ["h10", "h11", "more0"] {
-        assert_eq!(
-            calls[..20]
-                .iter()
-                .filter(|call| call.volume() == handle)
-                .count(),
-            1,
-            "{handle}"
-        );
+    let since = |index: usize| (calls[index].started - calls[0].started).as_secs_f64();
+    // 100 volumes in 12 s.
+    assert!((11.5..14.0).contains(&since(100)), "H-52: {}", since(100));
+    for (index, due) in [(25, 3.0), (50, 6.0), (75, 9.0), (150, 18.0)] {
+        let at = since(index);
+        assert!((due - 0.5..due + 2.0).contains(&at), "H-52: evenly, {at}");
     }
+    let mut handles: Vec<&str> = calls[..100].iter().map(|call| call.volume()).collect();
+    handles.sort_unstable();
+    handles.dedup();
+    assert_eq!(handles.len(), 100, "H-52: each once");
     assert!(stage.driver.peak(GET) <= 10);
     assert!(stage.patches().is_empty());
-    let metrics = until_metrics(&address, "csi_volume_health_cycle_seconds 4").await;
+    let metrics = until_metrics(&address, "csi_volume_health_cycle_seconds 12").await;
     let probes = "csi_volume_health_probe_total{driver_name=\"test.csi.driver\",method=\"ControllerGetVolumeHealth\",result=\"success\"}";
     assert!(metrics.contains(probes), "{metrics}");
     drop(program);
     // More than two in a second are not asked about, which takes longer than the interval.
     stage.clear();
-    let program = stage
-        .started(&["--monitor-interval=4s", "--worker-threads=2"])
-        .await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let arguments = ["--monitor-interval=4s", "--worker-threads=7", &endpoint];
+    let program = stage.started(&arguments).await;
     program.logs("takes longer than --monitor-interval").await;
-    stage.until_calls(GET, 7).await;
+    stage.until_calls(GET, 15).await;
     let calls = stage.driver.calls_to(GET);
-    let took = (calls[6].started - calls[0].started).as_secs_f64();
-    assert!(took > 2.8, "H-53: {took}");
+    let took = (calls[14].started - calls[0].started).as_secs_f64();
+    assert!(took > 1.8, "H-53: {took}");
+    // 100 volumes, seven in a second.
+    until_metrics(&address, "csi_volume_health_cycle_seconds 14").await;
     assert_eq!(
         program.log().matches("takes longer than").count(),
         1,

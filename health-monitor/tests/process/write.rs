@@ -110,24 +110,40 @@ async fn h_44_and_45_only_the_claim_of_the_volume_is_written() {
 
 #[tokio::test]
 async fn h_59_many_volumes_turn_unhealthy_at_once() {
-    const MANY: usize = 300;
+    const MANY: usize = 1_000;
     let stage = Stage::listing().await;
     for number in 0..MANY {
         let (name, key) = (format!("more{number}"), format!("ns/more{number}"));
         stage.api.insert(volume(&name, &name, &key));
         stage.api.insert(claim(&key, &name));
     }
-    let arguments = [ELECTION[0], ELECTION[1], "--kube-api-qps=-1"];
+    let renewals = "--leader-election-retry-period=200ms";
+    let arguments = [ELECTION[0], ELECTION[1], "--kube-api-qps=-1", renewals];
     let mut program = stage.started(&arguments).await;
     stage.until_calls(LIST, 2).await;
-    for number in 0..MANY {
-        stage.suffers(&format!("more{number}"), &[(1, "A")]);
-    }
+    stage.driver.configure(|model| {
+        for number in 0..MANY {
+            let ill = vec![entry(1, "A", "m")];
+            model.health.insert(format!("more{number}"), ill);
+        }
+    });
     stage.until_written("PATCH", STATUS, MANY).await;
     stage.cycles(2).await;
     let patches = stage.patches();
     assert_eq!(patches.len(), MANY);
     assert!(patches.iter().all(|request| request.status == Some(200)));
+    // The lease is renewed while they are written.
+    let (first, last) = (patches[0].at, patches[MANY - 1].at);
+    let renewed = stage.api.requests_to("PUT", "*/leases/*");
+    let mut between: Vec<_> = { renewed.iter().map(|request| request.at) }
+        .filter(|at| (first..last).contains(at))
+        .collect();
+    between.insert(0, first);
+    between.push(last);
+    for pair in between.windows(2) {
+        let apart = pair[1] - pair[0];
+        assert!(apart < Duration::from_secs(2), "{apart:?}");
+    }
     assert!(program.is_running());
 }
 
