@@ -68,7 +68,7 @@ for archive in "${archives[@]}"; do
 done
 
 rendered=$("$helm" template check "$chart" --values "$work/$name/digests.yaml" --set driver.name=check.example.com \
-    --set controller.hostPath=/run/check --set resizer.enabled=true --set snapshotter.enabled=true) || complain "$chart cannot be rendered, helm says why"
+    --set controller.hostPath=/run/check --set resizer.enabled=true --set snapshotter.enabled=true --set healthMonitor.enabled=true) || complain "$chart cannot be rendered, helm says why"
 [ -z "$cluster" ] || rendered+=$'\n'$("$helm" template check "$cluster" --values "$work/$name/digests.yaml") || complain "$cluster cannot be rendered, helm says why"
 missing=$(sed -n 's/^ *image: *"\{0,1\}\([^" ]*\).*/\1/p' <<<"$rendered" | sort -u |
     { grep -vxF -f <(cut -d' ' -f1 "$work/$name/images.txt") || true; })

@@ -166,10 +166,14 @@ pub fn permissions(
     let mut objects = release.objects()?;
     let component = "/metadata/labels/app.kubernetes.io~1component";
     // The value's name is in camel case, the label has a hyphen.
-    let label = program.replace("snapshotMetadata", "snapshot-metadata");
+    let label = match program {
+        "snapshotMetadata" => "snapshot-metadata",
+        "healthMonitor" => "health-monitor",
+        one => one,
+    };
     objects.retain(|object| {
         let version = text(object, "/apiVersion").unwrap_or_default();
-        version.starts_with("rbac.") && text(object, component) == Some(&label)
+        version.starts_with("rbac.") && text(object, component) == Some(label)
     });
     Ok(objects)
 }

@@ -20,7 +20,8 @@ use crate::process::Process;
 use crate::{chart, manifest, program, wait};
 
 pub use sidecar::{
-    ATTACHER, LONG_LEASE, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar, TOGETHER,
+    ATTACHER, HEALTH_MONITOR, LONG_LEASE, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER,
+    Sidecar, TOGETHER,
 };
 
 /// The chart's values that allow a sidecar everything that the scenarios need.
@@ -31,6 +32,8 @@ const EVERYTHING: &[&str] = &[
     "features.groupSnapshots=true",
     "features.capacity=true",
     "features.volumeAttributesClass=true",
+    "healthMonitor.enabled=true",
+    "features.volumeHealth=true",
     "secrets.access=all",
 ];
 
@@ -202,12 +205,8 @@ impl<'a> Controller<'a> {
         if !self.sidecar.has_driver {
             return chart::controller_permissions(&self.namespace, account, values);
         }
-        let programs: &[&str] = match account.trim_start_matches("csi-") {
-            "sidecars" => &["provisioner", "attacher", "resizer", "snapshotter"],
-            single => &[single],
-        };
         let mut objects = Vec::new();
-        for program in programs {
+        for program in sidecar::sections(account) {
             let namespace = &self.namespace;
             objects.extend(chart::permissions(
                 program,

@@ -101,6 +101,11 @@ pub fn snapshotter() -> Result<PathBuf> {
     sidecar("csi-snapshotter", "SNAPSHOTTER")
 }
 
+/// The health monitor under test.
+pub fn health_monitor() -> Result<PathBuf> {
+    sidecar("csi-external-health-monitor-controller", "HEALTH_MONITOR")
+}
+
 /// The snapshot-controller under test.
 pub fn snapshot_controller() -> Result<PathBuf> {
     sidecar("snapshot-controller", "SNAPSHOT_CONTROLLER")
@@ -171,7 +176,13 @@ pub fn are_together() -> Result<bool> {
         Ok("together") => {}
         Ok(other) => bail!("SIDECARS={other}: must be separate or together"),
     }
-    for single in ["PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER"] {
+    for single in [
+        "PROVISIONER",
+        "ATTACHER",
+        "RESIZER",
+        "SNAPSHOTTER",
+        "HEALTH_MONITOR",
+    ] {
         if env::var_os(single).is_some_and(|path| !path.is_empty()) {
             bail!(
                 "SIDECARS=together is csi-sidecars alone: unset {single}, or name another csi-sidecars with CSI_SIDECARS"

@@ -26,6 +26,9 @@
 {{- if and .Values.features.capacity (not $provisioner.enabled) -}}
 {{- fail "features.capacity needs provisioner.enabled: csi-provisioner writes the CSIStorageCapacity objects" -}}
 {{- end -}}
+{{- if and .Values.features.volumeHealth (not .Values.healthMonitor.enabled) -}}
+{{- fail "features.volumeHealth needs healthMonitor.enabled: csi-external-health-monitor-controller writes it to the claims" -}}
+{{- end -}}
 {{- if and .Values.features.groupSnapshots (not .Values.snapshotter.enabled) -}}
 {{- fail "features.groupSnapshots needs snapshotter.enabled: csi-snapshotter takes them" -}}
 {{- end -}}
@@ -104,7 +107,7 @@
 {{- fail (printf "snapshotMetadata.port and snapshotMetadata.grpcPort are both %d" (int .port)) -}}
 {{- end -}}
 {{- end -}}
-{{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" "snapshotMetadata" -}}
+{{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "healthMonitor" "registrar" "livenessprobe" "snapshotMetadata" -}}
 {{- range $name := ternary (list "snapshotMetadata") $listening (not (empty $together)) -}}
 {{- $sidecar := index $.Values $name -}}
 {{- if and $sidecar.enabled $sidecar.port -}}
@@ -196,7 +199,8 @@
 {{- define "csi-sidecars.leftover" -}}
 {{- $chosen := include "csi-sidecars.chosen" (dict "root" .root "place" .place) | fromJsonArray -}}
 {{- $programs := dict "node-driver-registrar" "registrar" "csi-node-driver-registrar" "registrar" "driver-registrar" "registrar"
-    "livenessprobe" "livenessprobe" "liveness-probe" "livenessprobe" -}}
+    "livenessprobe" "livenessprobe" "liveness-probe" "livenessprobe"
+    "csi-external-health-monitor-controller" "healthMonitor" "external-health-monitor-controller" "healthMonitor" -}}
 {{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
 {{- $_ := set $programs (printf "csi-%s" $name) $name -}}
 {{- $_ := set $programs (printf "external-%s" $name) $name -}}

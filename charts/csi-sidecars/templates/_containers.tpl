@@ -136,16 +136,48 @@ runAsGroup: {{ int . }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where traces go, for a sidecar that makes some: list root, sidecar (values), whose own variables are not given twice. */}}
+{{- define "csi-sidecars.tracing.env" -}}
+{{- $root := index . 0 -}}
+{{- $it := $root.Values.tracing -}}
+{{- $env := list -}}
+{{- if $it.enabled -}}
+{{- $env = append $env (dict "name" "POD_UID" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.uid"))) -}}
+{{- with $it.endpoint -}}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" .) -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $it.samplingRatio) -}}
+{{- $env = concat $env (list (dict "name" "OTEL_TRACES_SAMPLER" "value" "traceidratio") (dict "name" "OTEL_TRACES_SAMPLER_ARG" "value" (toString $it.samplingRatio))) -}}
+{{- end -}}
+{{- with $it.headersSecret.name -}}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "valueFrom" (dict "secretKeyRef" (dict "name" . "key" $it.headersSecret.key))) -}}
+{{- end -}}
+{{- end -}}
+{{- $given := list -}}
+{{- range (index . 1).env -}}
+{{- $given = append $given .name -}}
+{{- end -}}
+{{- $kept := list -}}
+{{- range $env -}}
+{{- if not (has .name $given) -}}
+{{- $kept = append $kept . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $kept -}}
+{{- end -}}
+
 {{- define "csi-sidecars.attacher.container" -}}
 {{- include "csi-sidecars.single" (list . "attacher") -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.attacher "program" "csi-attacher" "flags" "csi-sidecars.flags.attacher" "portName" "attacher" "place" "controller" "api" true
-  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.attacher))) -}}
+  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.attacher))
+  "env" (include "csi-sidecars.tracing.env" (list . .Values.attacher) | fromYamlArray)) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.resizer.container" -}}
 {{- include "csi-sidecars.single" (list . "resizer") -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.resizer "program" "csi-resizer" "flags" "csi-sidecars.flags.resizer" "portName" "resizer" "place" "controller" "api" true
-  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))) -}}
+  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))
+  "env" (include "csi-sidecars.tracing.env" (list . .Values.resizer) | fromYamlArray)) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.snapshotter.env" -}}
@@ -158,7 +190,13 @@ runAsGroup: {{ int . }}
 {{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.snapshotter)) $onNodes -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.snapshotter "program" "csi-snapshotter" "flags" "csi-sidecars.flags.snapshotter" "portName" "snapshotter" "api" true
   "place" (ternary "node" "controller" $onNodes) "probe" $probe
-  "env" (include "csi-sidecars.snapshotter.env" . | fromYamlArray)) -}}
+  "env" (concat (include "csi-sidecars.snapshotter.env" . | fromYamlArray) (include "csi-sidecars.tracing.env" (list . .Values.snapshotter) | fromYamlArray))) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.healthMonitor.container" -}}
+{{- include "csi-sidecars.single" (list . "healthMonitor") -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.healthMonitor "program" "csi-external-health-monitor-controller" "flags" "csi-sidecars.flags.healthMonitor" "portName" "monitor" "place" "controller" "api" true
+  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.healthMonitor))) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.metadata.mount" -}}
@@ -197,7 +235,7 @@ readOnly: true
 {{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.provisioner)) $features.nodeDeployment -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.provisioner "program" "csi-provisioner" "flags" "csi-sidecars.flags.provisioner" "portName" "provisioner" "api" true
   "place" (ternary "node" "controller" $features.nodeDeployment) "probe" $probe
-  "env" (include "csi-sidecars.provisioner.env" . | fromYamlArray)) -}}
+  "env" (concat (include "csi-sidecars.provisioner.env" . | fromYamlArray) (include "csi-sidecars.tracing.env" (list . .Values.provisioner) | fromYamlArray))) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.registrar.mount" -}}
@@ -272,6 +310,9 @@ failureThreshold: 5
 {{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.snapshotter.container" . }}
 {{- end }}
+{{- if .Values.healthMonitor.enabled }}
+{{ include "csi-sidecars.healthMonitor.container" . }}
+{{- end }}
 {{- if .Values.livenessprobe.enabled }}
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "controller") }}
 {{- end }}
@@ -326,6 +367,9 @@ failureThreshold: 5
 {{- end }}
 {{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.snapshotter.container" . }}
+{{- end }}
+{{- if .Values.healthMonitor.enabled }}
+{{ include "csi-sidecars.healthMonitor.container" . }}
 {{- end }}
 {{- end }}
 {{- if .Values.snapshotMetadata.enabled }}

@@ -35,7 +35,7 @@
 ) }}
 {{- end -}}
 
-{{/* What all controllers have: dict root, sidecar, elects, gates (Name: bool). */}}
+{{/* What all controllers have: dict root, sidecar, elects, gates (Name: bool), untraced (it makes no traces). */}}
 {{- define "csi-sidecars.flags.controller" -}}
 {{- $sidecar := .sidecar -}}
 {{- $election := .root.Values.controller.leaderElection -}}
@@ -52,6 +52,7 @@
   (list "retry-interval-start" $sidecar.retryIntervalStart)
   (list "retry-interval-max" $sidecar.retryIntervalMax)
   (list "feature-gates" (join "," $gates))
+  (list "enable-otel-tracing" (ternary true "" (and .root.Values.tracing.enabled (not .untraced))))
 ) }}
 {{- if .elects }}
 {{- include "csi-sidecars.flags" (list
@@ -158,6 +159,16 @@
   (list "groupsnapshot-name-uuid-length" $it.groupSnapshotNameUuidLength)
   (list "extra-create-metadata" (ternary true "" $it.extraCreateMetadata))
   (list "node-deployment" (ternary true "" $features.nodeDeployment))
+) }}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.healthMonitor" -}}
+{{- $it := .Values.healthMonitor -}}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled "untraced" true) }}
+{{- include "csi-sidecars.flags" (list
+  (list "monitor-interval" $it.interval)
+  (list "list-volumes-interval" $it.listVolumesInterval)
+  (list "worker-threads" $it.workerThreads)
 ) }}
 {{- end -}}
 

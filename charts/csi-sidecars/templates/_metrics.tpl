@@ -1,5 +1,10 @@
 {{/* What is scraped, and how. */}}
 
+{{/* The name of a sidecar's port, which has room for a suffix: 15 characters are allowed. */}}
+{{- define "csi-sidecars.portName" -}}
+{{- ternary "monitor" . (eq . "healthMonitor") -}}
+{{- end -}}
+
 {{/* Ports of a kind of pod with metrics, as a JSON list of name, port, and target (the number where no container of ours
      declares it): dict root, place. */}}
 {{- define "csi-sidecars.ports" -}}
@@ -13,14 +18,14 @@
 {{- $ports = list (dict "name" "sidecars" "port" (int $health)) -}}
 {{- end -}}
 {{- else -}}
-{{- $sidecars := ternary (list "attacher" "resizer") list (eq .place "controller") -}}
+{{- $sidecars := ternary (list "attacher" "resizer" "healthMonitor") list (eq .place "controller") -}}
 {{- if eq .place (ternary "node" "controller" $onNodes) -}}
 {{- $sidecars = concat $sidecars (list "provisioner" "snapshotter") -}}
 {{- end -}}
 {{- range $name := $sidecars -}}
 {{- $it := index $root.Values $name -}}
 {{- if and $it.enabled $it.port -}}
-{{- $ports = append $ports (dict "name" $name "port" (int $it.port)) -}}
+{{- $ports = append $ports (dict "name" (include "csi-sidecars.portName" $name) "port" (int $it.port)) -}}
 {{- end -}}
 {{- end -}}
 {{- if .root.Values.livenessprobe.enabled -}}

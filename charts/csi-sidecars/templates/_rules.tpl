@@ -195,6 +195,33 @@
 {{- include "csi-sidecars.rules.secrets" . }}
 {{- end -}}
 
+{{- define "csi-sidecars.rules.healthMonitor" -}}
+- apiGroups: [""]
+  resources: ["persistentvolumes", "persistentvolumeclaims"]
+  verbs: ["list", "watch"]
+{{- if .Values.features.volumeHealth }}
+- apiGroups: [""]
+  resources: ["persistentvolumeclaims/status"]
+  verbs: ["patch"]
+{{- else }}
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["list", "create", "patch"]
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.healthMonitor.namespaced" -}}{{- end -}}
+
+{{- define "csi-sidecars.rules.healthMonitor.leases" -}}
+{{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-health-monitor-leader-") }}
+{{- /* Its event; without features.volumeHealth it may write events everywhere. */}}
+{{- if and .Values.controller.leaderElection.enabled .Values.features.volumeHealth }}
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create"]
+{{- end }}
+{{- end -}}
+
 {{/* RBAC cannot limit it to the pod's own Node, nor to a taint; the policy in startup-taint.yaml does. */}}
 {{- define "csi-sidecars.rules.startupTaint" -}}
 - apiGroups: [""]

@@ -6,11 +6,11 @@
 {{- $root := index . 0 -}}
 {{- $name := index . 1 -}}
 {{- if $root.Values.metrics.secure.enabled -}}
-{{- if has $name (list "attacher" "resizer" "provisioner" "snapshotter") -}}
+{{- if has $name (list "attacher" "resizer" "provisioner" "snapshotter" "monitor") -}}
 true
 {{- else if eq $name "sidecars" -}}
 {{- range $one := include "csi-sidecars.chosen" (dict "root" $root "place" (index . 2)) | fromJsonArray -}}
-{{- if has $one (list "attacher" "resizer" "provisioner" "snapshotter") -}}
+{{- if has $one (list "attacher" "resizer" "provisioner" "snapshotter" "healthMonitor") -}}
 true
 {{- end -}}
 {{- end -}}

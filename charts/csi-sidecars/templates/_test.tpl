@@ -9,7 +9,8 @@
 {{- $name := trimSuffix (printf "-%s" $.Values.nameSuffix) $port.name -}}
 {{- $path := get (dict "healthz" "/healthz" "metadata" "/health") $name | default "/readyz" -}}
 {{- /* An image of its own may be upstream's, which has no such path. */}}
-{{- if and (eq $path "/readyz") (not (has $name (list "sidecars" "https-metrics"))) (include "csi-sidecars.image.own" (get $.Values $name)) -}}
+{{- $sidecar := get $.Values (ternary "healthMonitor" $name (eq $name "monitor")) -}}
+{{- if and (eq $path "/readyz") (not (has $name (list "sidecars" "https-metrics"))) (include "csi-sidecars.image.own" $sidecar) -}}
 {{- $path = "/metrics" -}}
 {{- end -}}
 {{- $asked = append $asked (set $port "path" $path) -}}

@@ -11,7 +11,7 @@
 {{- if $onNodes -}}{{- $names = concat $names (list "provisioner" "snapshotter") -}}{{- end -}}
 {{- end -}}
 {{- if ne .place "node" -}}
-{{- $names = concat $names (ternary (list "attacher" "resizer") (list "provisioner" "attacher" "resizer" "snapshotter") $onNodes) -}}
+{{- $names = concat $names (ternary (list "attacher" "resizer" "healthMonitor") (list "provisioner" "attacher" "resizer" "snapshotter" "healthMonitor") $onNodes) -}}
 {{- end -}}
 {{- $chosen := list -}}
 {{- range $name := append $names "livenessprobe" -}}
@@ -26,7 +26,7 @@
 
 {{/* A sidecar's name in --controllers and in front of its flags. */}}
 {{- define "csi-sidecars.controllerName" -}}
-{{- ternary "node-driver-registrar" . (eq . "registrar") -}}
+{{- get (dict "registrar" "node-driver-registrar" "healthMonitor" "health-monitor") . | default . -}}
 {{- end -}}
 
 {{/* Flags that one process has once, as a JSON list; the program refuses them with a name in front. */}}
@@ -86,10 +86,10 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $elect := or (has "attacher" .chosen) (has "resizer" .chosen) -}}
+{{- $elect := or (has "attacher" .chosen) (has "resizer" .chosen) (has "healthMonitor" .chosen) -}}
 {{- $locally := and .root.Values.features.nodeDeployment (or (has "provisioner" .chosen) (has "snapshotter" .chosen)) -}}
 {{- if and $elect $locally .root.Values.controller.leaderElection.enabled -}}
-{{- fail "features.nodeDeployment: with sidecars=together a pod has one setting of leader election, and csi-attacher and csi-resizer need it: set attacher.enabled=false and resizer.enabled=false, or sidecars=separate" -}}
+{{- fail "features.nodeDeployment: with sidecars=together a pod has one setting of leader election, and csi-attacher, csi-resizer and csi-external-health-monitor-controller need it: set attacher.enabled=false, resizer.enabled=false and healthMonitor.enabled=false, or sidecars=separate" -}}
 {{- end -}}
 {{- end -}}
 
@@ -124,7 +124,7 @@
 {{- $root := merge (dict "Values" $values "together" $chosen) (omit .root "Values") -}}
 {{- include "csi-sidecars.together.check" (dict "root" $root "chosen" $chosen) -}}
 {{- $api := false -}}
-{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
+{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" "healthMonitor" -}}
 {{- $api = or $api (has $name $chosen) -}}
 {{- end -}}
 {{- $taint := and (has "registrar" $chosen) (not (empty (include "csi-sidecars.startupTaint" $root))) -}}
@@ -139,6 +139,9 @@
 {{- if has $name $chosen -}}
 {{- $env = concat $env (include (printf "csi-sidecars.%s.env" $name) $root | fromYamlArray) | uniq -}}
 {{- end -}}
+{{- end -}}
+{{- if has "--enable-otel-tracing=true" (include "csi-sidecars.flags.together" $root | fromYamlArray) -}}
+{{- $env = concat $env (include "csi-sidecars.tracing.env" (list $root $sidecar) | fromYamlArray) -}}
 {{- end -}}
 {{- $mounts := list -}}
 {{- if has "registrar" $chosen -}}

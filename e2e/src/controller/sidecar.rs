@@ -58,6 +58,14 @@ pub const SNAPSHOTTER: Sidecar = Sidecar {
     has_driver: true,
 };
 
+/// csi-external-health-monitor-controller, or what `HEALTH_MONITOR` names.
+pub const HEALTH_MONITOR: Sidecar = Sidecar {
+    name: "csi-external-health-monitor-controller",
+    manifest: "storage-csi/external-health-monitor/external-health-monitor-controller/rbac.yaml",
+    program: program::health_monitor,
+    has_driver: true,
+};
+
 /// snapshot-controller, or the program that `SNAPSHOT_CONTROLLER` names. It serves all drivers of a cluster.
 pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
     name: "snapshot-controller",
@@ -76,3 +84,18 @@ pub const TOGETHER: Sidecar = Sidecar {
     program: program::all_in_one,
     has_driver: true,
 };
+
+/// The sections of the chart's values that are about what runs under this account.
+pub(super) fn sections(account: &'static str) -> Vec<&'static str> {
+    match account.trim_start_matches("csi-") {
+        "sidecars" => vec![
+            "provisioner",
+            "attacher",
+            "resizer",
+            "snapshotter",
+            "healthMonitor",
+        ],
+        "external-health-monitor-controller" => vec!["healthMonitor"],
+        single => vec![single],
+    }
+}

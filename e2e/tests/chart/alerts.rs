@@ -39,6 +39,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
             "driver.name=any.example.com",
             "features.nodeDeployment=true",
             "sidecars=together",
+            "healthMonitor.enabled=true",
             "metrics.prometheusRule.enabled=true",
         ],
     })?;

@@ -21,6 +21,7 @@ fn program(name: &str) -> Result<PathBuf> {
         "csi-provisioner" => program::provisioner(),
         "csi-resizer" => program::resizer(),
         "csi-snapshotter" => program::snapshotter(),
+        "csi-external-health-monitor-controller" => program::health_monitor(),
         "snapshot-controller" => program::snapshot_controller(),
         "csi-node-driver-registrar" => program::registrar(),
         "livenessprobe" => program::livenessprobe(),

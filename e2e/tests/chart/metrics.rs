@@ -9,7 +9,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, text};
 use e2e::chart::{self, Release};
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER};
+use e2e::controller::{
+    ATTACHER, Controller, HEALTH_MONITOR, PROVISIONER, Route, SNAPSHOT_CONTROLLER,
+};
 use e2e::node::{Seat, http_get};
 use e2e::object::{self, Binding};
 use e2e::process::Process;
@@ -121,7 +123,7 @@ pub(super) fn metrics(expressions: &[String]) -> Result<BTreeSet<String>> {
     Ok(names.lines().map(str::to_owned).collect())
 }
 
-/// Every series of a provisioner that had successes and failures, an attacher, a livenessprobe and a
+/// Every series of a provisioner that had successes and failures, an attacher, a livenessprobe, a health monitor and a
 /// snapshot-controller.
 fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     let api = cluster.api()?;
@@ -172,6 +174,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         Ok(text(&api.get(CLAIM)?, "/status/phase") == Some("Bound"))
     });
     bound.with_context(|| api.events("default", "measured"))?;
+    names.extend(of_health(cluster, &seat, &api)?);
     abandoned_snapshot(&api)?;
     api.delete(CLAIM)?;
     wait::until_true(SOON, "the volume is gone", || {
@@ -186,12 +189,38 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
             http_get(address, "/healthz")?;
             Ok(Some(http_get(address, "/metrics")?.1))
         });
-        let page = page.with_context(|| process.tail())?;
-        let samples = page.lines().filter(|line| !line.starts_with('#'));
-        let series = samples.filter_map(|line| line.split(['{', ' ']).next());
-        names.extend(series.map(str::to_owned));
+        names.extend(series(&page.with_context(|| process.tail())?));
     }
     Ok(names)
+}
+
+/// Names of the series of a page.
+fn series(page: &str) -> BTreeSet<String> {
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    let series = samples.filter_map(|line| line.split(['{', ' ']).next());
+    series.map(str::to_owned).collect()
+}
+
+/// What a health monitor exports once the driver calls the volume of the claim ill.
+fn of_health(cluster: &Cluster, seat: &Seat<'_>, api: &Api) -> Result<BTreeSet<String>> {
+    let claim = api.get(CLAIM)?;
+    let volume = text(&claim, "/spec/volumeName").context("the claim's volume")?;
+    let volume = api.get(&format!("/api/v1/persistentvolumes/{volume}"))?;
+    let handle = text(&volume, "/spec/csi/volumeHandle").context("the volume's handle")?;
+    let ill = json!({"health": {handle: [{"status": "degraded", "reason": "Slow"}]}});
+    seat.control().set(&ill)?;
+    let monitor = Controller::install(cluster, HEALTH_MONITOR, seat)?;
+    monitor.until_permitted(api, "coordination.k8s.io", "leases", "create")?;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let flags = ["--leader-election", "--monitor-interval=1s", &endpoint];
+    let process = monitor.start("0", Route::Direct, &flags)?;
+    let page = wait::until(SOON, "a volume is counted", || {
+        let page = http_get(&address, "/metrics")?.1;
+        let counts = page.contains("csi_controller_volume_health_status{");
+        Ok(counts.then_some(page))
+    });
+    Ok(series(&page.with_context(|| process.tail())?))
 }
 
 /// Makes the first creation and the first deletion fail.

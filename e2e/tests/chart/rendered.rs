@@ -10,11 +10,12 @@ use e2e::suite::Verdict;
 use serde_json::{Value, json};
 
 /// Names of our containers.
-pub(super) const SIDECARS: [&str; 9] = [
+pub(super) const SIDECARS: [&str; 10] = [
     "csi-attacher",
     "csi-provisioner",
     "csi-resizer",
     "csi-snapshotter",
+    "csi-external-health-monitor-controller",
     "csi-node-driver-registrar",
     "livenessprobe",
     "snapshot-controller",
@@ -23,11 +24,12 @@ pub(super) const SIDECARS: [&str; 9] = [
 ];
 
 /// Our programs that talk to the API server.
-const CLIENTS: [&str; 6] = [
+const CLIENTS: [&str; 7] = [
     "csi-attacher",
     "csi-provisioner",
     "csi-resizer",
     "csi-snapshotter",
+    "csi-external-health-monitor-controller",
     "snapshot-controller",
     "csi-sidecars",
 ];

@@ -1,7 +1,9 @@
 //! The effects of single values, row by row.
 
+mod health_monitor;
 mod secure;
 mod table;
+mod tracing;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +58,8 @@ const fn row(
 pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     let mut failures = Vec::new();
     let mut releases: BTreeMap<_, Vec<Value>> = BTreeMap::new();
-    for row in TABLE.iter().chain(secure::TABLE) {
+    let tables = [TABLE, secure::TABLE, health_monitor::TABLE, tracing::TABLE];
+    for row in tables.into_iter().flatten() {
         let (file, set) = (row.file, row.set);
         let objects = match releases.entry((file, set)) {
             Entry::Occupied(rendered) => rendered.into_mut(),
@@ -76,8 +79,8 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
         }
     }
     let nothing: &[&str] = &[];
-    for (program, always) in ALWAYS {
-        let cases = { PERMISSIONS.iter() }
+    for (program, always) in ALWAYS.iter().chain(health_monitor::ALWAYS) {
+        let cases = { PERMISSIONS.iter().chain(health_monitor::PERMISSIONS) }
             .filter(|(_, of, _)| of == program)
             .map(|(set, _, adds)| (*set, *adds));
         for (set, adds) in cases.chain([(nothing, nothing)]) {

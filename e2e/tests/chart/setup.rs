@@ -1,7 +1,9 @@
 //! Programs with the features that determine their permissions, and the matching flags of driver
 //! and program.
 
-use e2e::controller::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar};
+use e2e::controller::{
+    ATTACHER, HEALTH_MONITOR, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar,
+};
 
 /// A program and its features.
 pub(super) struct Setup {
@@ -145,6 +147,24 @@ pub(super) const SETUPS: &[Setup] = &[
             "--leader-election",
             "--feature-gates=CSIVolumeGroupSnapshot=true",
         ],
+    },
+    Setup {
+        title: "csi-external-health-monitor-controller",
+        driver: "health.rbac.test",
+        program: Program::Sidecar(HEALTH_MONITOR, &["features.volumeHealth=true"]),
+        driver_flags: &[],
+        flags: &["--leader-election"],
+    },
+    Setup {
+        title: "csi-external-health-monitor-controller, conditions of CSI 1.12",
+        driver: "conditions.rbac.test",
+        program: Program::Sidecar(HEALTH_MONITOR, &[]),
+        driver_flags: &[concat!(
+            "--setup=",
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/chart/conditions.json"
+        )],
+        flags: &["--leader-election"],
     },
     Setup {
         title: "snapshot-controller",

@@ -161,6 +161,7 @@ fn any_flag() -> Result<()> {
     for program in ALL {
         let section = match program.name {
             "node-driver-registrar" => "registrar",
+            "health-monitor" => "healthMonitor",
             other => other,
         };
         let is_once = |flag: &str| {

@@ -6,7 +6,7 @@ use super::{Row, row};
 pub(super) const MINIMAL: &str = "ci/minimal-values.yaml";
 const BESIDE: &str = "ci/beside-values.yaml";
 const LIBRARY: &str = "ci/library-values.yaml";
-const EVERYTHING: &str = "ci/everything-values.yaml";
+pub(super) const EVERYTHING: &str = "ci/everything-values.yaml";
 const ONE_IMAGE: &str = "ci/one-image-values.yaml";
 pub(super) const ON_NODES: &str = "ci/node-deployment-values.yaml";
 const REGISTRAR_ALONE: &str = "ci/registrar-values.yaml";
@@ -21,7 +21,7 @@ const TEST: &str = "Pod/test-csi-sidecars-test";
 const NODE_OF_MINE: &str = "DaemonSet/test-mine-node";
 const GENERAL: &str = "DaemonSet/test-csi-sidecars-node-general";
 const FAST: &str = "DaemonSet/test-csi-sidecars-node-fast";
-const SET: &str = "StatefulSet/everything-controller";
+pub(super) const SET: &str = "StatefulSet/everything-controller";
 const EVERY_NODE: &str = "DaemonSet/everything-node";
 
 const NAMED: &[&str] = &[
@@ -125,7 +125,7 @@ macro_rules! under {
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[
     // One process.
-    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args/0"), Is(r#""--controllers=provisioner,attacher,resizer,snapshotter,livenessprobe""#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args/0"), Is(r#""--controllers=provisioner,attacher,resizer,snapshotter,health-monitor,livenessprobe""#)),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-worker-threads=7")),
     row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-resync=5m")),
     row(MINIMAL, CHANGED_BLOCKS, CONTROLLER, under!("csi-snapshot-metadata", "/args"), Has("--tls-cert=/tls/tls.crt")),
@@ -648,7 +648,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true"], "ServiceMonitor/test-csi-sidecars", "/spec/endpoints/0/scrapeTimeout", Absent),
     row(MINIMAL, &["metrics.serviceMonitor.enabled=true"], "ServiceMonitor/test-csi-sidecars", "/spec/endpoints/0/metricRelabelings", Absent),
     row(EVERYTHING, &[], "PrometheusRule/everything", "/spec/groups/0/rules/1/alert", Is(r#""CSISidecarMissing""#)),
-    row(EVERYTHING, &[], "PrometheusRule/everything", "/spec/groups/0/rules/1/expr", Is(r#""absent(up{csi_driver=\"every.example.com\", endpoint=\"attacher\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"healthz\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"provisioner\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"resizer\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"snapshotter\"})""#)),
+    row(EVERYTHING, &[], "PrometheusRule/everything", "/spec/groups/0/rules/1/expr", Is(r#""absent(up{csi_driver=\"every.example.com\", endpoint=\"attacher\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"healthz\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"monitor\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"provisioner\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"resizer\"}) or absent(up{csi_driver=\"every.example.com\", endpoint=\"snapshotter\"})""#)),
     row(EVERYTHING, &[], "PrometheusRule/everything", "/spec/groups/0/rules/1/annotations/runbook_url", Is(r#""https://runbooks.example.com/csi#csisidecarmissing""#)),
     row(MINIMAL, &["metrics.prometheusRule.enabled=true"], "PrometheusRule/test-csi-sidecars", "/spec/groups/0/rules/0/annotations/runbook_url", Absent),
     row(EVERYTHING, &[], "PrometheusRule/everything", "/metadata/labels/release", Is(r#""prometheus""#)),
