@@ -65,9 +65,9 @@ case "$*" in
 esac
 SH
 
-all="csi-attacher csi-node-driver-registrar csi-provisioner csi-resizer csi-snapshotter livenessprobe snapshot-controller csi-sidecars"
+all="csi-attacher csi-external-health-monitor-controller csi-node-driver-registrar csi-provisioner csi-resizer csi-snapshotter livenessprobe snapshot-controller csi-sidecars"
 for name in $all; do : >"$work/images/$name-amd64.oci.tar"; : >"$work/images/$name-arm64.oci.tar"; done
-ours=$(for name in $all; do echo "$registry/$name:dev"; done | sed -n '1,6p')
+ours=$(for name in $all; do echo "$registry/$name:dev"; done | sed -n '1,7p')
 # A copy, so that what the driver's stand-in writes is not in this tree.
 mkdir -p "$work/tree/e2e/kind"
 cp e2e/kind/run.sh "$work/tree/e2e/kind/"
@@ -90,7 +90,7 @@ says() { grep -qF -- "$1" "$work/said" || { complain "does not say: $1"; cat "$w
 run 0
 says "==> e2e-kind: passed"
 for name in $all; do asked "/images/$name-"; done
-for name in CSI_ATTACHER CSI_NODE_DRIVER_REGISTRAR CSI_PROVISIONER CSI_RESIZER CSI_SNAPSHOTTER LIVENESSPROBE; do
+for name in CSI_ATTACHER CSI_EXTERNAL_HEALTH_MONITOR_CONTROLLER CSI_NODE_DRIVER_REGISTRAR CSI_PROVISIONER CSI_RESIZER CSI_SNAPSHOTTER LIVENESSPROBE; do
     asked "deploy.sh ${name}_REGISTRY=$registry"
     asked "deploy.sh ${name}_TAG=dev"
 done

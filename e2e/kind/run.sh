@@ -19,7 +19,7 @@ DRIVER=v1.18.0       # csi-driver-host-path
 CLUSTER=csi-sidecars
 helm=${HELM:-bin/helm}
 # Under upstream's names in the driver's pod; the others are of the cluster, or all in one process.
-SIDECARS="csi-attacher csi-node-driver-registrar csi-provisioner csi-resizer csi-snapshotter livenessprobe"
+SIDECARS="csi-attacher csi-external-health-monitor-controller csi-node-driver-registrar csi-provisioner csi-resizer csi-snapshotter livenessprobe"
 OTHERS="snapshot-controller csi-sidecars"
 
 say() { printf '==> e2e-kind: %s\n' "$*"; }
@@ -103,7 +103,7 @@ driver=build/csi-driver-host-path
 UPDATE_RBAC_RULES=false "$driver/deploy/kubernetes-latest/deploy.sh"
 used=$(kubectl get pod csi-hostpathplugin-0 --output 'jsonpath={.spec.containers[*].image}')
 ours=$(tr ' ' '\n' <<<"$used" | grep -c "^$registry/" || true)
-[ "$ours" = 6 ] || { echo "e2e-kind: $ours of 6 sidecars are ours: $used" >&2; exit 1; }
+[ "$ours" = 7 ] || { echo "e2e-kind: $ours of 7 sidecars are ours: $used" >&2; exit 1; }
 
 say "volume"
 for file in storageclass pvc app; do kubectl apply --filename "$driver/examples/csi-$file.yaml"; done

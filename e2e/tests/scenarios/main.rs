@@ -4,6 +4,7 @@ mod attachment;
 mod ephemeral;
 mod expansion;
 mod ground;
+mod health;
 mod liveness;
 mod migration;
 mod node_agent;
@@ -47,6 +48,7 @@ fn scenarios() -> Result<ExitCode> {
         provisioning::SCENARIOS,
         expansion::SCENARIOS,
         migration::SCENARIOS,
+        health::SCENARIOS,
         snapshots::SCENARIOS,
         together::SCENARIOS,
     ];

@@ -20,11 +20,12 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
 
 const DRIVER: &str = "hostpath.csi.k8s.io";
 const PLUGIN: &str = "storage-csi/hostpath/hostpath/csi-hostpath-plugin.yaml";
-const MANIFESTS: [&str; 6] = [
+const MANIFESTS: [&str; 7] = [
     "storage-csi/external-attacher/rbac.yaml",
     "storage-csi/external-provisioner/rbac.yaml",
     "storage-csi/external-resizer/rbac.yaml",
     "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
+    "storage-csi/external-health-monitor/external-health-monitor-controller/rbac.yaml",
     "storage-csi/hostpath/hostpath/csi-hostpath-driverinfo.yaml",
     PLUGIN,
 ];
