@@ -21,19 +21,31 @@ pub fn missed<M: Copy + Debug, F: Copy>(
     most: u64,
     run: impl Fn(u64, F, M) -> Result<(), String>,
 ) -> Vec<String> {
-    let missed = mutants.iter().filter_map(|&(mutant, faults, expected)| {
-        let mut others = None;
-        for seed in 0..most {
-            match run(seed, faults, mutant) {
-                Err(violation) if violation.contains(expected) => return None,
-                Err(violation) => others = others.or(Some(violation)),
-                Ok(()) => {}
-            }
-        }
-        Some(match others {
-            Some(violation) => format!("{mutant:?}: {violation}"),
-            None => format!("{mutant:?} was not caught"),
-        })
-    });
+    let missed = mutants
+        .iter()
+        .filter_map(|mutant| caught(*mutant, 0..most, &run).err());
     missed.collect()
+}
+
+/// The first of these seeds whose run catches a mutant.
+///
+/// # Errors
+/// None does: what one violates instead, if any does.
+pub fn caught<M: Copy + Debug, F: Copy>(
+    (mutant, faults, expected): (M, F, &str),
+    seeds: impl IntoIterator<Item = u64>,
+    run: impl Fn(u64, F, M) -> Result<(), String>,
+) -> Result<u64, String> {
+    let mut others = None;
+    for seed in seeds {
+        match run(seed, faults, mutant) {
+            Err(violation) if violation.contains(expected) => return Ok(seed),
+            Err(violation) => others = others.or(Some(violation)),
+            Ok(()) => {}
+        }
+    }
+    Err(match others {
+        Some(violation) => format!("{mutant:?}: {violation}"),
+        None => format!("{mutant:?} was not caught"),
+    })
 }

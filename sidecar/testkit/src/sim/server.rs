@@ -37,7 +37,7 @@ pub struct Server<K> {
     /// The version of the last change.
     pub version: u64,
     uids: u64,
-    objects: BTreeMap<(K, Text), Value>,
+    objects: BTreeMap<K, BTreeMap<Text, Value>>,
     /// Every change, oldest first.
     pub log: Vec<Event<K>>,
 }
@@ -89,13 +89,12 @@ fn conflict() -> Refused {
 impl<K: Kind> Server<K> {
     /// The object with this key.
     pub fn get(&self, kind: K, key: &str) -> Option<&Value> {
-        self.objects.get(&(kind, Text::from(key)))
+        self.objects.get(&kind)?.get(key)
     }
 
     /// All objects of a kind, by key.
     pub fn all(&self, kind: K) -> impl Iterator<Item = (&Text, &Value)> {
-        let of = self.objects.iter();
-        of.filter_map(move |((one, key), object)| (*one == kind).then_some((key, object)))
+        self.objects.get(&kind).into_iter().flatten()
     }
 
     /// GETs an object.
@@ -103,16 +102,18 @@ impl<K: Kind> Server<K> {
     /// # Errors
     /// The object does not exist.
     pub fn read(&self, kind: K, key: &str) -> Result<Text, Refused> {
-        let object = self.get(kind, key);
+        let object = self.found(kind, key)?;
+        Ok(object.to_string().into())
+    }
+
+    fn found(&self, kind: K, key: &str) -> Result<&Value, Refused> {
         let missing = || {
             refused(
                 Why::NotFound,
                 format!("{} {key:?} not found", kind.plural()),
             )
         };
-        object
-            .map(|object| object.to_string().into())
-            .ok_or_else(missing)
+        self.get(kind, key).ok_or_else(missing)
     }
 
     /// The names, one per line, of a namespace's objects that a label selector, `key=value` or `key`, selects.
@@ -150,11 +151,10 @@ impl<K: Kind> Server<K> {
             Body::Create(object) => self.create(kind, object.clone()),
             Body::Replace(json) => self.put(kind, key, json),
             Body::Edit(edit) => {
-                let read = self.read(kind, key)?;
-                let mut object = self.get(kind, key).cloned().unwrap_or_default();
+                let mut object = self.found(kind, key)?.clone();
                 match edit.apply(uid, &mut object) {
                     Applied::Changed => self.put(kind, key, &object.to_string()),
-                    Applied::Unchanged => Ok(read),
+                    Applied::Unchanged => self.read(kind, key),
                     Applied::Another => {
                         Err(refused(Why::NotFound, format!("{key} is another one")))
                     }
@@ -191,8 +191,7 @@ impl<K: Kind> Server<K> {
         part: Part,
         patch: &Value,
     ) -> Result<Text, Refused> {
-        self.read(kind, key)?;
-        let before = self.get(kind, key).cloned().unwrap_or_default();
+        let before = self.found(kind, key)?;
         let version = &patch["metadata"]["resourceVersion"];
         if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
             return Err(conflict());
@@ -201,17 +200,21 @@ impl<K: Kind> Server<K> {
         if !uid.is_null() && *uid != before["metadata"]["uid"] {
             return Err(refused(Why::Invalid, "the UID is another"));
         }
-        let mut patched = before.clone();
-        merge(&mut patched, patch);
         let mut after = before.clone();
         match part {
-            Part::Status => after["status"] = patched["status"].take(),
+            Part::Status => {
+                let status = &mut after["status"];
+                if let Some(patch) = patch.get("status") {
+                    merge(status, patch);
+                }
+            }
             Part::Main => {
-                after = patched;
-                after["status"] = before["status"].clone();
+                let status = after["status"].take();
+                merge(&mut after, patch);
+                after["status"] = status;
             }
         }
-        self.replace(kind, key, &before, after)
+        self.replace(kind, key, after)
     }
 
     /// Replaces an object.
@@ -222,22 +225,16 @@ impl<K: Kind> Server<K> {
     /// # Panics
     /// If `object` is not JSON.
     pub fn put(&mut self, kind: K, key: &str, object: &str) -> Result<Text, Refused> {
-        self.read(kind, key)?;
-        let before = self.get(kind, key).cloned().unwrap_or_default();
+        let before = self.found(kind, key)?;
         let after: Value = serde_json::from_str(object).expect("an object");
         if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"] {
             return Err(conflict());
         }
-        self.replace(kind, key, &before, after)
+        self.replace(kind, key, after)
     }
 
-    fn replace(
-        &mut self,
-        kind: K,
-        key: &str,
-        before: &Value,
-        after: Value,
-    ) -> Result<Text, Refused> {
+    fn replace(&mut self, kind: K, key: &str, after: Value) -> Result<Text, Refused> {
+        let before = self.found(kind, key)?;
         if after == *before {
             return self.read(kind, key);
         }
@@ -260,8 +257,7 @@ impl<K: Kind> Server<K> {
         key: &str,
         exactly: Option<(&str, &str)>,
     ) -> Result<Text, Refused> {
-        let json = self.read(kind, key)?;
-        let mut object = self.get(kind, key).cloned().unwrap_or_default();
+        let object = self.found(kind, key)?;
         let metadata = &object["metadata"];
         let same = |(uid, version): (&str, &str)| {
             metadata["uid"] == uid && metadata["resourceVersion"] == version
@@ -270,15 +266,16 @@ impl<K: Kind> Server<K> {
             return Err(conflict());
         }
         if metadata["deletionTimestamp"].is_null() {
+            let mut object = object.clone();
             object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
             return Ok(self.save(kind, key, object));
         }
-        Ok(json)
+        self.read(kind, key)
     }
 
     /// Removes an object, whatever its finalizers.
     pub fn strip(&mut self, kind: K, key: &str) {
-        if self.objects.remove(&(kind, key.into())).is_some() {
+        if self.take(kind, key).is_some() {
             self.publish(kind, key, None);
         }
     }
@@ -295,16 +292,21 @@ impl<K: Kind> Server<K> {
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         if deleting && finalizers(&object).is_empty() {
             // The real server's response has the new content and the old version.
-            self.objects.remove(&(kind, key.into()));
+            self.take(kind, key);
             self.publish(kind, key, None);
             return object.to_string().into();
         }
         let version = (self.version + 1).to_string();
         object["metadata"]["resourceVersion"] = version.into();
         let json = Text::from(object.to_string());
-        self.objects.insert((kind, key.into()), object);
+        let of = self.objects.entry(kind).or_default();
+        of.insert(key.into(), object);
         self.publish(kind, key, Some(json.clone()));
         json
+    }
+
+    fn take(&mut self, kind: K, key: &str) -> Option<Value> {
+        self.objects.get_mut(&kind)?.remove(key)
     }
 
     fn publish(&mut self, kind: K, key: &str, json: Option<Text>) {
@@ -319,6 +321,7 @@ impl<K: Kind> Server<K> {
 }
 
 /// The key of an object.
+#[inline]
 #[must_use]
 pub fn key_of(object: &Value) -> Text {
     let metadata = &object["metadata"];
@@ -330,6 +333,8 @@ pub fn key_of(object: &Value) -> Text {
 }
 
 /// `metadata.finalizers`.
+// Inlined: simulations are compiled with optimizations, this crate is not.
+#[inline]
 #[must_use]
 pub fn finalizers(object: &Value) -> Vec<String> {
     let list = object["metadata"]["finalizers"].as_array();
@@ -338,6 +343,7 @@ pub fn finalizers(object: &Value) -> Vec<String> {
 }
 
 /// RFC 7386, strictly applied.
+#[inline]
 fn merge(target: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         *target = patch.clone();

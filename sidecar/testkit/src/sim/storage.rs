@@ -69,6 +69,12 @@ pub fn plain(handle: &str) -> &str {
 }
 
 impl Storage {
+    /// Another one each time that a snapshot or a call comes or goes.
+    #[must_use]
+    pub fn stamp(&self) -> (u64, usize, usize) {
+        (self.next, self.snapshots.len(), self.running.len())
+    }
+
     /// The snapshot with this handle, in either form.
     #[must_use]
     pub fn get(&self, handle: &str) -> Option<&Snapshot> {
