@@ -25,6 +25,4 @@ pub mod run;
 pub mod work;
 
 #[cfg(test)]
-mod sim;
-#[cfg(test)]
 mod testing;

@@ -285,7 +285,7 @@ impl<K: Eq + Hash> Relation<K> {
 #[derive(Debug, Default)]
 pub struct Claims {
     /// Claims that are being written, with the keys that wait for the end of the write.
-    pub(crate) busy: HashMap<Text, Vec<Key>>,
+    busy: HashMap<Text, Vec<Key>>,
     /// Claims whose last write has an unknown outcome.
     doubtful: HashSet<Text>,
 }

@@ -47,7 +47,7 @@ type News = Due<Key, Notice>;
 /// The controller.
 #[derive(Debug, Default)]
 pub struct Controller {
-    pub(crate) in_flight: InFlightState,
+    in_flight: InFlightState,
     operations: Operations,
 }
 

@@ -2,27 +2,23 @@
 
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 use serde_json::Value;
-use sidecar::controller::request::Body;
-use sidecar::snapshot::{
-    BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND, GROUP_CONTENT_BOUND,
-};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_CONTENT_BOUND};
 use sidecar::text::Text;
-use sidecar_testkit::sim::server::finalizers;
 use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::Policy;
 
-use super::effect::{handle, is_marked, is_of_group, is_told, new_handle};
+use super::effect::{handle, is_marked, is_of_group};
 use super::groups::{is_member, owner_of};
 use super::kind::Kind;
-use super::request::{Request, Write};
-use super::world::World;
+use super::world::{Faults, World};
 
 pub(super) fn is_deleting(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
 pub(super) fn holds(object: &Value, finalizer: &str) -> bool {
-    finalizers(object).iter().any(|held| held == finalizer)
+    let list = object["metadata"]["finalizers"].as_array();
+    list.is_some_and(|list| list.iter().any(|held| *held == *finalizer))
 }
 
 pub(super) fn has(content: &Value, annotation: &str) -> bool {
@@ -37,12 +33,7 @@ pub(super) fn uid_of(content: &Value) -> &str {
 }
 
 /// Kinds of contents.
-const CONTENTS: [Kind; 2] = [Kind::Content, Kind::GroupContent];
-
-/// Whether a content was made for a member, and nobody is bound to it.
-fn is_half(content: &Value) -> bool {
-    is_member(content) && uid_of(content).is_empty()
-}
+pub(super) const CONTENTS: [Kind; 2] = [Kind::Content, Kind::GroupContent];
 
 /// Handles that a content names: the one on record, and the wished one.
 fn handles(content: &Value) -> impl Iterator<Item = &str> {
@@ -57,6 +48,10 @@ impl World {
     /// After each tick.
     pub(super) fn check(&mut self) {
         self.check_storage();
+        let stamp = self.stamp();
+        if std::mem::replace(&mut self.seen.checked, stamp) == stamp {
+            return;
+        }
         let wrong = self.wrong_promise();
         if let Some(wrong) = wrong.or_else(|| self.wrong_promise_of_group()) {
             self.complain(wrong);
@@ -91,24 +86,40 @@ impl World {
         let held = holds(last, CONTENT_BOUND) || holds(last, GROUP_CONTENT_BOUND);
         let bare = self.seen.by_hand && !held;
         if retained || bare || uid.is_empty() {
-            let all = handles(last).map(plain).map(Text::from);
-            let name = if is_of_group(last) {
-                format!("groupsnapshot-{uid}")
-            } else {
-                format!("snapshot-{uid}")
-            };
-            let all = all.chain([name.into()]);
-            self.seen.kept.extend(all);
+            self.outlives(last);
         }
         if bare {
-            self.seen.robbed.insert(uid.into());
-            let name = last["metadata"]["name"].as_str().unwrap_or_default();
-            self.seen.robbed.insert(name.into());
+            self.robs(last);
         }
+    }
+
+    /// The snapshot of a content is nobody's from now on, and may stay.
+    pub(super) fn outlives(&mut self, content: &Value) {
+        let uid = uid_of(content);
+        let all = handles(content).map(plain).map(Text::from);
+        let name = if is_of_group(content) {
+            format!("groupsnapshot-{uid}")
+        } else {
+            format!("snapshot-{uid}")
+        };
+        let all = all.chain([name.into()]);
+        self.seen.kept.extend(all);
+    }
+
+    /// Users take a content away from its VolumeSnapshot.
+    pub(super) fn robs(&mut self, content: &Value) {
+        let name = content["metadata"]["name"].as_str().unwrap_or_default();
+        self.seen
+            .robbed
+            .extend([uid_of(content), name].map(Text::from));
     }
 
     /// Nothing is in storage, or may come to be there, that nobody would delete.
     pub(super) fn check_storage(&mut self) {
+        let stamp = self.stamp();
+        if std::mem::replace(&mut self.seen.stored, stamp) == stamp {
+            return;
+        }
         if let Some(wrong) = self.stray() {
             self.complain(wrong);
         }
@@ -160,7 +171,8 @@ impl World {
         self.server.all(Kind::Snapshot).find_map(|(key, snapshot)| {
             let uid = snapshot["metadata"]["uid"].as_str().unwrap();
             let ready = snapshot["status"]["readyToUse"] == true;
-            let goes = owner_of(snapshot).is_some() && !self.is_held_by_group(snapshot);
+            let member = owner_of(snapshot).is_some() || self.seen.cut.contains(uid);
+            let goes = member && !self.is_held_by_group(snapshot);
             if !ready || goes || is_deleting(snapshot) || self.seen.robbed.contains(uid) {
                 return None;
             }
@@ -174,12 +186,11 @@ impl World {
                 return early.then(|| format!("member {key} cannot be used: {content}"));
             }
             let lost = &content["status"]["volumeGroupSnapshotHandle"];
-            if lost
-                .as_str()
-                .is_some_and(|group| !self.storage.snapshots.contains_key(group))
-                && owner_of(snapshot).is_none()
-            {
-                // An administrator's, which the group did not know yet.
+            let lost = lost.as_str().is_some_and(|group| {
+                !self.storage.snapshots.contains_key(group) || self.groups.torn.contains(group)
+            });
+            // An administrator's, which the group did not know yet, or one that was cut loose from it.
+            if lost && owner_of(snapshot).is_none() || self.seen.cut.contains(uid) {
                 return None;
             }
             let found = handle.and_then(|handle| self.storage.get(handle));
@@ -198,11 +209,35 @@ impl World {
         })
     }
 
+    /// Users are told of no failure that only the order of events explains.
+    pub(super) fn hear_warnings(&mut self) {
+        for (reason, key, message) in std::mem::take(&mut self.controller.warnings) {
+            if self.faults != Faults::None {
+                continue;
+            }
+            if message.contains("modified") {
+                self.complain(format!("{key} tells of a conflict: {message}"));
+            }
+            let snapshot = self.server.get(Kind::Snapshot, &key);
+            let uid = snapshot.and_then(|one| one["metadata"]["uid"].as_str());
+            let there = uid.is_some_and(|uid| {
+                let mut contents = self.server.all(Kind::Content);
+                contents.any(|(_, one)| uid_of(one) == uid)
+            });
+            if there && reason == "SnapshotContentMissing" {
+                self.complain(format!("{key} misses a content that is there"));
+            }
+        }
+    }
+
     /// The driver is to be asked for a snapshot.
     pub(super) fn hold_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
         *self.seen.calls.entry(name.clone()).or_default() += 1;
         let Some(content) = self.server.get(Kind::Content, name) else {
-            return self.complain(format!("a snapshot for {name}, which is gone"));
+            if !self.seen.robbed.contains(name) {
+                self.complain(format!("a snapshot for {name}, which is gone"));
+            }
+            return;
         };
         let handle = content["status"]["snapshotHandle"].is_string();
         let wrong = if is_member(content) {
@@ -258,136 +293,6 @@ impl World {
         if let Some((name, _)) = of.filter(|(name, _)| !self.seen.deletable.contains(*name)) {
             let wrong = format!("the snapshot of {name} is deleted, and was always retained");
             self.complain(wrong);
-        }
-    }
-
-    /// What must be true of a change of the API, now that it is made.
-    pub(super) fn hold_applied(&mut self, request: &Request, before: Option<&Value>) {
-        let Request::Write(Write {
-            kind, key, body, ..
-        }) = request
-        else {
-            return;
-        };
-        let kind = *kind;
-        let wrong = match (body, before) {
-            (Body::Create(body), _) if kind != Kind::Content || is_member(body) => {
-                self.may_not_group(kind, body)
-            }
-            (Body::Create(body), _) => {
-                let made = self.seen.made.entry(uid_of(body).into()).or_default();
-                *made += 1;
-                if *made > 1 {
-                    Some(format!("{} has more than one content", uid_of(body)))
-                } else {
-                    self.may_not_create(body)
-                }
-            }
-            (_, None) => None,
-            (Body::Delete(_), Some(before)) if kind != Kind::Content || is_half(before) => {
-                self.may_not_ungroup(kind, before)
-            }
-            (Body::Delete(_), Some(before)) => self.may_not_delete(before),
-            (Body::Replace(json), Some(before)) => {
-                let after: Value = serde_json::from_str(json).unwrap();
-                self.may_not_free(key, before, &after)
-            }
-            (Body::Edit(edit), Some(before)) => {
-                let mut after = before.clone();
-                edit.apply(None, &mut after);
-                self.may_not_free(key, before, &after)
-            }
-            (Body::Patch(_, patch), Some(before)) => {
-                self.may_not_change(kind, before, patch.body())
-            }
-        };
-        if let Some(wrong) = wrong {
-            self.complain(wrong);
-        }
-    }
-
-    fn may_not_create(&self, body: &Value) -> Option<String> {
-        let uid = uid_of(body);
-        let snapshot = self.snapshot(uid)?;
-        if !snapshot["status"]["creationTime"].is_null() {
-            return Some(format!("{uid} is made again although it was taken"));
-        }
-        let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str()?;
-        let claim = self.server.get(Kind::Claim, &format!("ns/{claim}"))?;
-        (!holds(claim, CLAIM_AS_SOURCE))
-            .then(|| format!("{uid} is made of a claim that is not protected"))
-    }
-
-    fn may_not_delete(&self, content: &Value) -> Option<String> {
-        let name = &content["metadata"]["name"];
-        if content["spec"]["deletionPolicy"] == "Retain" {
-            return Some(format!("{name} is deleted, and was to be kept"));
-        }
-        if let Some(alone) = self.goes_alone(content) {
-            return Some(alone);
-        }
-        match self.snapshot(uid_of(content)) {
-            Some(snapshot) if is_deleting(snapshot) => None,
-            Some(_) => Some(format!("{name} is deleted, and its VolumeSnapshot lives")),
-            None => Some(format!("{name} is deleted without its VolumeSnapshot")),
-        }
-    }
-
-    fn may_not_free(&self, key: &Text, before: &Value, after: &Value) -> Option<String> {
-        let others = finalizers(before).into_iter();
-        let mut others = others.filter(|one| one != CLAIM_AS_SOURCE);
-        if let Some(lost) = others.find(|one| !holds(after, one)) {
-            return Some(format!("{key} loses {lost}"));
-        }
-        if holds(after, CLAIM_AS_SOURCE) {
-            return None;
-        }
-        let user = self.server.all(Kind::Snapshot).find(|(_, snapshot)| {
-            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
-            let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
-            let mut contents = self.server.all(Kind::Content);
-            claim.is_some_and(|claim| **key == format!("ns/{claim}"))
-                && snapshot["status"]["readyToUse"] != true
-                // Groups protect no claims.
-                && owner_of(snapshot).is_none()
-                && !is_deleting(snapshot)
-                && contents.any(|(_, content)| uid_of(content) == uid)
-        });
-        user.map(|(user, _)| format!("{key} is let go, and {user} is being taken of it"))
-    }
-
-    fn may_not_change(&self, kind: Kind, before: &Value, patch: &Value) -> Option<String> {
-        let name = &before["metadata"]["name"];
-        let metadata = patch["metadata"].as_object();
-        if metadata.is_some_and(|fields| fields.contains_key("finalizers")) {
-            let others = finalizers(before).into_iter();
-            let mut others = others.filter(|one| one.starts_with("x/"));
-            if let Some(lost) = others.find(|one| !holds(patch, one)) {
-                return Some(format!("{name} loses {lost}"));
-            }
-        }
-        if let Some(wrong) = self.may_not_change_group(kind, before, patch) {
-            return Some(wrong);
-        }
-        if !CONTENTS.contains(&kind) {
-            return None;
-        }
-        if is_told(patch) {
-            let owner = self.owner(before);
-            if owner.is_some_and(|owner| !is_deleting(owner)) {
-                return Some(format!("{name} is told of a deletion, and its owner lives"));
-            }
-        }
-        let after = new_handle(before, patch)?.as_str();
-        let before = handle(before).as_str()?;
-        match after {
-            Some(after) if after != before => {
-                Some(format!("{name} has another handle than {before}: {after}"))
-            }
-            None if self.storage.get(before).is_some() => {
-                Some(format!("{name} is cleared before {before} is deleted"))
-            }
-            Some(_) | None => None,
         }
     }
 }

@@ -1,32 +1,38 @@
 //! `snapshot-controller`: its caches, and its requests.
 
+mod change;
 mod informers;
 
 use std::convert::Infallible;
 
-use sidecar::controller::reactor::Reactor;
+use sidecar::controller::reactor::{DueOf, Now, Verdict};
 use sidecar::controller::request::Body;
-use sidecar::kube::cache::store;
 use sidecar::text::Text;
-use sidecar_testkit::sim::attempts::Simulated;
-use sidecar_testkit::sim::informer::parts;
+use sidecar_testkit::sim::attempts::{Simulated, VerdictOf};
 use snapshot_controller::model::{
-    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
+    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume, key,
 };
 use snapshot_controller::plan::Informers;
 use snapshot_controller::plan::in_flight::Key;
-use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
+use snapshot_controller::plan::reactor::{Controller as Shipped, Notice};
 use snapshot_controller::plan::request::{Object, Reply, Request as Decided, Write};
 use tonic::Code;
 
 use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
-use super::process::{Act, Dues, Failure, Note, Process, Program};
+use super::process::{Act, Dues, Failure, Note, Process, Program, Warning};
 use super::request::Request;
 use super::world::World;
 
+/// What a group fails with that finds no claims.
+const NONE_SELECTED: &str = "not applied to any PVC";
+
 pub(super) struct Controller {
     mutant: Mutant,
+    /// Whether group snapshots are switched on.
+    pub(super) serves_groups: bool,
+    /// Whether what failed comes again without anything that wakes it.
+    pub(super) backs_off: bool,
     snapshots: Watch<Snapshot>,
     contents: Watch<Content>,
     classes: Watch<Class>,
@@ -35,59 +41,6 @@ pub(super) struct Controller {
     groups: Watch<Group>,
     group_contents: Watch<GroupContent>,
     group_classes: Watch<GroupClass>,
-}
-
-impl Controller {
-    fn snapshot(&self, of: &mut Shipped, change: &store::Change<Snapshot>) -> Dues<Self> {
-        let (_, old, new, own) = parts(change);
-        vec![of.observe(Change::Snapshot { old, new, own }, self)]
-    }
-
-    fn group(&self, of: &mut Shipped, change: &store::Change<Group>) -> Dues<Self> {
-        let (_, old, new, own) = parts(change);
-        vec![of.observe(Change::Group { old, new, own }, self)]
-    }
-
-    fn group_content(&self, of: &mut Shipped, change: &store::Change<GroupContent>) -> Dues<Self> {
-        let (_, old, new, own) = parts(change);
-        if self.mutant == Mutant::ControllerOverhearsGroupContents {
-            return Vec::new();
-        }
-        vec![of.observe(Change::GroupContent { old, new, own }, self)]
-    }
-
-    fn group_class(&self, of: &mut Shipped, change: &store::Change<GroupClass>) -> Dues<Self> {
-        let (key, _, new, _) = parts(change);
-        let due = new.map(|_| of.observe(Change::GroupClass(key), self));
-        due.into_iter().collect()
-    }
-
-    fn content(&self, of: &mut Shipped, change: &store::Change<Content>) -> Dues<Self> {
-        let (_, old, new, own) = parts(change);
-        if self.mutant == Mutant::ControllerOverhearsContents {
-            return Vec::new();
-        }
-        vec![of.observe(Change::Content { old, new, own }, self)]
-    }
-
-    fn claim(&self, of: &mut Shipped, change: &store::Change<Claim>) -> Dues<Self> {
-        let (key, old, new, _) = parts(change);
-        let (old, new) = (self.mutant.hears_claim(old), self.mutant.hears_claim(new));
-        let (old, new) = (old.as_ref(), new.as_ref());
-        vec![of.observe(Change::Claim { key, old, new }, self)]
-    }
-
-    fn class(&self, of: &mut Shipped, change: &store::Change<Class>) -> Dues<Self> {
-        let (key, _, new, _) = parts(change);
-        let due = new.map(|_| of.observe(Change::Class(key), self));
-        due.into_iter().collect()
-    }
-
-    fn volume(&self, of: &mut Shipped, change: &store::Change<Volume>) -> Dues<Self> {
-        let (key, _, new, _) = parts(change);
-        let due = new.map(|_| of.observe(Change::Volume(key), self));
-        due.into_iter().collect()
-    }
 }
 
 fn object(object: &Object) -> (Kind, Text) {
@@ -133,6 +86,8 @@ impl Program for Controller {
     fn new(mutant: Mutant) -> Self {
         Self {
             mutant,
+            serves_groups: true,
+            backs_off: true,
             snapshots: Watch::new(Kind::Snapshot),
             contents: Watch::new(Kind::Content),
             classes: Watch::new(Kind::Class),
@@ -269,7 +224,8 @@ impl Program for Controller {
         .unwrap_or_default()
     }
 
-    fn decided(&self, _key: &Key, request: Decided) -> Decided {
+    fn decided(&self, of: &mut Shipped, (key, now): (&Key, Now), request: Decided) -> Decided {
+        self.end_early(of, (key, now), &request);
         let deleting = |key: &str| {
             let known = self.snapshots.store.get(key);
             known.is_some_and(|snapshot| snapshot.deleting)
@@ -282,8 +238,28 @@ impl Program for Controller {
         self.mutant.controller_wants(request, deleting, other)
     }
 
-    fn retries(&self) -> bool {
-        self.mutant != Mutant::ControllerForgetsRetries
+    fn retries(&self, verdict: &VerdictOf<Self>) -> bool {
+        let Verdict::Retry { failure, .. } = verdict else {
+            return true;
+        };
+        // No cache has labels of claims: nothing else brings back a group that finds none.
+        let backs_off = self.backs_off || failure.error.contains(NONE_SELECTED);
+        backs_off && self.mutant != Mutant::ControllerForgetsRetries
+    }
+
+    fn wakes(&self, key: &Key) -> bool {
+        self.mutant != Mutant::ForgetsClaims || !matches!(key, Key::Claim(_))
+    }
+
+    fn warnings(due: &DueOf<Shipped>) -> Vec<Warning> {
+        let told = due.notices.iter().filter_map(|notice| match notice {
+            Notice::Event(event) if event.warning => {
+                let about = key(&event.about.namespace, &event.about.name);
+                Some((event.reason, about, event.message.clone()))
+            }
+            Notice::Event(_) | Notice::Sample(_) | Notice::InFlight(_) => None,
+        });
+        told.collect()
     }
 
     fn act(request: &Decided) -> Act {

@@ -21,13 +21,28 @@ impl World {
     pub(super) fn crash_controller(&mut self) {
         self.stop::<Controller>();
         self.pass_windows_of_objects();
-        self.controller = Process::start(self.mutant);
+        self.controller = self.next_controller();
     }
 
     pub(super) fn crash_snapshotter(&mut self) {
         self.stop::<Snapshotter<Single>>();
         self.stop::<Snapshotter<Grouped>>();
-        self.snapshotter = Both::start(self.mutant);
+        self.snapshotter = self.next_snapshotter();
+    }
+
+    /// The controller that leads next, which somebody may have told to serve no groups.
+    fn next_controller(&mut self) -> Process<Controller> {
+        let mut next = Process::<Controller>::start(self.mutant);
+        let closely = self.settling || self.stop.is_some();
+        next.known.serves_groups = closely || !self.dice.one_in(5);
+        next
+    }
+
+    pub(super) fn next_snapshotter(&self) -> Both {
+        let mut next = Both::start(self.mutant);
+        next.single.known.older = self.older;
+        next.grouped.known.older = self.older;
+        next
     }
 
     /// What it has sent leaves it behind; and which windows it stops in.
@@ -107,7 +122,8 @@ impl World {
     pub(super) fn freeze_controller(&mut self) {
         let running = self.still::<Controller>();
         self.pass_windows_of_objects();
-        let mut old = std::mem::replace(&mut self.controller, Process::start(self.mutant));
+        let next = self.next_controller();
+        let mut old = std::mem::replace(&mut self.controller, next);
         old.attempts.running = running;
         self.frozen.0 = Some(Box::new(old));
     }
@@ -118,7 +134,8 @@ impl World {
         }
         let single = self.still::<Snapshotter<Single>>();
         let grouped = self.still::<Snapshotter<Grouped>>();
-        let mut old = std::mem::replace(&mut self.snapshotter, Both::start(self.mutant));
+        let next = self.next_snapshotter();
+        let mut old = std::mem::replace(&mut self.snapshotter, next);
         old.single.attempts.running = single;
         old.grouped.attempts.running = grouped;
         self.frozen.1 = Some(Box::new(old));

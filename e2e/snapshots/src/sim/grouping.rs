@@ -26,7 +26,7 @@ const BY_HAND: usize = 2;
 
 impl World {
     pub(super) fn people_group(&mut self) {
-        match self.dice.below(12) {
+        match self.dice.below(15) {
             0..=2 => self.someone_groups(),
             3 | 4 => self.someone_deletes(Kind::Group),
             5 if self.dice.one_in(3) => self.someone_deletes(Kind::GroupContent),
@@ -36,6 +36,7 @@ impl World {
             8 => self.someone_names_what_was_found(),
             9 => self.labels_change(),
             10 => self.someone_deletes_a_member(),
+            11..=13 => self.someone_frees_a_member(),
             _ => self.someone_groups(),
         }
     }

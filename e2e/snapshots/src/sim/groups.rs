@@ -10,7 +10,7 @@ use snapshotter::model::Policy;
 use super::check::{holds, is_deleting, uid_of};
 use super::effect::{is_marked, is_told, new_handle};
 use super::kind::Kind;
-use super::world::World;
+use super::world::{Faults, World};
 
 /// The UID of the group that owns a VolumeSnapshot.
 pub(super) fn owner_of(snapshot: &Value) -> Option<&str> {
@@ -234,6 +234,16 @@ impl World {
             return None;
         }
         let uid = before["metadata"]["uid"].as_str()?;
+        // The garbage collector would see to them, too, and only after the group.
+        let lives = |one: &Value| owner_of(one) == Some(uid) && !is_deleting(one);
+        let made = |one: &Value| one["spec"]["source"]["persistentVolumeClaimName"].is_string();
+        let mut members = self.server.all(Kind::Snapshot);
+        if self.faults == Faults::None && members.any(|(_, one)| lives(one) && made(one)) {
+            return Some(format!(
+                "{} goes and leaves a member",
+                before["metadata"]["name"]
+            ));
+        }
         let waits = { self.server.all(Kind::GroupContent) }.find(|(name, content)| {
             uid_of(content) == uid
                 && !self.seen.reconsidered.contains(*name)
@@ -338,6 +348,10 @@ impl World {
                 let names = Names::new(uid, volume);
                 let key = format!("ns/{}", names.snapshot);
                 let Some(member) = self.server.get(Kind::Snapshot, &key) else {
+                    let of = self.server.get(Kind::Content, &names.content);
+                    if of.is_some_and(|of| self.seen.stripped.contains(uid_of(of))) {
+                        continue;
+                    }
                     return Err(format!("{name} has no VolumeSnapshot of {volume}"));
                 };
                 let robbed = self.seen.robbed.contains(&*names.content);

@@ -2,12 +2,18 @@
 //! nothing.
 //!
 //! They sit around the reactors that ship: what these see and hear is changed, or what they want.
+//!
+//! | file | mutants |
+//! |---|---|
+//! | `controller` | of the snapshot-controller |
+//! | `group` | such as only groups can show |
 
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "each mutant differs in one point"
 )]
 
+mod controller;
 mod group;
 
 use std::sync::Arc;
@@ -16,8 +22,6 @@ use sidecar::controller::CallError;
 use sidecar::controller::request::{Body, Part, Patch};
 use sidecar::snapshot::CONTENT_BOUND;
 use sidecar::text::Text;
-use snapshot_controller::model as controller;
-use snapshot_controller::plan::request as asked;
 use snapshotter::model::{Content, Kind, Policy};
 use snapshotter::plan::patch;
 use snapshotter::plan::request::{
@@ -50,6 +54,34 @@ pub(super) enum Mutant {
     ControllerForgetsRetries,
     /// Takes finalizers of others away.
     FreesForOthers,
+    /// Makes contents that nothing holds, as upstream does.
+    PostsWithoutFinalizer,
+    /// Adds no finalizer to what an administrator made.
+    LeavesContentsBare,
+    /// Takes anew what was taken and lost.
+    TakesAnew,
+    /// Does not look at claims whose last VolumeSnapshot is gone.
+    ForgetsClaims,
+    /// Does not remember what a failure waits for: it hears neither of classes nor of volumes.
+    ForgetsTriggers,
+    /// Does not hear that a VolumeSnapshot is gone, and keeps what it knows of it.
+    RemembersWhatIsGone,
+    /// Replaces finalizers of whatever version.
+    PatchesAnything,
+    /// Tells users of conflicts.
+    TellsOfConflicts,
+    /// Does not know which claims are being restored.
+    IgnoresRestores,
+    /// Lets several attempts write to a claim at once.
+    WritesAtOnce,
+    /// Takes what is not begun for something that needs its claim.
+    CountsWhatNeverBegan,
+    /// Takes what has lost its content for something that needs its claim.
+    CountsWhatIsLost,
+    /// Knows contents by the name that it gives them alone, as upstream does.
+    ForgetsWhatIsBound,
+    /// Takes each claim of another namespace for one that may be restored.
+    WaitsForStrangers,
     // --- csi-snapshotter
     /// Deletes as soon as the content is being deleted, whatever its VolumeSnapshot says.
     DeletesOnDeletionAlone,
@@ -102,6 +134,10 @@ pub(super) enum Mutant {
     TrustsTheCacheOfGroups,
     /// Does not hear of contents of groups.
     ControllerOverhearsGroupContents,
+    /// Does not know which VolumeSnapshots a group has.
+    OverhearsOwners,
+    /// Gives members that were cut loose their owner back, as upstream does.
+    AdoptsWhatIsLoose,
     // --- groups: csi-snapshotter
     /// Takes a snapshot for a member.
     TakesMembers,
@@ -129,117 +165,81 @@ pub(super) enum Mutant {
     BelievesOtherGroups,
 }
 
+/// A mutant, under which faults it must be caught, what is violated then, and a seed whose run shows it: the
+/// first one, until the simulation changes. `seeds` prints them.
+pub(super) type Caught = (Mutant, Faults, &'static str, u64);
+
 impl Mutant {
-    /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 23] = [
-        (Self::IgnoresPolicy, Faults::None, "was to be kept"),
-        (Self::DeletesAnything, Faults::None, "was to be kept"),
-        (Self::ForgetsToAnnounce, Faults::None, "stays Terminating"),
-        (Self::DeletesForTheLiving, Faults::None, "lives"),
-        (Self::CallsReadyEarly, Faults::None, "too early"),
-        (Self::TrustsTheCache, Faults::All, "left behind"),
-        (Self::ControllerOverhearsContents, Faults::None, ""),
-        (Self::ControllerForgetsRetries, Faults::All, ""),
-        (Self::FreesForOthers, Faults::None, "loses"),
-        (Self::DeletesOnDeletionAlone, Faults::None, "nobody asked"),
-        (Self::ForgetsMark, Faults::None, "not marked"),
-        (Self::DeletesInDoubt, Faults::All, "is nobody's"),
-        (Self::DeletesRetained, Faults::None, "retained"),
-        (Self::UnmarksFirst, Faults::None, "is nobody's"),
-        (Self::ReleasesFirst, Faults::None, "is nobody's"),
-        (Self::NamesAnew, Faults::None, "another name"),
-        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
-        (Self::BelievesDeleted, Faults::All, "is cleared before"),
-        (Self::TakesCutForReady, Faults::None, "cannot be used"),
-        (Self::TakesOther, Faults::All, "its snapshot is not there"),
-        (Self::AsksWithoutLease, Faults::Crashes, ""),
-        (Self::OverhearsContents, Faults::None, ""),
-        (Self::ForgetsRetries, Faults::All, ""),
+    /// Under which faults each must be caught, by what, and in which run.
+    pub(super) const CAUGHT_BY: [Caught; 37] = [
+        (Self::IgnoresPolicy, Faults::None, "was to be kept", 1),
+        (Self::DeletesAnything, Faults::None, "was to be kept", 46),
+        (
+            Self::ForgetsToAnnounce,
+            Faults::None,
+            "stays Terminating",
+            0,
+        ),
+        (Self::DeletesForTheLiving, Faults::None, "lives", 0),
+        (Self::CallsReadyEarly, Faults::None, "too early", 0),
+        (Self::TrustsTheCache, Faults::All, "goes before", 29),
+        (Self::ControllerOverhearsContents, Faults::None, "", 0),
+        (Self::ControllerForgetsRetries, Faults::All, "", 20),
+        (Self::FreesForOthers, Faults::None, "loses", 10),
+        (
+            Self::PostsWithoutFinalizer,
+            Faults::None,
+            "not protected",
+            0,
+        ),
+        (Self::LeavesContentsBare, Faults::None, "is nobody's", 63),
+        (Self::TakesAnew, Faults::All, "although it was taken", 349),
+        (Self::ForgetsClaims, Faults::Strips, "held for ever", 0),
+        (Self::ForgetsTriggers, Faults::None, "never ready", 4),
+        (Self::RemembersWhatIsGone, Faults::None, "left behind: [", 0),
+        (Self::PatchesAnything, Faults::None, "loses", 34),
+        (
+            Self::TellsOfConflicts,
+            Faults::None,
+            "tells of a conflict",
+            1,
+        ),
+        (Self::IgnoresRestores, Faults::None, "being restored", 8),
+        (Self::WritesAtOnce, Faults::None, "not protected", 11),
+        (Self::CountsWhatNeverBegan, Faults::None, "held for ever", 1),
+        (Self::CountsWhatIsLost, Faults::All, "held for ever", 349),
+        (
+            Self::ForgetsWhatIsBound,
+            Faults::None,
+            "beside what it is",
+            2,
+        ),
+        (Self::WaitsForStrangers, Faults::None, "Terminating", 0),
+        (
+            Self::DeletesOnDeletionAlone,
+            Faults::None,
+            "nobody asked",
+            10,
+        ),
+        (Self::ForgetsMark, Faults::None, "not marked", 0),
+        (Self::DeletesInDoubt, Faults::All, "is nobody's", 2),
+        (Self::DeletesRetained, Faults::None, "retained", 8),
+        (Self::UnmarksFirst, Faults::None, "is nobody's", 0),
+        (Self::ReleasesFirst, Faults::None, "is nobody's", 0),
+        (Self::NamesAnew, Faults::None, "another name", 0),
+        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's", 26),
+        (Self::BelievesDeleted, Faults::All, "is cleared before", 30),
+        (Self::TakesCutForReady, Faults::None, "cannot be used", 0),
+        (
+            Self::TakesOther,
+            Faults::All,
+            "its snapshot is not there",
+            273,
+        ),
+        (Self::AsksWithoutLease, Faults::Crashes, "", 88),
+        (Self::OverhearsContents, Faults::None, "", 0),
+        (Self::ForgetsRetries, Faults::All, "", 0),
     ];
-
-    pub(super) fn sees_snapshot(
-        self,
-        snapshot: &Arc<controller::Snapshot>,
-    ) -> Arc<controller::Snapshot> {
-        let mut seen = Arc::clone(snapshot);
-        if self == Self::DeletesForTheLiving && seen.is_ready() {
-            Arc::make_mut(&mut seen).deleting = true;
-        }
-        if self == Self::FreesMembers && seen.deleting {
-            let seen = Arc::make_mut(&mut seen);
-            seen.owners = None;
-            if let Some(status) = &mut seen.status {
-                status.group = None;
-            }
-        }
-        seen
-    }
-
-    /// What a controller takes the content for.
-    pub(super) fn sees_content(
-        self,
-        content: &Arc<controller::Content>,
-    ) -> Arc<controller::Content> {
-        let mut seen = Arc::clone(content);
-        match self {
-            Self::IgnoresPolicy => {
-                Arc::make_mut(&mut seen).policy = Policy::Delete;
-            }
-            Self::ForgetsToAnnounce => Arc::make_mut(&mut seen).being_deleted = true,
-            Self::CallsReadyEarly => {
-                if let Some(status) = &mut Arc::make_mut(&mut seen).status {
-                    status.ready = Some(true);
-                }
-            }
-            Self::ResetsMembers if seen.group.is_some() => {
-                if let Some(status) = &mut Arc::make_mut(&mut seen).status {
-                    status.is_taken = false;
-                }
-            }
-            _ => {}
-        }
-        seen
-    }
-
-    pub(super) fn controller_wants(
-        self,
-        mut request: asked::Request,
-        deleting: impl Fn(&str) -> bool,
-        other: Option<Text>,
-    ) -> asked::Request {
-        let asked::Request::Write(write) = &mut request else {
-            return request;
-        };
-        match (self, &write.object, &mut write.body) {
-            (Self::DeletesAnything, _, Body::Delete(version)) => *version = None,
-            (
-                Self::FreesForOthers,
-                asked::Object::Snapshot(key),
-                Body::Patch(Part::Main, Patch::Merge(patch)),
-            ) if deleting(key) => {
-                patch["metadata"]["finalizers"] = serde_json::Value::Null;
-            }
-            _ => self.wants_of_member(write, other),
-        }
-        request
-    }
-
-    pub(super) fn controller_hears(self, reply: asked::Reply) -> asked::Reply {
-        match (self, reply) {
-            (Self::TrustsTheCache, asked::Reply::Get(of @ asked::Object::Content(_), _))
-            | (
-                Self::TrustsTheCacheOfGroups,
-                asked::Reply::Get(of @ asked::Object::GroupContent(_), _),
-            ) => asked::Reply::Get(
-                of,
-                Err(asked::ApiError {
-                    message: "not found".to_owned(),
-                    refusal: asked::Refusal::NotFound,
-                }),
-            ),
-            (_, reply) => reply,
-        }
-    }
 
     /// What a snapshotter takes the content for.
     pub(super) fn sees(self, content: &Arc<Content>) -> Arc<Content> {

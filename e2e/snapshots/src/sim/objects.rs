@@ -1,6 +1,7 @@
 //! Objects as people write them.
 
 use serde_json::{Value, json};
+use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 use sidecar::text::Text;
 
 pub(super) const DRIVER: &str = "T";
@@ -39,7 +40,7 @@ pub(super) fn content(name: &str, of: &str, handle: &str, policy: &str) -> Value
     })
 }
 
-/// VolumeSnapshotClass. `cr` keeps, `cs` names a Secret, `d1` is the default.
+/// VolumeSnapshotClass. `cr` keeps, `cs` names a Secret, `d1` and `d2` are defaults.
 pub(super) fn class(name: &str) -> Value {
     let policy = if name == "cr" { "Retain" } else { "Delete" };
     let mut class = json!({
@@ -52,7 +53,7 @@ pub(super) fn class(name: &str) -> Value {
             "csi.storage.k8s.io/snapshotter-secret-namespace": "ns",
         });
     }
-    if name == "d1" {
+    if name == "d1" || name == "d2" {
         class["metadata"]["annotations"] =
             json!({"snapshot.storage.kubernetes.io/is-default-class": "true"});
     }
@@ -84,6 +85,38 @@ pub(super) fn restored(of: &str) -> Value {
     claim["spec"]["dataSource"] =
         json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": of});
     claim
+}
+
+/// Claim `away/r-<of>`, which wants to be restored from a VolumeSnapshot of another namespace, without a grant.
+pub(super) fn restored_elsewhere(of: &str) -> Value {
+    let mut claim = restored(of);
+    claim["metadata"]["namespace"] = "away".into();
+    claim["spec"] = json!({"dataSourceRef": {
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": of, "namespace": "ns",
+    }});
+    claim
+}
+
+/// The content `kept-<uid>` and its VolumeSnapshot `ns/<name>`, as a backup tool applies them again: with what
+/// held the two and what the status says of them.
+pub(super) fn applied_again(name: &str, uid: &str) -> (Value, Value) {
+    let kept = format!("kept-{uid}");
+    let content = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+        "metadata": {"name": kept, "finalizers": [CONTENT_BOUND]},
+        "spec": {
+            "volumeSnapshotRef": {
+                "kind": "VolumeSnapshot", "apiVersion": "snapshot.storage.k8s.io/v1",
+                "namespace": "ns", "name": name, "uid": uid,
+            },
+            "source": {"volumeHandle": "vol-pv1"}, "driver": DRIVER, "deletionPolicy": "Delete",
+            "volumeSnapshotClassName": "c1",
+        },
+    });
+    let mut again = snapshot(name, uid, "p1", Some("c1"));
+    again["metadata"]["finalizers"] = json!([SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND]);
+    again["status"] = json!({"boundVolumeSnapshotContentName": kept, "readyToUse": false});
+    (content, again)
 }
 
 /// Volume of the driver, bound to the claim `ns/<claim>`.

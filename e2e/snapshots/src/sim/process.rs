@@ -3,11 +3,11 @@
 
 use std::convert::Infallible;
 
-use sidecar::controller::reactor::DueOf;
+use sidecar::controller::reactor::{DueOf, Now};
 use sidecar::refusal::{ApiError, Refusal};
 use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::{
-    self, Attempts, InformersOf, KeyOf, ReplyOf, RequestOf, Simulated,
+    self, Attempts, InformersOf, KeyOf, ReplyOf, RequestOf, Simulated, VerdictOf,
 };
 use sidecar_testkit::sim::server::{Refused, Why};
 use sidecar_testkit::sim::storage::Wish;
@@ -65,6 +65,9 @@ pub(super) struct Note {
     pub(super) last: Option<Effect>,
 }
 
+/// A warning that users are told: its reason, the key of its object, its words.
+pub(super) type Warning = (&'static str, Text, String);
+
 /// What the two programs differ in: their caches, and the words of their requests.
 pub(super) trait Program:
     Simulated<Object = Text, Waiting = Infallible, Note = Note> + Sized
@@ -89,8 +92,18 @@ pub(super) trait Program:
         about: (Kind, &Text),
         json: Option<&str>,
     ) -> Dues<Self>;
-    fn decided(&self, key: &KeyOf<Self>, request: RequestOf<Self>) -> RequestOf<Self>;
-    fn retries(&self) -> bool;
+    fn decided(
+        &self,
+        of: &mut Self::Reactor,
+        about: (&KeyOf<Self>, Now),
+        request: RequestOf<Self>,
+    ) -> RequestOf<Self>;
+    /// Whether a key comes again for this.
+    fn retries(&self, verdict: &VerdictOf<Self>) -> bool;
+    /// Whether a key is woken.
+    fn wakes(&self, key: &KeyOf<Self>) -> bool;
+    /// What users are told of by the way.
+    fn warnings(due: &DueOf<Self::Reactor>) -> Vec<Warning>;
     fn act(request: &RequestOf<Self>) -> Act;
     /// The object that is read or written, if it is one.
     fn about(reply: &ReplyOf<Self>) -> Option<(Kind, Text)>;
@@ -110,6 +123,8 @@ pub(super) trait Program:
 pub(super) struct Process<P: Program> {
     pub(super) attempts: Attempts<P>,
     pub(super) known: P,
+    /// Warnings that nobody has looked at yet.
+    pub(super) warnings: Vec<Warning>,
 }
 
 impl<P: Program> Process<P> {
@@ -117,13 +132,20 @@ impl<P: Program> Process<P> {
         Self {
             attempts: Attempts::new(P::reactor(), "2026-01-02T03:04:05Z"),
             known: P::new(mutant),
+            warnings: Vec::new(),
         }
+    }
+
+    fn take(&mut self, mut due: DueOf<P::Reactor>) {
+        due.wakes.retain(|wake| self.known.wakes(&wake.key));
+        self.warnings.extend(P::warnings(&due));
+        self.attempts.take(due);
     }
 
     pub(super) fn watch(&mut self, kind: Kind, server: &Server, breaks: bool) {
         let from = (kind, server, breaks);
         let dues = self.known.watch(&mut self.attempts.reactor, from);
-        dues.into_iter().for_each(|due| self.attempts.take(due));
+        dues.into_iter().for_each(|due| self.take(due));
     }
 
     pub(super) fn begin(&mut self, key: &KeyOf<P>) {
@@ -134,13 +156,13 @@ impl<P: Program> Process<P> {
     pub(super) fn decide(&mut self, index: usize) -> Option<RequestOf<P>> {
         let (attempts, informers) = (&mut self.attempts, self.known.informers());
         if let Some(request) = attempts.decide(index, informers) {
-            let key = &attempts.running[index].key;
-            return Some(self.known.decided(key, request));
+            let about = (&attempts.running[index].key, attempts.now);
+            return Some(self.known.decided(&mut attempts.reactor, about, request));
         }
         let (key, verdict, due) = attempts.end(index, informers);
-        attempts.take(due);
-        if self.known.retries() {
-            attempts.settle(key, &verdict);
+        self.take(due);
+        if self.known.retries(&verdict) {
+            self.attempts.settle(key, &verdict);
         }
         None
     }
@@ -150,12 +172,12 @@ impl<P: Program> Process<P> {
         if let Some((kind, key)) = P::about(&reply) {
             let reactor = &mut self.attempts.reactor;
             let dues = self.known.end_write(reactor, (kind, &key), json);
-            dues.into_iter().for_each(|due| self.attempts.take(due));
+            dues.into_iter().for_each(|due| self.take(due));
         }
         let reply = self.known.said(&self.attempts.running[index].key, reply);
         let informers = self.known.informers();
         let due = { &mut self.attempts }.answer(index, reply, informers);
-        self.attempts.take(due);
+        self.take(due);
     }
 
     /// Whether there is something to do without time going on.

@@ -5,7 +5,7 @@ use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
 use sidecar::text::Text;
 use sidecar_testkit::sim::rest::remembered;
 
-use super::check::{holds, is_deleting, uid_of};
+use super::check::{CONTENTS, holds, is_deleting, uid_of};
 use super::controller::Controller;
 use super::groups::{is_member, owner_of};
 use super::kind::Kind;
@@ -25,9 +25,24 @@ impl World {
     pub(super) fn rest(mut self) -> Result<Windows, String> {
         self.thaw();
         self.settling = true;
+        if !self.controller.known.serves_groups {
+            self.crash_controller();
+        }
+        if self.faults == Faults::None {
+            // Even what is never mended holds nothing of others.
+            self.settle()?;
+            self.check_claims()?;
+        }
         self.mend();
         self.settle()?;
         self.check_rest()?;
+        if self.grouped && self.dice.one_in(2) {
+            // Before, few groups can be used yet.
+            self.someone_frees_a_member();
+            if self.dice.one_in(2) {
+                self.settle()?;
+            }
+        }
         self.restore_what_is_ready();
         self.delete_what_nobody_knew();
         for kind in [Kind::Snapshot, Kind::Group] {
@@ -42,13 +57,29 @@ impl World {
         self.check_gone()?;
         // What was never restored is given up, and nothing has waited for that.
         let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
-        let restored = claims.filter(|key| key.starts_with("ns/r-"));
+        let restored = claims.filter(|key| key.contains("/r-"));
         for key in restored.collect::<Vec<Text>>() {
             self.server.strip(Kind::Claim, &key);
         }
         self.settle()?;
+        self.check_left()?;
+        self.take_away_the_rest();
+        self.settle()?;
         self.check_end()?;
         Ok(self.windows)
+    }
+
+    /// What outlives everybody goes by force, so that whatever is remembered then is remembered for ever.
+    fn take_away_the_rest(&mut self) {
+        for kind in CONTENTS {
+            let all = self.server.all(kind);
+            let all = all.map(|(name, content)| (name.clone(), content.clone()));
+            for (name, content) in all.collect::<Vec<_>>() {
+                self.outlives(&content);
+                self.server.strip(kind, &name);
+            }
+        }
+        self.look();
     }
 
     /// Members of groups whose contents nobody could know to be such are deleted by hand.
@@ -142,7 +173,8 @@ impl World {
         let known = |name: &Text| {
             let content = self.server.get(Kind::Content, name)?;
             let waits = self.is_held_by_driver(content) || self.is_lost(content);
-            (waits || self.forgot(content)).then_some(())
+            let orphaned = self.seen.stripped.contains(uid_of(content));
+            (waits || orphaned || self.forgot(content)).then_some(())
         };
         let later = self.snapshotter.later().into_iter();
         let mut later = later.filter(|name| known(name).is_none());
@@ -204,12 +236,21 @@ impl World {
                 name.is_some_and(|name| **key == format!("ns/{name}"))
                     && holds(snapshot, SNAPSHOT_AS_SOURCE)
                     && snapshot["status"]["readyToUse"] != true
+                    && !self.is_taken_and_lost(snapshot)
             });
             if holds(claim, CLAIM_AS_SOURCE) && !used {
                 return Err(format!("{key} is held for ever"));
             }
         }
         Ok(())
+    }
+
+    /// Its snapshot was taken, and its content is gone.
+    fn is_taken_and_lost(&self, snapshot: &Value) -> bool {
+        let uid = &snapshot["metadata"]["uid"];
+        let mut contents = self.server.all(Kind::Content);
+        !snapshot["status"]["creationTime"].is_null()
+            && !contents.any(|(_, content)| *uid_of(content) == *uid)
     }
 
     fn check_gone(&self) -> Result<(), String> {
@@ -219,9 +260,12 @@ impl World {
         }
     }
 
-    fn check_end(&self) -> Result<(), String> {
+    fn check_left(&self) -> Result<(), String> {
         self.check_claims()?;
-        for (name, content) in self.server.all(Kind::Content) {
+        let all = self.server.all(Kind::Content);
+        // Of what was taken away by force nobody says that it is to go.
+        let all = all.filter(|(_, content)| !self.seen.stripped.contains(uid_of(content)));
+        for (name, content) in all {
             if is_deleting(content) {
                 return Err(format!("{name} stays Terminating: {content}"));
             }
@@ -234,16 +278,16 @@ impl World {
                 return Err(format!("{name} is left behind: {content}"));
             }
         }
+        Ok(())
+    }
+
+    fn check_end(&self) -> Result<(), String> {
         let mut left = self.snapshotter.not_empty();
-        // What is kept in the end has its handles for ever.
-        let kept = ["grouped", "groups", "doubtful"];
         let in_flight = self.controller.attempts.reactor.in_flight();
-        left.extend(remembered(in_flight, &Default::default(), &kept));
-        if !self.controller.attempts.reactor.operations().is_empty() {
-            left.push(format!(
-                "{:?}",
-                self.controller.attempts.reactor.operations()
-            ));
+        left.extend(remembered(in_flight, &Default::default(), &["doubtful"]));
+        let operations = self.controller.attempts.reactor.operations();
+        if !operations.is_empty() {
+            left.push(format!("{operations:?}"));
         }
         if self.waits() {
             let later = (&self.controller.attempts.later, self.snapshotter.later());

@@ -6,18 +6,19 @@
     reason = "a model that meets anything else has failed"
 )]
 
+mod both;
+
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sidecar::controller::reactor::Reactor;
+use sidecar::controller::reactor::{DueOf, Now, Reactor};
 use sidecar::controller::{CallError, Calls as _};
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
-use sidecar_testkit::sim::attempts::Simulated;
+use sidecar_testkit::sim::attempts::{Simulated, VerdictOf};
 use sidecar_testkit::sim::informer::parts;
-use sidecar_testkit::sim::rest::remembered;
 use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::{Class, Content};
 use snapshotter::plan::driver::Abilities;
@@ -31,9 +32,11 @@ use tonic::Code;
 use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
 use super::objects::DRIVER;
-use super::process::{Act, Dues, Failure, Note, Process, Program};
+use super::process::{Act, Dues, Failure, Note, Process, Program, Warning};
 use super::request::Request;
 use super::world::World;
+
+pub(super) use both::Both;
 
 /// What one of the two controllers is for.
 pub(super) trait Sort: Sized + 'static {
@@ -71,62 +74,10 @@ impl Sort for Grouped {
     }
 }
 
-/// One process of the program.
-pub(super) struct Both {
-    pub(super) single: Process<Snapshotter<Single>>,
-    pub(super) grouped: Process<Snapshotter<Grouped>>,
-}
-
-impl Both {
-    pub(super) fn start(mutant: Mutant) -> Self {
-        Self {
-            single: Process::start(mutant),
-            grouped: Process::start(mutant),
-        }
-    }
-
-    pub(super) fn is_busy(&self) -> bool {
-        self.single.is_busy() || self.grouped.is_busy()
-    }
-
-    pub(super) fn is_current(&self, server: &Server) -> bool {
-        let Self { single, grouped } = self;
-        single.known.news(server).is_empty() && grouped.known.news(server).is_empty()
-    }
-
-    pub(super) fn wait(&mut self, seconds: u64) {
-        self.single.attempts.wait(seconds);
-        self.grouped.attempts.wait(seconds);
-    }
-
-    /// What is tried again later.
-    pub(super) fn later(&self) -> Vec<&Text> {
-        let all = self.single.attempts.later.keys();
-        all.chain(self.grouped.attempts.later.keys()).collect()
-    }
-
-    /// What is remembered, in words.
-    pub(super) fn not_empty(&self) -> Vec<String> {
-        let single = self.single.attempts.reactor.in_flight();
-        let mut left = remembered(single, &Default::default(), &[]);
-        let grouped = self.grouped.attempts.reactor.in_flight();
-        left.extend(remembered(grouped, &Default::default(), &[]));
-        left
-    }
-
-    pub(super) fn driver_is_back(&mut self) {
-        let Self { single, grouped } = self;
-        let reactor = &mut single.attempts.reactor;
-        let due = reactor.observe(Change::DriverBack, &single.known);
-        single.attempts.take(due);
-        let reactor = &mut grouped.attempts.reactor;
-        let due = reactor.observe(Change::DriverBack, &grouped.known);
-        grouped.attempts.take(due);
-    }
-}
-
 pub(super) struct Snapshotter<S> {
     mutant: Mutant,
+    /// Whether it is an older one, which does not add the finalizer that it takes away.
+    pub(super) older: bool,
     driver: Arc<Driver>,
     pub(super) contents: Watch<Content>,
     classes: Watch<Class>,
@@ -140,7 +91,13 @@ impl<S: Sort> Informers for Snapshotter<S> {
 
     fn content(&self, name: &Text) -> Option<Arc<Content>> {
         let content = self.contents.store.get(name)?;
-        Some(self.mutant.sees(content))
+        let mut seen = self.mutant.sees(content);
+        if self.older && !seen.deleting && !seen.is_protected() {
+            let held = seen.finalizers.iter().cloned();
+            let held = held.chain([seen.kind().finalizer().into()]).collect();
+            Arc::make_mut(&mut seen).finalizers = held;
+        }
+        Some(seen)
     }
 
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
@@ -199,6 +156,7 @@ impl<S: Sort> Program for Snapshotter<S> {
     fn new(mutant: Mutant) -> Self {
         Self {
             mutant,
+            older: false,
             driver: Arc::new(Driver {
                 name: DRIVER.to_owned(),
                 abilities: Abilities {
@@ -260,14 +218,22 @@ impl<S: Sort> Program for Snapshotter<S> {
         dues.unwrap_or_default()
     }
 
-    fn decided(&self, name: &Text, request: Decided) -> Decided {
+    fn decided(&self, _: &mut Shipped, (name, _): (&Text, Now), request: Decided) -> Decided {
         let content = self.contents.store.get(name);
         self.mutant
             .snapshotter_wants(request, name, content.map(|known| &**known))
     }
 
-    fn retries(&self) -> bool {
+    fn retries(&self, _verdict: &VerdictOf<Self>) -> bool {
         self.mutant != Mutant::ForgetsRetries
+    }
+
+    fn wakes(&self, _name: &Text) -> bool {
+        true
+    }
+
+    fn warnings(_due: &DueOf<Shipped>) -> Vec<Warning> {
+        Vec::new()
     }
 
     fn act(request: &Decided) -> Act {
@@ -336,7 +302,7 @@ impl<S: Sort> Program for Snapshotter<S> {
         let fails = if S::CONTENT == Kind::GroupContent {
             world.slips(4)
         } else {
-            world.is_faulty() && world.dice.one_in(4)
+            world.is_faulty() && world.dice.one_in(4) || !world.settling && world.dice.one_in(12)
         };
         if fails {
             let code = world.fail::<S>(name, id);

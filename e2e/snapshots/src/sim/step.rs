@@ -13,6 +13,11 @@ use super::world::World;
 
 impl World {
     pub(super) fn advance<P: Program>(&mut self, index: usize) {
+        self.step::<P>(index);
+        self.hear_warnings();
+    }
+
+    fn step<P: Program>(&mut self, index: usize) {
         let state = match P::of(self).attempts.leave(index) {
             State::Deciding => {
                 if self.stops_here(P::WHO) {

@@ -7,14 +7,13 @@ use sidecar_testkit::sim::server::finalizers;
 
 use super::check::{is_deleting, uid_of};
 use super::effect::is_told;
-use super::groups::is_member;
 use super::kind::Kind;
 use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
-use super::world::{Faults, World};
+use super::world::World;
 
 /// What a content of a single snapshot has: its finalizer, and marks.
 const SINGLE_MARKS: [&str; 4] = [CONTENT_BOUND, BEING_CREATED, BEING_DELETED, GROUP_HANDLE];
-const NAMES: [&str; 3] = ["s1", "s2", "s3"];
+pub(super) const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 /// What other programs hold.
 const HELD: [Kind; 4] = [
     Kind::Snapshot,
@@ -26,13 +25,6 @@ const HOLDER: &str = "x/y";
 /// More contents than these are not made by hand.
 const BY_HAND: usize = 3;
 
-/// Key of the VolumeSnapshot that a content names.
-fn snapshot_of(content: &Value) -> String {
-    let of = &content["spec"]["volumeSnapshotRef"];
-    let part = |name: &str| of[name].as_str().unwrap_or_default();
-    format!("{}/{}", part("namespace"), part("name"))
-}
-
 impl World {
     pub(super) fn users(&mut self) {
         self.seen.by_hand = true;
@@ -41,7 +33,7 @@ impl World {
             self.seen.by_hand = false;
             return;
         }
-        match self.dice.below(18) {
+        match self.dice.below(21) {
             0..=4 => self.someone_creates(),
             5..=7 => self.someone_deletes(Kind::Snapshot),
             8 if self.dice.one_in(3) => self.someone_deletes(Kind::Content),
@@ -52,6 +44,9 @@ impl World {
             13 | 14 => self.others_hold_and_let_go(),
             15 => self.administrator_makes(),
             16 if self.dice.one_in(2) => self.someone_cuts_loose(),
+            17 => self.someone_applies_again(),
+            18 => self.someone_restores_elsewhere(),
+            19 => self.someone_does_harm(),
             _ => self.surroundings_change(),
         }
         self.seen.by_hand = false;
@@ -78,7 +73,8 @@ impl World {
             3 => snapshot(name, &uid, claim, Some("cs")),
             4 => match self.made_for(name) {
                 Some(content) => of_content(name, &uid, &content),
-                None => snapshot(name, &uid, claim, Some("c1")),
+                // An administrator may make it later.
+                None => of_content(name, &uid, &format!("pp-{uid}")),
             },
             _ => snapshot(name, &uid, claim, Some("c1")),
         };
@@ -102,26 +98,6 @@ impl World {
         }
     }
 
-    /// Backup tools keep a snapshot by its content, take the finalizers of the VolumeSnapshot and delete that.
-    fn someone_cuts_loose(&mut self) {
-        let all = self.server.all(Kind::Content);
-        let loose = all.filter(|(_, content)| {
-            content["spec"]["deletionPolicy"] == "Retain"
-                && !is_deleting(content)
-                && self.owner(content).is_some()
-                && !is_member(content)
-        });
-        let loose: Vec<_> = loose
-            .map(|(name, content)| (name.clone(), snapshot_of(content)))
-            .collect();
-        if loose.is_empty() {
-            return;
-        }
-        let (content, snapshot) = self.dice.of(&loose).clone();
-        self.seen.loose.insert(content);
-        self.server.strip(Kind::Snapshot, &snapshot);
-    }
-
     /// A content says that its VolumeSnapshot is being deleted, as a copy of an older life: who deletes it by
     /// hand deletes the snapshot.
     fn seen_by_copies(&mut self, kind: Kind, key: &str) {
@@ -133,10 +109,11 @@ impl World {
     }
 
     fn classes_come_and_go(&mut self) {
-        let (kind, name, object) = match self.dice.below(4) {
+        let (kind, name, object) = match self.dice.below(5) {
             0 => (Kind::Class, "cx", class("cx")),
             1 => (Kind::Class, "d1", class("d1")),
-            2 => (Kind::GroupClass, "gx", group_class("gx")),
+            2 => (Kind::Class, "d2", class("d2")),
+            3 => (Kind::GroupClass, "gx", group_class("gx")),
             _ => (Kind::GroupClass, "gd", group_class("gd")),
         };
         if self.server.get(kind, name).is_some() {
@@ -234,16 +211,32 @@ impl World {
         self.uids += 1;
         let (size, unready) = self.taken();
         let handle = self.storage.furnish(size, unready);
-        let name = format!("pp{}", self.uids);
-        let of = *self.dice.of(&NAMES);
+        let awaited = self.awaited_content();
+        let (name, of) = match awaited {
+            Some(awaited) if self.dice.one_in(2) => awaited,
+            Some(_) | None => {
+                let of = *self.dice.of(&NAMES);
+                (format!("pp{}", self.uids), of.to_owned())
+            }
+        };
         let policy = if self.dice.one_in(3) {
             "Retain"
         } else {
             "Delete"
         };
-        let mut made = content(&name, of, &handle, policy);
+        let mut made = content(&name, &of, &handle, policy);
         self.copy_of_an_older_life(&mut made, SINGLE_MARKS);
         self.add(Kind::Content, made);
+    }
+
+    /// A content that some VolumeSnapshot names and nobody has made yet, and the name of that VolumeSnapshot.
+    fn awaited_content(&self) -> Option<(String, String)> {
+        self.server.all(Kind::Snapshot).find_map(|(_, snapshot)| {
+            let name = snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str()?;
+            let new = !self.seen.contents.contains_key(name);
+            let of = snapshot["metadata"]["name"].as_str()?;
+            new.then(|| (name.to_owned(), of.to_owned()))
+        })
     }
 
     /// Backup tools re-create objects with what these had of their older life.
@@ -260,12 +253,15 @@ impl World {
     }
 
     fn surroundings_change(&mut self) {
-        if self.faults != Faults::All {
+        if self.dice.one_in(3) {
+            self.storage.picky = !self.storage.picky;
             return;
         }
-        match self.dice.below(3) {
-            0 => self.storage.picky = !self.storage.picky,
-            1 => self.goes_or_comes(),
+        if !self.is_faulty() {
+            return;
+        }
+        match self.dice.below(2) {
+            0 => self.goes_or_comes(),
             _ if self.server.get(Kind::Secret, "ns/sec").is_some() => {
                 self.delete(Kind::Secret, "ns/sec")
             }
@@ -302,6 +298,12 @@ impl World {
         }
         self.seen.by_hand = false;
         self.restore_what_is_ready();
+        // Of two defaults nobody knows which is meant. One that somebody was given stays as a class; a
+        // process that has not heard yet may still give it to somebody.
+        self.delete(Kind::Class, "d2");
+        let mut usual = class("c1");
+        usual["metadata"]["name"] = "d2".into();
+        self.add(Kind::Class, usual);
         for (kind, name, object) in [
             (Kind::Class, "cx", class("cx")),
             (Kind::Class, "d1", class("d1")),
@@ -327,7 +329,9 @@ impl World {
             let snapshot = self.server.get(Kind::Snapshot, &format!("ns/{name}"));
             snapshot.is_some_and(|snapshot| snapshot["status"]["readyToUse"] == true)
         };
-        let claims = { self.server.all(Kind::Claim) }.filter(|(_, claim)| is_ready(claim));
+        // Nobody ever allows a restore into another namespace.
+        let claims = { self.server.all(Kind::Claim) }
+            .filter(|(key, claim)| key.starts_with("ns/") && is_ready(claim));
         for key in claims.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.edit(Kind::Claim, &key, |claim| {
                 claim["status"]["phase"] = "Bound".into()

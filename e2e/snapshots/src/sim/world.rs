@@ -1,9 +1,6 @@
 //! One run: what happens next.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::Value;
-use sidecar::text::Text;
 use sidecar_testkit::sim::Dice;
 use sidecar_testkit::sim::storage::Storage;
 
@@ -14,19 +11,23 @@ use super::mutant::Mutant;
 use super::objects::{claim, class, group_class, secret, volume};
 use super::process::{Process, Program};
 use super::request::Request;
+use super::seen::{Seen, Stamp};
 use super::snapshotter::{Both, Grouped, Single, Snapshotter};
 use super::window::Windows;
 
 /// What may go wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
-    /// Nothing, but that events come late and in any order of kinds.
+    /// Nothing, but that events come late and in any order of kinds, and that the driver fails as drivers
+    /// do. Whatever the controller waits for must wake it: its back-offs never end.
     None,
     /// Either program stops at any point, or stands still while another one leads.
     Crashes,
     /// That, requests and calls that fail or whose answers are lost, broken watches, a driver that is
     /// away or calls snapshots impossible, and a Secret that is missing.
     All,
+    /// The same, and VolumeSnapshots that are taken away by force.
+    Strips,
 }
 
 /// Where a run that is looked at closely has one of the programs stop.
@@ -51,6 +52,8 @@ pub(super) struct World {
     pub(super) groups: Groups,
     /// Whether people take groups.
     pub(super) grouped: bool,
+    /// Whether the snapshotters are older ones, which protect nothing that they take.
+    pub(super) older: bool,
     pub(super) controller: Process<Controller>,
     pub(super) snapshotter: Both,
     /// Those that led before and stand still.
@@ -79,33 +82,6 @@ pub(super) struct World {
     violation: Option<String>,
 }
 
-/// What was seen of objects that may be gone.
-#[derive(Default)]
-pub(super) struct Seen {
-    /// How far into the server's log.
-    pub(super) cursor: usize,
-    /// Contents as they were last.
-    pub(super) contents: BTreeMap<Text, Value>,
-    /// Contents whose policy was to delete at some time.
-    pub(super) deletable: BTreeSet<Text>,
-    /// Handles and names of snapshots that outlive their contents.
-    pub(super) kept: BTreeSet<Text>,
-    /// Contents whose policy users changed when their VolumeSnapshot was going or gone.
-    pub(super) reconsidered: BTreeSet<Text>,
-    /// Names of snapshots that the driver lost after it had told of them.
-    pub(super) forgotten: BTreeSet<Text>,
-    /// UIDs of VolumeSnapshots whose content users took away.
-    pub(super) robbed: BTreeSet<Text>,
-    /// Contents that users kept when they took the VolumeSnapshot away.
-    pub(super) loose: BTreeSet<Text>,
-    /// Contents made, by UID of their VolumeSnapshot.
-    pub(super) made: BTreeMap<Text, usize>,
-    /// How often the driver was asked for a snapshot, and answered that it is not ready.
-    pub(super) calls: BTreeMap<Text, usize>,
-    /// Whether a user is at work.
-    pub(super) by_hand: bool,
-}
-
 /// One run to its end.
 ///
 /// # Errors
@@ -115,6 +91,8 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, 
     // Where a mutant can be seen is known.
     let chance = world.dice.one_in(2);
     world.grouped = mutant.needs_groups().unwrap_or(chance);
+    world.older = world.dice.one_in(4);
+    world.snapshotter = world.next_snapshotter();
     let length = 200 + world.dice.below(400);
     for _ in 0..length {
         world.tick();
@@ -133,6 +111,7 @@ impl World {
             storage: Storage::default(),
             groups: Groups::default(),
             grouped: false,
+            older: false,
             controller: Process::start(mutant),
             snapshotter: Both::start(mutant),
             frozen: (None, None),
@@ -151,6 +130,7 @@ impl World {
             seen: Seen::default(),
             violation: None,
         };
+        world.controller.known.backs_off = faults != Faults::None;
         for (kind, object) in [
             (Kind::Class, class("c1")),
             (Kind::Class, class("cr")),
@@ -183,7 +163,12 @@ impl World {
 
     /// Whether requests and calls may fail.
     pub(super) fn is_faulty(&self) -> bool {
-        !self.settling && self.faults == Faults::All
+        !self.settling && matches!(self.faults, Faults::All | Faults::Strips)
+    }
+
+    /// The server's version, and what the storage says of itself.
+    pub(super) fn stamp(&self) -> Stamp {
+        Some((self.server.version, self.storage.stamp()))
     }
 
     /// Whether a call about a group goes wrong, which one in so many does.
@@ -275,6 +260,7 @@ impl World {
         };
         P::of(self).watch(kind, &server, breaks);
         self.server = server;
+        self.hear_warnings();
     }
 
     /// Back-offs pass, old requests arrive, calls of nobody end, a program stops.

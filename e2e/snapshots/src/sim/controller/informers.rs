@@ -12,7 +12,10 @@ use super::Controller;
 
 impl Informers for Controller {
     fn settings(&self) -> Settings {
-        Settings::default()
+        Settings {
+            keep_mode: true,
+            ..Settings::default()
+        }
     }
 
     fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
@@ -54,7 +57,7 @@ impl Informers for Controller {
     }
 
     fn groups(&self) -> bool {
-        true
+        self.serves_groups
     }
 
     fn group(&self, key: &str) -> Option<Arc<Group>> {
@@ -94,7 +97,9 @@ impl Controller {
 
     fn is_awaited(&self, snapshot: &Snapshot) -> bool {
         let restores = Some(snapshot.key());
-        let mut claims = self.claims.store.iter();
+        // Those of other namespaces have no grant.
+        let claims = self.claims.store.iter();
+        let mut claims = claims.filter(|(key, _)| key.as_str().starts_with("ns/"));
         snapshot.can_be_restored() && claims.any(|(_, claim)| claim.restores == restores)
     }
 

@@ -14,42 +14,56 @@ use snapshotter::plan::request::{Call, Called, Purpose, Request, StatusWrite};
 
 use super::super::kind;
 use super::super::world::Faults;
-use super::Mutant;
+use super::{Caught, Mutant};
 
 impl Mutant {
-    /// Under which faults each must be caught, and by what.
-    pub(in super::super) const CAUGHT_WITH_GROUPS: [(Self, Faults, &'static str); 23] = [
-        (Self::LeavesGroupsBare, Faults::None, "is not protected"),
-        (Self::IgnoresGroupPolicy, Faults::None, "was to be kept"),
-        (Self::ForgetsToAnnounceGroups, Faults::None, "Terminating"),
-        (Self::DeletesForLivingGroups, Faults::None, "owner lives"),
-        (Self::FreesMembers, Faults::None, "its group lives"),
-        (Self::ResetsMembers, Faults::None, "is reset"),
-        (Self::BindsWrongly, Faults::None, "wrong VolumeSnapshot"),
-        (Self::MixesMembersUp, Faults::None, "another's snapshot"),
-        (Self::OverhearsRestores, Faults::None, "being restored"),
-        (Self::TrustsTheCacheOfGroups, Faults::All, "goes before"),
+    /// Under which faults each must be caught, by what, and in which run.
+    pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 25] = [
+        (Self::LeavesGroupsBare, Faults::None, "is not protected", 1),
+        (Self::IgnoresGroupPolicy, Faults::None, "was to be kept", 2),
+        (
+            Self::ForgetsToAnnounceGroups,
+            Faults::None,
+            "Terminating",
+            1,
+        ),
+        (Self::DeletesForLivingGroups, Faults::None, "owner lives", 1),
+        (Self::FreesMembers, Faults::None, "its group lives", 12),
+        (Self::ResetsMembers, Faults::None, "is reset", 1),
+        (Self::BindsWrongly, Faults::None, "wrong VolumeSnapshot", 2),
+        (Self::MixesMembersUp, Faults::None, "another's snapshot", 2),
+        (Self::OverhearsRestores, Faults::None, "being restored", 57),
+        (Self::TrustsTheCacheOfGroups, Faults::All, "goes before", 73),
         (
             Self::ControllerOverhearsGroupContents,
             Faults::None,
             "never ready",
+            2,
         ),
-        (Self::TakesMembers, Faults::None, "for a member"),
-        (Self::DeletesMembers, Faults::None, "is deleted alone"),
-        (Self::NamesNoMembers, Faults::None, "without its members"),
-        (Self::ForgetsMembers, Faults::None, "without its members"),
-        (Self::ChangesMembers, Faults::None, "other members"),
-        (Self::DeletesGroupsInDoubt, Faults::All, "is nobody's"),
-        (Self::DeletesRetainedGroups, Faults::None, "retained"),
-        (Self::UnmarksGroupsFirst, Faults::None, "is nobody's"),
-        (Self::NamesGroupsAnew, Faults::None, "another name"),
+        (Self::OverhearsOwners, Faults::None, "leaves a member", 11),
+        (Self::AdoptsWhatIsLoose, Faults::None, "is owned again", 1),
+        (Self::TakesMembers, Faults::None, "for a member", 12),
+        (Self::DeletesMembers, Faults::None, "is deleted alone", 1),
+        (Self::NamesNoMembers, Faults::None, "without its members", 1),
+        (Self::ForgetsMembers, Faults::None, "without its members", 1),
+        (Self::ChangesMembers, Faults::None, "other members", 1),
+        (Self::DeletesGroupsInDoubt, Faults::All, "is nobody's", 2),
+        (Self::DeletesRetainedGroups, Faults::None, "retained", 30),
+        (Self::UnmarksGroupsFirst, Faults::None, "is nobody's", 1),
+        (Self::NamesGroupsAnew, Faults::None, "another name", 1),
         (
             Self::BelievesGroupsDeleted,
             Faults::All,
             "is cleared before",
+            6,
         ),
-        (Self::CompletesAnswers, Faults::All, "without its members"),
-        (Self::BelievesOtherGroups, Faults::All, "ready too early"),
+        (
+            Self::CompletesAnswers,
+            Faults::All,
+            "without its members",
+            2,
+        ),
+        (Self::BelievesOtherGroups, Faults::All, "ready too early", 3),
     ];
 
     /// Whether a run must have groups to show it; `None` of no mutant.
@@ -98,7 +112,8 @@ impl Mutant {
         claim: Option<&controller::Claim>,
     ) -> Option<controller::Claim> {
         let mut heard = claim.cloned();
-        if let Some(claim) = heard.as_mut().filter(|_| self == Self::OverhearsRestores) {
+        let deaf = matches!(self, Self::OverhearsRestores | Self::IgnoresRestores);
+        if let Some(claim) = heard.as_mut().filter(|_| deaf) {
             claim.restores = None;
         }
         heard

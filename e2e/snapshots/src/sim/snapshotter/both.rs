@@ -1,0 +1,65 @@
+//! Its two controllers in one process.
+
+use sidecar::controller::reactor::Reactor;
+use sidecar::text::Text;
+use sidecar_testkit::sim::rest::remembered;
+use snapshotter::plan::reactor::Change;
+
+use super::super::kind::Server;
+use super::super::mutant::Mutant;
+use super::super::process::{Process, Program};
+use super::{Grouped, Single, Snapshotter};
+
+/// One process of the program.
+pub(in super::super) struct Both {
+    pub(in super::super) single: Process<Snapshotter<Single>>,
+    pub(in super::super) grouped: Process<Snapshotter<Grouped>>,
+}
+
+impl Both {
+    pub(in super::super) fn start(mutant: Mutant) -> Self {
+        Self {
+            single: Process::start(mutant),
+            grouped: Process::start(mutant),
+        }
+    }
+
+    pub(in super::super) fn is_busy(&self) -> bool {
+        self.single.is_busy() || self.grouped.is_busy()
+    }
+
+    pub(in super::super) fn is_current(&self, server: &Server) -> bool {
+        let Self { single, grouped } = self;
+        single.known.news(server).is_empty() && grouped.known.news(server).is_empty()
+    }
+
+    pub(in super::super) fn wait(&mut self, seconds: u64) {
+        self.single.attempts.wait(seconds);
+        self.grouped.attempts.wait(seconds);
+    }
+
+    /// What is tried again later.
+    pub(in super::super) fn later(&self) -> Vec<&Text> {
+        let all = self.single.attempts.later.keys();
+        all.chain(self.grouped.attempts.later.keys()).collect()
+    }
+
+    /// What is remembered, in words.
+    pub(in super::super) fn not_empty(&self) -> Vec<String> {
+        let single = self.single.attempts.reactor.in_flight();
+        let mut left = remembered(single, &Default::default(), &[]);
+        let grouped = self.grouped.attempts.reactor.in_flight();
+        left.extend(remembered(grouped, &Default::default(), &[]));
+        left
+    }
+
+    pub(in super::super) fn driver_is_back(&mut self) {
+        let Self { single, grouped } = self;
+        let reactor = &mut single.attempts.reactor;
+        let due = reactor.observe(Change::DriverBack, &single.known);
+        single.attempts.take(due);
+        let reactor = &mut grouped.attempts.reactor;
+        let due = reactor.observe(Change::DriverBack, &grouped.known);
+        grouped.attempts.take(due);
+    }
+}
