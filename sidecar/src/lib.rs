@@ -1,25 +1,25 @@
-//! Code that all CSI sidecars share.
+//! What all CSI sidecars share.
 //!
 //! # Layout
 //!
-//! Pure modules, which use neither clock nor runtime:
+//! Pure modules, which know neither clock nor runtime:
 //! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
 //! [`redact`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
 //! Shell modules, which act:
-//! [`build`] (version and revision), [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (health and
-//! metrics), [`queue`] (the work queue), [`election`] (leader election), [`shutdown`] and [`rt`] (start and end of the
-//! process), [`clock`] (a clock that counts suspended time).
+//! [`build`] (which build it is), [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
+//! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
+//! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
 //!
-//! Behind the feature `in-cluster`: `in_cluster` (verification of the API server's certificate, and a small client for
-//! programs that do without Kubernetes' library).
+//! Behind the feature `in-cluster`: `in_cluster` (whether it is the API server that was meant, and a client of it for
+//! programs that are too small for Kubernetes' library).
 //!
-//! Behind the feature `kube`: `kube` (the API server), `controller` (the runtime of every controller), `secure` (TLS
-//! servers that authenticate their clients), `snapshot` (strings that the two snapshot programs share), `trace`
-//! (exports traces to a collector), `uid` (distinguishes objects of the same name).
+//! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
+//! around its work), `lifecycle` (how long users wait), `secure` (servers that speak TLS and ask who their clients are), `snapshot` (words that the two
+//! programs for snapshots share), `trace` (exports traces to a collector), `uid` (which object of a name).
 //!
-//! Nothing here depends on a particular sidecar.
+//! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
 
 pub mod alike;
@@ -39,6 +39,8 @@ pub mod in_cluster;
 pub mod keyed_guard;
 #[cfg(feature = "kube")]
 pub mod kube;
+#[cfg(feature = "kube")]
+pub mod lifecycle;
 pub mod log;
 pub mod metrics;
 pub mod names;

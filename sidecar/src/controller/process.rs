@@ -23,7 +23,8 @@ use crate::kube::access::{self, Findings};
 use crate::kube::api::Api;
 use crate::kube::connect::{self, Variable};
 use crate::kube::probe::probe;
-use crate::kube::rate::{Rate, RateMetrics, RequestMetrics};
+use crate::kube::rate::{ClockSkew, Rate, RateMetrics, RequestMetrics};
+use crate::lifecycle::LifecycleMetrics;
 use crate::metrics::{ElectionMetrics, RegisterError, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
@@ -106,6 +107,10 @@ pub struct Process {
     pub hindrances: Hindrances,
     /// Which driver it works for.
     pub driver: DriverInfo,
+    /// Where it is measured how long users wait.
+    pub(super) lifecycle: LifecycleMetrics,
+    /// What the API server's clock says.
+    pub(super) skew: ClockSkew,
     /// What it says when it begins to work.
     pub(super) ready: ReadyLines,
     /// What the command line says, for that line.
@@ -150,7 +155,9 @@ impl Process {
                 .map_err(|error| program.fatal(&error))?;
         let registry = Registry::new();
         build::register(&registry, program.name, replaces)?;
-        options.requests = Some(RequestMetrics::new(&registry)?);
+        let requests = RequestMetrics::new(&registry)?;
+        let skew = requests.skew();
+        options.requests = Some(requests);
         let rates = rates(&registry)?;
         let traces = trace::start(values, program.name, build::VERSION, &registry)?;
         let server = Outage::default();
@@ -175,6 +182,8 @@ impl Process {
             missing: Findings::default(),
             election: ElectionMetrics::new(&registry)?,
             driver: DriverInfo::new(&registry)?,
+            lifecycle: LifecycleMetrics::new(&registry)?,
+            skew,
             ready: ReadyLines::default(),
             flags: Arc::new(FlagSummary::new(values, program.gates)),
             registry,

@@ -25,6 +25,7 @@ use crate::kube::api::Api;
 use crate::kube::connect::{Budget, user_agent};
 use crate::kube::events::{Recorder, Source};
 use crate::kube::rate::{Rate, RateMetrics};
+use crate::lifecycle::{self, Lifecycle, Stage};
 use crate::queue;
 use crate::shutdown::Requested;
 use crate::trace::Tracer;
@@ -65,6 +66,8 @@ pub struct Seat {
     optional: watch_channel::Sender<Option<usize>>,
     /// What it began with, once it has.
     begun: Mutex<Option<Beginning>>,
+    /// What it measures, until it begins.
+    lifecycle: Mutex<Option<Lifecycle>>,
 }
 
 impl Seat {
@@ -84,6 +87,7 @@ impl Seat {
             events: Mutex::default(),
             optional: watch_channel::Sender::default(),
             begun: Mutex::default(),
+            lifecycle: Mutex::default(),
         }
     }
 
@@ -115,6 +119,7 @@ impl Seat {
             events: Mutex::default(),
             optional: watch_channel::Sender::default(),
             begun: Mutex::default(),
+            lifecycle: Mutex::default(),
         }
     }
 
@@ -144,6 +149,24 @@ impl Seat {
     pub fn tracer(&self) -> Option<Tracer> {
         let name = self.name_among_others().unwrap_or(self.program.name);
         self.process.tracer(name, self.fence.clone())
+    }
+
+    /// Measures these stages of objects of the driver of this name from now on, as long as it is there; empty for a
+    /// controller that serves several. Until the controller begins, its lists are the first ones.
+    pub fn lifecycle(&self, driver: &str, stages: &'static [Stage]) -> Lifecycle {
+        let lifecycle = Lifecycle::new(lifecycle::Parts {
+            driver: driver.into(),
+            stages,
+            counted_until: self.fence.predecessor(),
+            metrics: self.process.lifecycle.clone(),
+            skew: self.process.skew.clone(),
+        });
+        let mut first = self
+            .lifecycle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *first = Some(lifecycle.clone());
+        lifecycle
     }
 
     /// Where queues count.
@@ -238,8 +261,14 @@ impl Seat {
     }
 
     /// Says, once more than is known of it differs, with what this controller begins to work: the `kinds` that it
-    /// watches, and where it notes what it asks the driver for. Waits a moment for what is known of permissions.
+    /// watches, and where it notes what it asks the driver for. Its first lists are complete. Waits a moment for what is known of permissions.
     pub async fn begin(&self, kinds: impl Iterator<Item = &'static str>, journal: Option<&str>) {
+        let first = { self.lifecycle.lock() }
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(lifecycle) = first {
+            lifecycle.listed();
+        }
         let mut known = self.optional.subscribe();
         let _ = timeout(A_MOMENT, known.wait_for(Option::is_some)).await;
         let begun = Beginning {

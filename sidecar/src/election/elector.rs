@@ -230,6 +230,9 @@ impl Elector {
                 "Leader lease is held"
             );
         }
+        if self.election.leading_since_renewal().is_none() {
+            self.config.fence.follow(renewed(&found, &record.renewed));
+        }
         self.seen = found;
         self.health.set_refused(None);
         self.election.found(record, now(), unit_random());
@@ -348,6 +351,16 @@ impl Drop for Elector {
             metrics.set_leading(false);
         }
     }
+}
+
+/// When the lease was renewed last, in seconds since 1970. The holder wrote the time by its own clock; by the API server's
+/// it is in `managedFields`.
+fn renewed(lease: &Value, written: &str) -> Option<i64> {
+    let seconds = |text: &str| Some(text.parse::<Timestamp>().ok()?.as_second());
+    let managers = lease.pointer("/metadata/managedFields");
+    let managers = { managers.and_then(Value::as_array) }.into_iter().flatten();
+    let times = managers.filter_map(|manager| manager.get("time")?.as_str());
+    times.filter_map(seconds).max().or_else(|| seconds(written))
 }
 
 fn standby(config: &Config) -> Election {

@@ -23,6 +23,8 @@ pub struct Fence(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     lease: Lease,
+    /// When the leader before renewed it last, in seconds since 1970.
+    predecessor: Option<i64>,
     /// The elector's waker, called when something was blocked.
     elector: Option<Waker>,
 }
@@ -46,6 +48,17 @@ impl Fence {
     /// Records that the lease is held until `end`.
     pub fn hold_until(&self, end: Instant) {
         self.state().lease = Lease::Until(end);
+    }
+
+    /// The leader before this process renewed the lease at this second since 1970, by the API server's clock if the
+    /// lease says that.
+    pub fn follow(&self, renewed: Option<i64>) {
+        self.state().predecessor = renewed;
+    }
+
+    /// When the leader before this process renewed the lease last, in seconds since 1970, if there was one.
+    pub fn predecessor(&self) -> Option<i64> {
+        self.state().predecessor
     }
 
     /// A fence that blocks everything until a lease is held.

@@ -6,6 +6,8 @@
 //!
 //! The cache does not talk to the API server; its [feed](super::feed) does.
 
+mod identity;
+mod measured;
 mod request;
 mod sink;
 pub mod store;
@@ -18,8 +20,11 @@ use serde::Deserialize;
 
 use super::interner::Interner;
 use super::key::Key;
-use super::lean::{Json, Meta, Object};
+use super::lean::Object;
+use crate::lifecycle::{Lifecycle, Look, Step};
 
+use identity::key_and_version;
+use measured::look;
 pub use request::{OpenWrite, OwnWrites};
 pub(crate) use sink::{RawObject, Sink};
 use store::{Change, Store};
@@ -36,6 +41,17 @@ pub trait Record: Send + Sync + Sized + 'static {
     /// `None` for an object that need not be cached: it is not kept, and if it was until now, it leaves
     /// the cache as if it were deleted.
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
+
+    /// How far the object has come, for figures of service levels. Asked for each state of an object before it is
+    /// read, and for the last one before it is gone, if somebody measures. Must not use the cache.
+    fn steps<'w>(_wire: &'w Self::Wire<'_>, _look: Look, _measured: &Lifecycle) -> Vec<Step<'w>> {
+        Vec::new()
+    }
+
+    /// The object's UID, where [`steps`](Self::steps) may have opened something for it that ends when it is gone.
+    fn measured_uid(&self) -> Option<&str> {
+        None
+    }
 
     /// The record as the cache holds it. Equal records may share one allocation.
     fn into_shared(self) -> Arc<Self> {
@@ -107,6 +123,7 @@ struct Inner<R> {
     handler: Handler<R>,
     trim: OnceLock<Trim<R>>,
     passed: OnceLock<Passed>,
+    lifecycle: OnceLock<Lifecycle>,
     sync_state: SyncState,
 }
 
@@ -160,6 +177,7 @@ impl<R> Cache<R> {
                 handler: Box::new(handler),
                 trim: OnceLock::new(),
                 passed: OnceLock::new(),
+                lifecycle: OnceLock::new(),
                 sync_state: SyncState::default(),
             }),
         }
@@ -319,6 +337,11 @@ impl<R: Record> OwnWrite<R> {
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
+        let known = self.cache.get_versioned(key.as_str());
+        let look = look(known.is_some());
+        if known.is_none_or(|(_, known)| version == 0 || version >= known) {
+            self.cache.look(&wire, look);
+        }
         let record = self.cache.read(wire);
         Ok(self.answered_with(record, version))
     }
@@ -356,47 +379,6 @@ impl<R> fmt::Debug for OwnWrite<R> {
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
-}
-
-/// The key and version of an object whose other fields cannot be read.
-fn identity(json: &Json<'_>) -> Result<(Key, u64), ObjectError> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow, default)]
-        metadata: Identity<'a>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Identity<'a> {
-        #[serde(borrow)]
-        name: Option<super::lean::Text<'a>>,
-        #[serde(borrow)]
-        namespace: Option<super::lean::Text<'a>>,
-        #[serde(borrow)]
-        resource_version: Option<super::lean::Text<'a>>,
-    }
-    let Named { metadata } = json.decode().map_err(ObjectError::Decode)?;
-    let Identity {
-        name,
-        namespace,
-        resource_version,
-    } = metadata;
-    key_and_version(&Meta {
-        name,
-        namespace,
-        resource_version,
-        ..Meta::default()
-    })
-}
-
-fn key_and_version(meta: &Meta<'_>) -> Result<(Key, u64), ObjectError> {
-    let name = meta.name.as_deref().unwrap_or_default();
-    let key = Key::new(meta.namespace.as_deref(), name).ok_or(ObjectError::Nameless)?;
-    let version = meta
-        .resource_version
-        .as_deref()
-        .and_then(|text| text.parse().ok());
-    Ok((key, version.unwrap_or(0)))
 }
 
 #[cfg(test)]

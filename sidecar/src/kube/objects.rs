@@ -65,10 +65,12 @@ impl Reference<'_> {
 
 /// A status of which only the phase is read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Phase<'a> {
     /// `phase`
     pub phase: Option<Text<'a>>,
+    /// `lastPhaseTransitionTime`, of PersistentVolumes alone
+    pub last_phase_transition_time: Option<Text<'a>>,
 }
 
 impl Phase<'_> {

@@ -3,10 +3,13 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use super::identity::{identity, key_and_version};
+use super::measured::look;
 use super::sync_state::SyncState;
-use super::{Cache, Event, ObjectError, Record, identity, key_and_version};
+use super::{Cache, Event, ObjectError, Record};
 use crate::kube::key::Key;
 use crate::kube::lean::{Json, Meta, Object as _};
+use crate::lifecycle::Look;
 
 /// An object from the list or the watch, without `managedFields`. Each cache decodes it for itself;
 /// key and version are read once for all of them.
@@ -81,18 +84,21 @@ impl<R: Record> Sink for Cache<R> {
     fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
         let wire: R::Wire<'_> = object.json.decode().map_err(ObjectError::Decode)?;
         let (key, version) = object.of(wire.meta())?;
-        let record = || self.read(wire).map(R::into_shared);
+        let mut store = self.lock();
+        let look = look(store.get(key.as_str()).is_some());
+        let record = || {
+            self.look(&wire, look);
+            self.read(wire).map(R::into_shared)
+        };
         let Some(passed) = self.inner.passed.get() else {
-            let change = self.lock().upsert_with(key, version, record);
+            let change = store.upsert_with(key, version, record);
+            drop(store);
             self.tell(change);
             return Ok(());
         };
-        let (change, untold) = {
-            let mut store = self.lock();
-            let change = store.upsert_with(key.clone(), version, record);
-            let untold = change.is_none() && store.is_untold(key.as_str());
-            (change, untold)
-        };
+        let change = store.upsert_with(key.clone(), version, record);
+        let untold = change.is_none() && store.is_untold(key.as_str());
+        drop(store);
         self.tell(change);
         if untold {
             passed(&key);
@@ -102,6 +108,13 @@ impl<R: Record> Sink for Cache<R> {
 
     fn delete(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
         let (key, version) = object.identity()?;
+        if self.inner.lifecycle.get().is_some() {
+            let wire: Result<R::Wire<'_>, _> = object.json.decode();
+            // What cannot be read is gone all the same.
+            if let Ok(wire) = wire {
+                self.look(&wire, Look::Gone);
+            }
+        }
         let change = self.lock().delete(key, version);
         self.tell(change);
         Ok(())
@@ -114,6 +127,7 @@ impl<R: Record> Sink for Cache<R> {
     fn finish_list(&self, version: &str) {
         let changes = self.lock().finish_list(version.parse().unwrap_or(0));
         for change in changes {
+            self.vanished(&change);
             self.tell(Some(change));
         }
         self.inner.strings.sweep();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::kube::client::Body;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower_service::Service;
@@ -103,7 +103,8 @@ impl Limiter {
                 requests.waited(&method, waiting.elapsed());
             }
             let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
-            let deadline = Instant::now() + self.timeout;
+            let sent = Instant::now();
+            let deadline = sent + self.timeout;
             let answer = timeout_at(deadline, send(inner, request)).await;
             let answer = answer
                 .map_err(|_| BoxError::from(RequestTimeout(self.timeout)))
@@ -116,7 +117,7 @@ impl Limiter {
                 requests.answered(&method, status, retry > 0);
             }
             match &answer {
-                Ok(_) => self.server.answered(),
+                Ok(answer) => self.answered(answer.headers(), sent),
                 Err(error) => self.unanswered(&**error),
             }
             let answer = answer?;
@@ -141,6 +142,13 @@ impl Limiter {
             sleep(pause).await;
         }
         Err(RequestTimeout(self.timeout).into())
+    }
+
+    fn answered(&self, headers: &HeaderMap, sent: Instant) {
+        self.server.answered();
+        if let Some(requests) = &self.requests {
+            requests.dated(headers, sent.elapsed());
+        }
     }
 
     fn unanswered(&self, error: &(dyn std::error::Error + 'static)) {

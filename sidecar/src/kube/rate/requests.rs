@@ -8,10 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use tokio::time::Instant;
 
+use super::clock::ClockSkew;
 use crate::metrics::{RegisterError, Registry};
 
 const SECONDS: [f64; 12] = [
@@ -42,6 +43,7 @@ pub struct RequestMetrics {
     waited: HistogramVec,
     sent: HistogramVec,
     received: HistogramVec,
+    skew: ClockSkew,
 }
 
 impl RequestMetrics {
@@ -90,6 +92,7 @@ impl RequestMetrics {
                 "Response size in bytes. Broken down by verb and host.",
                 &BYTES,
             )?,
+            skew: ClockSkew::new(registry)?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.retries.clone()))?;
@@ -98,6 +101,11 @@ impl RequestMetrics {
         registry.register(Box::new(metrics.sent.clone()))?;
         registry.register(Box::new(metrics.received.clone()))?;
         Ok(metrics)
+    }
+
+    /// What the answers say of the API server's clock.
+    pub fn skew(&self) -> ClockSkew {
+        self.skew.clone()
     }
 
     /// The metrics of requests to this API server: `host`, and `:port` where its URL has one.
@@ -137,6 +145,11 @@ impl HostMetrics {
         if again {
             self.metrics.retries.with_label_values(&labels).inc();
         }
+    }
+
+    /// An answer with these headers came so long after its request was sent.
+    pub(super) fn dated(&self, headers: &HeaderMap, after: Duration) {
+        self.metrics.skew.answered(headers, after);
     }
 
     /// Begins a request, whose duration is measured until the result is dropped.

@@ -1,0 +1,229 @@
+//! How long users wait for volumes and snapshots, for service levels: not how long attempts take, but how long it is from
+//! the timestamps of objects to their ends, through restarts and changes of leader.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `stage` | what is waited for, and what a look at an object says about it: pure |
+//! | `book` | what is open and since when, and what has ended: pure |
+//! | `names` | how many values a label takes: pure |
+//! | `metrics` | what a scrape shows |
+//!
+//! Caches look at each object as the list, the watch or the answer to a write of this process brings it
+//! ([`Record::steps`](crate::kube::cache::Record::steps)), before they forget most of it. Reactors, queues and simulations
+//! know nothing of this.
+
+mod book;
+mod metrics;
+mod names;
+mod stage;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::kube::rate::ClockSkew;
+use crate::text::Text;
+
+use book::{Book, Sample, Waiting};
+pub use metrics::LifecycleMetrics;
+pub use stage::{End, Id, Since, Stage, Step, What, seconds};
+
+/// How a cache came by an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It was not in the cache before.
+    First,
+    /// It was.
+    Again,
+    /// The watch says that it is gone.
+    Gone,
+}
+
+/// Whose driver something is, by the name of an object.
+type Owner = Box<dyn Fn(&str) -> Option<Text> + Send + Sync>;
+
+/// What a controller measures from now on, as long as it leads; clones are the same.
+#[derive(Clone)]
+pub struct Lifecycle(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    book: Mutex<Book>,
+    owner: OnceLock<Owner>,
+    /// In a node deployment: the node of this process.
+    node: OnceLock<Text>,
+    /// Opened before it was known whose they are: with the object that says it.
+    unsure: Mutex<Vec<(Id, Text)>>,
+}
+
+/// What a [`Lifecycle`] is made from.
+pub(crate) struct Parts {
+    /// The driver's name; empty for a controller that serves several.
+    pub(crate) driver: Text,
+    /// What is measured.
+    pub(crate) stages: &'static [Stage],
+    /// When the leader before this one renewed its lease last, in seconds since 1970.
+    pub(crate) counted_until: Option<i64>,
+    /// Where samples go.
+    pub(crate) metrics: LifecycleMetrics,
+    /// What the API server's clock says.
+    pub(crate) skew: ClockSkew,
+}
+
+impl fmt::Debug for Lifecycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lifecycle")
+            .field("stages", &self.0.parts.stages)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lifecycle {
+    /// Begins; the gauges show it until it is dropped.
+    pub(crate) fn new(parts: Parts) -> Self {
+        let now = parts.skew.now();
+        let before = parts.counted_until;
+        let before = before.and_then(|second| Timestamp::from_second(second).ok());
+        // Without a predecessor nobody counted what ended before, or somebody still does.
+        let counted = before.map_or(now, |before| before.min(now));
+        let this = Self(Arc::new(Inner {
+            parts,
+            book: Mutex::new(Book::new(counted)),
+            owner: OnceLock::new(),
+            node: OnceLock::new(),
+            unsure: Mutex::default(),
+        }));
+        this.0.parts.metrics.show(&this.0);
+        this
+    }
+
+    /// `owner` says which driver something is, by the name of the object that knows it. It may use other caches than the
+    /// one whose records ask.
+    #[must_use]
+    pub fn owned_by(self, owner: impl Fn(&str) -> Option<Text> + Send + Sync + 'static) -> Self {
+        // Set once; later calls are ignored.
+        let _first = self.0.owner.set(Box::new(owner));
+        self
+    }
+
+    /// What other nodes' processes work on is theirs to measure.
+    #[must_use]
+    pub fn of_node(self, node: Option<&str>) -> Self {
+        if let Some(node) = node {
+            // Set once; later calls are ignored.
+            let _first = self.0.node.set(node.into());
+        }
+        self
+    }
+
+    /// In a node deployment the node of this process.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.0.node.get().map(|node| &**node)
+    }
+
+    /// The driver's name; empty for a controller that serves several.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        &self.0.parts.driver
+    }
+
+    /// The driver that the object of this name says, if that is known.
+    #[must_use]
+    pub fn owner(&self, name: &str) -> Option<Text> {
+        let owner = self.0.owner.get().filter(|_| !name.is_empty())?;
+        owner(name)
+    }
+
+    /// Whether what the object of this name belongs to is this driver's. Until the first lists are complete it may be:
+    /// what was opened for `uid` meanwhile is dropped then if it is not.
+    #[must_use]
+    pub fn may_be_ours(&self, uid: &str, name: &str) -> bool {
+        match self.owner(name) {
+            Some(owner) => *owner == *self.0.parts.driver,
+            None if lock(&self.0.book).is_listed() => false,
+            None => {
+                lock(&self.0.unsure).push((Id::of(uid), name.into()));
+                true
+            }
+        }
+    }
+
+    /// What looks at objects say, in their order.
+    pub(crate) fn take(&self, steps: Vec<Step<'_>>) {
+        let measured = |step: &Step<'_>| self.0.parts.stages.contains(&step.stage);
+        if !steps.iter().any(measured) {
+            return;
+        }
+        let now = self.0.parts.skew.now();
+        for mut step in steps.into_iter().filter(measured) {
+            let owners = step.owners;
+            let known = || owners.iter().find_map(|name| self.owner(name));
+            // Once it is gone nobody may know it any more.
+            if step.stage.ends_with_object() && matches!(step.what, What::Open { .. }) {
+                step.driver = step.driver.or_else(known);
+            }
+            let sample = lock(&self.0.book).take(step, now);
+            if let Some(mut sample) = sample {
+                sample.driver = sample.driver.or_else(known);
+                self.measure(&sample);
+            }
+        }
+    }
+
+    /// The object of this UID was not in the last list: what ends with its absence has ended.
+    pub(crate) fn vanished(&self, uid: &str) {
+        let object = Id::of(uid);
+        let steps = self.0.parts.stages.iter().map(|stage| {
+            let gone = What::Done {
+                at: None,
+                end: End::Own,
+            };
+            let what = if stage.ends_with_object() {
+                gone
+            } else {
+                What::Dropped
+            };
+            Step::new(*stage, object, what)
+        });
+        self.take(steps.collect());
+    }
+
+    /// The first lists are complete: what is new from now on has begun just now.
+    pub(crate) fn listed(&self) {
+        let unsure = std::mem::take(&mut *lock(&self.0.unsure)).into_iter();
+        let others = unsure.filter(|(_, name)| {
+            let owner = self.owner(name);
+            owner.is_none_or(|owner| *owner != *self.0.parts.driver)
+        });
+        // The owner is another cache's, which is not asked under the book's lock.
+        let others: Vec<_> = others.collect();
+        let mut book = lock(&self.0.book);
+        for (object, _) in others {
+            let stages = self.0.parts.stages.iter();
+            stages.for_each(|stage| book.forget(*stage, object));
+        }
+        for sample in book.listed() {
+            self.measure(&sample);
+        }
+    }
+
+    fn measure(&self, sample: &Sample) {
+        self.0.parts.metrics.measure(sample, &self.0.parts.driver);
+    }
+}
+
+impl Inner {
+    /// What is open of each stage, and for how long the oldest has been that should move, in seconds.
+    fn unfinished(&self) -> Vec<(Stage, Waiting)> {
+        lock(&self.book).unfinished(self.parts.stages, self.parts.skew.now())
+    }
+}
+
+#[cfg(test)]
+mod tests;
