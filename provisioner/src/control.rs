@@ -12,6 +12,7 @@ use sidecar::controller::seat::until_ending;
 use sidecar::controller::{Seat, Tasks, Watch, watch};
 use sidecar::flags::Exit;
 use sidecar::kube::rate::Rate;
+use sidecar::lifecycle::Lifecycle;
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
@@ -24,6 +25,7 @@ use crate::permission::{self, Uses};
 use crate::plan::Settings;
 use crate::plan::capacity::Producer;
 use crate::plan::journal::{Journal, Lost};
+use crate::plan::lifecycle;
 use crate::plan::ownership::Pace;
 use crate::plan::reactor::{Change, Setup};
 use crate::plan::settings::Protection;
@@ -146,6 +148,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         metrics: parts.metrics.clone(),
         events,
         journal,
+        lifecycle: measured(parts, &name),
     };
     let engine = executor::engine(made, pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
@@ -170,6 +173,13 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     }
     show_doubts(parts, &engine);
     Ok(engine)
+}
+
+/// Measures how long users of the driver of this name wait.
+fn measured(parts: &Parts<'_>, driver: &str) -> Lifecycle {
+    let node = parts.config.settings.node.as_ref();
+    let lifecycle = parts.seat.lifecycle(driver, lifecycle::STAGES);
+    lifecycle.of_node(node.map(|node| &*node.name))
 }
 
 /// Gauges of calls with unknown outcome, read from the in-flight state when they are scraped.

@@ -1,4 +1,4 @@
-//! Decisions: pure functions from the observed state to the next step.
+//! Decisions: pure functions from what was observed to the one next step.
 //!
 //! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
 //! reads a clock, draws a random number or knows a client; such values come in as arguments.
@@ -6,32 +6,33 @@
 //! | file | decides |
 //! |---|---|
 //! | `attached` | which volumes VolumeAttachments name |
-//! | `capacity` | which CSIStorageCapacity objects there should be |
+//! | `capacity` | how much room there is where, for the scheduler |
 //! | `claim` | the next step for a claim that needs a volume |
-//! | `delete` | the next step for a volume: adding or removing its finalizer, deletion |
+//! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
 //! | `edit` | changes of claims and snapshots |
-//! | `driver` | which capabilities the driver has, and which changes of them end the process |
-//! | `event` | which changes of objects requeue a claim or volume |
-//! | `identity` | whether a PersistentVolume refers to a volume that the driver returned |
-//! | `informers` | the caches that decisions read |
-//! | `journal` | the record of CreateVolume requests, written before the driver gets them |
-//! | `class_poller` | when to read VolumeAttributesClasses, which are not watched |
-//! | `in_flight` | state that the process keeps beyond its caches |
+//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `event` | which changes of objects are work |
+//! | `identity` | whether a PersistentVolume is that of a volume |
+//! | `informers` | what decisions may look at |
+//! | `journal` | what is written down before the driver is asked |
+//! | `lifecycle` | how far claims and volumes have come, for figures of service levels |
+//! | `class_poller` | when to look for what is not watched |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `migrated` | classes and volumes of the in-tree plugin that the driver replaced |
-//! | `outcome` | how requests and calls fail, and which objects would cure a failure |
+//! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `ownership` | which claims the provisioner of one node takes |
-//! | `protection` | when finalizers on data sources are removed |
-//! | `pv` | the PersistentVolume for a volume that the driver made |
+//! | `protection` | when the finalizers on data sources go |
+//! | `pv` | the PersistentVolume for a volume the driver made |
 //! | `reach` | whether a volume can be reached from a node |
-//! | `reactor` | the provisioner as one object: changes and replies in, requests out |
-//! | `request`, `parameters` | the CreateVolume request |
+//! | `reactor` | the provisioner as one object |
+//! | `request`, `parameters` | what CreateVolume is asked |
 //! | `secret` | which Secrets a class names |
-//! | `select` | whether a claim is this driver's, and ready to be provisioned |
-//! | `settings` | flags and environment that decisions depend on |
+//! | `select` | whether a claim is this driver's, and now |
+//! | `settings` | what the command line says about decisions |
 //! | `source` | snapshots and clones |
-//! | `topology` | in which topology segments a volume may be |
-//! | `fairness` | the order of claims and volumes when workers are scarce |
-//! | `view` | the input of a decision on a claim |
+//! | `topology` | in which places of the cluster a volume may be |
+//! | `fairness` | whose turn it is when workers are scarce |
+//! | `view` | what that decision looks at |
 
 pub mod attached;
 pub mod capacity;
@@ -46,6 +47,7 @@ pub mod identity;
 pub mod in_flight;
 pub mod informers;
 pub mod journal;
+pub mod lifecycle;
 pub mod migrated;
 pub mod outcome;
 pub mod ownership;

@@ -10,6 +10,7 @@ use sidecar::controller::execute::{self, execute};
 use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::reflect::Resource;
+use sidecar::lifecycle::Lifecycle;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Config, Queue, exponential};
 use tokio::sync::{Notify, SetOnce};
@@ -73,6 +74,8 @@ pub struct Parts {
     pub events: Events,
     /// The provisioning journal, if there is one: its state, and its side at the API server.
     pub journal: Option<(Journal, Keeper)>,
+    /// Measures how long users wait.
+    pub lifecycle: Lifecycle,
 }
 
 /// Numbers of workers, and the back-off.
@@ -116,7 +119,7 @@ pub fn engine(
     let settings = parts.setup.settings.clone();
     let provisioner = Provisioner::new(parts.setup, journal);
     Ok(Engine::new(provisioner, queues, |engine| Executor {
-        informers: Informers::new(engine, Arc::clone(&parts.driver)),
+        informers: Informers::new(engine, Arc::clone(&parts.driver), &parts.lifecycle),
         driver: parts.driver,
         api: parts.api,
         settings,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
+use sidecar::lifecycle::Lifecycle;
 
 use super::driver::DriverView;
 use super::executor::Engine;
@@ -34,14 +35,18 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches, which report their changes to `engine`.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
+    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far claims and volumes have come.
+    pub(super) fn new(
+        engine: &Weak<Engine>,
+        driver: Arc<DriverView>,
+        lifecycle: &Lifecycle,
+    ) -> Self {
         let strings = Interner::default();
         let name = driver.current().name.clone();
         let shared = strings.clone();
         Self {
-            claims: Cache::owned(engine, &strings, claim_changed),
-            volumes: Cache::owned(engine, &strings, volume_changed),
+            claims: Cache::owned(engine, &strings, claim_changed).measured(lifecycle),
+            volumes: Cache::owned(engine, &strings, volume_changed).measured(lifecycle),
             classes: Cache::owned(engine, &strings, class_changed),
             attachments: Cache::owned(engine, &strings, attachment_changed),
             nodes: Cache::owned(engine, &strings, node_changed),

@@ -11,6 +11,7 @@ use sidecar::controller::{Call, CallError};
 use sidecar::csi::{Deadline, Migrated, call_with};
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
+use sidecar::lifecycle::Look;
 use sidecar::trace;
 use tonic::Code;
 
@@ -76,7 +77,10 @@ impl Executor {
             Some(found) => found,
             None => {
                 let json = self.api.get(&VOLUMES, &key).await?;
-                read_volume(wire(&json)?, &self.informers.strings)
+                let wire = wire(&json)?;
+                // What is taken in below, the watch tells no more.
+                self.informers.volumes.look(&wire, Look::First);
+                read_volume(wire, &self.informers.strings)
             }
         };
         // A volume that has to be deleted is not taken in: this process learns its attachments from a watch that may be

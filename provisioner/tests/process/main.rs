@@ -18,6 +18,7 @@ mod delete;
 mod driver;
 mod election;
 mod journal;
+mod lifecycle;
 mod migration;
 mod node;
 mod outcome;

@@ -7,9 +7,14 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, pairs, shared};
 use sidecar::kube::objects::{Phase, claim, quantity};
+use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
 
-use crate::keys::CLONE_FINALIZER;
+use crate::keys::{
+    ALPHA_SELECTED_NODE, BETA_STORAGE_PROVISIONER, CLONE_FINALIZER, MIGRATED_TO, SELECTED_NODE,
+    STORAGE_PROVISIONER,
+};
 use crate::model::{Claim, ClaimPhase, DataSource, VolumeMode};
+use crate::plan::lifecycle::{ClaimSeen, of_claim};
 
 /// A PersistentVolumeClaim on the wire.
 pub type ClaimWire<'a> = lean::Parts<'a, claim::Spec<'a>, Phase<'a>>;
@@ -22,6 +27,30 @@ impl Record for Claim {
             return None;
         }
         Some(read_claim(wire, strings)).filter(Self::is_actionable)
+    }
+
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
+        of_claim(&seen(wire, measured.driver()), look, measured.node())
+    }
+
+    fn measured_uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}
+
+/// What is looked at of a claim, whether or not it is kept.
+fn seen<'w>(wire: &'w ClaimWire<'_>, driver: &str) -> ClaimSeen<'w> {
+    let annotation = |key| wire.metadata.annotations.get(key).map(|text| &**text);
+    let provisioner = annotation(STORAGE_PROVISIONER).or(annotation(BETA_STORAGE_PROVISIONER));
+    let node = annotation(SELECTED_NODE).or(annotation(ALPHA_SELECTED_NODE));
+    ClaimSeen {
+        uid: wire.metadata.uid.as_deref().unwrap_or_default(),
+        created: seconds(wire.metadata.creation_timestamp.as_deref()),
+        deleting: wire.metadata.deletion_timestamp.is_some(),
+        ours: provisioner == Some(driver) || annotation(MIGRATED_TO) == Some(driver),
+        node: node.unwrap_or_default(),
+        volume: wire.spec.volume_name.as_deref().unwrap_or_default(),
+        phase: ClaimPhase::parse(wire.status.text()),
     }
 }
 

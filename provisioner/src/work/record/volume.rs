@@ -10,6 +10,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, shared};
 use sidecar::kube::objects::{node_selector, volume};
+use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
 use sidecar::node_selector::Term;
 
 use crate::keys::{
@@ -20,6 +21,8 @@ use crate::model::{
     ClaimRef, Csi, Due, InTree, Owner, Reclaim, Source, Volume, VolumeDetail, VolumeMode,
     VolumePhase,
 };
+use crate::plan::lifecycle::{VolumeSeen, of_volume};
+use crate::plan::migrated;
 
 impl Record for Volume {
     type Wire<'a> = volume::Volume<'a>;
@@ -45,12 +48,52 @@ impl Record for Volume {
         })
     }
 
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
+        of_volume(&seen(wire, measured.driver()), look, measured.node())
+    }
+
+    fn measured_uid(&self) -> Option<&str> {
+        match self {
+            Self::Deletable(volume) => Some(&volume.uid),
+            Self::NameOnly | Self::Finalizer(_) => None,
+        }
+    }
+
     fn into_shared(self) -> Arc<Self> {
         static QUIET: LazyLock<Arc<Volume>> = LazyLock::new(|| Arc::new(Volume::NameOnly));
         match self {
             Self::NameOnly => Arc::clone(&QUIET),
             Self::Finalizer(..) | Self::Deletable(_) => Arc::new(self),
         }
+    }
+}
+
+/// What is looked at of a volume, whether or not it is kept.
+fn seen<'w>(wire: &'w volume::Volume<'_>, driver: &str) -> VolumeSeen<'w> {
+    let volume::Volume {
+        metadata,
+        spec,
+        status,
+    } = wire;
+    let annotation = |key| metadata.annotations.get(key).map(|text| &**text);
+    let provisioned_by = annotation(PROVISIONED_BY);
+    let deletable = provisioned_by == Some(driver) || annotation(MIGRATED_TO) == Some(driver);
+    let mut held = metadata.finalizers.iter();
+    let claim = spec.claim_ref.as_ref();
+    let reclaim = spec.persistent_volume_reclaim_policy.as_deref();
+    let time = |text: Option<&str>| text?.parse().ok();
+    VolumeSeen {
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        created: time(metadata.creation_timestamp.as_deref()),
+        deleted: seconds(metadata.deletion_timestamp.as_deref()),
+        ours: deletable || provisioned_by.is_some_and(|by| migrated::driver_of(by) == driver),
+        deletable,
+        held: held.any(|held| **held == *VOLUME_FINALIZER),
+        claim: { claim.and_then(|claim| claim.uid.as_deref()) }.unwrap_or_default(),
+        class: spec.storage_class_name.as_deref().unwrap_or_default(),
+        reclaim: Reclaim::parse(reclaim.unwrap_or_default()),
+        phase: VolumePhase::parse(status.text()),
+        changed: time(status.last_phase_transition_time.as_deref()),
     }
 }
 
