@@ -18,6 +18,7 @@ use crate::work::drift;
 use crate::work::driver::DriverView;
 use crate::work::executor::{Executor, engine};
 use crate::work::informers::Informers;
+use crate::work::lifecycle::STAGES;
 
 /// How long the CSINodes are waited for. Without permission to list them that would be for ever,
 /// and detaches do without.
@@ -32,7 +33,9 @@ pub(crate) async fn work(
     config: &Config,
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
-    let engine = engine(driver, seat.api(), config.pacing, seat.queues())?;
+    let lifecycle = seat.lifecycle(&driver.current().name, STAGES);
+    let measures = (seat.queues(), &lifecycle);
+    let engine = engine(driver, seat.api(), config.pacing, measures)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
     let publish = driver.current().abilities.publish;

@@ -11,6 +11,7 @@ use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::objects::{ATTACHMENTS, VOLUMES};
 use sidecar::kube::reflect::Resource;
+use sidecar::lifecycle::Lifecycle;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
@@ -47,7 +48,7 @@ pub fn engine(
     driver: &Arc<DriverView>,
     api: Api,
     pacing: Pacing,
-    metrics: &Metrics,
+    (metrics, lifecycle): (&Metrics, &Lifecycle),
 ) -> Result<Arc<Engine>, RegisterError> {
     let (lanes, shared) = fairness::lanes(pacing.workers);
     let attachments = Queue::new(Config {
@@ -65,7 +66,7 @@ pub fn engine(
     let queues = vec![attachments, releases];
     Ok(Engine::new(Attacher::default(), queues, |engine| {
         Executor {
-            informers: Informers::new(engine, Arc::clone(driver)),
+            informers: Informers::new(engine, Arc::clone(driver), lifecycle),
             driver: Arc::clone(driver),
             failure_events: FailureEvents::default(),
             api,

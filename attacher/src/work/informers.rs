@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 use sidecar::kube::key::Key;
+use sidecar::lifecycle::Lifecycle;
 
 use super::driver::DriverView;
 use super::executor::Engine;
@@ -28,14 +29,18 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
+    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far attachments have come.
+    pub(super) fn new(
+        engine: &Weak<Engine>,
+        driver: Arc<DriverView>,
+        lifecycle: &Lifecycle,
+    ) -> Self {
         let strings = Interner::default();
         let current = driver.current();
         let (name, finalizer) = (current.name.clone(), current.finalizer.clone());
         let trimmed_to = current.name.clone();
         Self {
-            attachments: Cache::owned(engine, &strings, attachment_changed),
+            attachments: Cache::owned(engine, &strings, attachment_changed).measured(lifecycle),
             volumes: Cache::owned(engine, &strings, volume_changed)
                 .only(move |volume: &KeptVolume| volume.is_of(&name, &finalizer))
                 .passing(engine, volume_passed),

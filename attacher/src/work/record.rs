@@ -12,9 +12,12 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, pairs};
 use sidecar::kube::objects::{attachment, node, volume};
+use sidecar::lifecycle::{Lifecycle, Look, Step};
+use sidecar::names;
 use uuid::Uuid;
 
 use super::kept::KeptVolume;
+use super::lifecycle;
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
     Attachment, CsiNode, CsiSource, InTree, List, Pairs, Source, Volume, VolumeError, VolumeSpec,
@@ -32,6 +35,13 @@ pub struct StatusWire<'a> {
     attachment_metadata: lean::Pairs<'a>,
     attach_error: Option<ErrorWire>,
     detach_error: Option<ErrorWire>,
+}
+
+impl StatusWire<'_> {
+    /// Whether it is attached.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attached.unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,11 +79,20 @@ impl Record for Attachment {
                 .source
                 .inline_volume_spec
                 .map(|spec| Arc::new(volume_spec(&spec, strings))),
-            attached: status.attached.unwrap_or_default(),
+            attached: status.is_attached(),
             metadata: pairs(&status.attachment_metadata, strings),
             attach_error: status.attach_error.map(error),
             detach_error: status.detach_error.map(error),
         })
+    }
+
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
+        let attacher = measured.driver();
+        lifecycle::steps(wire, look, (attacher, &names::finalizer(attacher)))
+    }
+
+    fn measured_uid(&self) -> Option<&str> {
+        Some(&self.uid)
     }
 }
 

@@ -20,6 +20,7 @@ mod detach;
 mod driver;
 mod election;
 mod lanes;
+mod lifecycle;
 mod metrics;
 mod migration;
 mod orphan;
