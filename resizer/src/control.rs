@@ -14,6 +14,7 @@ use sidecar::names;
 use crate::args::Config;
 use crate::permission::{self, watches_classes, watches_pods};
 use crate::plan::Kind;
+use crate::plan::lifecycle;
 use crate::plan::reactor::Change;
 use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, engine};
@@ -40,7 +41,12 @@ fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc
         component: format!("external-resizer {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
-    let engine = engine(driver, (seat.api(), events), config, seat.queues())?;
+    let can = driver.current().abilities;
+    let modify = watches_classes(can, &config.settings);
+    let stages = lifecycle::stages(can.has(Kind::Expand), modify);
+    let lifecycle = seat.lifecycle(&driver.current().name, stages);
+    let measures = (seat.queues(), lifecycle);
+    let engine = engine(driver, (seat.api(), events), config, measures)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
     Ok(engine)

@@ -1,28 +1,29 @@
-//! Decisions: pure functions from the observed state to the next request.
+//! Decisions: pure functions from what was observed to the one next request.
 //!
-//! Tests run every acceptance row and every crash point in microseconds. Nothing here awaits, reads
-//! a clock, draws a random number or uses a client; such values are arguments.
+//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
+//! reads a clock, draws a random number or knows a client; such values come in as arguments.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `ask` | requests that both scripts make |
+//! | `ask` | what both scripts ask for |
 //! | `attempt` | one attempt of either kind |
-//! | `driver` | the driver's abilities, and which changes of them end the process |
-//! | `event` | which changes of objects requeue a task |
-//! | `expand` | the script of an expansion |
-//! | `in_flight` | state that the process keeps besides its caches |
-//! | `marks` | state of a task between attempts, and how replies change it |
-//! | `modify` | the script of a modification |
-//! | `outcome` | failures of requests and calls |
-//! | `owner` | whether a claim's volume belongs to this driver |
+//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `event` | which changes of objects are work |
+//! | `expand` | the script of a claim that is to grow |
+//! | `in_flight` | what the process remembers beyond its caches |
+//! | `lifecycle` | how far expansions and modifications have come, for figures of service levels |
+//! | `marks` | what is remembered of a task, and what replies change about it |
+//! | `modify` | the script of a claim whose volume is to be modified |
+//! | `outcome` | how requests and calls fail |
+//! | `owner` | whose volume it is |
 //! | `patch` | bodies of patches |
-//! | `reactor` | the resizer as one object: events, attempts, and the state after their ends |
-//! | `request` | requests to the API server and the driver |
-//! | `settings` | settings from the command line that decisions depend on |
-//! | `sync_gate` | when the first task of each kind may begin |
-//! | `fairness` | tasks, and their places in the queue |
-//! | `usage` | which claims pods use |
-//! | `view` | the objects that a decision reads |
+//! | `reactor` | the resizer as one object: events, attempts, and what their ends leave |
+//! | `request` | what API server and driver are asked |
+//! | `settings` | what the command line says about decisions |
+//! | `sync_gate` | when the first work of each sort may begin |
+//! | `fairness` | tasks, and which of a claim's two runs |
+//! | `usage` | which claims are in use by pods |
+//! | `view` | what a decision looks at |
 
 mod ask;
 pub mod attempt;
@@ -31,6 +32,7 @@ pub mod event;
 pub mod expand;
 pub mod fairness;
 pub mod in_flight;
+pub mod lifecycle;
 pub mod marks;
 pub mod modify;
 pub mod outcome;

@@ -105,10 +105,16 @@ impl Volume {
     /// Whether `driver` serves it: it is the volume's own driver, or has replaced its in-tree plugin.
     #[must_use]
     pub fn is_served_by(&self, driver: &str) -> bool {
+        self.driver() == Some(driver)
+    }
+
+    /// The driver that serves it, if one does.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
         match &self.kind.source {
-            Source::Csi(source) => *source.driver == *driver,
-            Source::InTree(source) => source.driver == driver,
-            Source::Other => false,
+            Source::Csi(source) => Some(&source.driver),
+            Source::InTree(source) => Some(source.driver),
+            Source::Other => None,
         }
     }
 

@@ -11,6 +11,7 @@ use sidecar::kube::cache::OwnWrites;
 use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::objects::{CLAIMS, VOLUMES};
 use sidecar::kube::reflect::Resource;
+use sidecar::lifecycle::Lifecycle;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Metrics, Queue};
 use sidecar::verbose;
@@ -46,7 +47,7 @@ pub fn engine(
     driver: &Arc<DriverView>,
     (api, events): (Api, Recorder),
     config: &Config,
-    metrics: &Metrics,
+    (metrics, lifecycle): (&Metrics, Lifecycle),
 ) -> Result<Arc<Engine>, RegisterError> {
     let (current, pacing) = (driver.current(), config.pacing);
     let queue = Queue::new(queue::Config {
@@ -61,7 +62,7 @@ pub fn engine(
     })?;
     let resizer = Resizer::new(&current, &config.settings);
     Ok(Engine::new(resizer, vec![queue], |engine| Executor {
-        informers: Informers::new(engine, Arc::clone(driver)),
+        informers: Informers::new(engine, Arc::clone(driver), lifecycle),
         driver: Arc::clone(driver),
         timeouts: config.timeouts,
         api,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
+use sidecar::lifecycle::Lifecycle;
 
 use super::driver::DriverView;
 use super::executor::Engine;
@@ -28,12 +29,28 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches that report their changes to `engine`.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
+    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far claims have come.
+    pub(super) fn new(
+        engine: &Weak<Engine>,
+        driver: Arc<DriverView>,
+        lifecycle: Lifecycle,
+    ) -> Self {
         let strings = Interner::default();
+        let volumes = Cache::owned(engine, &strings, volume_changed);
+        let lifecycle = lifecycle.owned_by({
+            // Not the cache itself, which would keep itself.
+            let engine = engine.clone();
+            move |volume| {
+                let engine = engine.upgrade()?;
+                let volume = engine.shell().informers.volumes.get(volume)?;
+                Some(volume.driver().unwrap_or_default().into())
+            }
+        });
         Self {
-            claims: Cache::owned(engine, &strings, claim_changed).only(Claim::is_open),
-            volumes: Cache::owned(engine, &strings, volume_changed),
+            claims: Cache::owned(engine, &strings, claim_changed)
+                .only(Claim::is_open)
+                .measured(&lifecycle),
+            volumes,
             pods: Cache::owned(engine, &strings, pod_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             driver,

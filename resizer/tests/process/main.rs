@@ -17,6 +17,7 @@ mod driver;
 mod election;
 mod expand;
 mod in_use;
+mod lifecycle;
 mod memory;
 mod metrics;
 mod migration;

@@ -6,13 +6,16 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, nullable, own};
 use sidecar::kube::objects::claim::Spec;
 use sidecar::kube::objects::quantity;
+use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
 
 use crate::keys::{
-    MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, STORAGE_PROVISIONER, STORAGE_RESIZER,
+    FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, RESIZING,
+    STORAGE_PROVISIONER, STORAGE_RESIZER,
 };
 use crate::model::{
     Claim, ClaimDetail, ClaimPhase, Condition, Modify, ModifyPhase, Quiet, ResizeStatus, Signs, Uid,
 };
+use crate::plan::lifecycle::{ClaimSeen, of_claim};
 
 /// A PersistentVolumeClaim on the wire.
 type ClaimWire<'a> = lean::Parts<'a, Spec<'a>, StatusWire<'a>>;
@@ -111,6 +114,39 @@ impl Record for Claim {
                 target: interned(&wire.target_volume_attributes_class_name, strings),
             }),
         }))
+    }
+
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
+        let seen = seen(wire);
+        let volume = wire.spec.volume_name.as_deref().unwrap_or_default();
+        let is_kept = look != Look::Gone && seen.is_open();
+        if is_kept && !measured.may_be_ours(seen.uid, volume) {
+            return Vec::new();
+        }
+        of_claim(&seen, look)
+    }
+}
+
+/// What is looked at of a claim, whether or not it is kept.
+fn seen<'w>(wire: &'w ClaimWire<'_>) -> ClaimSeen<'w> {
+    let signs = signs(&wire.spec, &wire.status);
+    let condition = |kind| {
+        let mut conditions = wire.status.conditions.iter();
+        conditions.find(|held| held.r#type.as_deref() == Some(kind))
+    };
+    let since =
+        |kind| seconds(condition(kind).and_then(|held| held.last_transition_time.as_deref()));
+    let resize = wire.status.allocated_resource_statuses.get("storage");
+    ClaimSeen {
+        uid: wire.metadata.uid.as_deref().unwrap_or_default(),
+        bound: signs.is_bound(),
+        grows: signs.wants_growth(),
+        resize: resize.map(|text| ResizeStatus::parse(text)),
+        node_left: condition(FILE_SYSTEM_RESIZE_PENDING).is_some(),
+        resizing: since(RESIZING),
+        class: signs.class,
+        current_class: signs.current_class,
+        modifying: since(MODIFYING_VOLUME),
     }
 }
 
