@@ -1,26 +1,27 @@
 //! Decisions: pure functions from what was observed to the one next step.
 //!
-//! Tests run every acceptance row and every crash point in microseconds. Nothing in here awaits,
-//! reads a clock, draws a random number or knows a client; such values are arguments.
+//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
+//! reads a clock, draws a random number or knows a client; such values come in as arguments.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `request` | the requests to the API server |
-//! | `complaint` | how a failure is reported to users, and which change may end it |
-//! | `view` | the input of a decision |
+//! | `request` | what the controller asks of the API server |
+//! | `complaint` | what a failure tells users, and what ends it |
+//! | `view` | what a decision looks at |
 //! | `snapshot` | the next step for a VolumeSnapshot |
 //! | `group` | the next step for a VolumeGroupSnapshot, and for its content |
-//! | `status` | how a status follows its content's |
-//! | `silent` | whether no sidecar has begun with a content |
+//! | `status` | what a status shows of a content |
+//! | `silent` | whether no sidecar answers |
 //! | `content` | the next step for a VolumeSnapshotContent |
-//! | `grouped` | which objects to requeue once it is known whether groups are served |
-//! | `claim` | whether a claim needs our finalizer, and the object with or without it |
+//! | `grouped` | what groups have something to do with |
+//! | `claim` | whether a claim has to stay, and the object that says so |
 //! | `secret` | which Secret a class names |
-//! | `settled` | which objects need no attempt |
-//! | `in_flight` | the process's state beyond its caches |
-//! | `operation` | how long operations that users wait for take |
-//! | `informers` | the caches and settings that decisions read |
-//! | `reactor` | the controller as one object: events, attempts, and how they end |
+//! | `settled` | with which objects all is done |
+//! | `in_flight` | what the process remembers beyond its caches |
+//! | `operation` | how long what users wait for takes |
+//! | `lifecycle` | how far VolumeSnapshots have come, for figures of service levels |
+//! | `informers` | what decisions may look at |
+//! | `reactor` | the controller as one object: events, attempts, and what their ends leave |
 
 pub mod claim;
 pub mod complaint;
@@ -29,6 +30,7 @@ pub mod group;
 pub mod grouped;
 pub mod in_flight;
 pub mod informers;
+pub mod lifecycle;
 pub mod operation;
 pub mod reactor;
 pub mod request;

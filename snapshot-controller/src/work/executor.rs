@@ -26,6 +26,7 @@ use super::metrics::Metrics;
 use crate::args::Config;
 use crate::model::Text;
 use crate::plan::in_flight::Key;
+use crate::plan::lifecycle;
 use crate::plan::reactor::{Event, Failed, Notice};
 use crate::plan::request::{Object, Reply, Request};
 use crate::plan::{self, Controller};
@@ -75,9 +76,10 @@ pub fn engine(
         queue("snapshot-controller-group-snapshot")?,
         queue("snapshot-controller-group-content")?,
     ];
+    let lifecycle = seat.lifecycle("", lifecycle::STAGES);
     Ok(Engine::new(Controller::default(), queues, |engine| {
         Executor {
-            informers: Informers::new(engine, config.settings),
+            informers: Informers::new(engine, config.settings, lifecycle),
             api: seat.api(),
             events,
             metrics: metrics.clone(),

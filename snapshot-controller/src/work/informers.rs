@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 use sidecar::kube::objects::node_selector;
+use sidecar::lifecycle::Lifecycle;
 use sidecar::node_selector::selects;
 
 use super::executor::Engine;
@@ -47,11 +48,22 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches that report their changes to `engine`.
-    pub(super) fn new(engine: &Weak<Engine>, settings: Settings) -> Self {
+    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far VolumeSnapshots have come.
+    pub(super) fn new(engine: &Weak<Engine>, settings: Settings, lifecycle: Lifecycle) -> Self {
+        let lifecycle = lifecycle.owned_by({
+            // Not the caches themselves, which would keep themselves.
+            let engine = engine.clone();
+            move |name| {
+                let engine = engine.upgrade()?;
+                let informers = &engine.shell().informers;
+                let content = informers.contents.get(name);
+                let content = content.map(|held| held.record(name).driver.clone());
+                content.or_else(|| Some(informers.classes.get(name)?.driver.clone()))
+            }
+        });
         let strings = Interner::default();
         Self {
-            snapshots: Cache::owned(engine, &strings, snapshot_changed),
+            snapshots: Cache::owned(engine, &strings, snapshot_changed).measured(&lifecycle),
             contents: Cache::owned(engine, &strings, content_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             claims: Cache::owned(engine, &strings, claim_changed),

@@ -16,6 +16,7 @@ mod contract;
 mod groups;
 mod kinds;
 mod life;
+mod lifecycle;
 mod members;
 mod metrics;
 mod stage;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
+use sidecar::lifecycle::{Lifecycle, Look, Step};
 use sidecar::snapshot::content_name;
 use uuid::Uuid;
 
@@ -62,6 +63,18 @@ impl<R: Pack> Record for Held<R> {
             Some(packed) => Self::Packed(packed),
             None => Self::Whole(Arc::new(record)),
         })
+    }
+
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
+        R::steps(wire, look, measured)
+    }
+
+    fn measured_uid(&self) -> Option<&str> {
+        match self {
+            Self::Whole(record) => record.measured_uid(),
+            // It is ready, and stays.
+            Self::Packed(_) => None,
+        }
     }
 }
 

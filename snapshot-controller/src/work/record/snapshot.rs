@@ -6,10 +6,14 @@ use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own};
-use sidecar::snapshot::{GROUP_SNAPSHOT, content};
+use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
+use sidecar::snapshot::{
+    GROUP_SNAPSHOT, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, content,
+};
 
 use super::{failure, some};
 use crate::model::{Owners, Snapshot, SnapshotStatus, Source, Text};
+use crate::plan::lifecycle::{SnapshotSeen, of_snapshot};
 
 /// A VolumeSnapshot on the wire, and the JSON text of its owner references.
 #[derive(Debug)]
@@ -128,6 +132,35 @@ impl Record for Snapshot {
             class: { some(&spec.volume_snapshot_class_name) }.map(|class| strings.intern(&class)),
             status: status.map(|status| Box::new(read(status, strings))),
         })
+    }
+
+    fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, _: &Lifecycle) -> Vec<Step<'w>> {
+        of_snapshot(&seen(&wire.parts), look)
+    }
+
+    fn measured_uid(&self) -> Option<&str> {
+        Some(&self.uid)
+    }
+}
+
+/// What is looked at of a VolumeSnapshot, however it is held.
+fn seen<'w>(parts: &'w lean::Parts<'_, SpecWire<'_>, Option<StatusWire<'_>>>) -> SnapshotSeen<'w> {
+    let (metadata, source) = (&parts.metadata, &parts.spec.source);
+    let status = parts.status.as_ref();
+    let text = |text: &'w Option<lean::Text<'_>>| text.as_deref().filter(|text| !text.is_empty());
+    let ours = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP];
+    let bound = status.and_then(|status| text(&status.bound_volume_snapshot_content_name));
+    let given = text(&source.volume_snapshot_content_name);
+    SnapshotSeen {
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        created: seconds(metadata.creation_timestamp.as_deref()),
+        deleted: seconds(metadata.deletion_timestamp.as_deref()),
+        held: { metadata.finalizers.iter() }.any(|held| ours.contains(&&**held)),
+        dynamic: given.is_none(),
+        taken: status.and_then(|status| status.creation_time.as_deref()?.parse().ok()),
+        ready: status.is_some_and(|status| status.ready_to_use.unwrap_or_default()),
+        content: bound.or(given).unwrap_or_default(),
+        class: text(&parts.spec.volume_snapshot_class_name).unwrap_or_default(),
     }
 }
 
