@@ -221,3 +221,28 @@ async fn a_61_a_flood_of_claims_does_not_silence_the_attacher() {
     assert!(made < 500, "{made} of 1000 claims have their volume");
     running.terminated().await.well();
 }
+
+#[tokio::test]
+async fn o_96_the_figures_for_service_levels_are_shown_once() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let running = stage.three_in_election(&[&endpoint]);
+    // Of an expansion that it finds, it does not know since when it has been asked for.
+    running.logs("Starting external resizer").await;
+    stage.all_work(0).await;
+    settle().await;
+    let (_, text) = get(&address, "/metrics").await;
+    running.terminated().await.well();
+    for stage in ["provisioned", "attached", "expanded_storage"] {
+        let open = format!("csi_sidecar_lifecycle_unfinished{{stage=\"{stage}\"}} ");
+        assert_eq!(text.matches(&open).count(), 1, "{stage}: {text}");
+        let ended = format!("driver_name=\"{DRIVER}\",stage=\"{stage}\"}} ");
+        let ended = { text.lines() }.filter(|line| {
+            line.starts_with("csi_sidecar_lifecycle_seconds_count{") && line.contains(&ended)
+        });
+        assert_eq!(ended.count(), 1, "{stage}: {text}");
+    }
+    let skews = text.matches("\ncsi_sidecar_clock_skew_seconds ").count();
+    assert_eq!(skews, 1, "{text}");
+}
