@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use sidecar::controller::request::SecretError;
-use sidecar::controller::script::Leave;
+use sidecar::controller::script::{self, Leave};
 
-use super::attempt::{Attempt, Flow, Log};
+use super::attempt::{Attempt, End, Flow, Log};
 use super::marks::Marks;
 use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::request::{
-    Announcement, Call, ClaimWrite, Purpose, Request, Secrets, VolumeWrite, patch_volume,
+    Announcement, ClaimWrite, Purpose, Request, Secrets, VolumeWrite, Write, patch_volume,
 };
 use super::view::View;
 use crate::model::{ClaimDetail, SecretRef, Text};
@@ -46,10 +46,7 @@ impl<'a> Ask<'a> {
 
     /// Patches the claim's status, unless `patch` is `None` because nothing would change.
     pub(super) fn patch(self, what: ClaimWrite, patch: Option<Value>) -> Flow<()> {
-        match patch {
-            Some(patch) => Err(Leave::Ask(self.attempt.about.patch(what, patch))),
-            None => Ok(()),
-        }
+        script::write(self.write(what, patch))
     }
 
     /// Patches the claim's status before a call; fails if the API server repeatedly drops the
@@ -60,16 +57,21 @@ impl<'a> Ask<'a> {
         what: ClaimWrite,
         patch: Option<Value>,
     ) -> Flow<()> {
-        if patch.is_some() && self.is_marked(what) {
+        let ignored = || {
             let message = "the API server accepts the patch, but status or condition are not there \
                            afterwards; an admission webhook may remove them";
             let error = ApiError {
                 message: message.to_owned(),
                 refusal: Refusal::Other,
             };
-            return Err(Failure::Claim(what, claim.key(), error).into());
-        }
-        self.patch(what, patch)
+            End::Failed(Failure::Claim(what, claim.key(), error))
+        };
+        let write = self.write(what, patch);
+        self.log().mark(write, MARKS, ignored)
+    }
+
+    fn write(self, what: ClaimWrite, patch: Option<Value>) -> Option<Write> {
+        patch.map(|patch| self.attempt.about.patch(what, patch))
     }
 
     /// Whether the claim has been marked as often as allowed.
@@ -92,28 +94,17 @@ impl<'a> Ask<'a> {
         what: VolumeWrite,
         patch: Option<Value>,
     ) -> Flow<()> {
-        match patch {
-            Some(patch) => self.log().once(patch_volume(name, what, patch)),
-            None => Ok(()),
-        }
+        let write = patch.map(|patch| patch_volume(name, what, patch));
+        self.log().once(write)
     }
 
     /// The values of the Secret; empty without a reference.
     pub(super) fn secret(self, reference: Option<&SecretRef>) -> Flow<Result<&'a Secrets, Cause>> {
-        static NONE: Secrets = Secrets::new();
-        let Some(reference) = reference.cloned() else {
-            return Ok(Ok(&NONE));
-        };
-        let values = self.log().secret(reference.clone())?;
-        Ok(values.map_err(|error| match error {
-            SecretError::NotText => Cause::SecretNotText(reference),
-            SecretError::Unread(error) => Cause::Secret(reference, error.clone()),
+        let values = self.log().secret(reference.cloned())?;
+        Ok(values.map_err(|(secret, error)| match error {
+            SecretError::NotText => Cause::SecretNotText(secret.clone()),
+            SecretError::Unread(error) => Cause::Secret(secret.clone(), error.clone()),
         }))
-    }
-
-    /// Calls the driver.
-    pub(super) fn call<T>(self, call: Call) -> Flow<T> {
-        Err(Leave::Ask(Request::Call(call)))
     }
 
     /// Sends an event, once per attempt.

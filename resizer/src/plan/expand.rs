@@ -13,7 +13,7 @@
 //! | `answer` | the meaning of the driver's response |
 
 use serde_json::Value;
-use sidecar::controller::{self, CallError};
+use sidecar::controller::{self, CallError, script};
 
 use super::ask::Ask;
 use super::attempt::{End, Flow, Log};
@@ -95,7 +95,7 @@ fn begin(ask: Ask<'_>, claim: &Claim) -> Flow<Grown> {
         .map_err(|error| Cause::AccessModes(claim.volume.clone(), error))
         .map_err(fails)?;
     let call = controller::Call::new(message, request::migrated(volume));
-    ask.call(Call::Expand(call))
+    script::call(Call::Expand(call))
 }
 
 /// Removes the annotation of an earlier expansion that is complete: before a new one begins, which has

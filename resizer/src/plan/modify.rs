@@ -8,8 +8,7 @@
 
 use csi_proto::csi::ControllerModifyVolumeRequest;
 use serde_json::Value;
-use sidecar::controller;
-use sidecar::controller::CallError;
+use sidecar::controller::{self, CallError, script};
 
 use super::ask::Ask;
 use super::attempt::{End, Flow, Log};
@@ -121,7 +120,7 @@ fn begin(ask: Ask<'_>, claim: Option<&ClaimDetail>) -> Flow<End> {
     }
     let secrets = ask.secret(secret(volume, source))?.map_err(fails)?;
     let call = Modified::about(message(class, secrets), target.clone());
-    ask.call(Call::Modify(call))
+    script::call(Call::Modify(call))
 }
 
 /// The class does not exist, or belongs to another driver: reports it, and the claim waits for one.

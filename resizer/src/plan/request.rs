@@ -225,13 +225,13 @@ impl About {
 
     /// Patches the claim's status.
     #[must_use]
-    pub fn patch(&self, what: ClaimWrite, patch: Value) -> Request {
-        Request::Write(Write {
+    pub fn patch(&self, what: ClaimWrite, patch: Value) -> Write {
+        Write {
             purpose: Purpose::Claim(what),
             object: self.object(),
             uid: None,
             body: Body::Patch(Part::Status, Patch::Strategic(patch)),
-        })
+        }
     }
 
     /// An event for the claim.

@@ -271,14 +271,18 @@ impl Mutant {
                 let bytes = call.capacity_range.as_ref().unwrap().required_bytes;
                 let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes));
                 Some(match patch {
-                    Some(patch) => about(claim).patch(ClaimWrite::FinishResize, patch),
+                    Some(patch) => {
+                        Request::Write(about(claim).patch(ClaimWrite::FinishResize, patch))
+                    }
                     None => Request::Call(Call::Expand(call)),
                 })
             }
             (Self::ReportsClassFirst, Request::Call(Call::Modify(call)), Some(claim)) => {
                 let patch = patch::finish_modify(claim, &call.about);
                 Some(match patch {
-                    Some(patch) => about(claim).patch(ClaimWrite::FinishModify, patch),
+                    Some(patch) => {
+                        Request::Write(about(claim).patch(ClaimWrite::FinishModify, patch))
+                    }
                     None => Request::Call(Call::Modify(call)),
                 })
             }

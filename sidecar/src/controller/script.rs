@@ -49,6 +49,25 @@ pub fn next<R: Requests, E>(script: Flow<E, R, E>) -> Result<Request<R>, E> {
     }
 }
 
+/// Writes this, if there is something to be written.
+///
+/// # Errors
+/// The request.
+pub fn write<R: Requests, E>(write: Option<Write<R>>) -> Flow<(), R, E> {
+    match write {
+        Some(write) => Err(Leave::Ask(Request::Write(write))),
+        None => Ok(()),
+    }
+}
+
+/// Calls the driver. The script finds the result with [`Log::called`].
+///
+/// # Errors
+/// The request.
+pub fn call<T, R: Requests, E>(call: R::Calls) -> Flow<T, R, E> {
+    Err(Leave::Ask(Request::Call(call)))
+}
+
 /// The requests of one attempt so far, and what came of them, oldest first.
 pub struct Log<R: Requests>(Vec<Reply<R>>);
 
@@ -83,6 +102,12 @@ where
         }
     }
 
+    /// What came of the last read of this object, if there was one.
+    pub fn got(&self, object: &R::Object) -> Option<Result<(), &ApiError>> {
+        let of = self.reads().filter(|(of, _)| *of == object);
+        of.last().map(|(_, result)| result)
+    }
+
     /// Objects that were read, or why not.
     pub fn reads(&self) -> impl Iterator<Item = (&R::Object, Result<(), &ApiError>)> {
         self.0.iter().filter_map(read)
@@ -113,27 +138,57 @@ where
         of.filter(|(_, result)| result.is_ok()).count()
     }
 
-    /// Writes this, unless something was written for the same purpose.
-    ///
-    /// # Errors
-    /// The request.
-    pub fn once<E>(&self, write: Write<R>) -> Flow<(), R, E> {
-        if self.times(&write.purpose) > 0 {
-            return Ok(());
-        }
-        Err(Leave::Ask(Request::Write(write)))
+    /// Whether this purpose was tried, whatever came of it.
+    pub fn tried(&self, purpose: &R::Purpose) -> bool {
+        let tried =
+            |reply: &Reply<R>| matches!(reply, Reply::Write(write, _) if write.purpose == *purpose);
+        self.0.iter().any(tried)
     }
 
-    /// The values of a Secret, or why there are none.
+    /// Writes this, if there is something to be written, unless something was written for the same purpose.
     ///
     /// # Errors
     /// The request.
-    pub fn secret<E>(&self, secret: R::Secret) -> Flow<Result<&Secrets, &SecretError>, R, E> {
+    pub fn once<E>(&self, write: impl Into<Option<Write<R>>>) -> Flow<(), R, E> {
+        let is_due = |write: &Write<R>| self.times(&write.purpose) == 0;
+        self::write(write.into().filter(is_due))
+    }
+
+    /// Writes this, if there is something to be written, to an object that may not keep it: not more than `most`
+    /// times.
+    ///
+    /// # Errors
+    /// The request; or it was written as often, which ends the attempt with `ignored`.
+    pub fn mark<E>(
+        &self,
+        write: Option<Write<R>>,
+        most: usize,
+        ignored: impl FnOnce() -> E,
+    ) -> Flow<(), R, E> {
+        let is_ignored = |write: &Write<R>| self.times(&write.purpose) >= most;
+        if write.as_ref().is_some_and(is_ignored) {
+            return Err(Leave::End(ignored()));
+        }
+        self::write(write)
+    }
+
+    /// The values of the Secret, if one is named. The inner error says of which there are none, and why.
+    ///
+    /// # Errors
+    /// The request.
+    pub fn secret<E>(
+        &self,
+        secret: impl Into<Option<R::Secret>>,
+    ) -> Flow<Result<&Secrets, (&R::Secret, &SecretError)>, R, E> {
+        static NONE: Secrets = Secrets::new();
+        let Some(secret) = secret.into() else {
+            return Ok(Ok(&NONE));
+        };
         for reply in self.0.iter().rev() {
             if let Reply::Secret(of, values) = reply
                 && *of == secret
             {
-                return Ok(values.as_ref());
+                return Ok(values.as_ref().map_err(|error| (of, error)));
             }
         }
         Err(Leave::Ask(Request::Secret(secret)))

@@ -2,19 +2,15 @@ use serde_json::json;
 
 use super::*;
 use crate::plan::Kind;
-use crate::plan::request::Request;
 use crate::testing::{about, claim};
 
 /// The marks after this patch of the claim, which ended with `refusal`.
 fn after(mut marks: Marks, what: ClaimWrite, refusal: Option<Refusal>) -> Marks {
     let about = about(&claim());
     let patch = json!({ "status": { "allocatedResourceStatuses": {} } });
-    let Request::Write(write) = about.patch(what, patch) else {
-        unreachable!("a patch is a write");
-    };
     let message = String::new();
     let error = refusal.map(|refusal| ApiError { message, refusal });
-    let reply = Reply::Write(write, error.map_or(Ok(()), Err));
+    let reply = Reply::Write(about.patch(what, patch), error.map_or(Ok(()), Err));
     let task = Task::new(Kind::Expand, &about.claim);
     marks.learn(&task, &Log::default(), &reply);
     marks

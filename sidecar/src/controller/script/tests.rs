@@ -124,6 +124,43 @@ fn what_happens_once_is_found_by_its_purpose() {
 }
 
 #[test]
+fn what_an_object_does_not_keep_is_written_so_many_times() {
+    let mut log = log([]);
+    let marks = |log: &Attempt, write| match log.mark(write, 2, || "ignored") {
+        Ok(()) => "kept",
+        Err(Leave::Ask(_)) => "asks",
+        Err(Leave::End(end)) => end,
+    };
+    log.push(written("mark", Some(Refusal::Other)));
+    log.push(written("mark", Some(Refusal::Conflict)));
+    for expected in ["asks", "asks", "ignored"] {
+        assert_eq!(marks(&log, Some(write("mark"))), expected);
+        assert_eq!(marks(&log, None), "kept");
+        log.push(written("mark", None));
+    }
+    assert_eq!(marks(&log, Some(write("other"))), "asks");
+}
+
+#[test]
+fn a_purpose_is_tried_whatever_came_of_it() {
+    for refusal in [None, Some(Refusal::Other), Some(Refusal::Conflict)] {
+        let log = log([written("record", refusal)]);
+        assert!(log.tried(&"record") && !log.tried(&"mark"));
+    }
+}
+
+#[test]
+fn the_last_read_of_an_object_counts() {
+    let log = log([
+        read("a", Some(Refusal::NotFound)),
+        read("b", None),
+        read("a", None),
+    ]);
+    assert!(log.got(&"a".into()).unwrap().is_ok());
+    assert!(log.got(&"c".into()).is_none());
+}
+
+#[test]
 fn an_event_is_sent_once() {
     let mut log = log([]);
     for (event, asked) in [("a", true), ("a", false), ("b", true), ("a", false)] {
@@ -146,9 +183,10 @@ fn a_secret_is_read_anew_if_another_one_is_named() {
     assert!(matches!(log.secret::<()>(named("a")), Ok(Ok(values)) if values["user"] == "x"));
     assert!(matches!(
         log.secret::<()>(named("b")),
-        Ok(Err(SecretError::NotText))
+        Ok(Err((of, SecretError::NotText))) if *of == named("b")
     ));
     assert!(asks(log.secret(named("c"))));
+    assert!(matches!(log.secret::<()>(None::<SecretRef>), Ok(Ok(values)) if values.is_empty()));
 }
 
 #[test]
