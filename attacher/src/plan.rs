@@ -5,11 +5,11 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `attachment` | the next step for a VolumeAttachment, and what its answer means |
+//! | `attempt` | the script of a key, and which replies end it at once |
+//! | `attachment` | attach and detach as scripts |
 //! | `view` | what a decision looks at |
-//! | `trivial` | the same for a driver that has nothing to publish |
-//! | `request` | publish and unpublish requests |
-//! | `asked` | volumes that attempts asked for, and which have come since |
+//! | `trivial` | the status of a driver that has nothing to publish |
+//! | `request` | patches, publish and unpublish requests |
 //! | `capability` | access modes to CSI's volume capability |
 //! | `volume` | when the volume's finalizer is added and removed |
 //! | `status` | bodies of patches |
@@ -24,8 +24,8 @@
 //! | `fairness` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
-pub mod asked;
 pub mod attachment;
+pub mod attempt;
 pub mod capability;
 pub mod drift;
 pub mod driver;

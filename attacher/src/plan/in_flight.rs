@@ -8,11 +8,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use sidecar::waits::Waits;
 
 use super::Driver;
-use super::asked::AskedVolumes;
 use super::flight::{KeyedGuards, Target};
 use super::orphan::{self, Orphan};
 use super::outcome::{Failure, RequeueTrigger};
-use super::request::{Object, Reply, Request};
+use super::request::{Object, Reply, Request, Write};
 use crate::model::{Attachment, Text};
 
 /// What there is to work on.
@@ -27,7 +26,7 @@ pub enum Key {
 }
 
 /// What an attempt begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// The driver's list contradicts the status.
     pub forced: bool,
@@ -70,8 +69,9 @@ pub struct InFlightState {
     touched: Option<HashSet<Text>>,
     /// Calls, with the attachments that wait for their end.
     pub calls: KeyedGuards<Target, Key>,
-    /// Volumes that are being asked for.
-    pub asked: AskedVolumes,
+    /// PersistentVolumes that attempts have asked for and that have not come since. That there is none may be
+    /// answered, or acted upon, when the watch has brought it already: who would then wait for it would wait in vain.
+    asked: HashMap<Key, Text>,
     /// Patches of volumes. One at a time: the next one then sees what this one did.
     pub patches: KeyedGuards<Text, Key>,
 }
@@ -153,15 +153,32 @@ impl InFlightState {
     /// Whether this request may be sent now: one call at a time for a volume and node, one patch for a volume.
     /// If not, `key` is handed back by the end of what is in the way.
     #[must_use]
-    pub fn may_send(&mut self, request: &Request, key: Key) -> bool {
+    pub fn may_send(&mut self, request: &Request, key: &Key) -> bool {
         match request {
-            Request::Call(call) => self.calls.begin(&call.target(), key),
-            Request::Write(write) => match &write.object {
-                Object::Volume(name) => self.patches.begin(name, key),
-                Object::Attachment(_) => true,
-            },
-            Request::Get(_) | Request::Secret(_) | Request::Event(_) => true,
+            Request::Call(call) => self.calls.begin(&call.target(), key.clone()),
+            Request::Write(Write {
+                object: Object::Volume(name),
+                ..
+            }) => self.patches.begin(name, key.clone()),
+            Request::Get(Object::Volume(name)) => {
+                self.asked.insert(key.clone(), name.clone());
+                true
+            }
+            Request::Write(_) | Request::Get(_) | Request::Secret(_) | Request::Event(_) => true,
         }
+    }
+
+    /// Whether the attempt on `key` has asked for the volume, which has not come since.
+    #[must_use]
+    pub fn has_asked(&self, key: &Key, volume: &Text) -> bool {
+        self.asked.get(key) == Some(volume)
+    }
+
+    /// The volume has come, kept or not: who waited for it need not wait for its retry.
+    #[must_use]
+    pub fn volume_came(&mut self, volume: &Text) -> BTreeSet<Key> {
+        self.asked.retain(|_, asked| asked != volume);
+        self.triggered(&RequeueTrigger::Volume(volume.clone()))
     }
 
     /// A request ended: who waited for that.
@@ -258,18 +275,15 @@ impl InFlightState {
         self.working.insert(name.clone(), volume.cloned());
     }
 
-    /// The attempt failed: remembers what must be read again and what triggers the next one. To be told
+    /// The work on `key` failed: remembers what must be read again and what triggers the next attempt. To be told
     /// before [`end`](Self::end).
-    pub fn failed(&mut self, name: &Text, failure: &Failure) {
-        if failure.needs_reread() {
+    pub fn failed(&mut self, key: &Key, failure: &Failure) {
+        if let Key::Attachment(name) = key
+            && failure.needs_reread()
+        {
             let volume = self.working.get(name).cloned().flatten();
             self.doubtful.insert(name.clone(), volume);
         }
-        self.awaits(&Key::Attachment(name.clone()), failure);
-    }
-
-    /// The work on `key` failed: remembers what triggers the next attempt.
-    pub fn awaits(&mut self, key: &Key, failure: &Failure) {
         if let Some(trigger) = failure.trigger() {
             self.waits.wait(key, trigger);
         }
@@ -277,7 +291,7 @@ impl InFlightState {
 
     /// The attempt ended.
     pub fn end(&mut self, name: &Text) -> Ended {
-        self.asked.end(name);
+        self.asked.remove(&Key::Attachment(name.clone()));
         if self.gone.remove(name) {
             // Nobody else would: what this attempt did was about an object that is gone.
             self.unpublished.remove(name);
@@ -346,7 +360,7 @@ mod tests {
         in_flight.works_on(&name, Some(&pv));
         assert!(!in_flight.deleted(&va(), &driver()));
         assert!(in_flight.uses(&pv), "the attempt goes on");
-        in_flight.failed(&name, &lost());
+        in_flight.failed(&Key::Attachment(name.clone()), &lost());
         assert_eq!(in_flight.end(&name).volume, Some(pv.clone()));
         assert!(in_flight.uses(&pv), "nobody knows what the last patch did");
         let start = in_flight.begin(&name);
@@ -374,11 +388,11 @@ mod tests {
         let failure = Failure::NoCsiNode("node1".into());
         let key = || Key::Attachment(va().name);
         let trigger = failure.trigger().unwrap();
-        in_flight.failed(&va().name, &failure);
-        in_flight.failed(&va().name, &failure);
+        in_flight.failed(&key(), &failure);
+        in_flight.failed(&key(), &failure);
         assert_eq!(in_flight.triggered(&trigger), BTreeSet::from([key()]));
         assert!(in_flight.triggered(&trigger).is_empty());
-        in_flight.failed(&va().name, &failure);
+        in_flight.failed(&key(), &failure);
         assert!(!in_flight.deleted(&va(), &driver()));
         assert!(in_flight.triggered(&trigger).is_empty());
         assert!(in_flight.waits.is_empty());
@@ -387,7 +401,7 @@ mod tests {
     #[test]
     fn fs_13_one_attachments_end_looks_at_its_own_waits() {
         let mut in_flight = InFlightState::default();
-        let (one, other) = (Text::from("va1"), Text::from("va2"));
+        let [one, other] = ["va1", "va2"].map(|name| Key::Attachment(name.into()));
         let failures = [
             Failure::NoCsiNode("node1".into()),
             Failure::NoVolume("pv1".into()),
@@ -399,11 +413,11 @@ mod tests {
         assert!(!in_flight.deleted(&va(), &driver()));
         for failure in &failures {
             let triggered = in_flight.triggered(&failure.trigger().unwrap());
-            assert_eq!(triggered, BTreeSet::from([Key::Attachment(other.clone())]));
+            assert_eq!(triggered, BTreeSet::from([other.clone()]));
         }
         assert!(in_flight.waits.is_empty());
         in_flight.failed(&one, &failures[0]);
-        in_flight.begin(&one);
+        in_flight.begin(&va().name);
         assert!(in_flight.waits.is_empty(), "it is tried again");
     }
 

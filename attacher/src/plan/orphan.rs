@@ -7,13 +7,15 @@
 //! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either
 //! its deletion was missed or the API server's storage was set back, and nobody can tell which.
 
-use sidecar::controller::CallError;
+use sidecar::controller::script;
 use sidecar::csi::Migrated;
-use tonic::Code;
 
 use super::Driver;
+use super::attempt::{End, Flow, Log, secret};
 use super::flight::Target;
 use super::outcome::Failure;
+use super::reactor::Informed;
+use super::request::{self, Unpublish};
 use super::view::View;
 use crate::model::{Attachment, SecretRef, Text};
 
@@ -34,16 +36,17 @@ pub struct Orphan {
     pub migrated: Migrated,
 }
 
-/// What is to be done about an orphan now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is to be done about an orphan now. The most careful counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Nobody asks for it: `ControllerUnpublishVolume`.
+    #[default]
     Unpublish,
-    /// Another VolumeAttachment holds volume and node: its own detach does this.
-    Settled,
     /// Another VolumeAttachment asks for volume and node and does not hold them: it comes to, or
     /// goes.
     Wait,
+    /// Another VolumeAttachment holds volume and node: its own detach does this.
+    Settled,
 }
 
 /// Whether the driver may hold something for `attachment`, for all that the object shows.
@@ -96,18 +99,21 @@ impl Orphan {
         })
     }
 
-    /// What to do while these VolumeAttachments exist.
-    pub fn verdict<'a>(&self, existing: impl Iterator<Item = View<'a>>) -> Verdict {
-        let mut verdict = Verdict::Unpublish;
-        for view in existing.filter(|view| self.is_asked_for(view)) {
-            if view.attachment.has_finalizer(&view.driver.finalizer) {
-                return Verdict::Settled;
-            }
-            if !view.attachment.deleting {
-                verdict = Verdict::Wait;
-            }
+    /// What to do while the view's attachment exists.
+    #[must_use]
+    pub fn beside(&self, view: &View<'_>) -> Verdict {
+        if !self.is_asked_for(view) {
+            return Verdict::Unpublish;
         }
-        verdict
+        let attachment = view.attachment;
+        match (
+            attachment.has_finalizer(&view.driver.finalizer),
+            attachment.deleting,
+        ) {
+            (true, _) => Verdict::Settled,
+            (false, true) => Verdict::Unpublish,
+            (false, false) => Verdict::Wait,
+        }
     }
 
     /// Whether the view's attachment is about the same volume and node.
@@ -129,17 +135,24 @@ impl Orphan {
     }
 }
 
-/// What came of the call. Unlike for an object that exists, `NotFound` is an end: there is nobody who could
-/// look after it, and nothing to look after.
-///
-/// # Errors
-/// It is to be asked again.
-pub fn unpublished<T>(result: Result<T, CallError>) -> Result<(), Failure> {
-    match result {
-        Err(CallError::Failed(error)) if error.code == Code::NotFound => Ok(()),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(()),
+/// The script. There is no object, so nothing is recorded but in the log, and a crash forgets it.
+pub(super) fn unpublish(log: &Log, orphan: &Orphan, informers: Informed<'_>) -> Flow<End> {
+    if log.called::<Unpublish>().is_some() {
+        return Ok(End::Done);
     }
+    // Before the Secret, and again right before the call: who asks may have changed.
+    let all = informers.attachments();
+    let verdicts = all
+        .iter()
+        .map(|attachment| informers.with_view(attachment, |view| orphan.beside(view)));
+    match verdicts.max().unwrap_or_default() {
+        Verdict::Settled => return Ok(End::Done),
+        Verdict::Wait => return Ok(End::Waits),
+        Verdict::Unpublish => {}
+    }
+    let secrets = secret(log, orphan.secret.as_ref())?;
+    let Target { volume, node } = &orphan.target;
+    script::call(request::unpublish(volume, node, secrets, orphan.migrated))
 }
 
 #[cfg(test)]

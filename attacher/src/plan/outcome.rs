@@ -15,6 +15,7 @@ pub use sidecar::rpc_code::RpcError;
 
 use super::Driver;
 use super::capability::BadAccessModes;
+use super::request::Purpose;
 use super::status::{self, ErrorField};
 use crate::model::{Attachment, SecretRef, Text};
 
@@ -150,6 +151,9 @@ pub enum Failure {
     /// The volume is none that is kept unasked, and could not be read.
     #[error("could not read PersistentVolume {0:?}: {1}")]
     ReadVolume(Text, ApiError),
+    /// The volume's finalizer could not be removed.
+    #[error("{0}")]
+    ReleaseVolume(ApiError),
 }
 
 /// What would, when it appears, let a failed attempt succeed.
@@ -173,11 +177,25 @@ impl From<CallError> for Failure {
 }
 
 impl Failure {
+    /// What it means that a write failed; `None` if that changes nothing for the attempt.
+    #[must_use]
+    pub fn of_write(purpose: Purpose, error: ApiError) -> Option<Self> {
+        Some(match purpose {
+            Purpose::Protect => Self::Protect(error),
+            Purpose::Prepare => Self::Prepare(error),
+            Purpose::MarkAttached => Self::MarkAttached(error),
+            Purpose::Release | Purpose::MarkDetached => Self::MarkDetached(error),
+            Purpose::MarkTrivial => Self::MarkTrivial(error),
+            Purpose::ReleaseVolume => Self::ReleaseVolume(error),
+            Purpose::Record => return None,
+        })
+    }
+
     /// Why there are no values of this Secret.
     #[must_use]
-    pub fn secret(secret: SecretRef, error: SecretError) -> Self {
+    pub fn secret(secret: &SecretRef, error: &SecretError) -> Self {
         match error {
-            SecretError::Unread(error) => Self::Secret(secret, error),
+            SecretError::Unread(error) => Self::Secret(secret.clone(), error.clone()),
             SecretError::NotText => Self::SecretNotText,
         }
     }
@@ -216,13 +234,20 @@ impl Failure {
         matches!(self, Self::Reread(_))
     }
 
+    /// In doubt about the last write or about the volume, and the object could not be read: nothing was tried.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        matches!(self, Self::Reread(_) | Self::ReadVolume(..))
+    }
+
     /// Whether the failure is recorded on the object; otherwise it is only logged.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        !matches!(
+        let unrecorded = matches!(
             self,
-            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_) | Self::ReadVolume(..)
-        )
+            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::ReleaseVolume(_)
+        );
+        !unrecorded && !self.is_unread()
     }
 
     /// Patch of the status that records this failure at `time`; `None` if it is only logged.

@@ -4,26 +4,26 @@
 //! for is remembered in the same turn in which the failure is decided on, so that no event passes
 //! between the two. The crash simulation drives this object and no other.
 
-mod attachment;
 mod drift;
-mod orphan;
-mod volume;
+mod end;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::controller::script;
 use sidecar::queue::Place;
 use sidecar::trace::{Goal, Subject};
 
+use super::attempt::{Attempt, End};
 use super::drift::Expected;
 use super::fairness::{self, Pace};
-use super::in_flight::{Ended, InFlightState, Key};
+use super::in_flight::{InFlightState, Key, Start};
 use super::informers::Informers;
 use super::orphan::{Orphan, is_unexplained};
 use super::outcome::{ApiError, Direction, Failure, RequeueTrigger};
-use super::request::{Called, Reply, Request};
+use super::request::{Called, Purpose, Reply, Request};
 use super::{event, volume as finalizer};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 
@@ -64,16 +64,6 @@ pub enum Change<'a> {
     DriverBack,
 }
 
-/// An attempt on a key.
-pub enum Attempt {
-    /// On a VolumeAttachment.
-    Attachment(attachment::Run),
-    /// On what a VolumeAttachment that is gone has left.
-    Orphan(orphan::Run),
-    /// On a volume's finalizer.
-    Volume(volume::Run),
-}
-
 /// What the log is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -95,18 +85,15 @@ pub enum Notice {
 
 /// Why an attempt is to be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed {
-    /// The VolumeAttachment in doubt could not be read.
-    Unread(Failure),
-    /// The attempt on this VolumeAttachment failed, which names this volume.
-    Attachment(Arc<Attachment>, Option<Arc<Volume>>, Failure),
-    /// What a VolumeAttachment has left could not be unpublished.
-    Orphan(Failure),
-    /// The volume's finalizer could not be removed.
-    Volume(ApiError),
+pub struct Failed {
+    /// The VolumeAttachment and the volume that it names, unless the attempt is about something else or could not read
+    /// them.
+    pub about: Option<(Arc<Attachment>, Option<Arc<Volume>>)>,
+    /// What went wrong.
+    pub failure: Failure,
 }
 
-type Informed<'a> = &'a (dyn Informers + 'static);
+pub(super) type Informed<'a> = &'a (dyn Informers + 'static);
 type Wakes = Due<Key, Notice>;
 
 /// The attacher.
@@ -159,10 +146,7 @@ impl Reactor for Attacher {
             }
             Change::Volume { name, new } => {
                 if new {
-                    self.in_flight.asked.came(&name);
-                    let triggered = self
-                        .in_flight
-                        .triggered(&RequeueTrigger::Volume(name.clone()));
+                    let triggered = self.in_flight.volume_came(&name);
                     self.wake_all(triggered, informers, &mut due);
                 }
                 self.wake(Key::Volume(name), informers, &mut due);
@@ -183,14 +167,11 @@ impl Reactor for Attacher {
     }
 
     fn begin(&mut self, key: &Key, _informers: Informed<'_>, _now: Now) -> Attempt {
-        match key {
-            Key::Attachment(name) => {
-                let start = self.in_flight.begin(name);
-                Attempt::Attachment(attachment::Run::new(name, start))
-            }
-            Key::Orphan(target) => Attempt::Orphan(orphan::Run::new(target)),
-            Key::Volume(name) => Attempt::Volume(volume::Run::new(name)),
-        }
+        let start = match key {
+            Key::Attachment(name) => self.in_flight.begin(name),
+            Key::Orphan(_) | Key::Volume(_) => Start::default(),
+        };
+        Attempt::new(key, start)
     }
 
     fn decide(
@@ -199,48 +180,45 @@ impl Reactor for Attacher {
         informers: Informed<'_>,
         now: Now,
     ) -> Option<Request> {
-        match attempt {
-            Attempt::Attachment(run) => self.decide_attachment(run, informers, now.timestamp),
-            Attempt::Orphan(run) => self.decide_orphan(run, informers),
-            Attempt::Volume(run) => self.decide_volume(run, informers),
+        if attempt.over.is_none() {
+            match script::next(self.script(attempt, informers)) {
+                Ok(request) if self.in_flight.may_send(&request, &attempt.key) => {
+                    return Some(request);
+                }
+                Ok(_) => self.over(attempt, End::Waits),
+                Err(end) => self.over(attempt, end),
+            }
         }
+        attempt.record(&informers.driver(), now.timestamp)
     }
 
     fn answered(&mut self, attempt: &mut Attempt, reply: Reply, informers: Informed<'_>) -> Wakes {
-        if let Reply::Call(called, took) = &reply {
-            let direction = match called {
-                Called::Publish(_, Ok(_)) => Some(Direction::Attach),
-                Called::Unpublish(_, Ok(_)) => Some(Direction::Detach),
-                Called::Publish(_, Err(_)) | Called::Unpublish(_, Err(_)) => None,
-            };
-            if let Some(pace) = direction.and_then(|way| self.paces.get_mut(fairness::index(way))) {
-                pace.observe(*took);
-            }
-        }
         let mut due = Wakes::default();
         let waiting = self.in_flight.answered(&reply);
-        match attempt {
-            Attempt::Attachment(run) => self.attachment_answered(run, reply, informers, &mut due),
-            Attempt::Orphan(run) => run.answered(reply),
-            Attempt::Volume(run) => run.answered(reply),
+        self.learn(attempt, &reply, informers, &mut due);
+        if let Some(end) = attempt.ended_by(&reply) {
+            self.over(attempt, end);
         }
+        attempt.log.push(reply);
         self.wake_all(waiting, informers, &mut due);
         due
     }
 
     fn end(
         &mut self,
-        attempt: Attempt,
+        mut attempt: Attempt,
         informers: Informed<'_>,
         _now: Now,
     ) -> (Verdict<Failed>, Wakes) {
         let mut due = Wakes::default();
-        let verdict = match attempt {
-            Attempt::Attachment(run) => self.end_attachment(run, informers, &mut due),
-            Attempt::Orphan(run) => self.end_orphan(run),
-            Attempt::Volume(run) => run.end(),
-        };
-        (verdict, due)
+        match attempt.key.clone() {
+            Key::Attachment(name) => self.end_attachment(&name, &mut attempt, informers, &mut due),
+            Key::Orphan(target) if attempt.over == Some(End::Done) => {
+                self.in_flight.settled(&target);
+            }
+            Key::Orphan(_) | Key::Volume(_) => {}
+        }
+        (end::verdict(attempt, informers), due)
     }
 
     fn subject(&self, key: &Key, informers: Informed<'_>) -> Option<Subject> {
@@ -347,9 +325,50 @@ impl Attacher {
         }
     }
 
-    /// An attempt on an attachment ended: what depended on it is looked at.
-    fn ended(&mut self, ended: Ended, informers: Informed<'_>, due: &mut Wakes) {
-        self.orphaned(ended.lost.as_ref(), informers, due);
-        self.wake_all(ended.volume.map(Key::Volume), informers, due);
+    /// The attempt is over. What its failure waits for is remembered in the same turn.
+    fn over(&mut self, attempt: &mut Attempt, end: End) {
+        if let End::Failed(failure) = &end {
+            self.in_flight.failed(&attempt.key, failure);
+        }
+        attempt.over = Some(end);
+    }
+
+    /// What a reply says of the attachment, of the driver's pace, and for the log.
+    fn learn(
+        &mut self,
+        attempt: &mut Attempt,
+        reply: &Reply,
+        informers: Informed<'_>,
+        due: &mut Wakes,
+    ) {
+        match (reply, &mut attempt.work) {
+            (Reply::Call(Called::Publish(_, Ok(_)), took), _) => {
+                self.observe_pace(Direction::Attach, *took);
+            }
+            (Reply::Call(Called::Unpublish(_, Ok(_)), took), work) => {
+                self.observe_pace(Direction::Detach, *took);
+                if let Some(work) = work {
+                    let driver = informers.driver();
+                    self.in_flight.unpublished(&work.current, &driver);
+                }
+            }
+            (Reply::Write(_, Ok(Some(written))), Some(work)) => {
+                if work.written(written) {
+                    let volume = written.volume.as_ref();
+                    self.in_flight.works_on(&written.name, volume);
+                }
+            }
+            (Reply::Write(write, Err(error)), Some(work)) if write.purpose == Purpose::Record => {
+                let name = work.current.name.clone();
+                due.notices.push(Notice::Unrecorded(name, error.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn observe_pace(&mut self, direction: Direction, took: Duration) {
+        if let Some(pace) = self.paces.get_mut(fairness::index(direction)) {
+            pace.observe(took);
+        }
     }
 }

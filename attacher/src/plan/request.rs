@@ -10,10 +10,12 @@ use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability,
 };
 use serde_json::Value;
+use sidecar::controller;
 use sidecar::controller::request::{self, Body, Part, Patch, Requests};
+use sidecar::csi::Migrated;
 
 use super::flight::Target;
-use super::{Attacher, Driver};
+use super::{Attacher, View};
 use crate::model::{Attachment, CsiSource, SecretRef, Text};
 
 pub use sidecar::controller::request::Secrets;
@@ -37,19 +39,6 @@ pub enum Object {
 /// What a write is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To bring an attachment to its goal.
-    Goal(Progress),
-    /// The failure of an attempt is to be on record.
-    Record,
-    /// The status of a driver that has nothing to publish.
-    MarkTrivial,
-    /// Nothing needs the volume any more: its finalizer goes.
-    ReleaseVolume,
-}
-
-/// The writes on the way of an attachment to its goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
     /// The volume's finalizer.
     Protect,
     /// The attachment's finalizer and the node's id.
@@ -60,12 +49,23 @@ pub enum Progress {
     Release,
     /// The same, into the status.
     MarkDetached,
+    /// The status of a driver that has nothing to publish.
+    MarkTrivial,
+    /// The failure of an attempt is to be on record.
+    Record,
+    /// Nothing needs the volume any more: its finalizer goes.
+    ReleaseVolume,
 }
 
 sidecar::calls! {
     Publish(ControllerPublishVolumeRequest),
     Unpublish(ControllerUnpublishVolumeRequest),
 }
+
+/// The call that publishes a volume.
+pub type Publish = controller::Call<ControllerPublishVolumeRequest>;
+/// The call that takes it off the node.
+pub type Unpublish = controller::Call<ControllerUnpublishVolumeRequest>;
 
 impl request::Object for Object {
     fn key(&self) -> &str {
@@ -110,60 +110,63 @@ impl Called {
 
 /// A merge patch of an attachment. The next attachment of the volume to the node has the same name.
 #[must_use]
-pub fn patch(of: &Attachment, purpose: Purpose, part: Part, body: Value) -> Request {
-    Request::Write(Write {
+pub fn patch(of: &Attachment, purpose: Purpose, body: Value) -> Write {
+    let part = if matches!(purpose, Purpose::Prepare | Purpose::Release) {
+        Part::Main
+    } else {
+        Part::Status
+    };
+    Write {
         purpose,
         object: Object::Attachment(of.name.clone()),
         uid: Some(of.uid.clone()),
         body: Body::Patch(part, Patch::Merge(body)),
-    })
+    }
 }
 
 /// A JSON patch of a volume's finalizers.
 #[must_use]
-pub fn patch_volume(name: &Text, purpose: Purpose, operations: Value) -> Request {
-    Request::Write(Write {
+pub fn patch_volume(name: &Text, purpose: Purpose, operations: Value) -> Write {
+    Write {
         purpose,
         object: Object::Volume(name.clone()),
         uid: None,
         body: Body::Patch(Part::Main, Patch::Json(operations)),
-    })
+    }
 }
 
 /// `ControllerPublishVolume` for `source` on the node the driver knows as `node_id`.
 #[must_use]
 pub fn publish(
+    view: &View<'_>,
     source: &CsiSource,
     node_id: &str,
     capability: VolumeCapability,
     secrets: &Secrets,
-    driver: &Driver,
-) -> ControllerPublishVolumeRequest {
-    ControllerPublishVolumeRequest {
+) -> Call {
+    let message = ControllerPublishVolumeRequest {
         volume_id: source.handle.to_string(),
         node_id: node_id.to_owned(),
         volume_capability: Some(capability),
-        readonly: source.read_only && driver.abilities.readonly,
+        readonly: source.read_only && view.driver.abilities.readonly,
         secrets: secrets.clone(),
         volume_context: source
             .attributes
             .iter()
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
-    }
+    };
+    Call::Publish(Publish::new(message, view.migrated()))
 }
 
 /// `ControllerUnpublishVolume` for the volume with this handle on the node the driver knows as
 /// `node_id`.
 #[must_use]
-pub fn unpublish(
-    handle: &str,
-    node_id: &str,
-    secrets: &Secrets,
-) -> ControllerUnpublishVolumeRequest {
-    ControllerUnpublishVolumeRequest {
+pub fn unpublish(handle: &str, node_id: &str, secrets: &Secrets, migrated: Migrated) -> Call {
+    let message = ControllerUnpublishVolumeRequest {
         volume_id: handle.to_owned(),
         node_id: node_id.to_owned(),
         secrets: secrets.clone(),
-    }
+    };
+    Call::Unpublish(Unpublish::new(message, migrated))
 }

@@ -4,9 +4,13 @@
 //! refers to it, since a detach needs the volume handle in it.
 
 use serde_json::{Value, json};
+use sidecar::controller::script;
 
 use super::Driver;
-use crate::model::{Source, Volume};
+use super::attempt::{End, Flow};
+use super::reactor::Informed;
+use super::request::{self, Purpose};
+use crate::model::{Source, Text, Volume};
 
 /// JSON patch that adds `finalizer`; `None` if it is there.
 ///
@@ -54,6 +58,14 @@ pub fn release(volume: &Volume, referenced: bool, driver: &Driver) -> Option<Val
         { "op": "test", "path": path, "value": driver.finalizer },
         { "op": "remove", "path": path },
     ]))
+}
+
+/// The script: removes the finalizer as often as it is there, once nothing needs the volume.
+pub(super) fn release_unused(name: &Text, used: bool, informers: Informed<'_>) -> Flow<End> {
+    let volume = informers.volume(name).ok_or(End::Done)?;
+    let patch = release(&volume, used, &informers.driver());
+    script::write(patch.map(|patch| request::patch_volume(name, Purpose::ReleaseVolume, patch)))?;
+    Ok(End::Done)
 }
 
 /// An in-tree volume that this driver served and no longer serves: migration was turned back.

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sidecar::controller::CallError;
-use sidecar::controller::request::Part;
 use tonic::Code;
 
 use super::process::{Due, Informers, Process};
@@ -21,7 +20,7 @@ use super::server::not_found;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::flight::Target;
 use crate::plan::in_flight::{InFlightState, Key};
-use crate::plan::request::{self, Call, Called, Object, Progress, Purpose, Reply, Request};
+use crate::plan::request::{self, Call, Called, Object, Purpose, Reply, Request};
 use crate::plan::{Attacher, status};
 use crate::testing::{F, list};
 
@@ -225,17 +224,15 @@ impl Mutant {
         let instead = match (self, &request, known) {
             (Self::ReleasesFirst, Request::Call(Call::Unpublish(_)), Some(known)) => {
                 let patch = status::release(known, &process.informers.driver);
-                let purpose = Purpose::Goal(Progress::Release);
-                patch.map(|patch| request::patch(known, purpose, Part::Main, patch))
+                patch.map(|patch| request::patch(known, Purpose::Release, patch))
             }
             (Self::MarksFirst, Request::Call(Call::Publish(_)), Some(known)) if !known.attached => {
                 let patch = status::attached(known, &BTreeMap::new());
-                let purpose = Purpose::Goal(Progress::MarkAttached);
-                Some(request::patch(known, purpose, Part::Status, patch))
+                Some(request::patch(known, Purpose::MarkAttached, patch))
             }
             _ => None,
         };
-        instead.unwrap_or(request)
+        instead.map_or(request, Request::Write)
     }
 
     /// What a mutant makes of a reply.

@@ -130,12 +130,13 @@ impl Shell<Attacher> for Executor {
     }
 
     fn failed(&self, key: &Key, failed: &Failed, failures: u32, wait: Duration) {
-        match (failed, key) {
-            (Failed::Unread(failure), Key::Attachment(name)) => {
+        let Failed { about, failure } = failed;
+        match (key, about) {
+            (Key::Attachment(name), None) => {
                 let attachment = &**name;
                 tracing::error!(attachment, retry_after = ?wait, err = %failure, "Error processing");
             }
-            (Failed::Attachment(attachment, volume, failure), _) => {
+            (Key::Attachment(_), Some((attachment, volume))) => {
                 tracing::error!(
                     attachment = &*attachment.name,
                     node = &*attachment.node,
@@ -148,21 +149,19 @@ impl Shell<Attacher> for Executor {
                 self.failure_events
                     .failed(attachment, volume.as_deref(), failure, failures);
             }
-            (Failed::Orphan(failure), Key::Orphan(target)) => tracing::error!(
+            (Key::Orphan(target), _) => tracing::error!(
                 volume_handle = &*target.volume,
                 node_id = &*target.node,
                 retry_after = ?wait,
                 err = %failure,
                 "Cannot detach the volume of a VolumeAttachment that is gone"
             ),
-            (Failed::Volume(error), Key::Volume(name)) => tracing::error!(
+            (Key::Volume(name), _) => tracing::error!(
                 volume = &**name,
                 retry_after = ?wait,
-                err = %error,
+                err = %failure,
                 "Failed to remove finalizer from PersistentVolume"
             ),
-            // No key fails as one of another kind.
-            (Failed::Unread(_) | Failed::Orphan(_) | Failed::Volume(_), _) => {}
         }
     }
 }

@@ -7,22 +7,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
-    ControllerUnpublishVolumeResponse,
+    ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
 };
 use serde_json::{Value, json};
 use sidecar::controller::CallError;
-use sidecar::controller::request::Body;
+use sidecar::controller::request::{Body, Part, SecretError};
 use tonic::Code;
 
 use super::*;
-use crate::model::{CsiNode, Source, Volume, VolumeError};
+use crate::model::{CsiNode, Source, Text, Volume, VolumeError};
 use crate::plan::Driver;
+use crate::plan::attempt::Attempt;
 use crate::plan::driver::Abilities;
-use crate::plan::outcome::{Refusal, RpcError};
-use crate::plan::request::Object;
+use crate::plan::in_flight::{Key, Start};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::request::{Call, Called, Object, Reply, Request};
 use crate::testing::{
     F, attached, csi, csinode, deleted, driver, foreign_csinode, in_tree, json_patch, list, merge,
     pv, secret_ref, spec, va,
@@ -66,33 +69,41 @@ impl World {
     /// Runs one attempt and writes down every request it makes.
     fn run(&mut self) -> Vec<String> {
         let mut trace = Vec::new();
-        let mut attempt = Attempt::new(&self.attachment, self.forced);
+        let mut attempt = Attempt::new(&Key::Attachment("va1".into()), Start::default());
+        let direction = Direction::of(&self.attachment);
         for _ in 0..20 {
-            let view = View {
-                driver: &self.driver,
-                attachment: &self.attachment,
-                volume: self.volume.as_ref(),
-                node: self.node.as_ref(),
+            let over = match self.next(&attempt.log, direction) {
+                Ok(request) => {
+                    let reply = self.execute(request, &mut trace);
+                    let over = attempt.ended_by(&reply);
+                    attempt.log.push(reply);
+                    over
+                }
+                Err(end) => Some(end),
             };
-            let ended = match attempt.decide(&view) {
-                Step::Done | Step::Again => return trace,
-                Step::Fail(failure) => Err(failure),
-                Step::Ask(request) => self.execute(&mut attempt, request, &mut trace),
-            };
-            if let Err(failure) = ended {
-                self.record(&failure, &mut trace);
+            if let Some(End::Failed(failure)) = &over {
+                self.record(failure, &mut trace);
+            }
+            if over.is_some() {
                 return trace;
             }
         }
         panic!("the attempt does not end: {trace:#?}");
     }
 
-    fn execute(
-        &mut self,
-        attempt: &mut Attempt,
-        request: Request,
-        trace: &mut Vec<String>,
-    ) -> Result<(), Failure> {
+    /// The next request after those in the log.
+    fn next(&self, log: &Log, direction: Direction) -> Result<Request, End> {
+        let view = View {
+            driver: &self.driver,
+            attachment: &self.attachment,
+            volume: self.volume.as_ref(),
+            node: self.node.as_ref(),
+        };
+        let (view, forced) = (&view, self.forced);
+        script::next(reach_goal(Ask { log, view, forced }, direction))
+    }
+
+    fn execute(&mut self, request: Request, trace: &mut Vec<String>) -> Reply {
         match request {
             Request::Write(write) => {
                 let Body::Patch(part, patch) = &write.body else {
@@ -108,12 +119,9 @@ impl World {
                     Err(forbidden())
                 } else {
                     self.apply(&write.object, patch.body());
-                    Ok(())
+                    Ok(None)
                 };
-                let Purpose::Goal(what) = write.purpose else {
-                    unreachable!("it writes nothing else")
-                };
-                attempt.written(what, result)
+                Reply::Write(write, result)
             }
             Request::Secret(secret) => {
                 trace.push(format!("get secret {}/{}", secret.namespace, secret.name));
@@ -122,11 +130,11 @@ impl World {
                     Ok(None) => Err(SecretError::NotText),
                     Err(error) => Err(SecretError::Unread(error)),
                 };
-                attempt.loaded(secret, values)
+                Reply::Secret(secret, values)
             }
             Request::Call(call) => {
                 let result = self.call.clone().map_err(CallError::Failed);
-                attempt.called(match call {
+                called(match call {
                     Call::Publish(call) => {
                         trace.push(format!("pub {}", request_text(&call)));
                         let response =
@@ -166,6 +174,22 @@ impl World {
             None => trace.push(format!("log {failure}")),
         }
     }
+}
+
+fn called(called: Called) -> Reply {
+    Reply::Call(called, Duration::ZERO)
+}
+
+/// The volume was unpublished.
+fn unpublished() -> Reply {
+    let call = Unpublish::from(ControllerUnpublishVolumeRequest::default());
+    called(Called::Unpublish(call, Ok(Default::default())))
+}
+
+/// What came of a write.
+fn written(purpose: Purpose, result: Result<(), ApiError>) -> Reply {
+    let write = request::patch(&va(), purpose, json!({}));
+    Reply::Write(write, result.map(|()| None))
 }
 
 fn forbidden() -> ApiError {

@@ -211,77 +211,51 @@ fn detach_failures_keep_the_finalizer() {
 
 #[test]
 fn a_missing_object_ends_the_detach_quietly() {
-    for kind in ["md", "st"] {
-        let mut attempt = Attempt::new(&deleted(), false);
-        attempt.reached = Reached::Unpublished;
-        let what = match kind {
-            "md" => Progress::Release,
-            _ => Progress::MarkDetached,
-        };
+    let attempt = Attempt::new(&Key::Attachment("va1".into()), Start::default());
+    for purpose in [Purpose::Release, Purpose::MarkDetached] {
         let gone = ApiError {
             refusal: Refusal::NotFound,
             ..forbidden()
         };
-        assert_eq!(attempt.written(what, Err(gone)), Ok(()), "row 87");
-        let (driver, attachment) = (driver(), deleted());
-        let view = View {
-            driver: &driver,
-            attachment: &attachment,
-            volume: None,
-            node: None,
-        };
-        assert!(matches!(attempt.decide(&view), Step::Done));
+        let over = attempt.ended_by(&written(purpose, Err(gone)));
+        assert_eq!(over, Some(End::Done), "row 87");
     }
 }
 
 #[test]
 fn row_103_an_attach_that_turns_into_a_detach_starts_anew() {
-    let (driver, volume) = (driver(), pv());
-    let attempt = Attempt::new(&va(), false);
-    let attachment = deleted();
-    let view = View {
-        driver: &driver,
-        attachment: &attachment,
-        volume: Some(&volume),
-        node: Some(&csinode("NID1")),
+    let world = World {
+        attachment: deleted(),
+        ..World::default()
     };
-    assert!(matches!(attempt.decide(&view), Step::Again));
+    let end = world.next(&Log::default(), Direction::Attach).err();
+    assert_eq!(end, Some(End::Again));
 }
 
 #[test]
 fn patches_that_the_server_ignores_do_not_spin() {
-    let (driver, volume) = (driver(), pv());
     let unprotected = Volume {
         finalizers: None,
         ..pv()
     };
-    let rows: [(Attachment, &Volume, Progress, Failure); 3] = [
-        (
-            va(),
-            &unprotected,
-            Progress::Protect,
-            Failure::ProtectIgnored,
-        ),
-        (va(), &volume, Progress::Prepare, Failure::PrepareIgnored),
-        (
-            deleted(),
-            &volume,
-            Progress::Release,
-            Failure::ReleaseIgnored,
-        ),
+    let rows: [(Attachment, Volume, Purpose, Failure); 3] = [
+        (va(), unprotected, Purpose::Protect, Failure::ProtectIgnored),
+        (va(), pv(), Purpose::Prepare, Failure::PrepareIgnored),
+        (deleted(), pv(), Purpose::Release, Failure::ReleaseIgnored),
     ];
-    for (attachment, volume, what, expected) in rows {
-        let mut attempt = Attempt::new(&attachment, false);
-        attempt.written(what, Ok(())).unwrap();
-        let view = View {
-            driver: &driver,
-            attachment: &attachment,
-            volume: Some(volume),
-            node: Some(&csinode("NID1")),
-        };
-        match attempt.decide(&view) {
-            Step::Fail(failure) => assert_eq!(failure, expected),
-            _ => panic!("{expected}"),
+    for (attachment, volume, purpose, expected) in rows {
+        let mut log = Log::default();
+        if attachment.deleting {
+            log.push(unpublished());
         }
+        log.push(written(purpose, Ok(())));
+        let direction = Direction::of(&attachment);
+        let world = World {
+            attachment,
+            volume: Some(volume),
+            ..World::default()
+        };
+        let end = world.next(&log, direction).err();
+        assert_eq!(end, Some(End::Failed(expected)));
     }
 }
