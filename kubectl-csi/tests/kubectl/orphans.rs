@@ -6,7 +6,7 @@ use crate::objects::{
     PAIRS, POD_NFS, RESTORED, SNAPSHOT, STRAY, TAKING, TWIN, TWIN_SNAPSHOT, UNREAD, WAITS, WANTED,
     ZONE_A,
 };
-use crate::world::{Case, World, check, stored, told};
+use crate::world::{Case, World, check, is, stored, told};
 use kubectl_csi::model::Kind;
 use kubectl_csi::plan::{Difference, Stock, Storage, Stored};
 use serde_json::json;
@@ -668,7 +668,7 @@ fn w_50_volumes_of_in_tree_plugins_are_known_by_their_drivers_handles() {
             .collect();
         let fits = match expected {
             "" => told.is_empty(),
-            expected => told.len() == 1 && world::is(told[0], expected),
+            expected => told.len() == 1 && is(told[0], expected),
         };
         assert!(fits, "{driver} {listed}: {told:?}");
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::concurrency::ConcurrencyLimit;
 
 /// Time limit of a client's handshake, including waits for its turn.
-const LONGEST: Duration = Duration::from_secs(10);
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// All handshakes of a server. They advance by one step in each round of the program's tasks, and addresses take turns.
 #[derive(Debug)]
