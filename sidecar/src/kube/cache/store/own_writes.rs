@@ -104,12 +104,10 @@ impl<R> Store<R> {
         let pending = self.end_write(key);
         // Without a response the event may have been a repetition, about an object that is long gone.
         let unknown = matches!(pending.untold, Some(None));
-        if unknown
-            && self
-                .map
-                .get(key.as_str())
-                .is_some_and(|slot| !self.wanted.has(&slot.record))
-        {
+        let slot = self.map.get(key.as_str()).filter(|_| unknown);
+        if let Some(slot) = slot.filter(|slot| !self.wanted.has(&slot.record)) {
+            // An older event, brought again, may show it as wanted.
+            self.deletions.add(key, slot.stamp.version(), 0);
             self.map.remove(key.as_str());
             return None;
         }

@@ -417,6 +417,12 @@ fn news_of_what_is_being_asked_for_is_no_deletion() {
     store.upsert(key("c"), 18, 18);
     assert_eq!(store.write_failed(&key("c")), None);
     assert_eq!(store.get("c"), None, "as unknown as before");
+    assert_eq!(
+        store.upsert(key("c"), 17, 17),
+        None,
+        "older, and wanted then"
+    );
+    assert_eq!(store.get("c"), None);
 }
 
 #[test]
