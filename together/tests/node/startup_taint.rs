@@ -309,8 +309,9 @@ async fn o_103_o_104_csinode_must_list_the_driver_and_belong_to_the_node() {
             return;
         };
         node.register().await;
-        // Two looks.
-        pass(Duration::from_millis(2500)).await;
+        let looks = || cluster.api.requests_to("GET", CSI_NODE_PATH).len();
+        until("two looks", async || looks() >= 2).await;
+        pass(Duration::from_millis(500)).await;
         assert!(cluster.has_ours(), "{row}");
         assert_eq!(lines(&node, reason), 1, "{row}: {}", node.process.log());
         assert!(cluster.api.writes().is_empty(), "{row}");
@@ -340,6 +341,8 @@ async fn o_106_a_taint_that_is_put_in_front_meanwhile() {
     let patches = cluster.api.requests_to("PATCH", NODE_PATH);
     let answers: Vec<_> = patches.iter().map(|it| it.status.unwrap()).collect();
     assert_eq!(answers, [422, 200]);
+    // Logged after the answer, which the API server has sent by now.
+    until("a line", async || lines(&node, LINE) > 0).await;
     assert_eq!(lines(&node, LINE), 1);
 }
 
