@@ -63,6 +63,8 @@ pub struct HealthMonitor {
     config: Config,
     /// It begins with any driver.
     is_named: bool,
+    /// Set once it began: the driver may come back without health, and later with it again.
+    began: OnceLock<()>,
     /// Of the process, however often work begins.
     metrics: OnceLock<Metrics>,
 }
@@ -75,6 +77,7 @@ impl HealthMonitor {
         Self {
             config,
             is_named,
+            began: OnceLock::new(),
             metrics: OnceLock::new(),
         }
     }
@@ -125,7 +128,8 @@ impl Controller for HealthMonitor {
     fn settings(&self) {}
 
     fn may_begin(&self, driver: &Driver) -> Result<(), Exit> {
-        if self.is_named || driver.mode != Mode::Nothing {
+        if self.is_named || driver.mode != Mode::Nothing || self.began.get().is_some() {
+            self.began.get_or_init(|| ());
             return Ok(());
         }
         let line = format!(

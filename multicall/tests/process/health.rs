@@ -134,6 +134,16 @@ async fn a_39_and_55_without_its_lease_it_counts_no_volumes_and_the_others_work_
     running.terminated().await.well();
 }
 
+/// The driver restarts with these of the calls about health.
+fn back_with(stage: &Stage, rpcs: &[ControllerRpc]) {
+    stage.driver.stop();
+    stage.driver.configure(|model| {
+        model.controller.retain(|rpc| !HEALTH.contains(rpc));
+        model.controller.extend(rpcs);
+    });
+    stage.driver.start();
+}
+
 /// Waits until no volume is counted any more.
 async fn until_gone(address: &str) {
     let gone = async {
@@ -180,15 +190,7 @@ async fn a_19_back_without_health_it_asks_nothing_and_back_with_it_asks_again() 
     let stage = stage().await;
     let running = stage.start(&["--controllers=*,-snapshotter", INTERVAL]);
     until_slow(&stage).await;
-    let back_with = |rpcs: &[ControllerRpc]| {
-        stage.driver.stop();
-        stage.driver.configure(|model| {
-            model.controller.retain(|rpc| !HEALTH.contains(rpc));
-            model.controller.extend(rpcs);
-        });
-        stage.driver.start();
-    };
-    back_with(&[]);
+    back_with(&stage, &[]);
     running.logs("The CSI driver's capabilities changed").await;
     settle().await;
     let calls = stage.calls("ControllerListVolumeHealth");
@@ -197,7 +199,33 @@ async fn a_19_back_without_health_it_asks_nothing_and_back_with_it_asks_again() 
     assert_eq!(stage.calls("ControllerListVolumeHealth"), calls);
     assert_eq!(reason(&stage), "Slow", "it stays until there is a report");
     stage.driver.configure(|model| model.health.clear());
-    back_with(&HEALTH);
+    back_with(&stage, &HEALTH);
+    stage
+        .until("the claim is healthy", || reason(&stage).is_empty())
+        .await;
+    running.terminated().await.well();
+}
+
+/// Its lease is lost while the driver is back without health: it takes it again, and asks once the driver has health again.
+#[tokio::test]
+async fn a_19_led_anew_without_health_it_asks_again_once_the_driver_has_it() {
+    let stage = stage().await;
+    let running = stage.start(&[
+        "--controllers=*,-snapshotter",
+        ELECTION[0],
+        ELECTION[1],
+        INTERVAL,
+        "--leader-election-retry-period=500ms",
+    ]);
+    until_slow(&stage).await;
+    back_with(&stage, &[]);
+    running.logs("The CSI driver's capabilities changed").await;
+    stage.take_away("health-monitor", "another-host");
+    settle().await;
+    stage.take_away("health-monitor", "");
+    stage.until_held(&["health-monitor"], is_together).await;
+    stage.driver.configure(|model| model.health.clear());
+    back_with(&stage, &HEALTH);
     stage
         .until("the claim is healthy", || reason(&stage).is_empty())
         .await;
