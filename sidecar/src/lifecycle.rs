@@ -176,9 +176,8 @@ impl Lifecycle {
         }
     }
 
-    /// The object of this UID was not in the last list: what ends with its absence has ended.
-    pub(crate) fn vanished(&self, uid: &str) {
-        let object = Id::of(uid);
+    /// The object was not in the last list: what ends with its absence has ended.
+    pub(crate) fn vanished(&self, object: Id) {
         let steps = self.0.parts.stages.iter().map(|stage| {
             let gone = What::Done {
                 at: None,

@@ -12,7 +12,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, pairs};
 use sidecar::kube::objects::{attachment, node, volume};
-use sidecar::lifecycle::{Lifecycle, Look, Step};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 use sidecar::names;
 use uuid::Uuid;
 
@@ -91,8 +91,8 @@ impl Record for Attachment {
         lifecycle::steps(wire, look, (attacher, &names::finalizer(attacher)))
     }
 
-    fn measured_uid(&self) -> Option<&str> {
-        Some(&self.uid)
+    fn measured(&self) -> Option<Id> {
+        Some(Id::of(&self.uid))
     }
 }
 

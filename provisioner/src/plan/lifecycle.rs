@@ -60,7 +60,8 @@ pub struct VolumeSeen<'a> {
 #[must_use]
 pub fn of_claim(claim: &ClaimSeen<'_>, look: Look, node: Option<&str>) -> Vec<Step<'static>> {
     let elsewhere = node.is_some_and(|node| node != claim.node);
-    if !claim.ours || claim.uid.is_empty() || elsewhere && claim.node.is_empty() {
+    let never_ours = !claim.ours || elsewhere && claim.node.is_empty();
+    if claim.uid.is_empty() || never_ours && look == Look::First {
         return Vec::new();
     }
     let object = Id::of(claim.uid);
@@ -71,7 +72,7 @@ pub fn of_claim(claim: &ClaimSeen<'_>, look: Look, node: Option<&str>) -> Vec<St
         ]
     };
     let open = claim.phase.is_open() && claim.volume.is_empty();
-    if look == Look::Gone || elsewhere || open && claim.deleting {
+    if look == Look::Gone || !claim.ours || elsewhere || open && claim.deleting {
         return both(What::Dropped, What::Dropped);
     }
     let opened = |since| What::Open { since, moves: true };

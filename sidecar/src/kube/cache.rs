@@ -21,7 +21,7 @@ use serde::Deserialize;
 use super::interner::Interner;
 use super::key::Key;
 use super::lean::Object;
-use crate::lifecycle::{Lifecycle, Look, Step};
+use crate::lifecycle::{Id, Lifecycle, Look, Step};
 
 use identity::key_and_version;
 use measured::look;
@@ -48,8 +48,8 @@ pub trait Record: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// The object's UID, where [`steps`](Self::steps) may have opened something for it that ends when it is gone.
-    fn measured_uid(&self) -> Option<&str> {
+    /// The object's identity, where [`steps`](Self::steps) may have opened something for it that ends when it is gone.
+    fn measured(&self) -> Option<Id> {
         None
     }
 
@@ -337,9 +337,12 @@ impl<R: Record> OwnWrite<R> {
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
-        let known = self.cache.get_versioned(key.as_str());
-        let look = look(known.is_some());
-        if known.is_none_or(|(_, known)| version == 0 || version >= known) {
+        let store = self.cache.lock();
+        let look = look(store.get(key.as_str()).is_some());
+        // The object may be gone by now: then no event would end what this answer begins.
+        let is_outdated = store.is_outdated(&key, version);
+        drop(store);
+        if !is_outdated {
             self.cache.look(&wire, look);
         }
         let record = self.cache.read(wire);

@@ -70,6 +70,8 @@ enum State {
     Passed,
     /// It was counted; the object may look open for a while.
     Counted,
+    /// It was counted and the object is beyond it. Until the lists are complete, both objects may say it again.
+    Over,
 }
 
 struct Ended {
@@ -133,7 +135,7 @@ impl Book {
         };
         if let Some(entry) = self.open.get_mut(&key) {
             entry.driver = driver.or(entry.driver);
-            if entry.state != State::Counted {
+            if !entry.state.is_counted() {
                 // What was chosen was taken back.
                 let waits = entry.is_chosen && !is_chosen;
                 entry.state = State::of(moves && !waits);
@@ -165,7 +167,21 @@ impl Book {
             return None;
         }
         if let Some(ended) = self.ended.remove(&key) {
+            let entry = Entry {
+                since,
+                met: second(now),
+                driver: None,
+                is_chosen: false,
+                state: State::Over,
+            };
+            self.open.insert(key, entry);
             return Some(ended.sample(key.0, since));
+        }
+        // Every event of the object says it again.
+        if self.begun.len() == self.begun.capacity() {
+            self.begun.sort_unstable();
+            self.begun
+                .dedup_by_key(|(stage, object, _)| (*stage, *object));
         }
         self.begun.push((key.0, key.1, since));
         None
@@ -176,6 +192,7 @@ impl Book {
             return;
         };
         match entry.state {
+            State::Counted if !self.is_listed => entry.state = State::Over,
             State::Counted => {
                 self.open.remove(&key);
             }
@@ -183,7 +200,7 @@ impl Book {
                 entry.state = State::Passed;
                 entry.met = second(now);
             }
-            State::Passed => {}
+            State::Passed | State::Over => {}
         }
     }
 
@@ -203,7 +220,7 @@ impl Book {
             return None;
         };
         let entry = match (end, entry.state) {
-            (End::Another, State::Counted) => return None,
+            (End::Another, State::Counted | State::Over) => return None,
             (End::Another, State::Moves | State::Waits) => {
                 let before = *entry;
                 entry.state = State::Counted;
@@ -218,7 +235,7 @@ impl Book {
             class: step.class.into(),
             driver: step.driver.or(known),
         };
-        (is_ours && entry.state != State::Counted).then(|| ended.sample(step.stage, entry.since))
+        (is_ours && !entry.state.is_counted()).then(|| ended.sample(step.stage, entry.since))
     }
 
     /// The end that an object says. Most say whole seconds: what is seen within that second ended when it was seen.
@@ -235,6 +252,7 @@ impl Book {
     /// The first lists are complete. What ended while nobody led.
     pub(super) fn listed(&mut self) -> Vec<Sample> {
         self.is_listed = true;
+        self.open.retain(|_, entry| entry.state != State::Over);
         let begun = std::mem::take(&mut self.begun).into_iter();
         let mut ended = std::mem::take(&mut self.ended);
         let samples = begun.filter_map(|(stage, object, since)| {
@@ -249,7 +267,7 @@ impl Book {
         let second = second(now);
         self.open.retain(|_, entry| match entry.state {
             State::Moves | State::Waits => true,
-            State::Passed | State::Counted => second.saturating_sub(entry.met) < LAG,
+            State::Passed | State::Counted | State::Over => second.saturating_sub(entry.met) < LAG,
         });
         let none = (0_usize, second);
         let mut found: Vec<_> = stages.iter().map(|stage| (*stage, none)).collect();
@@ -265,7 +283,7 @@ impl Book {
                     *count += 1;
                 }
                 State::Waits => *count += 1,
-                State::Passed | State::Counted => {}
+                State::Passed | State::Counted | State::Over => {}
             }
         }
         let found = found.into_iter().map(|(stage, (count, oldest))| {
@@ -279,6 +297,10 @@ impl Book {
 impl State {
     fn of(moves: bool) -> Self {
         if moves { Self::Moves } else { Self::Waits }
+    }
+
+    fn is_counted(self) -> bool {
+        matches!(self, Self::Counted | Self::Over)
     }
 }
 

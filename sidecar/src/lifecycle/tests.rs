@@ -141,8 +141,8 @@ fn what_is_gone_without_a_word_has_ended_if_its_absence_is_the_end() {
         open(Stage::Attached, "u1", now()),
         open(Stage::Detached, "u2", now()),
     ]);
-    lifecycle.vanished("u1");
-    lifecycle.vanished("u2");
+    lifecycle.vanished(Id::of("u1"));
+    lifecycle.vanished(Id::of("u2"));
     let shown = stage.shown();
     let counts: Vec<_> = { shown.iter() }
         .filter(|line| line.contains("_seconds_count{"))

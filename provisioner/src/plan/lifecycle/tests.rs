@@ -111,8 +111,16 @@ fn o_80_to_85_what_a_claim_says() {
             expected,
             "{row}"
         );
-        let gone = expected.map(|_| (What::Dropped, What::Dropped));
         assert_eq!(both(&of_claim(&claim, Look::Gone, None)), gone, "{row}");
+    }
+    // It was ours: its annotation has changed, or its node is to be selected anew.
+    let others = ClaimSeen {
+        ours: false,
+        ..claim()
+    };
+    assert_eq!(both(&of_claim(&others, Look::Again, None)), gone);
+    for look in [Look::Again, Look::Gone] {
+        assert_eq!(both(&of_claim(&claim(), look, Some("n1"))), gone);
     }
     // In a node deployment each process measures the claims of its node.
     for (node, expected) in [("n1", rows[3].2), ("n2", gone)] {

@@ -7,7 +7,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, pairs, shared};
 use sidecar::kube::objects::{Phase, claim, quantity};
-use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
 
 use crate::keys::{
     ALPHA_SELECTED_NODE, BETA_STORAGE_PROVISIONER, CLONE_FINALIZER, MIGRATED_TO, SELECTED_NODE,
@@ -33,8 +33,8 @@ impl Record for Claim {
         of_claim(&seen(wire, measured.driver()), look, measured.node())
     }
 
-    fn measured_uid(&self) -> Option<&str> {
-        Some(&self.uid)
+    fn measured(&self) -> Option<Id> {
+        Some(Id::of(&self.uid))
     }
 }
 

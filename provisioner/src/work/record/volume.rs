@@ -10,7 +10,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, list, own, shared};
 use sidecar::kube::objects::{node_selector, volume};
-use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
 use sidecar::node_selector::Term;
 
 use crate::keys::{
@@ -52,9 +52,9 @@ impl Record for Volume {
         of_volume(&seen(wire, measured.driver()), look, measured.node())
     }
 
-    fn measured_uid(&self) -> Option<&str> {
+    fn measured(&self) -> Option<Id> {
         match self {
-            Self::Deletable(volume) => Some(&volume.uid),
+            Self::Deletable(volume) => Some(Id::of(&volume.uid)),
             Self::NameOnly | Self::Finalizer(_) => None,
         }
     }

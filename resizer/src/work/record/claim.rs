@@ -6,7 +6,7 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, interned, nullable, own};
 use sidecar::kube::objects::claim::Spec;
 use sidecar::kube::objects::quantity;
-use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
 
 use crate::keys::{
     FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, RESIZING,
@@ -124,6 +124,13 @@ impl Record for Claim {
             return Vec::new();
         }
         of_claim(&seen, look)
+    }
+
+    fn measured(&self) -> Option<Id> {
+        match self {
+            Self::Open(claim) => Some(Id::of(&claim.uid.to_string())),
+            Self::Quiet(_) => None,
+        }
     }
 }
 

@@ -25,9 +25,9 @@ impl<R: Record> Cache<R> {
     /// Of an object that was in the cache when the last list began, and is not in that list.
     pub(super) fn vanished(&self, change: &Change<R>) {
         if let (Some(lifecycle), Change::Deleted { old, .. }) = (self.inner.lifecycle.get(), change)
-            && let Some(uid) = old.measured_uid()
+            && let Some(object) = old.measured()
         {
-            lifecycle.vanished(uid);
+            lifecycle.vanished(object);
         }
     }
 }

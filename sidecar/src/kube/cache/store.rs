@@ -281,7 +281,7 @@ impl<R> Store<R> {
     /// A resumed watch, or something between here and the API server, may repeat an event. A list that
     /// began after an own write was answered must contain it; if it brings something older, the API
     /// server's storage was restored to an earlier state and the list is right.
-    fn is_outdated(&self, key: &Key, version: u64) -> bool {
+    pub(super) fn is_outdated(&self, key: &Key, version: u64) -> bool {
         if version == 0 {
             return false;
         }

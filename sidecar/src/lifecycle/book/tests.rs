@@ -140,6 +140,34 @@ fn o_82_what_ended_while_nobody_led_is_counted_once() {
 }
 
 #[test]
+fn o_82_what_is_said_again_before_the_lists_are_complete_is_counted_once() {
+    let bound = done(Some(2), End::Another);
+    let begun = What::Begun(stamp(-34));
+    for said in [[created(-34), bound, begun], [bound, begun, begun]] {
+        let mut claim = Played::new(Stage::Bound);
+        let samples = said.map(|what| claim.see(2, what));
+        assert_eq!(samples.iter().flatten().count(), 1);
+        for what in [begun, bound, begun, bound] {
+            assert_eq!(claim.see(3, what), None);
+        }
+        assert_eq!(claim.book.listed(), []);
+        assert!(claim.is_forgotten());
+        for what in [begun, bound] {
+            assert_eq!(claim.see(4, what), None);
+        }
+    }
+}
+
+#[test]
+fn o_93_what_is_said_again_is_kept_once() {
+    let mut claim = Played::new(Stage::Bound);
+    for second in 0..1000 {
+        assert_eq!(claim.see(second, What::Begun(stamp(-34))), None);
+    }
+    assert!(claim.book.begun.capacity() <= 8);
+}
+
+#[test]
 fn o_82_a_volume_that_was_bound_before_its_claim_was_told_so() {
     let mut claim = Played::new(Stage::Bound);
     assert_eq!(claim.see(1, done(Some(-4), End::Another)), None);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::lifecycle::{Lifecycle, Look, Step};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 use sidecar::snapshot::content_name;
 use uuid::Uuid;
 
@@ -69,9 +69,9 @@ impl<R: Pack> Record for Held<R> {
         R::steps(wire, look, measured)
     }
 
-    fn measured_uid(&self) -> Option<&str> {
+    fn measured(&self) -> Option<Id> {
         match self {
-            Self::Whole(record) => record.measured_uid(),
+            Self::Whole(record) => record.measured(),
             // It is ready, and stays.
             Self::Packed(_) => None,
         }

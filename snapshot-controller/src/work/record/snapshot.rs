@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own};
-use sidecar::lifecycle::{Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
 use sidecar::snapshot::{
     GROUP_SNAPSHOT, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, content,
 };
@@ -138,8 +138,8 @@ impl Record for Snapshot {
         of_snapshot(&seen(&wire.parts), look)
     }
 
-    fn measured_uid(&self) -> Option<&str> {
-        Some(&self.uid)
+    fn measured(&self) -> Option<Id> {
+        Some(Id::of(&self.uid))
     }
 }
 
