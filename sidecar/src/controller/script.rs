@@ -68,6 +68,9 @@ pub fn call<T, R: Requests, E>(call: R::Calls) -> Flow<T, R, E> {
     Err(Leave::Ask(Request::Call(call)))
 }
 
+/// The values of a Secret, or which Secret could not be read, and why.
+pub type SecretRead<'a, R> = Result<&'a Secrets, (&'a <R as Requests>::Secret, &'a SecretError)>;
+
 /// The requests of one attempt so far, and what came of them, oldest first.
 pub struct Log<R: Requests>(Vec<Reply<R>>);
 
@@ -176,10 +179,7 @@ where
     ///
     /// # Errors
     /// The request.
-    pub fn secret<E>(
-        &self,
-        secret: impl Into<Option<R::Secret>>,
-    ) -> Flow<Result<&Secrets, (&R::Secret, &SecretError)>, R, E> {
+    pub fn secret<E>(&self, secret: impl Into<Option<R::Secret>>) -> Flow<SecretRead<'_, R>, R, E> {
         static NONE: Secrets = Secrets::new();
         let Some(secret) = secret.into() else {
             return Ok(Ok(&NONE));
