@@ -133,14 +133,15 @@ impl Attempt {
     pub(super) fn ended_by(&self, reply: &Reply) -> Option<End> {
         match reply {
             Reply::Write(Write { purpose, .. }, Err(error)) => {
-                let gone = error.is_not_found();
-                match purpose {
-                    // Somebody else removed the finalizer, and with it the object: nothing is left to do.
-                    Purpose::Release | Purpose::MarkDetached | Purpose::MarkTrivial if gone => {
-                        Some(End::Done)
-                    }
-                    purpose => Failure::of_write(*purpose, error.clone()).map(End::Failed),
+                let is_last = matches!(
+                    purpose,
+                    Purpose::Release | Purpose::MarkDetached | Purpose::MarkTrivial
+                );
+                // Somebody else removed the finalizer, and with it the object: nothing is left to do.
+                if is_last && error.is_not_found() {
+                    return Some(End::Done);
                 }
+                Failure::of_write(*purpose, error.clone()).map(End::Failed)
             }
             Reply::Call(called, _) => Some(match (Call::outcome(called).1?, &self.key) {
                 // There is nobody who could look after it, and nothing to look after.

@@ -353,7 +353,8 @@ impl Attacher {
                 }
             }
             (Reply::Write(_, Ok(Some(written))), Some(work)) => {
-                if work.written(written) {
+                let is_newer = work.written(written);
+                if is_newer {
                     let volume = written.volume.as_ref();
                     self.in_flight.works_on(&written.name, volume);
                 }

@@ -33,7 +33,7 @@
 //! 10. in the end no content is left that was to go, and neither program remembers anything of what is gone;
 //! 11. no request is repeated again and again without time going on;
 //! 12. without faults whatever the controller waits for wakes it without its back-off, users are told of no
-//!    failure that only the order of events explains, and no claim is held for what is never mended.
+//!     failure that only the order of events explains, and no claim is held for what is never mended.
 //!
 //! In half of the runs people take groups, too, of claims with a label and of what an administrator made;
 //! the driver cuts and deletes them member by member, fails in the middle, lists members late, and at times

@@ -1,10 +1,5 @@
 //! Acceptance rows of attaching and detaching as data: objects in, steps out.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "anything else is a failed test"
-)]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
