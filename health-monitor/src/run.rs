@@ -61,10 +61,9 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
 #[derive(Debug)]
 pub struct HealthMonitor {
     config: Config,
-    /// It begins with any driver.
-    is_named: bool,
-    /// Set once it began: the driver may come back without health, and later with it again.
-    began: OnceLock<()>,
+    /// Set if it may begin with any driver: the command line names it, or it has begun before. The driver may come back
+    /// without health, and later with it again.
+    begins_anyway: OnceLock<()>,
     /// Of the process, however often work begins.
     metrics: OnceLock<Metrics>,
 }
@@ -76,8 +75,11 @@ impl HealthMonitor {
     pub fn new(config: Config, is_named: bool) -> Self {
         Self {
             config,
-            is_named,
-            began: OnceLock::new(),
+            begins_anyway: if is_named {
+                OnceLock::from(())
+            } else {
+                OnceLock::new()
+            },
             metrics: OnceLock::new(),
         }
     }
@@ -128,8 +130,10 @@ impl Controller for HealthMonitor {
     fn settings(&self) {}
 
     fn may_begin(&self, driver: &Driver) -> Result<(), Exit> {
-        if self.is_named || driver.mode != Mode::Nothing || self.began.get().is_some() {
-            self.began.get_or_init(|| ());
+        if driver.mode != Mode::Nothing {
+            self.begins_anyway.get_or_init(|| ());
+        }
+        if self.begins_anyway.get().is_some() {
             return Ok(());
         }
         let line = format!(
