@@ -13,12 +13,12 @@ use sidecar::names;
 
 use crate::args::Config;
 use crate::permission;
+use crate::plan::lifecycle::STAGES;
 use crate::plan::reactor::Change;
 use crate::work::drift;
 use crate::work::driver::DriverView;
 use crate::work::executor::{Executor, engine};
 use crate::work::informers::Informers;
-use crate::work::lifecycle::STAGES;
 
 /// How long the CSINodes are waited for. Without permission to list them that would be for ever,
 /// and detaches do without.
@@ -34,8 +34,7 @@ pub(crate) async fn work(
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
     let lifecycle = seat.lifecycle(&driver.current().name, STAGES);
-    let measures = (seat.queues(), &lifecycle);
-    let engine = engine(driver, seat.api(), config.pacing, measures)?;
+    let engine = engine(driver, seat.api(), config.pacing, seat.queues(), &lifecycle)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
     let publish = driver.current().abilities.publish;

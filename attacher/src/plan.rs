@@ -20,6 +20,7 @@
 //! | `orphan` | what attachments that are gone left published, and when it is unpublished |
 //! | `in_flight` | what the process remembers beyond its caches |
 //! | `informers` | what decisions may look at |
+//! | `lifecycle` | the progress of VolumeAttachments, for service levels |
 //! | `reactor` | the attacher as one object: events, attempts, and what their ends leave |
 //! | `fairness` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
@@ -34,6 +35,7 @@ pub mod fairness;
 pub mod flight;
 pub mod in_flight;
 pub mod informers;
+pub mod lifecycle;
 pub mod orphan;
 pub mod outcome;
 pub mod reactor;

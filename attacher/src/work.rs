@@ -7,7 +7,6 @@
 //! | `kept` | PersistentVolumes as the cache keeps them |
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | the controller's steps |
-//! | `lifecycle` | how long attachments take, for figures of service levels |
 //! | `drift` | comparison with the driver's list |
 //! | `events` | events on volumes whose attach or detach keeps failing |
 
@@ -17,5 +16,4 @@ pub mod events;
 pub mod executor;
 pub mod informers;
 pub mod kept;
-pub mod lifecycle;
 pub mod record;

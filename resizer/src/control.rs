@@ -45,8 +45,7 @@ fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc
     let modify = watches_classes(can, &config.settings);
     let stages = lifecycle::stages(can.has(Kind::Expand), modify);
     let lifecycle = seat.lifecycle(&driver.current().name, stages);
-    let measures = (seat.queues(), lifecycle);
-    let engine = engine(driver, (seat.api(), events), config, measures)?;
+    let engine = engine(driver, seat.api(), events, config, seat.queues(), lifecycle)?;
     engine.depends_on(&seat.process.server);
     engine.traced_by(seat.tracer());
     Ok(engine)

@@ -1,21 +1,21 @@
-//! How long users wait for volumes and snapshots, for service levels: not how long attempts take, but how long it is from
-//! the timestamps of objects to their ends, through restarts and changes of leader.
+//! Measures how long users wait for volumes and snapshots: from timestamps of objects to the end of each stage, across
+//! attempts, restarts and changes of leader.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `stage` | what is waited for, and what a look at an object says about it: pure |
-//! | `book` | what is open and since when, and what has ended: pure |
-//! | `names` | how many values a label takes: pure |
-//! | `metrics` | what a scrape shows |
+//! | `stage` | the stages, and the progress that a state of an object shows: pure |
+//! | `tracker` | tracks open stages and measures ended ones: pure |
+//! | `names` | bounds the values of a label: pure |
+//! | `metrics` | the metric families |
 //!
 //! Caches look at each object as the list, the watch or the answer to a write of this process brings it
 //! ([`Record::steps`](crate::kube::cache::Record::steps)), before they forget most of it. Reactors, queues and simulations
 //! know nothing of this.
 
-mod book;
 mod metrics;
 mod names;
 mod stage;
+mod tracker;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,9 +25,9 @@ use jiff::Timestamp;
 use crate::kube::rate::ClockSkew;
 use crate::text::Text;
 
-use book::{Book, Sample, Waiting};
 pub use metrics::LifecycleMetrics;
-pub use stage::{End, Id, Since, Stage, Step, What, seconds};
+pub use stage::{End, Id, Progress, Since, Stage, Step};
+use tracker::{Sample, Tracker, Waiting};
 
 /// How a cache came by an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,13 @@ pub enum Look {
 /// Whose driver something is, by the name of an object.
 type Owner = Box<dyn Fn(&str) -> Option<Text> + Send + Sync>;
 
-/// What a controller measures from now on, as long as it leads; clones are the same.
+/// The measurements of a controller while it leads; clones share one state.
 #[derive(Clone)]
 pub struct Lifecycle(Arc<Inner>);
 
 struct Inner {
     parts: Parts,
-    book: Mutex<Book>,
+    tracker: Mutex<Tracker>,
     owner: OnceLock<Owner>,
     /// In a node deployment: the node of this process.
     node: OnceLock<Text>,
@@ -57,17 +57,17 @@ struct Inner {
     unsure: Mutex<Vec<(Id, Text)>>,
 }
 
-/// What a [`Lifecycle`] is made from.
+/// The parts of a [`Lifecycle`].
 pub(crate) struct Parts {
     /// The driver's name; empty for a controller that serves several.
     pub(crate) driver: Text,
-    /// What is measured.
+    /// The stages that the controller measures.
     pub(crate) stages: &'static [Stage],
     /// When the leader before this one renewed its lease last, in seconds since 1970.
     pub(crate) counted_until: Option<i64>,
     /// Where samples go.
     pub(crate) metrics: LifecycleMetrics,
-    /// What the API server's clock says.
+    /// The API server's clock.
     pub(crate) skew: ClockSkew,
 }
 
@@ -89,11 +89,11 @@ impl Lifecycle {
         let now = parts.skew.now();
         let before = parts.counted_until;
         let before = before.and_then(|second| Timestamp::from_second(second).ok());
-        // Without a predecessor nobody counted what ended before, or somebody still does.
+        // Without a previous leader, earlier ends count for no process, or another one still counts them.
         let counted = before.map_or(now, |before| before.min(now));
         let this = Self(Arc::new(Inner {
             parts,
-            book: Mutex::new(Book::new(counted)),
+            tracker: Mutex::new(Tracker::new(counted)),
             owner: OnceLock::new(),
             node: OnceLock::new(),
             unsure: Mutex::default(),
@@ -102,8 +102,8 @@ impl Lifecycle {
         this
     }
 
-    /// `owner` says which driver something is, by the name of the object that knows it. It may use other caches than the
-    /// one whose records ask.
+    /// `owner` looks up the driver by the name of the object that knows it. It may use caches other than the one whose
+    /// records ask.
     #[must_use]
     pub fn owned_by(self, owner: impl Fn(&str) -> Option<Text> + Send + Sync + 'static) -> Self {
         // Set once; later calls are ignored.
@@ -111,7 +111,7 @@ impl Lifecycle {
         self
     }
 
-    /// What other nodes' processes work on is theirs to measure.
+    /// In a node deployment, measures objects of this node only.
     #[must_use]
     pub fn of_node(self, node: Option<&str>) -> Self {
         if let Some(node) = node {
@@ -133,20 +133,20 @@ impl Lifecycle {
         &self.0.parts.driver
     }
 
-    /// The driver that the object of this name says, if that is known.
+    /// The driver that the object of this name knows, if it is cached.
     #[must_use]
     pub fn owner(&self, name: &str) -> Option<Text> {
         let owner = self.0.owner.get().filter(|_| !name.is_empty())?;
         owner(name)
     }
 
-    /// Whether what the object of this name belongs to is this driver's. Until the first lists are complete it may be:
-    /// what was opened for `uid` meanwhile is dropped then if it is not.
+    /// Whether the object of this name belongs to this driver. Until the first lists are complete that may be unknown:
+    /// the stages of `uid` are dropped then if it does not.
     #[must_use]
     pub fn may_be_ours(&self, uid: &str, name: &str) -> bool {
         match self.owner(name) {
             Some(owner) => *owner == *self.0.parts.driver,
-            None if lock(&self.0.book).is_listed() => false,
+            None if lock(&self.0.tracker).is_listed() => false,
             None => {
                 lock(&self.0.unsure).push((Id::of(uid), name.into()));
                 true
@@ -154,7 +154,7 @@ impl Lifecycle {
         }
     }
 
-    /// What looks at objects say, in their order.
+    /// Takes the progress that objects show, in order.
     pub(crate) fn take(&self, steps: Vec<Step<'_>>) {
         let measured = |step: &Step<'_>| self.0.parts.stages.contains(&step.stage);
         if !steps.iter().any(measured) {
@@ -165,10 +165,10 @@ impl Lifecycle {
             let owners = step.owners;
             let known = || owners.iter().find_map(|name| self.owner(name));
             // Once it is gone nobody may know it any more.
-            if step.stage.ends_with_object() && matches!(step.what, What::Open { .. }) {
+            if step.stage.ends_with_object() && matches!(step.progress, Progress::Open { .. }) {
                 step.driver = step.driver.or_else(known);
             }
-            let sample = lock(&self.0.book).take(step, now);
+            let sample = lock(&self.0.tracker).take(step, now);
             if let Some(mut sample) = sample {
                 sample.driver = sample.driver.or_else(known);
                 self.measure(&sample);
@@ -176,38 +176,35 @@ impl Lifecycle {
         }
     }
 
-    /// The object was not in the last list: what ends with its absence has ended.
+    /// The object was not in the last list: stages that end with it have ended, others are dropped.
     pub(crate) fn vanished(&self, object: Id) {
         let steps = self.0.parts.stages.iter().map(|stage| {
-            let gone = What::Done {
-                at: None,
-                end: End::Own,
-            };
+            let gone = Progress::DONE;
             let what = if stage.ends_with_object() {
                 gone
             } else {
-                What::Dropped
+                Progress::Dropped
             };
             Step::new(*stage, object, what)
         });
         self.take(steps.collect());
     }
 
-    /// The first lists are complete: what is new from now on has begun just now.
+    /// Records that the first lists are complete: new objects begin their stages from now on.
     pub(crate) fn listed(&self) {
         let unsure = std::mem::take(&mut *lock(&self.0.unsure)).into_iter();
         let others = unsure.filter(|(_, name)| {
             let owner = self.owner(name);
             owner.is_none_or(|owner| *owner != *self.0.parts.driver)
         });
-        // The owner is another cache's, which is not asked under the book's lock.
+        // The owner is another cache's, which is not asked under the tracker's lock.
         let others: Vec<_> = others.collect();
-        let mut book = lock(&self.0.book);
+        let mut tracker = lock(&self.0.tracker);
         for (object, _) in others {
             let stages = self.0.parts.stages.iter();
-            stages.for_each(|stage| book.forget(*stage, object));
+            stages.for_each(|stage| tracker.forget(*stage, object));
         }
-        for sample in book.listed() {
+        for sample in tracker.listed() {
             self.measure(&sample);
         }
     }
@@ -218,9 +215,9 @@ impl Lifecycle {
 }
 
 impl Inner {
-    /// What is open of each stage, and for how long the oldest has been that should move, in seconds.
+    /// The open objects of each stage.
     fn unfinished(&self) -> Vec<(Stage, Waiting)> {
-        lock(&self.book).unfinished(self.parts.stages, self.parts.skew.now())
+        lock(&self.tracker).unfinished(self.parts.stages, self.parts.skew.now())
     }
 }
 

@@ -48,7 +48,8 @@ pub fn engine(
     driver: &Arc<DriverView>,
     api: Api,
     pacing: Pacing,
-    (metrics, lifecycle): (&Metrics, &Lifecycle),
+    metrics: &Metrics,
+    lifecycle: &Lifecycle,
 ) -> Result<Arc<Engine>, RegisterError> {
     let (lanes, shared) = fairness::lanes(pacing.workers);
     let attachments = Queue::new(Config {

@@ -10,18 +10,18 @@ use serde::Deserialize;
 use serde_json::Value;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, interned, list, own, pairs};
+use sidecar::kube::lean::{self, interned, list, own, pairs, seconds};
 use sidecar::kube::objects::{attachment, node, volume};
 use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 use sidecar::names;
 use uuid::Uuid;
 
 use super::kept::KeptVolume;
-use super::lifecycle;
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
     Attachment, CsiNode, CsiSource, InTree, List, Pairs, Source, Volume, VolumeError, VolumeSpec,
 };
+use crate::plan::lifecycle::{AttachmentSeen, of_attachment};
 
 /// A VolumeAttachment on the wire.
 pub type AttachmentWire<'a> = lean::Parts<'a, attachment::Spec<'a>, StatusWire<'a>>;
@@ -87,13 +87,37 @@ impl Record for Attachment {
     }
 
     fn steps<'w>(wire: &'w Self::Wire<'_>, look: Look, measured: &Lifecycle) -> Vec<Step<'w>> {
-        let attacher = measured.driver();
-        lifecycle::steps(wire, look, (attacher, &names::finalizer(attacher)))
+        steps(wire, look, measured.driver())
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         Some(Id::of(&self.uid))
     }
+}
+
+/// The progress of the attachment, if it is this attacher's.
+fn steps(wire: &AttachmentWire<'_>, look: Look, attacher: &str) -> Vec<Step<'static>> {
+    let metadata = &wire.metadata;
+    let Some(uid) = metadata.uid.as_deref() else {
+        return Vec::new();
+    };
+    if wire.spec.attacher.as_deref() != Some(attacher) {
+        return Vec::new();
+    }
+    let deleted = metadata.deletion_timestamp.as_deref();
+    let has_finalizer = || {
+        let finalizer = names::finalizer(attacher);
+        let mut finalizers = metadata.finalizers.iter();
+        finalizers.any(|held| **held == *finalizer)
+    };
+    let seen = AttachmentSeen {
+        uid,
+        created: seconds(metadata.creation_timestamp.as_deref()),
+        deleted: deleted.map(|time| seconds(Some(time))),
+        held: deleted.is_some() && has_finalizer(),
+        attached: wire.status.is_attached(),
+    };
+    of_attachment(&seen, look)
 }
 
 impl Record for KeptVolume {

@@ -1,16 +1,16 @@
-//! How far claims and volumes have come, for figures of service levels.
+//! The progress of claims and PersistentVolumes, for service levels.
 //!
-//! Decisions know nothing of it: it is read off the objects, also off those of which nothing is kept.
+//! Decisions do not use it: caches derive it from objects, including those that they do not keep.
 
 use jiff::Timestamp;
-use sidecar::lifecycle::{End, Id, Look, Since, Stage, Step, What};
+use sidecar::lifecycle::{End, Id, Look, Progress, Since, Stage, Step};
 
 use crate::model::{ClaimPhase, Reclaim, VolumePhase};
 
-/// What csi-provisioner measures.
+/// The stages that csi-provisioner measures.
 pub const STAGES: &[Stage] = &[Stage::Provisioned, Stage::Bound, Stage::Deleted];
 
-/// What is looked at of a claim.
+/// The fields of a claim that its stages depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaimSeen<'a> {
     /// `metadata.uid`
@@ -29,7 +29,7 @@ pub struct ClaimSeen<'a> {
     pub phase: ClaimPhase,
 }
 
-/// What is looked at of a PersistentVolume.
+/// The fields of a PersistentVolume that its stages and its claim's depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VolumeSeen<'a> {
     /// `metadata.uid`
@@ -56,12 +56,13 @@ pub struct VolumeSeen<'a> {
     pub changed: Option<Timestamp>,
 }
 
-/// How far the claim has come. `node`: the node of this process, in a node deployment.
+/// The claim's progress. `node` is the node of this process, in a node deployment.
 #[must_use]
 pub fn of_claim(claim: &ClaimSeen<'_>, look: Look, node: Option<&str>) -> Vec<Step<'static>> {
     let elsewhere = node.is_some_and(|node| node != claim.node);
-    let never_ours = !claim.ours || elsewhere && claim.node.is_empty();
-    if claim.uid.is_empty() || never_ours && look == Look::First {
+    let is_foreign = !claim.ours || elsewhere;
+    let names_another_node = claim.ours && elsewhere && !claim.node.is_empty();
+    if claim.uid.is_empty() || look == Look::First && is_foreign && !names_another_node {
         return Vec::new();
     }
     let object = Id::of(claim.uid);
@@ -72,26 +73,29 @@ pub fn of_claim(claim: &ClaimSeen<'_>, look: Look, node: Option<&str>) -> Vec<St
         ]
     };
     let open = claim.phase.is_open() && claim.volume.is_empty();
-    if look == Look::Gone || !claim.ours || elsewhere || open && claim.deleting {
-        return both(What::Dropped, What::Dropped);
+    if look == Look::Gone || is_foreign || open && claim.deleting {
+        return both(Progress::Dropped, Progress::Dropped);
     }
-    let opened = |since| What::Open { since, moves: true };
     let created = Since::At(claim.created);
     match (open, claim.node.is_empty()) {
-        (true, true) => both(opened(created), opened(created)),
-        // Nobody says when the node was chosen, and until then a pod was waited for.
-        (true, false) => both(opened(Since::Chosen), What::Dropped),
-        (false, true) => both(What::Begun(claim.created), What::Begun(claim.created)),
-        (false, false) => both(What::Begun(0), What::Passed),
+        (true, true) => both(Progress::open(created), Progress::open(created)),
+        // No object records when the scheduler selected the node; until then the claim waited for a pod.
+        (true, false) => both(Progress::open(Since::Chosen), Progress::Dropped),
+        (false, true) => both(
+            Progress::Begun(claim.created),
+            Progress::Begun(claim.created),
+        ),
+        (false, false) => both(Progress::Begun(0), Progress::Passed),
     }
 }
 
-/// How far the volume, and with it its claim, has come. `node` as with [`of_claim`].
+/// The progress of the volume and of its claim. `node` as with [`of_claim`].
 #[must_use]
 pub fn of_volume<'a>(volume: &VolumeSeen<'a>, look: Look, node: Option<&str>) -> Vec<Step<'a>> {
     let mut steps = Vec::new();
-    let step = |stage, uid: &str, what| Step::new(stage, Id::of(uid), what).of_class(volume.class);
-    let done = |at, end| What::Done { at, end };
+    let step =
+        |stage, uid: &str, progress| Step::new(stage, Id::of(uid), progress).of_class(volume.class);
+    let done = |at, end| Progress::Done { at, end };
     let is_bound = volume.phase == VolumePhase::Bound;
     if look != Look::Gone && !volume.claim.is_empty() {
         if volume.ours {
@@ -102,30 +106,27 @@ pub fn of_volume<'a>(volume: &VolumeSeen<'a>, look: Look, node: Option<&str>) ->
                 steps.push(step(Stage::Bound, volume.claim, bound));
             }
         } else if is_bound {
-            // Somebody else's, or an administrator's: it was not provisioned for this claim.
+            // Another provisioner or an administrator created it: it was not provisioned for this claim.
             let stages = [Stage::Provisioned, Stage::Bound];
-            steps.extend(stages.map(|stage| step(stage, volume.claim, What::Dropped)));
+            steps.extend(stages.map(|stage| step(stage, volume.claim, Progress::Dropped)));
         }
     }
-    // In a node deployment each process deletes the volumes of its node, which only their affinity tells.
+    // In a node deployment each process deletes the volumes of its node, which only their affinity names.
     if volume.deletable && node.is_none() {
         steps.push(step(Stage::Deleted, volume.uid, leaving(volume, look)));
     }
     steps
 }
 
-fn leaving(volume: &VolumeSeen<'_>, look: Look) -> What {
-    let done = What::Done {
-        at: None,
-        end: End::Own,
-    };
+fn leaving(volume: &VolumeSeen<'_>, look: Look) -> Progress {
+    let done = Progress::DONE;
     let (deleting, released) = (volume.deleted != 0, volume.phase == VolumePhase::Released);
     let is_bound = volume.phase == VolumePhase::Bound;
     if look == Look::Gone {
         return done;
     }
     if volume.reclaim != Reclaim::Delete || !(released || deleting && !is_bound) {
-        return What::Dropped;
+        return Progress::Dropped;
     }
     if deleting && !volume.held {
         return done;
@@ -137,7 +138,7 @@ fn leaving(volume: &VolumeSeen<'_>, look: Look) -> What {
         None if deleting => Since::At(volume.deleted),
         None => Since::Seen,
     };
-    What::Open { since, moves: true }
+    Progress::open(since)
 }
 
 #[cfg(test)]

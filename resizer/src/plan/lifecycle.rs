@@ -1,12 +1,12 @@
-//! How far expansions and modifications have come, for figures of service levels.
+//! The progress of expansions and modifications, for service levels.
 //!
-//! Decisions know nothing of it: it is read off claims, also off those of which nothing is kept.
+//! Decisions do not use it: the cache derives it from claims, including those that it does not keep.
 
-use sidecar::lifecycle::{End, Id, Look, Since, Stage, Step, What};
+use sidecar::lifecycle::{Id, Look, Progress, Since, Stage, Step};
 
 use crate::model::ResizeStatus;
 
-/// What csi-resizer measures with a driver that expands or modifies volumes.
+/// The stages that csi-resizer measures with a driver that expands or modifies volumes.
 #[must_use]
 pub fn stages(expand: bool, modify: bool) -> &'static [Stage] {
     const ALL: &[Stage] = &[Stage::ExpandedStorage, Stage::ExpandedNode, Stage::Modified];
@@ -18,31 +18,31 @@ pub fn stages(expand: bool, modify: bool) -> &'static [Stage] {
     }
 }
 
-/// What is looked at of a claim.
+/// The fields of a claim that its stages depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaimSeen<'a> {
     /// `metadata.uid`
     pub uid: &'a str,
-    /// Whether it has its volume.
+    /// Whether the claim is bound.
     pub bound: bool,
-    /// Whether more is asked for than there is.
+    /// Whether the request exceeds the capacity.
     pub grows: bool,
     /// `status.allocatedResourceStatuses.storage`
     pub resize: Option<ResizeStatus>,
-    /// Whether it has the condition that only the file system is left to be expanded.
+    /// Whether the claim has the condition `FileSystemResizePending`.
     pub node_left: bool,
-    /// Since when it has the condition `Resizing`, in seconds since 1970; 0 if it has none.
+    /// Last transition of the condition `Resizing`, in seconds since 1970; 0 without the condition.
     pub resizing: u32,
     /// `spec.volumeAttributesClassName`
     pub class: &'a str,
     /// `status.currentVolumeAttributesClassName`
     pub current_class: &'a str,
-    /// Since when it has the condition `ModifyingVolume`, in seconds since 1970; 0 if it has none.
+    /// Last transition of the condition `ModifyingVolume`, in seconds since 1970; 0 without the condition.
     pub modifying: u32,
 }
 
 impl ClaimSeen<'_> {
-    /// Whether anything is to be done, by whichever driver.
+    /// Whether an expansion or modification is due, by any driver.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.bound && (self.grows || self.is_changing())
@@ -53,20 +53,17 @@ impl ClaimSeen<'_> {
     }
 }
 
-/// How far the claim has come, whose volume is this driver's or for which nothing is to be done.
+/// The progress of a claim whose volume is this driver's, or for which no task is due.
 #[must_use]
 pub fn of_claim(claim: &ClaimSeen<'_>, look: Look) -> Vec<Step<'static>> {
-    // Most, in each list.
+    // Most claims of a list.
     if look == Look::First && !claim.is_open() {
         return Vec::new();
     }
     let object = Id::of(claim.uid);
-    let done = What::Done {
-        at: None,
-        end: End::Own,
-    };
-    // An object says it only once the driver is asked; what is seen to begin is dated by this process.
-    let open = |condition, moves| What::Open {
+    let done = Progress::DONE;
+    // The claim has the condition only after the first call; before, this process dates the beginning.
+    let open = |condition, moves| Progress::Open {
         since: match condition {
             0 => Since::Seen,
             condition => Since::At(condition),
@@ -84,7 +81,7 @@ pub fn of_claim(claim: &ClaimSeen<'_>, look: Look) -> Vec<Step<'static>> {
             )
         );
     let storage = match claim.grows {
-        _ if gone => What::Dropped,
+        _ if gone => Progress::Dropped,
         true if !at_node => open(claim.resizing, true),
         // The claim is marked right after its PersistentVolume is written.
         true | false => done,
@@ -92,15 +89,15 @@ pub fn of_claim(claim: &ClaimSeen<'_>, look: Look) -> Vec<Step<'static>> {
     // A node expands a volume once a pod uses it, which may be never.
     let moves = claim.resize == Some(ResizeStatus::NodeInProgress);
     let node = match claim.grows {
-        _ if gone => What::Dropped,
+        _ if gone => Progress::Dropped,
         true => open(claim.resizing, moves),
         false => done,
     };
     let modified = match claim.is_changing() {
-        _ if gone => What::Dropped,
+        _ if gone => Progress::Dropped,
         true => open(claim.modifying, true),
-        // Somebody has changed their mind.
-        false if claim.class.is_empty() => What::Dropped,
+        // The user took the request back.
+        false if claim.class.is_empty() => Progress::Dropped,
         false => done,
     };
     vec![

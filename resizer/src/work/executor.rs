@@ -45,9 +45,11 @@ pub struct Executor {
 /// The metrics refuse the queue's name, which does not happen with any text.
 pub fn engine(
     driver: &Arc<DriverView>,
-    (api, events): (Api, Recorder),
+    api: Api,
+    events: Recorder,
     config: &Config,
-    (metrics, lifecycle): (&Metrics, Lifecycle),
+    metrics: &Metrics,
+    lifecycle: Lifecycle,
 ) -> Result<Arc<Engine>, RegisterError> {
     let (current, pacing) = (driver.current(), config.pacing);
     let queue = Queue::new(queue::Config {

@@ -42,14 +42,14 @@ pub trait Record: Send + Sync + Sized + 'static {
     /// the cache as if it were deleted.
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
 
-    /// How far the object has come, for figures of service levels. Asked for each state of an object before it is
-    /// read, and for the last one before it is gone, if somebody measures. Must not use the cache.
+    /// The stages' progress that this state of the object shows. A [`measured`](Cache::measured) cache calls it for each
+    /// state before it reads the record, and for the last state of a deleted object. Must not use the cache.
     fn steps<'w>(_wire: &'w Self::Wire<'_>, _look: Look, _measured: &Lifecycle) -> Vec<Step<'w>> {
         Vec::new()
     }
 
-    /// The object's identity, where [`steps`](Self::steps) may have opened something for it that ends when it is gone.
-    fn measured(&self) -> Option<Id> {
+    /// The object's identity in the lifecycle, if [`steps`](Self::steps) may have opened a stage of it.
+    fn lifecycle_id(&self) -> Option<Id> {
         None
     }
 

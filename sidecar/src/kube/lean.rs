@@ -207,11 +207,17 @@ impl Meta<'_> {
     /// The time of the deletion request, or else of the creation, in whole seconds since 1970; 0 if unreadable.
     #[must_use]
     pub fn since(&self) -> u32 {
-        let text = { self.deletion_timestamp.as_deref() }.or(self.creation_timestamp.as_deref());
-        let time = text.and_then(|text| text.parse::<Timestamp>().ok());
-        time.and_then(|time| u32::try_from(time.as_second()).ok())
-            .unwrap_or_default()
+        let deleted = self.deletion_timestamp.as_deref();
+        seconds(deleted.or(self.creation_timestamp.as_deref()))
     }
+}
+
+/// Parses a timestamp into whole seconds since 1970; 0 if it is absent or cannot be parsed.
+#[must_use]
+pub fn seconds(text: Option<&str>) -> u32 {
+    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
+    time.and_then(|time| u32::try_from(time.as_second()).ok())
+        .unwrap_or_default()
 }
 
 /// An unshared copy, for texts that are unique to one object; empty where the field is absent.

@@ -1,4 +1,4 @@
-//! What a scrape shows of how long users wait.
+//! The metric families of stages.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,8 +8,8 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 
 use super::Inner;
-use super::book::Sample;
 use super::names::Names;
+use super::tracker::Sample;
 use crate::metrics::{RegisterError, Registry};
 
 /// Objects have whole seconds: finer bounds would lie.
@@ -17,7 +17,7 @@ const BUCKETS: [f64; 12] = [
     1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0,
 ];
 
-/// Where the driver of something is not known any more.
+/// Label value of samples whose driver is no longer known.
 const UNKNOWN_DRIVER: &str = "unknown-driver";
 
 /// The families of a process; clones are the same.
@@ -30,7 +30,7 @@ pub struct LifecycleMetrics {
     open: Unfinished,
 }
 
-/// Gauges that are read from what is open when they are scraped.
+/// Gauges computed from the open stages at each scrape.
 #[derive(Clone)]
 struct Unfinished {
     count: IntGaugeVec,
@@ -45,7 +45,7 @@ impl fmt::Debug for LifecycleMetrics {
 }
 
 impl LifecycleMetrics {
-    /// Adds the families to `registry`; series appear with what is measured.
+    /// Adds the families to `registry`; series appear with the first sample.
     ///
     /// # Errors
     /// The registry has them already.
@@ -59,7 +59,7 @@ impl LifecycleMetrics {
         let seconds = HistogramVec::new(seconds, &["driver_name", "stage", "class"])?;
         let unmeasured = Opts::new(
             "csi_sidecar_lifecycle_unmeasured_total",
-            "[ALPHA] What has ended although no object says when it began, and this process did not see it begin.",
+            "[ALPHA] Ended stages whose beginning no object records and this process did not see.",
         );
         let unmeasured = IntCounterVec::new(unmeasured, &["stage"])?;
         let count = Opts::new(
@@ -86,14 +86,14 @@ impl LifecycleMetrics {
         Ok(this)
     }
 
-    /// What is open there is shown as long as it is there.
+    /// Shows the open stages of `of` until it is dropped.
     pub(super) fn show(&self, of: &Arc<Inner>) {
         let mut all = self.open.of.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|of| of.strong_count() > 0);
         all.push(Arc::downgrade(of));
     }
 
-    /// Something has ended, of the driver of this name if the sample knows none.
+    /// Observes a sample; `driver` is the label value if the sample knows none.
     pub(super) fn measure(&self, sample: &Sample, driver: &str) {
         let stage = sample.stage.name();
         let Some(seconds) = sample.seconds else {

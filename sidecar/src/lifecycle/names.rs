@@ -1,4 +1,4 @@
-//! How many values a label takes. Pure.
+//! Bounds the number of values of a label. Pure.
 
 use crate::text::Text;
 

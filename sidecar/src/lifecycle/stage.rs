@@ -1,4 +1,4 @@
-//! What is waited for, and what a look at an object says about it. Pure.
+//! The stages of objects, and the progress that a state of an object shows. Pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::text::Text;
 
-/// What users wait for.
+/// A stage that users wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// A claim: until its PersistentVolume is saved.
@@ -34,7 +34,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The label.
+    /// Value of the label `stage`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,19 +52,19 @@ impl Stage {
         }
     }
 
-    /// Whether it is over once the object is gone.
+    /// Whether the stage ends when the object is gone.
     #[must_use]
     pub const fn ends_with_object(self) -> bool {
         matches!(self, Self::Deleted | Self::Detached | Self::SnapshotDeleted)
     }
 }
 
-/// An object, by its UID: eight bytes, since there may be many.
+/// Hash of an object's UID: eight bytes, because a process may track many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u64);
 
 impl Id {
-    /// The object of this UID.
+    /// Hashes the UID.
     #[must_use]
     pub fn of(uid: &str) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -73,100 +73,107 @@ impl Id {
     }
 }
 
-/// Since when something is waited for.
+/// The beginning of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// Since this second since 1970, as the object says; 0 if that cannot be read.
+    /// A timestamp of the object, in seconds since 1970; 0 if it cannot be parsed.
     At(u32),
-    /// Since it is seen like this: no object says it. What this process finds when it begins has begun nobody knows when.
+    /// The moment at which this process sees the state: no object has a timestamp of it. Unknown for objects of the first list.
     Seen,
-    /// Since somebody was seen to have made a choice without which there is nothing to do, in the same way. The choice may
-    /// be taken back.
+    /// Like [`Seen`](Self::Seen), for the selection of a node, before which there is nothing to do. The scheduler may take
+    /// it back.
     Chosen,
 }
 
-/// Who says that something has ended.
+/// The object that shows the end of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The object that is waited for.
+    /// The object of the stage.
     Own,
-    /// Another object, so that the one that is waited for may look for a while as if it had not.
+    /// Another object: the object of the stage may show the stage as open for a while.
     Another,
 }
 
-/// What is seen of an object.
+/// The progress of one stage that a state of an object shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Something is waited for.
+pub enum Progress {
+    /// The stage is open.
     Open {
-        /// Since when.
+        /// Its beginning.
         since: Since,
-        /// Whether this program or its driver should get on with it: not if somebody else is waited for.
+        /// Whether this program or its driver has to act; false while users, the scheduler or a node have to.
         moves: bool,
     },
-    /// The object is beyond it, and another one says since when. In the first list nobody knows yet which comes first.
+    /// The object is past the stage, which began at this second since 1970. Another object shows its end, and may be listed
+    /// first or last.
     Begun(u32),
-    /// The object is beyond it.
+    /// The object is past the stage.
     Passed,
-    /// It has ended.
+    /// The stage has ended.
     Done {
-        /// When, if an object says so: if it was before this process led, another one may have counted it.
+        /// The timestamp of the end, if an object has one: an earlier leader may have counted ends before this process led.
         at: Option<Timestamp>,
-        /// Who says so.
+        /// The object that shows it.
         end: End,
     },
-    /// It is not waited for, or not any more.
+    /// Nobody waits for the stage, or nobody does any more.
     Dropped,
 }
 
-/// What a look at an object says about one stage.
+impl Progress {
+    /// The object shows that the stage has ended, without a timestamp.
+    pub const DONE: Self = Self::Done {
+        at: None,
+        end: End::Own,
+    };
+
+    /// A stage that began then, and on which this program or its driver has to act.
+    #[must_use]
+    pub const fn open(since: Since) -> Self {
+        Self::Open { since, moves: true }
+    }
+}
+
+/// The progress of one stage of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Of what.
+    /// The stage.
     pub stage: Stage,
-    /// Of which object.
+    /// The object.
     pub object: Id,
-    /// What.
-    pub what: What,
-    /// The StorageClass, where that is told.
+    /// Its progress.
+    pub progress: Progress,
+    /// The StorageClass, empty for stages without the label.
     pub class: &'a str,
     /// The driver, for a controller that serves several, if it is known.
     pub driver: Option<Text>,
-    /// Else the names of objects that know it, the first one first; empty where there is none.
+    /// Names of objects that know the driver, in order of preference; empty where there is none.
     pub owners: [&'a str; 2],
 }
 
 impl<'a> Step<'a> {
-    /// Of a stage without a class.
+    /// A step of a stage without a class.
     #[must_use]
-    pub fn new(stage: Stage, object: Id, what: What) -> Self {
+    pub fn new(stage: Stage, object: Id, progress: Progress) -> Self {
         Self {
             stage,
             object,
-            what,
+            progress,
             class: "",
             driver: None,
             owners: ["", ""],
         }
     }
 
-    /// Of a driver that objects of these names know.
+    /// Names the objects that know the driver.
     #[must_use]
     pub fn owned_by(self, owners: [&'a str; 2]) -> Self {
         Self { owners, ..self }
     }
 
-    /// Of an object of this class.
+    /// Sets the StorageClass.
     #[must_use]
     pub fn of_class(self, class: &'a str) -> Self {
         Self { class, ..self }
     }
-}
-
-/// Whole seconds since 1970; 0 if the text is no time.
-#[must_use]
-pub fn seconds(text: Option<&str>) -> u32 {
-    let time = text.and_then(|text| text.parse::<Timestamp>().ok());
-    time.and_then(|time| u32::try_from(time.as_second()).ok())
-        .unwrap_or_default()
 }

@@ -53,14 +53,11 @@ fn now() -> u32 {
 
 fn open(stage: Stage, uid: &str, since: u32) -> Step<'static> {
     let since = Since::At(since);
-    Step::new(stage, Id::of(uid), What::Open { since, moves: true })
+    Step::new(stage, Id::of(uid), Progress::Open { since, moves: true })
 }
 
 fn done(stage: Stage, uid: &str) -> Step<'static> {
-    let done = What::Done {
-        at: None,
-        end: End::Own,
-    };
+    let done = Progress::DONE;
     Step::new(stage, Id::of(uid), done)
 }
 
@@ -122,7 +119,7 @@ fn o_84_what_cannot_be_measured_is_counted() {
     let stage = Shown::new();
     let lifecycle = stage.lifecycle(&[Stage::Provisioned]);
     let since = Since::Chosen;
-    let what = What::Open { since, moves: true };
+    let what = Progress::Open { since, moves: true };
     lifecycle.take(vec![Step::new(Stage::Provisioned, Id::of("u1"), what)]);
     lifecycle.listed();
     lifecycle.take(vec![done(Stage::Provisioned, "u1")]);
@@ -227,7 +224,7 @@ fn o_97_administrators_read_of_each_family() {
     let page = include_str!("../../../docs/administrators.md");
     let shown = Shown::new();
     let lifecycle = shown.lifecycle(&[Stage::Attached]);
-    let unknown = What::Open {
+    let unknown = Progress::Open {
         since: Since::Seen,
         moves: true,
     };

@@ -1,19 +1,19 @@
-//! How far VolumeSnapshots have come, for figures of service levels.
+//! The progress of VolumeSnapshots, for service levels.
 //!
-//! Decisions know nothing of it: it is read off the objects. Unlike [`operation`](super::operation), whose times are upstream's,
+//! Decisions do not use it: the cache derives it from the objects. Unlike [`operation`](super::operation), whose times are upstream's,
 //! it counts from the object's creation, through restarts.
 
 use jiff::Timestamp;
-use sidecar::lifecycle::{End, Id, Look, Since, Stage, Step, What};
+use sidecar::lifecycle::{End, Id, Look, Progress, Since, Stage, Step};
 
-/// What snapshot-controller measures.
+/// The stages that snapshot-controller measures.
 pub const STAGES: &[Stage] = &[
     Stage::SnapshotCut,
     Stage::SnapshotReady,
     Stage::SnapshotDeleted,
 ];
 
-/// What is looked at of a VolumeSnapshot.
+/// The fields of a VolumeSnapshot that its stages depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SnapshotSeen<'a> {
     /// `metadata.uid`
@@ -24,7 +24,7 @@ pub struct SnapshotSeen<'a> {
     pub deleted: u32,
     /// Whether it carries a finalizer that this program removes.
     pub held: bool,
-    /// Whether it is to be taken, and does not stand for one that an administrator knew.
+    /// Whether it is dynamically created, not pre-provisioned.
     pub dynamic: bool,
     /// `status.creationTime`
     pub taken: Option<Timestamp>,
@@ -36,41 +36,38 @@ pub struct SnapshotSeen<'a> {
     pub class: &'a str,
 }
 
-/// How far the VolumeSnapshot has come. Its content, or else its class, names its driver.
+/// The progress of the VolumeSnapshot. Its content, or else its class, names the driver.
 #[must_use]
 pub fn of_snapshot<'a>(snapshot: &SnapshotSeen<'a>, look: Look) -> Vec<Step<'a>> {
     let mut steps = Vec::new();
-    let mut say = |stage, what| {
-        let step = Step::new(stage, Id::of(snapshot.uid), what);
+    let mut say = |stage, progress| {
+        let step = Step::new(stage, Id::of(snapshot.uid), progress);
         steps.push(step.owned_by([snapshot.content, snapshot.class]));
     };
-    let done = |at| What::Done { at, end: End::Own };
-    let open = |second| What::Open {
-        since: Since::At(second),
-        moves: true,
-    };
+    let open = |second| Progress::open(Since::At(second));
     if look == Look::Gone || snapshot.deleted != 0 {
-        say(Stage::SnapshotCut, What::Dropped);
-        say(Stage::SnapshotReady, What::Dropped);
+        say(Stage::SnapshotCut, Progress::Dropped);
+        say(Stage::SnapshotReady, Progress::Dropped);
         let left = look != Look::Gone && snapshot.held;
         let deleted = if left {
             open(snapshot.deleted)
         } else {
-            done(None)
+            Progress::DONE
         };
         say(Stage::SnapshotDeleted, deleted);
         return steps;
     }
-    // One that was ready is not waited for once more.
+    // A snapshot that was ready once does not open the stage again.
     let is_new = look == Look::First;
     if snapshot.dynamic && is_new {
         say(Stage::SnapshotCut, open(snapshot.created));
     }
     if let Some(taken) = snapshot.taken {
-        say(Stage::SnapshotCut, done(Some(taken)));
+        let at = Some(taken);
+        say(Stage::SnapshotCut, Progress::Done { at, end: End::Own });
     }
     match snapshot.ready {
-        true => say(Stage::SnapshotReady, done(None)),
+        true => say(Stage::SnapshotReady, Progress::DONE),
         false if is_new => say(Stage::SnapshotReady, open(snapshot.created)),
         false => {}
     }

@@ -1,6 +1,7 @@
 //! Objects as an API server sends them, and as it might.
 
 use serde_json::json;
+use sidecar::lifecycle::{End, Progress, Since};
 
 use super::*;
 
@@ -210,5 +211,99 @@ fn nothing_that_is_absent_or_null_fails() {
         let _: Attachment = read(&json);
         let _: KeptVolume = read(&json);
         let _: CsiNode = read(&json);
+    }
+}
+
+const ATTACHER: &str = "test.driver";
+const FINALIZER: &str = "external-attacher/test-driver";
+
+fn attachment_with(metadata: &Value, attached: bool) -> String {
+    let mut all = json!({
+        "uid": "u1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": [FINALIZER],
+    });
+    for (key, value) in metadata.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    let spec = json!({ "attacher": ATTACHER, "nodeName": "n1" });
+    json!({ "metadata": all, "spec": spec, "status": { "attached": attached } }).to_string()
+}
+
+fn progress(json: &str, look: Look, attacher: &str) -> Vec<Progress> {
+    let wire = serde_json::from_str(json).unwrap();
+    let steps = steps(&wire, look, attacher);
+    steps.iter().map(|step| step.progress).collect()
+}
+
+#[test]
+fn o_87_an_attachment_begins_with_its_creation_and_ends_without_its_finalizer() {
+    let at = |second: u32| Progress::Open {
+        since: Since::At(1_767_225_600 + second),
+        moves: true,
+    };
+    let done = Progress::Done {
+        at: None,
+        end: End::Own,
+    };
+    let none = json!({});
+    let deleting = json!({ "deletionTimestamp": "2026-01-01T00:01:00Z" });
+    let freed = json!({ "deletionTimestamp": "2026-01-01T00:01:00Z", "finalizers": [] });
+    let rows = [
+        (
+            "new",
+            &none,
+            false,
+            Look::First,
+            vec![at(0), Progress::Dropped],
+        ),
+        ("tried again", &none, false, Look::Again, vec![]),
+        (
+            "attached",
+            &none,
+            true,
+            Look::Again,
+            vec![done, Progress::Dropped],
+        ),
+        (
+            "found attached",
+            &none,
+            true,
+            Look::First,
+            vec![done, Progress::Dropped],
+        ),
+        (
+            "deleted",
+            &deleting,
+            true,
+            Look::Again,
+            vec![Progress::Dropped, at(60)],
+        ),
+        (
+            "never attached",
+            &deleting,
+            false,
+            Look::First,
+            vec![Progress::Dropped, at(60)],
+        ),
+        (
+            "detached",
+            &freed,
+            false,
+            Look::Again,
+            vec![Progress::Dropped, done],
+        ),
+        (
+            "gone",
+            &deleting,
+            true,
+            Look::Gone,
+            vec![Progress::Dropped, done],
+        ),
+    ];
+    for (row, metadata, attached, look, expected) in rows {
+        let json = attachment_with(metadata, attached);
+        assert_eq!(progress(&json, look, ATTACHER), expected, "{row}");
+        assert_eq!(progress(&json, look, "another.driver"), [], "{row}");
     }
 }

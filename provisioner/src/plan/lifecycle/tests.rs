@@ -32,33 +32,33 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(i64::from(CREATED) + second).unwrap()
 }
 
-fn open(since: Since) -> What {
-    What::Open { since, moves: true }
+fn open(since: Since) -> Progress {
+    Progress::Open { since, moves: true }
 }
 
-fn done(second: Option<i64>, end: End) -> What {
-    What::Done {
+fn done(second: Option<i64>, end: End) -> Progress {
+    Progress::Done {
         at: second.map(time),
         end,
     }
 }
 
 /// What is said of `provisioned` and `bound`, if anything is.
-fn both(steps: &[Step<'_>]) -> Option<(What, What)> {
+fn both(steps: &[Step<'_>]) -> Option<(Progress, Progress)> {
     let of = |stage| steps.iter().find(|step| step.stage == stage);
     let (provisioned, bound) = (of(Stage::Provisioned)?, of(Stage::Bound)?);
     assert_eq!(
         (provisioned.object, bound.object),
         (Id::of("u1"), Id::of("u1"))
     );
-    Some((provisioned.what, bound.what))
+    Some((provisioned.progress, bound.progress))
 }
 
 #[test]
 fn o_80_to_85_what_a_claim_says() {
     let created = open(Since::At(CREATED));
-    let begun = What::Begun(CREATED);
-    let gone = Some((What::Dropped, What::Dropped));
+    let begun = Progress::Begun(CREATED);
+    let gone = Some((Progress::Dropped, Progress::Dropped));
     let bound = ClaimSeen {
         volume: "pvc-u1",
         phase: ClaimPhase::Bound,
@@ -79,14 +79,18 @@ fn o_80_to_85_what_a_claim_says() {
             },
             Some((begun, begun)),
         ),
-        ("O-84", chosen, Some((open(Since::Chosen), What::Dropped))),
+        (
+            "O-84",
+            chosen,
+            Some((open(Since::Chosen), Progress::Dropped)),
+        ),
         (
             "O-84 bound",
             ClaimSeen {
                 node: "n1",
                 ..bound
             },
-            Some((What::Begun(0), What::Passed)),
+            Some((Progress::Begun(0), Progress::Passed)),
         ),
         (
             "O-85",
@@ -113,7 +117,17 @@ fn o_80_to_85_what_a_claim_says() {
         );
         assert_eq!(both(&of_claim(&claim, Look::Gone, None)), gone, "{row}");
     }
-    // It was ours: its annotation has changed, or its node is to be selected anew.
+    // In a node deployment each process measures the claims of its node.
+    for (node, expected) in [("n1", rows[3].2), ("n2", gone)] {
+        assert_eq!(both(&of_claim(&chosen, Look::First, Some(node))), expected);
+    }
+    assert_eq!(both(&of_claim(&claim(), Look::First, Some("n1"))), None);
+}
+
+/// Its annotation has changed, or the scheduler is to select a node anew.
+#[test]
+fn o_86_a_claim_that_is_not_ours_any_more_is_dropped() {
+    let gone = Some((Progress::Dropped, Progress::Dropped));
     let others = ClaimSeen {
         ours: false,
         ..claim()
@@ -122,11 +136,6 @@ fn o_80_to_85_what_a_claim_says() {
     for look in [Look::Again, Look::Gone] {
         assert_eq!(both(&of_claim(&claim(), look, Some("n1"))), gone);
     }
-    // In a node deployment each process measures the claims of its node.
-    for (node, expected) in [("n1", rows[3].2), ("n2", gone)] {
-        assert_eq!(both(&of_claim(&chosen, Look::First, Some(node))), expected);
-    }
-    assert_eq!(both(&of_claim(&claim(), Look::First, Some("n1"))), None);
 }
 
 #[test]
@@ -142,7 +151,7 @@ fn o_80_to_83_what_a_volume_says_of_its_claim() {
     ] {
         let steps = of_volume(&volume(phase), Look::First, None);
         assert_eq!(both(&steps), expected, "{phase:?}");
-        assert_eq!((steps[0].what, steps[0].class), (saved, "fast"));
+        assert_eq!((steps[0].progress, steps[0].class), (saved, "fast"));
     }
     // The API server does not say yet since when.
     let silent = VolumeSeen {
@@ -168,7 +177,7 @@ fn o_88_a_static_volume_is_no_sample_and_a_migrated_one_is() {
         ..of_plugin
     };
     let steps = of_volume(&by_hand, Look::First, None);
-    assert_eq!(both(&steps), Some((What::Dropped, What::Dropped)));
+    assert_eq!(both(&steps), Some((Progress::Dropped, Progress::Dropped)));
     let unbound = VolumeSeen {
         phase: VolumePhase::Available,
         ..by_hand
@@ -191,11 +200,11 @@ fn o_80_a_volume_leaves_from_its_release_until_its_finalizer_goes() {
         ..volume
     };
     let rows = [
-        ("bound", volume(Bound), What::Dropped),
+        ("bound", volume(Bound), Progress::Dropped),
         (
             "deleted while bound",
             deleting(volume(Bound)),
-            What::Dropped,
+            Progress::Dropped,
         ),
         ("released", released, at(2)),
         ("released, without finalizer", freed(released), at(2)),
@@ -228,7 +237,7 @@ fn o_80_a_volume_leaves_from_its_release_until_its_finalizer_goes() {
                 reclaim: Reclaim::Retain,
                 ..deleting(released)
             },
-            What::Dropped,
+            Progress::Dropped,
         ),
     ];
     for (row, volume, expected) in rows {
@@ -238,9 +247,13 @@ fn o_80_a_volume_leaves_from_its_release_until_its_finalizer_goes() {
             steps.find(|step| step.stage == Stage::Deleted)
         };
         let step = of(Look::Again).unwrap();
-        assert_eq!((step.what, step.class), (expected, "fast"), "{row}");
+        assert_eq!((step.progress, step.class), (expected, "fast"), "{row}");
         assert_eq!(step.object, Id::of("v1"));
-        assert_eq!(of(Look::Gone).unwrap().what, done(None, End::Own), "{row}");
+        assert_eq!(
+            of(Look::Gone).unwrap().progress,
+            done(None, End::Own),
+            "{row}"
+        );
     }
     let elsewhere = of_volume(&released, Look::Again, Some("n1"));
     assert!(elsewhere.iter().all(|step| step.stage != Stage::Deleted));

@@ -5,9 +5,9 @@
 use jiff::Timestamp;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, interned, list, own, pairs, shared};
+use sidecar::kube::lean::{self, interned, list, own, pairs, seconds, shared};
 use sidecar::kube::objects::{Phase, claim, quantity};
-use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 
 use crate::keys::{
     ALPHA_SELECTED_NODE, BETA_STORAGE_PROVISIONER, CLONE_FINALIZER, MIGRATED_TO, SELECTED_NODE,
@@ -33,7 +33,7 @@ impl Record for Claim {
         of_claim(&seen(wire, measured.driver()), look, measured.node())
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         Some(Id::of(&self.uid))
     }
 }

@@ -8,9 +8,9 @@ use migration::TRANSLATOR;
 use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, interned, list, own, shared};
+use sidecar::kube::lean::{self, interned, list, own, seconds, shared};
 use sidecar::kube::objects::{node_selector, volume};
-use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 use sidecar::node_selector::Term;
 
 use crate::keys::{
@@ -52,7 +52,7 @@ impl Record for Volume {
         of_volume(&seen(wire, measured.driver()), look, measured.node())
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         match self {
             Self::Deletable(volume) => Some(Id::of(&volume.uid)),
             Self::NameOnly | Self::Finalizer(_) => None,

@@ -1,12 +1,14 @@
+use sidecar::lifecycle::End;
+
 use super::*;
 
-const DONE: What = What::Done {
+const DONE: Progress = Progress::Done {
     at: None,
     end: End::Own,
 };
 
-fn open(since: Since, moves: bool) -> What {
-    What::Open { since, moves }
+fn open(since: Since, moves: bool) -> Progress {
+    Progress::Open { since, moves }
 }
 
 fn growing() -> ClaimSeen<'static> {
@@ -19,15 +21,15 @@ fn growing() -> ClaimSeen<'static> {
 }
 
 /// What is said of `expanded_storage`, `expanded_node` and `modified`.
-fn said(claim: &ClaimSeen<'_>, look: Look) -> Vec<What> {
+fn said(claim: &ClaimSeen<'_>, look: Look) -> Vec<Progress> {
     let steps = of_claim(claim, look);
     assert!(steps.iter().all(|step| step.object == Id::of("u1")));
-    steps.iter().map(|step| step.what).collect()
+    steps.iter().map(|step| step.progress).collect()
 }
 
 #[test]
 fn o_89_the_storage_is_larger_at_once_and_the_node_when_a_pod_comes() {
-    let gone = What::Dropped;
+    let gone = Progress::Dropped;
     let quiet = ClaimSeen {
         grows: false,
         ..growing()
@@ -91,7 +93,7 @@ fn o_89_another_class_is_waited_for_until_the_claim_has_it() {
         (of("b", "a", 9), open(Since::At(9), true)),
         (of("b", "", 0), open(Since::Seen, true)),
         (of("b", "b", 0), DONE),
-        (of("", "a", 9), What::Dropped),
+        (of("", "a", 9), Progress::Dropped),
     ] {
         assert_eq!(said(&claim, Look::Again)[2], expected, "{claim:?}");
     }

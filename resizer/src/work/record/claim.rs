@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, interned, nullable, own};
+use sidecar::kube::lean::{self, interned, nullable, own, seconds};
 use sidecar::kube::objects::claim::Spec;
 use sidecar::kube::objects::quantity;
-use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 
 use crate::keys::{
     FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, RESIZING,
@@ -126,7 +126,7 @@ impl Record for Claim {
         of_claim(&seen, look)
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         match self {
             Self::Open(claim) => Some(Id::of(&claim.uid.to_string())),
             Self::Quiet(_) => None,

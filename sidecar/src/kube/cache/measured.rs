@@ -1,11 +1,11 @@
-//! Tells how far objects have come, before most of them is forgotten.
+//! Reports the progress of objects to the lifecycle, before the cache drops most of their fields.
 
 use super::store::Change;
 use super::{Cache, Record};
 use crate::lifecycle::{Lifecycle, Look};
 
 impl<R> Cache<R> {
-    /// Tells `lifecycle` how far objects have come. To be said before the cache is filled.
+    /// Reports the progress of objects to `lifecycle`. Call this before the cache is filled.
     #[must_use]
     pub fn measured(self, lifecycle: &Lifecycle) -> Self {
         // Set once; later calls are ignored.
@@ -25,7 +25,7 @@ impl<R: Record> Cache<R> {
     /// Of an object that was in the cache when the last list began, and is not in that list.
     pub(super) fn vanished(&self, change: &Change<R>) {
         if let (Some(lifecycle), Change::Deleted { old, .. }) = (self.inner.lifecycle.get(), change)
-            && let Some(object) = old.measured()
+            && let Some(object) = old.lifecycle_id()
         {
             lifecycle.vanished(object);
         }

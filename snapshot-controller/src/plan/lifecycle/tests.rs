@@ -13,21 +13,21 @@ fn snapshot() -> SnapshotSeen<'static> {
     }
 }
 
-fn open(second: u32) -> What {
-    What::Open {
+fn open(second: u32) -> Progress {
+    Progress::Open {
         since: Since::At(CREATED + second),
         moves: true,
     }
 }
 
-fn done(at: Option<Timestamp>) -> What {
-    What::Done { at, end: End::Own }
+fn done(at: Option<Timestamp>) -> Progress {
+    Progress::Done { at, end: End::Own }
 }
 
-fn said(snapshot: &SnapshotSeen<'_>, look: Look) -> Vec<(&'static str, What)> {
+fn said(snapshot: &SnapshotSeen<'_>, look: Look) -> Vec<(&'static str, Progress)> {
     let steps = of_snapshot(snapshot, look);
     assert!(steps.iter().all(|step| step.object == Id::of("u1")));
-    let said = steps.iter().map(|step| (step.stage.name(), step.what));
+    let said = steps.iter().map(|step| (step.stage.name(), step.progress));
     said.collect()
 }
 
@@ -52,7 +52,7 @@ fn o_90_a_snapshot_is_cut_gets_ready_and_goes() {
         ..deleted
     };
     let (a, b, c) = ("snapshot_cut", "snapshot_ready", "snapshot_deleted");
-    let over = |last| vec![(a, What::Dropped), (b, What::Dropped), (c, last)];
+    let over = |last| vec![(a, Progress::Dropped), (b, Progress::Dropped), (c, last)];
     let rows = [
         (snapshot(), Look::First, vec![(a, open(0)), (b, open(0))]),
         (snapshot(), Look::Again, vec![]),

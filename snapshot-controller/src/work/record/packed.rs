@@ -69,9 +69,9 @@ impl<R: Pack> Record for Held<R> {
         R::steps(wire, look, measured)
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         match self {
-            Self::Whole(record) => record.measured(),
+            Self::Whole(record) => record.lifecycle_id(),
             // It is ready, and stays.
             Self::Packed(_) => None,
         }

@@ -5,8 +5,8 @@ use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own};
-use sidecar::lifecycle::{Id, Lifecycle, Look, Step, seconds};
+use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own, seconds};
+use sidecar::lifecycle::{Id, Lifecycle, Look, Step};
 use sidecar::snapshot::{
     GROUP_SNAPSHOT, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, content,
 };
@@ -138,7 +138,7 @@ impl Record for Snapshot {
         of_snapshot(&seen(&wire.parts), look)
     }
 
-    fn measured(&self) -> Option<Id> {
+    fn lifecycle_id(&self) -> Option<Id> {
         Some(Id::of(&self.uid))
     }
 }

@@ -1,49 +1,49 @@
-//! What is open and since when, and what has ended. Pure.
+//! Tracks open stages, and computes a sample when one ends. Pure.
 //!
-//! Of what has ended nothing is kept. Ends that happened while nobody led are told by the first lists: they count if an
-//! object says when, and if that was after the leader before had renewed its lease for the last time.
+//! The tracker keeps nothing of ended stages. The first lists show stages that ended while no process led: these count if
+//! an object has a timestamp of the end, later than the previous leader's last renewal of its lease.
 
 use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::names::Names;
-use super::stage::{End, Id, Since, Stage, Step, What};
+use super::stage::{End, Id, Progress, Since, Stage, Step};
 use crate::text::Text;
 
-/// How long the other object may be behind that says that something has ended, or was seen ended.
+/// How long the other object of a stage may be behind.
 const LAG: u32 = 600;
 
-/// Something has ended.
+/// The measurement of an ended stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) stage: Stage,
-    /// How long it was waited for; `None` if nobody knows.
+    /// How long users waited; `None` if the beginning is unknown.
     pub(super) seconds: Option<f64>,
     pub(super) class: Text,
     /// The driver, for a controller that serves several, if it is known.
     pub(super) driver: Option<Text>,
 }
 
-/// What is open of a stage.
+/// The open objects of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Waiting {
     pub(super) count: usize,
-    /// For how many seconds the oldest has been that should get on.
+    /// Age in seconds of the oldest on which this program or its driver has to act.
     pub(super) oldest: f64,
 }
 
-/// See the module.
-pub(super) struct Book {
-    /// What ended until then was another leader's to count.
+/// The open stages of a controller.
+pub(super) struct Tracker {
+    /// Earlier leaders counted ends up to this time.
     counted: Timestamp,
     /// The first lists are complete.
     is_listed: bool,
     open: HashMap<(Stage, Id), Entry>,
     drivers: Names,
-    /// Until the lists are complete: what has ended after `counted`, and of which nobody knows since when it was open.
+    /// Until the first lists are complete: stages that ended after `counted` and whose beginning is not known yet.
     ended: HashMap<(Stage, Id), Ended>,
-    /// Until the lists are complete: since when what has ended was open.
+    /// Until the first lists are complete: beginnings of stages that their objects are past.
     begun: Vec<(Stage, Id, u32)>,
 }
 
@@ -51,26 +51,26 @@ pub(super) struct Book {
 struct Entry {
     /// In seconds since 1970; 0 if nobody knows.
     since: u32,
-    /// Since when it is in this state, as far as this process knows.
+    /// When this process first saw the state, in seconds since 1970.
     met: u32,
     /// The driver's number, if it is known.
     driver: Option<u8>,
-    /// Whether a choice has begun it.
+    /// Whether the selection of a node began it.
     is_chosen: bool,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It should get on.
+    /// This program or its driver has to act.
     Moves,
-    /// Somebody else is waited for.
+    /// Users, the scheduler or a node have to act.
     Waits,
-    /// The object is beyond it, and whoever says when is behind.
+    /// The object is past the stage; the object that shows its end is behind.
     Passed,
-    /// It was counted; the object may look open for a while.
+    /// Counted; the object may show the stage as open for a while.
     Counted,
-    /// It was counted and the object is beyond it. Until the lists are complete, both objects may say it again.
+    /// Counted, and the object is past the stage. Until the first lists are complete, both objects may show it again.
     Over,
 }
 
@@ -80,7 +80,7 @@ struct Ended {
     driver: Option<Text>,
 }
 
-impl Book {
+impl Tracker {
     pub(super) fn new(counted: Timestamp) -> Self {
         Self {
             counted,
@@ -96,18 +96,18 @@ impl Book {
         self.is_listed
     }
 
-    /// What a look at an object says; `now` by the API server's clock.
+    /// Takes the progress that an object shows; `now` by the API server's clock.
     pub(super) fn take(&mut self, step: Step<'_>, now: Timestamp) -> Option<Sample> {
         let key = (step.stage, step.object);
-        match step.what {
-            What::Open { since, moves } => self.opened(key, (since, moves), step.driver, now),
-            What::Begun(since) => self.begun(key, since, now),
-            What::Passed => {
+        match step.progress {
+            Progress::Open { since, moves } => self.opened(key, since, moves, step.driver, now),
+            Progress::Begun(since) => self.begun(key, since, now),
+            Progress::Passed => {
                 self.passed(key, now);
                 None
             }
-            What::Done { at, end } => self.done(step, (at, end), now),
-            What::Dropped => {
+            Progress::Done { at, end } => self.done(step, at, end, now),
+            Progress::Dropped => {
                 self.forget(step.stage, step.object);
                 None
             }
@@ -122,7 +122,8 @@ impl Book {
     fn opened(
         &mut self,
         key: (Stage, Id),
-        (since, moves): (Since, bool),
+        since: Since,
+        moves: bool,
         driver: Option<Text>,
         now: Timestamp,
     ) -> Option<Sample> {
@@ -136,7 +137,7 @@ impl Book {
         if let Some(entry) = self.open.get_mut(&key) {
             entry.driver = driver.or(entry.driver);
             if !entry.state.is_counted() {
-                // What was chosen was taken back.
+                // The scheduler took the selected node back.
                 let waits = entry.is_chosen && !is_chosen;
                 entry.state = State::of(moves && !waits);
             }
@@ -177,7 +178,7 @@ impl Book {
             self.open.insert(key, entry);
             return Some(ended.sample(key.0, since));
         }
-        // Every event of the object says it again.
+        // Every event of the object shows it again.
         if self.begun.len() == self.begun.capacity() {
             self.begun.sort_unstable();
             self.begun
@@ -207,7 +208,8 @@ impl Book {
     fn done(
         &mut self,
         step: Step<'_>,
-        (at, end): (Option<Timestamp>, End),
+        at: Option<Timestamp>,
+        end: End,
         now: Timestamp,
     ) -> Option<Sample> {
         let key = (step.stage, step.object);
@@ -238,7 +240,7 @@ impl Book {
         (is_ours && !entry.state.is_counted()).then(|| ended.sample(step.stage, entry.since))
     }
 
-    /// The end that an object says. Most say whole seconds: what is seen within that second ended when it was seen.
+    /// The end by an object's timestamp. Most have whole seconds: an end seen within that second happened when it was seen.
     fn end(&self, at: Timestamp, now: Timestamp) -> Timestamp {
         let is_whole = at.subsec_nanosecond() == 0;
         let next = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
@@ -249,7 +251,7 @@ impl Book {
         }
     }
 
-    /// The first lists are complete. What ended while nobody led.
+    /// Records that the first lists are complete. Returns the stages that ended while no process led.
     pub(super) fn listed(&mut self) -> Vec<Sample> {
         self.is_listed = true;
         self.open.retain(|_, entry| entry.state != State::Over);
@@ -262,7 +264,7 @@ impl Book {
         samples.collect()
     }
 
-    /// What is open of these stages. Forgets what nobody is going to say more about.
+    /// The open objects of these stages. Forgets entries whose other object did not follow in time.
     pub(super) fn unfinished(&mut self, stages: &[Stage], now: Timestamp) -> Vec<(Stage, Waiting)> {
         let second = second(now);
         self.open.retain(|_, entry| match entry.state {

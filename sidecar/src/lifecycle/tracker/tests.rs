@@ -15,14 +15,14 @@ fn stamp(second: i64) -> u32 {
 
 /// At these seconds, of one object, of one stage.
 struct Played {
-    book: Book,
+    tracker: Tracker,
     stage: Stage,
 }
 
 impl Played {
     fn new(stage: Stage) -> Self {
         Self {
-            book: Book::new(at(-10)),
+            tracker: Tracker::new(at(-10)),
             stage,
         }
     }
@@ -30,38 +30,40 @@ impl Played {
     /// A process that has listed everything.
     fn listed(stage: Stage) -> Self {
         let mut this = Self::new(stage);
-        assert_eq!(this.book.listed(), []);
+        assert_eq!(this.tracker.listed(), []);
         this
     }
 
-    fn see(&mut self, second: i64, what: What) -> Option<Option<f64>> {
+    fn see(&mut self, second: i64, what: Progress) -> Option<Option<f64>> {
         let step = Step::new(self.stage, Id::of("u1"), what).of_class("fast");
-        let sample = self.book.take(step, at(second))?;
+        let sample = self.tracker.take(step, at(second))?;
         assert_eq!((sample.stage, &*sample.class), (self.stage, "fast"));
         Some(sample.seconds)
     }
 
     fn waiting(&mut self, second: i64) -> (usize, f64) {
-        let all = self.book.unfinished(&STAGES, at(second));
+        let all = self.tracker.unfinished(&STAGES, at(second));
         let (_, waiting) = all.into_iter().find(|(of, _)| *of == self.stage).unwrap();
         (waiting.count, waiting.oldest)
     }
 
     fn is_forgotten(&self) -> bool {
-        self.book.open.is_empty() && self.book.ended.is_empty() && self.book.begun.is_empty()
+        self.tracker.open.is_empty()
+            && self.tracker.ended.is_empty()
+            && self.tracker.begun.is_empty()
     }
 }
 
-fn open(since: Since) -> What {
-    What::Open { since, moves: true }
+fn open(since: Since) -> Progress {
+    Progress::Open { since, moves: true }
 }
 
-fn created(second: i64) -> What {
+fn created(second: i64) -> Progress {
     open(Since::At(stamp(second)))
 }
 
-fn done(second: Option<i64>, end: End) -> What {
-    What::Done {
+fn done(second: Option<i64>, end: End) -> Progress {
+    Progress::Done {
         at: second.map(at),
         end,
     }
@@ -82,7 +84,7 @@ fn o_80_attempts_and_events_in_between_are_one_sample() {
     assert_eq!(claim.waiting(60), (0, 0.0));
     assert_eq!(claim.see(60, created(20)), None);
     assert_eq!(claim.see(61, done(Some(60), End::Another)), None);
-    assert_eq!(claim.see(62, What::Begun(stamp(20))), None);
+    assert_eq!(claim.see(62, Progress::Begun(stamp(20))), None);
     assert_eq!(claim.see(63, done(Some(60), End::Another)), None);
     assert!(claim.is_forgotten());
 }
@@ -91,7 +93,7 @@ fn o_80_attempts_and_events_in_between_are_one_sample() {
 fn o_80_the_two_objects_are_seen_in_any_order() {
     let mut claim = Played::listed(Stage::Bound);
     assert_eq!(claim.see(20, created(20)), None);
-    assert_eq!(claim.see(24, What::Begun(stamp(20))), None);
+    assert_eq!(claim.see(24, Progress::Begun(stamp(20))), None);
     assert_eq!(claim.waiting(24), (0, 0.0));
     assert_eq!(claim.see(25, done(Some(23), End::Another)), Some(Some(4.0)));
     assert!(claim.is_forgotten());
@@ -101,7 +103,7 @@ fn o_80_the_two_objects_are_seen_in_any_order() {
 fn o_81_what_a_successor_finds_open_has_begun_when_its_object_says() {
     let mut claim = Played::new(Stage::Provisioned);
     assert_eq!(claim.see(1, created(-30)), None);
-    assert_eq!(claim.book.listed(), []);
+    assert_eq!(claim.tracker.listed(), []);
     assert_eq!(
         claim.see(12, done(Some(12), End::Another)),
         Some(Some(42.0))
@@ -114,12 +116,12 @@ fn o_82_what_ended_while_nobody_led_is_counted_once() {
         let mut claim = Played::new(Stage::Bound);
         let bound = done(Some(-4), End::Another);
         let (first, second) = match volume_first {
-            true => (bound, What::Begun(stamp(-34))),
-            false => (What::Begun(stamp(-34)), bound),
+            true => (bound, Progress::Begun(stamp(-34))),
+            false => (Progress::Begun(stamp(-34)), bound),
         };
         assert_eq!(claim.see(1, first), None);
         let at_once = claim.see(1, second);
-        let later = claim.book.listed();
+        let later = claim.tracker.listed();
         let samples: Vec<_> = later.into_iter().map(|sample| sample.seconds).collect();
         match at_once {
             Some(seconds) => assert_eq!((seconds, &*samples), (Some(30.0), &[][..])),
@@ -129,12 +131,12 @@ fn o_82_what_ended_while_nobody_led_is_counted_once() {
         assert!(claim.is_forgotten());
         // A second leader, whose predecessor had seen it.
         let mut later = Played {
-            book: Book::new(at(0)),
+            tracker: Tracker::new(at(0)),
             stage: Stage::Bound,
         };
         assert_eq!(later.see(31, first), None);
         assert_eq!(later.see(31, second), None);
-        assert_eq!(later.book.listed(), []);
+        assert_eq!(later.tracker.listed(), []);
         assert!(later.is_forgotten());
     }
 }
@@ -142,7 +144,7 @@ fn o_82_what_ended_while_nobody_led_is_counted_once() {
 #[test]
 fn o_82_what_is_said_again_before_the_lists_are_complete_is_counted_once() {
     let bound = done(Some(2), End::Another);
-    let begun = What::Begun(stamp(-34));
+    let begun = Progress::Begun(stamp(-34));
     for said in [[created(-34), bound, begun], [bound, begun, begun]] {
         let mut claim = Played::new(Stage::Bound);
         let samples = said.map(|what| claim.see(2, what));
@@ -150,7 +152,7 @@ fn o_82_what_is_said_again_before_the_lists_are_complete_is_counted_once() {
         for what in [begun, bound, begun, bound] {
             assert_eq!(claim.see(3, what), None);
         }
-        assert_eq!(claim.book.listed(), []);
+        assert_eq!(claim.tracker.listed(), []);
         assert!(claim.is_forgotten());
         for what in [begun, bound] {
             assert_eq!(claim.see(4, what), None);
@@ -162,9 +164,9 @@ fn o_82_what_is_said_again_before_the_lists_are_complete_is_counted_once() {
 fn o_93_what_is_said_again_is_kept_once() {
     let mut claim = Played::new(Stage::Bound);
     for second in 0..1000 {
-        assert_eq!(claim.see(second, What::Begun(stamp(-34))), None);
+        assert_eq!(claim.see(second, Progress::Begun(stamp(-34))), None);
     }
-    assert!(claim.book.begun.capacity() <= 8);
+    assert!(claim.tracker.begun.capacity() <= 8);
 }
 
 #[test]
@@ -172,31 +174,31 @@ fn o_82_a_volume_that_was_bound_before_its_claim_was_told_so() {
     let mut claim = Played::new(Stage::Bound);
     assert_eq!(claim.see(1, done(Some(-4), End::Another)), None);
     assert_eq!(claim.see(1, created(-34)), Some(Some(30.0)));
-    assert_eq!(claim.book.listed(), []);
+    assert_eq!(claim.tracker.listed(), []);
     assert_eq!(claim.waiting(2), (0, 0.0));
-    assert_eq!(claim.see(3, What::Begun(stamp(-34))), None);
+    assert_eq!(claim.see(3, Progress::Begun(stamp(-34))), None);
     assert!(claim.is_forgotten());
     // Its predecessor had counted it.
     assert_eq!(claim.see(3, created(-34)), None);
-    claim.book.is_listed = false;
+    claim.tracker.is_listed = false;
     assert_eq!(claim.see(3, done(Some(-11), End::Another)), None);
     assert_eq!(claim.waiting(3), (0, 0.0));
 }
 
 #[test]
 fn o_83_and_o_93_of_what_is_done_nothing_is_counted_and_nothing_kept() {
-    let mut book = Book::new(at(-10));
+    let mut tracker = Tracker::new(at(-10));
     for object in 0..50_000 {
         let uid = Id::of(&object.to_string());
-        let begun = What::Begun(stamp(-86_400));
+        let begun = Progress::Begun(stamp(-86_400));
         let step = |what| Step::new(Stage::Bound, uid, what);
-        assert_eq!(book.take(step(begun), at(1)), None);
+        assert_eq!(tracker.take(step(begun), at(1)), None);
         let bound = done(Some(-86_000), End::Another);
-        assert_eq!(book.take(step(bound), at(1)), None);
+        assert_eq!(tracker.take(step(bound), at(1)), None);
     }
-    assert_eq!(book.listed(), []);
-    assert_eq!(book.open.capacity() + book.ended.capacity(), 0);
-    assert_eq!(book.begun.capacity(), 0);
+    assert_eq!(tracker.listed(), []);
+    assert_eq!(tracker.open.capacity() + tracker.ended.capacity(), 0);
+    assert_eq!(tracker.begun.capacity(), 0);
     // While lists are read, sixteen bytes for each.
     assert_eq!(size_of::<(Stage, Id, u32)>(), 16);
 }
@@ -217,7 +219,7 @@ fn o_84_a_choice_begins_it_and_may_be_taken_back() {
     // With a restart in between nobody knows when it was chosen.
     let mut claim = Played::new(Stage::Provisioned);
     assert_eq!(claim.see(1, open(Since::Chosen)), None);
-    assert_eq!(claim.book.listed(), []);
+    assert_eq!(claim.tracker.listed(), []);
     assert_eq!(claim.waiting(3), (1, 2.0));
     assert_eq!(claim.see(5, done(Some(5), End::Another)), Some(None));
 
@@ -234,7 +236,7 @@ fn o_85_what_is_given_up_is_no_sample() {
     let mut claim = Played::listed(Stage::Provisioned);
     assert_eq!(claim.see(1, created(1)), None);
     assert_eq!(claim.waiting(2), (1, 1.0));
-    assert_eq!(claim.see(3, What::Dropped), None);
+    assert_eq!(claim.see(3, Progress::Dropped), None);
     assert_eq!(claim.waiting(4), (0, 0.0));
     assert_eq!(claim.see(5, done(Some(5), End::Another)), None);
     assert!(claim.is_forgotten());
@@ -244,7 +246,7 @@ fn o_85_what_is_given_up_is_no_sample() {
 fn o_86_what_does_not_end_is_as_old_as_it_is() {
     let mut claim = Played::listed(Stage::Provisioned);
     assert_eq!(claim.see(0, created(0)), None);
-    let waits = What::Open {
+    let waits = Progress::Open {
         since: Since::At(stamp(0)),
         moves: false,
     };
@@ -258,7 +260,7 @@ fn o_86_what_does_not_end_is_as_old_as_it_is() {
 fn o_87_one_object_tells_both_ends() {
     for is_listed in [true, false] {
         let mut attachment = Played::new(Stage::Attached);
-        attachment.book.is_listed = is_listed;
+        attachment.tracker.is_listed = is_listed;
         assert_eq!(attachment.see(3, created(-30)), None);
         assert_eq!(attachment.see(4, created(-30)), None);
         let attached = done(None, End::Own);
@@ -274,12 +276,12 @@ fn o_91_nothing_is_negative_and_whole_seconds_are_not_taken_for_less() {
     let seen = |open_at: i64, end: Timestamp, now: Timestamp| {
         let mut one = Played::listed(Stage::Bound);
         assert_eq!(one.see(0, created(open_at)), None);
-        let done = What::Done {
+        let done = Progress::Done {
             at: Some(end),
             end: End::Another,
         };
         let step = Step::new(Stage::Bound, Id::of("u1"), done);
-        one.book.take(step, now).unwrap().seconds
+        one.tracker.take(step, now).unwrap().seconds
     };
     let half = SignedDuration::from_millis(500);
     // A clock that is behind, on whichever side.
@@ -295,7 +297,7 @@ fn o_91_nothing_is_negative_and_whole_seconds_are_not_taken_for_less() {
 fn what_nobody_says_more_about_is_forgotten() {
     let mut claim = Played::listed(Stage::Bound);
     assert_eq!(claim.see(0, created(0)), None);
-    assert_eq!(claim.see(1, What::Begun(stamp(0))), None);
+    assert_eq!(claim.see(1, Progress::Begun(stamp(0))), None);
     assert_eq!(claim.waiting(600), (0, 0.0));
     assert!(!claim.is_forgotten());
     assert_eq!(claim.waiting(601), (0, 0.0));
@@ -304,16 +306,18 @@ fn what_nobody_says_more_about_is_forgotten() {
 
 #[test]
 fn the_driver_is_the_one_that_was_known_when_it_was_opened() {
-    let mut book = Book::new(at(-10));
-    book.listed();
+    let mut tracker = Tracker::new(at(-10));
+    tracker.listed();
     let object = Id::of("u1");
     let step = |what, driver: Option<&str>| Step {
         driver: driver.map(Text::from),
         ..Step::new(Stage::SnapshotDeleted, object, what)
     };
-    book.take(step(created(0), None), at(0));
-    book.take(step(created(0), Some("a.driver")), at(1));
-    book.take(step(created(0), None), at(2));
-    let sample = book.take(step(done(None, End::Own), None), at(3)).unwrap();
+    tracker.take(step(created(0), None), at(0));
+    tracker.take(step(created(0), Some("a.driver")), at(1));
+    tracker.take(step(created(0), None), at(2));
+    let sample = tracker
+        .take(step(done(None, End::Own), None), at(3))
+        .unwrap();
     assert_eq!(sample.driver.as_deref(), Some("a.driver"));
 }
