@@ -1,7 +1,6 @@
 //! The registrar with real kubelet code: registration, restarts, and removal.
 
 use std::fs;
-use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +10,7 @@ use e2e::node::{Seat, http_get};
 use e2e::suite::{Scenario, Verdict};
 use e2e::{program, wait};
 use rustix::process::Signal;
-use sidecar_testkit::free_address;
+use sidecar_testkit::{free_address, leave_dead_socket};
 
 pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
@@ -134,8 +133,8 @@ fn stale_socket(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
     let seat = Seat::new(cluster, 0, "stale.example.com")?;
     let _driver = seat.start_driver(&[])?;
-    // Dropping the listener leaves the file, as after a reboot of the node.
-    drop(UnixListener::bind(seat.registration_socket())?);
+    // As after a reboot of the node.
+    leave_dead_socket(&seat.registration_socket());
     let mut registrar = seat.start_registrar(&[])?;
     seat.until_registered(&api, &mut registrar)?;
     Ok(Verdict::Passed)

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use sidecar_testkit::http::attack::Target;
 pub(crate) use sidecar_testkit::http::get;
 use sidecar_testkit::http::request;
+use sidecar_testkit::leave_dead_socket;
 
 use crate::driver::{Driver, Impostor, NAME};
 use crate::kubelet;
@@ -132,7 +133,7 @@ async fn a_socket_without_server_is_an_error() {
     let seat = Seat::new();
     let (_driver, _process, address) = running(&seat, &[]).await;
     std::fs::remove_file(seat.socket()).unwrap();
-    drop(std::os::unix::net::UnixListener::bind(seat.socket()).unwrap());
+    leave_dead_socket(&seat.socket());
     let answer = get(&address, "/healthz").await;
     assert_eq!(answer.status, 500);
     let path = seat.socket();

@@ -4,6 +4,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
+use sidecar_testkit::leave_dead_socket;
+
 use crate::driver::{Driver, NAME};
 use crate::kubelet;
 use crate::process::{PROGRAM, Process, Seat};
@@ -30,7 +32,7 @@ async fn r_21_r_22_the_socket_is_private_and_the_umask_restored() {
 #[tokio::test]
 async fn r_27_a_stale_socket_is_replaced() {
     let seat = Seat::new();
-    drop(UnixListener::bind(seat.socket()).unwrap());
+    leave_dead_socket(&seat.socket());
     let stale = std::fs::metadata(seat.socket()).unwrap().ino();
     // A second name keeps the inode from being reused.
     std::fs::hard_link(seat.socket(), seat.path("kept")).unwrap();

@@ -9,7 +9,7 @@
 //!
 //! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
-//! * [`free_address`]: a listen address for a program.
+//! * [`free_address`], [`leave_dead_socket`]: a listen address for a program, a socket file without a server.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`controller`][]: a controller with both models, and the contract of all controllers.
 //! * [`collector`][]: a model of a trace collector.
@@ -41,7 +41,7 @@ pub mod process;
 pub mod rows;
 pub mod sim;
 
-pub use address::free_address;
+pub use address::{free_address, leave_dead_socket};
 pub use api::FakeApi;
 pub use api::fault::{Fault, Gate};
 pub use driver::FakeDriver;

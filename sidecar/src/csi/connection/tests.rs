@@ -4,6 +4,7 @@ use super::*;
 use crate::csi::{identity, loss};
 use csi_proto::csi::ProbeResponse;
 use sidecar_testkit::driver::scripted::{Answer, Driver, message};
+use sidecar_testkit::leave_dead_socket;
 use std::path::PathBuf;
 use tonic::Code;
 
@@ -105,7 +106,7 @@ async fn row_5_a_socket_that_appears_late() {
 #[tokio::test(start_paused = true)]
 async fn row_6_a_socket_without_listener() {
     let place = place();
-    drop(std::os::unix::net::UnixListener::bind(&place.path).unwrap());
+    leave_dead_socket(&place.path);
     let start = Instant::now();
     let error = connect(&place.address, Options::new(OnLoss::Stop))
         .await
