@@ -5,7 +5,7 @@
 //! | `record` | a file of results for each program, written by benchmarks |
 //! | `plots` | chooses the results to draw |
 //! | `captions` | legend and sources of a plot |
-//! | `tables` | the page of all results, and README's table |
+//! | `tables` | the page of all results, README's table, and that of each program's memory |
 //! | `svg` | bars and lines as SVG, light and dark |
 //! | `cast` | the demonstration: captured as an asciicast, played as SVG |
 

@@ -38,6 +38,9 @@ fn draw() -> Result<()> {
     let figures = folder().join("README.md");
     let text = fs::read_to_string(&figures)?;
     fs::write(&figures, tables::pictures(&text, &drawn.plots))?;
+    let drivers = folder().join("../driver-authors.md");
+    let text = fs::read_to_string(&drivers)?;
+    fs::write(&drivers, tables::memory(&text, &records))?;
     for file in plots::superfluous(&drawn)? {
         fs::remove_file(folder().join(file))?;
     }

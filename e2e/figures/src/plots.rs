@@ -318,6 +318,11 @@ fn lines<'a>(runs: &'a [Run], objects: &str, figure: &str) -> Option<(svg::Conte
 
 /// The value of the only figure with that name, in which `*` is any text.
 pub(crate) fn value(run: &Run, name: &str) -> Option<f64> {
+    named(run, name).map(|(_, value)| value)
+}
+
+/// The only figure with that name, in which `*` is any text: its full name and its value.
+pub(crate) fn named<'a>(run: &'a Run, name: &str) -> Option<(&'a str, f64)> {
     let (begin, end) = name.split_once('*').unwrap_or((name, ""));
     let is_it = |known: &str| {
         if name.contains('*') {
@@ -329,8 +334,8 @@ pub(crate) fn value(run: &Run, name: &str) -> Option<f64> {
         }
     };
     let mut found = run.figures.iter().filter(|(known, _)| is_it(known));
-    let value = found.next().map(|(_, value)| *value);
-    value.filter(|_| found.next().is_none())
+    let first = found.next().map(|(known, value)| (known.as_str(), *value));
+    first.filter(|_| found.next().is_none())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::plots::value;
+use crate::plots::{named, value};
 use crate::record::{FIVE, OURS, Records, Run};
 use crate::svg::digits;
 
@@ -94,6 +94,46 @@ struct Row {
 /// README with its table replaced by the recorded results; unchanged if it has none.
 pub fn readme(text: &str, records: &Records) -> String {
     between_marks(text, &short_table(records))
+}
+
+/// The sidecars of a driver's controller.
+const CONTROLLER: [&str; 5] = [
+    "csi-provisioner",
+    "csi-attacher",
+    "csi-resizer",
+    "csi-snapshotter",
+    "livenessprobe",
+];
+
+/// The sidecars on each node.
+const NODE: [&str; 2] = ["csi-node-driver-registrar", "livenessprobe"];
+
+/// A page with its table of each program's memory replaced by the recorded results.
+pub fn memory(text: &str, records: &Records) -> String {
+    let snapshots = ["csi-snapshotter", "snapshot-controller"];
+    let single = |it: &str| format!("{it}: RSS with *, MB");
+    let one = "RSS with *, beside the sum, MB".to_owned();
+    let large = { CONTROLLER.iter() }
+        .map(|it| (*it, "csi-sidecars", FIVE, single(it)))
+        .chain([("csi-sidecars with all of these", "csi-sidecars", OURS, one)])
+        .chain(snapshots.map(|it| (it, "csi-snapshotter", OURS, single(it))))
+        .map(|row| ("large", row));
+    let startup = NODE.map(|it| ("startup", (it, it, OURS, "RSS, MB".to_owned())));
+    let mut table = "| program | resident memory | with |\n|---|---|---|\n".to_owned();
+    for (profile, (what, program, of, figure)) in large.chain(startup) {
+        let mut runs = records.get(program).into_iter().flatten();
+        let run = runs.find(|run| run.profile == profile && run.of == of && run.scale == 1.0);
+        let Some((name, megabytes)) = run.and_then(|run| named(run, &figure)) else {
+            continue;
+        };
+        let with = name.split_once("RSS with ").map(|(_, with)| with);
+        let with = with.map_or("nothing but a driver", |with| {
+            let with = with.trim_end_matches(", MB");
+            with.trim_end_matches(", beside the sum")
+        });
+        let _ = writeln!(table, "| {what} | {} MB | {with} |", digits(megabytes));
+    }
+    between_marks(text, &table)
 }
 
 /// The page of figures with all drawn plots.
@@ -193,7 +233,7 @@ fn sum(
 }
 
 fn node(records: &Records) -> Option<Row> {
-    let of = ["csi-node-driver-registrar", "livenessprobe"].map(|it| (it, "startup", "RSS, MB"));
+    let of = NODE.map(|it| (it, "startup", "RSS, MB"));
     let what = "memory on each node: csi-node-driver-registrar and livenessprobe";
     sum(records, what, "MB", &of)
 }
@@ -245,9 +285,8 @@ fn files(records: &Records) -> Option<Row> {
         "csi-snapshotter",
         "snapshot-controller",
     ];
-    let nodes = ["csi-node-driver-registrar", "livenessprobe"];
     let of = { controllers.map(|it| (it, "size", "binary, MB")).into_iter() }
-        .chain(nodes.map(|it| (it, "startup", "binary, MB")))
+        .chain(NODE.map(|it| (it, "startup", "binary, MB")))
         .collect::<Vec<_>>();
     let what = "size of the seven static programs, which the images hold and little else";
     sum(records, what, "MB", &of)
@@ -314,6 +353,24 @@ mod tests {
         assert!(!written.contains("static programs"), "{written}");
         assert_eq!(readme(&written, &everything()), written);
         assert_eq!(readme("no table\n", &everything()), "no table\n");
+    }
+
+    #[test]
+    fn a_page_has_the_memory_of_each_program() {
+        let mut records = everything();
+        let figure = "csi-attacher: RSS with 50000 PVs, MB";
+        let runs = records.entry("csi-sidecars".to_owned()).or_default();
+        let of_five = runs.iter_mut().find(|run| run.of == FIVE);
+        of_five.unwrap().figures.insert(figure.to_owned(), 26.4);
+        let written = memory("<!-- make figures -->\nold\n<!-- end -->\n", &records);
+        assert_eq!(
+            written,
+            "<!-- make figures -->\n| program | resident memory | with |\n|---|---|---|\n\
+             | csi-attacher | 26.4 MB | 50000 PVs |\n\
+             | csi-sidecars with all of these | 10 MB | 50000 PVs |\n\
+             | csi-node-driver-registrar | 10 MB | nothing but a driver |\n\
+             | livenessprobe | 10 MB | nothing but a driver |\n<!-- end -->\n"
+        );
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub(crate) fn together(plan: &Plan, all: &[Container<'_>]) -> Option<Remark> {
         .count()
         > 1;
     several.then(|| {
-        Remark::note("P-22", format!("{} sidecars of this pod could be one process, which takes less memory (docs/figures/csi-sidecars.md)", names.len()))
+        Remark::note("P-22", format!("{} sidecars of this pod could be one process, which takes less memory (docs/figures/measured.md)", names.len()))
             .way(format!("image: {}, args: [\"--controllers={}\", and their flags]", plan.image("csi-sidecars"), names.join(",")))
     })
 }
