@@ -1,7 +1,7 @@
-//! The command line: the flags of csi-attacher and what a combination of them asks for.
+//! The command line: csi-attacher's flags and the configuration they produce.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
-//! test.
+//! Pure, so that a table test can check the order of the validations, which determines the message
+//! and the exit code.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// All flags, with the rules of Go's `flag` package.
+/// All flags, parsed by the rules of Go's `flag` package.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[
@@ -94,24 +94,24 @@ pub static SPEC: Spec = Spec {
 
 const ERROR_CODES: &str = "MutableCSINodeAllocatableCount";
 
-/// The gates that upstream knows by itself. The lease is always released here, whatever the first
-/// one says.
+/// The feature gates that upstream csi-attacher defines itself. This program always releases the
+/// Lease, whatever `ReleaseLeaderElectionOnExit` says.
 pub static GATES: &[Gate] = &[
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(ERROR_CODES, true, Stage::Ga),
 ];
 
-/// What the program shall do.
+/// The command to run.
 pub type Command = controller::Command<Config>;
 
-/// How to attach and detach volumes.
+/// Configuration of the attacher.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// `--resync`; zero is never.
+    /// `--resync`; zero disables it.
     pub resync: Duration,
     /// `--timeout`
     pub timeout: Duration,
-    /// `--worker-threads`, whether it is zero is asked later, as upstream does; and delays.
+    /// `--worker-threads` and the retry delays. As upstream does, zero threads are rejected later.
     pub pacing: Pacing,
     /// `--max-entries`
     pub max_entries: i32,
@@ -125,16 +125,16 @@ pub struct Config {
     pub csi_address: String,
     /// Feature gate `MutableCSINodeAllocatableCount`
     pub error_codes: bool,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server, if one is configured.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election, if it is enabled.
     pub election: Option<Election>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// The command that the flags select, and the warnings to log. Returns the first error found.
 ///
 /// # Errors
-/// Exit code and a line that names the flag.
+/// Returns the exit code and a message that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let mut gates = Gates::new(GATES)
         .ignoring(API_SERVER)
@@ -165,7 +165,8 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     Ok((Command::Run(Box::new(config)), warnings))
 }
 
-/// What fits into the message's field; upstream cuts bits off, which helps nobody.
+/// Clamps to the `int32` of the CSI message; upstream truncates the bits, which yields an arbitrary
+/// number.
 fn narrow(entries: i64) -> i32 {
     i32::try_from(entries).unwrap_or(if entries < 0 { i32::MIN } else { i32::MAX })
 }

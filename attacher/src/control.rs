@@ -1,4 +1,5 @@
-//! The controllers of one process while it leads: watches, workers and comparison.
+//! The controllers of a process while it leads: watches, workers, and the comparison with
+//! `ListVolumes`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::work::driver::DriverView;
 use crate::work::executor::{Executor, engine};
 use crate::work::informers::Informers;
 
-/// How long the CSINodes are waited for. Without permission to list them that would be for ever,
-/// and detaches do without.
+/// How long start-up waits for the list of CSINodes. Without permission to list them it would wait
+/// for ever, and detaches work without the list.
 const NODES_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal arrives, then finishes the running attempts.
 ///
 /// # Errors
-/// How the process ends: the driver came back as something else.
+/// Returns the process's exit when the driver came back with incompatible capabilities.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
@@ -67,7 +68,7 @@ pub(crate) async fn work(
     result
 }
 
-/// What is watched. `publish`: the driver has calls to make.
+/// The watches to run. `publish`: the driver implements publish and unpublish.
 fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
     [
         Watch::all(ATTACHMENTS, &caches.attachments).resync(resync),
@@ -80,7 +81,7 @@ fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
     ]
 }
 
-/// Says which permissions are missing, and lets events be written if that is permitted.
+/// Logs missing permissions, and enables events if the service account may write them.
 async fn advise(seat: &Seat, executor: &Executor, publish: bool) -> Infallible {
     let rules = permission::rules(publish);
     let report = seat.missing(&rules).await;

@@ -1,4 +1,4 @@
-//! `csi-attacher`: makes what VolumeAttachment objects ask for true in the storage system.
+//! `csi-attacher`: attaches and detaches volumes as VolumeAttachment objects request.
 //!
 //! # Layout
 //!
@@ -9,10 +9,10 @@
 //! | module | contents |
 //! |---|---|
 //! | [`keys`] | strings shared with other programs |
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | the fields of API objects that the attacher reads |
 //! | [`plan`] | decisions: pure functions |
-//! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`work`] | executors that carry the decisions out |
+//! | [`permission`] | the RBAC rules that the attacher needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
 //! | [`run`] | start-up, leadership, end |

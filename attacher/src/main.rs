@@ -1,4 +1,4 @@
-//! `csi-attacher`: makes what VolumeAttachment objects ask for true in the storage system.
+//! `csi-attacher`: attaches and detaches volumes as VolumeAttachment objects request.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! What the attacher reads of Kubernetes objects: small records instead of the full types.
+//! Kubernetes objects as far as the attacher reads them: small records instead of the full types.
 //!
-//! Decisions, cache and tests share these and nothing else; a cluster's 50,000 PersistentVolumes
-//! are held as these records. No client, no runtime, no clock in here.
+//! Decisions, caches and tests share only these records; the cache holds a cluster's 50,000
+//! PersistentVolumes in this form. This module uses no client, no runtime and no clock.
 //!
 //! | file | object |
 //! |---|---|

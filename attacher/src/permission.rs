@@ -1,13 +1,13 @@
-//! The RBAC rules the attacher uses, which are those of the manifest it replaces.
+//! The RBAC rules the attacher uses, equal to those in upstream's manifest.
 //!
-//! Only PATCH writes to objects: no `update` is needed, and none is asked for.
+//! The attacher changes objects with PATCH only, so it neither needs nor requests `update`.
 
 use sidecar::kube::access::{Report, Rule};
 
 const LIST: &[&str] = &["list", "watch"];
 
-/// The rules to check. `publish`: the driver has calls to make; otherwise volumes, nodes and
-/// Secrets are not looked at.
+/// The rules to check. `publish`: the driver implements publish and unpublish; otherwise the
+/// attacher reads no volumes, nodes or Secrets.
 #[must_use]
 pub fn rules(publish: bool) -> Vec<Rule> {
     const STORAGE: &str = "storage.k8s.io";
@@ -33,10 +33,10 @@ pub fn rules(publish: bool) -> Vec<Rule> {
     rules
 }
 
-/// Where events about objects of the cluster live.
+/// The namespace of events about cluster-scoped objects.
 const EVENTS_NAMESPACE: &str = "default";
 
-/// Whether events may be written, as far as is known.
+/// Whether the report grants writing events; `false` if the check itself failed.
 #[must_use]
 pub fn grants_events(report: &Report) -> bool {
     report.unknown.is_none() && report.grants("", "events")

@@ -1,29 +1,29 @@
-//! Decisions: pure functions from what was observed to the one next step.
+//! Decisions: pure functions from observations to the next step.
 //!
-//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
-//! reads a clock, draws a random number or knows a client; such values come in as arguments.
+//! Nothing in here awaits, reads a clock, draws a random number or uses a client; such values
+//! arrive as arguments. So tests run every acceptance row and every crash point in microseconds.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `attempt` | the script of a key, and which replies end it at once |
-//! | `attachment` | attach and detach as scripts |
-//! | `view` | what a decision looks at |
-//! | `trivial` | the status of a driver that has nothing to publish |
+//! | `attempt` | the script for a key, and which replies end it immediately |
+//! | `attachment` | the scripts of attach and detach |
+//! | `view` | the objects a decision reads |
+//! | `trivial` | the status for a driver that cannot publish volumes |
 //! | `request` | patches, publish and unpublish requests |
-//! | `capability` | access modes to CSI's volume capability |
+//! | `capability` | CSI's volume capability for access modes and volume mode |
 //! | `volume` | when the volume's finalizer is added and removed |
 //! | `status` | bodies of patches |
-//! | `outcome` | texts and codes of failures |
-//! | `drift` | which attachments differ from the driver's list |
-//! | `event` | which changes of objects are work |
-//! | `flight` | one call at a time for a volume and node |
-//! | `orphan` | what attachments that are gone left published, and when it is unpublished |
-//! | `in_flight` | what the process remembers beyond its caches |
-//! | `informers` | what decisions may look at |
+//! | `outcome` | messages and codes of failures |
+//! | `drift` | which attachments `ListVolumes` contradicts |
+//! | `event` | which object changes start an attempt |
+//! | `flight` | one call at a time per volume and node |
+//! | `orphan` | volumes that deleted VolumeAttachments left published, and when to unpublish them |
+//! | `in_flight` | state of the process beyond its caches |
+//! | `informers` | the caches and the driver, as decisions read them |
 //! | `lifecycle` | the progress of VolumeAttachments, for service levels |
-//! | `reactor` | the attacher as one object: events, attempts, and what their ends leave |
-//! | `fairness` | whose turn it is: attach and detach lanes, fairness among nodes |
-//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `reactor` | the attacher as one object: changes, attempts, and follow-up work |
+//! | `fairness` | lanes for attach and detach, fairness among nodes |
+//! | `driver` | the driver's capabilities, and which changes of them end the process |
 
 pub mod attachment;
 pub mod attempt;

@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
+//! Assembles the program: start-up in upstream's order, leadership, work, and shutdown.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::work::driver::{DriverView, IDENTITY_TIMEOUT, Settings};
 /// Runs csi-attacher.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// Returns the exit, unless a signal ended the process in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(Attacher::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-/// What the command line asks for, and what to warn about.
+/// The command that the flags select, and the warnings to log.
 ///
 /// # Errors
 /// As [`args::decide`].
@@ -45,7 +45,7 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
-    // The HTTP server comes before anything that may take long.
+    // The HTTP server starts before anything that may take long.
     let working = async {
         let view = handshake.into_view(attacher.settings());
         let driver = process.unless_ended(view).await?;
@@ -55,17 +55,17 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     Box::pin(process.serve(attacher.http(), working)).await
 }
 
-/// Attaches and detaches volumes.
+/// The attacher controller.
 #[derive(Debug)]
 pub struct Attacher {
     config: Config,
 }
 
 impl Attacher {
-    /// As the command line says.
+    /// An attacher with this configuration.
     ///
     /// # Errors
-    /// Nothing would ever be done.
+    /// Rejects zero worker threads, with which it would never do anything.
     pub fn new(config: Config) -> Result<Self, Exit> {
         if config.pacing.workers == 0 {
             let line = "--worker-threads=0: must be greater than zero";

@@ -1,40 +1,41 @@
 //! Crash simulation: the controller that ships against a model API server and a model driver.
 //!
-//! One run is one interleaving, drawn from a seed: people create and delete objects, watch events
-//! arrive late or again, attempts on several attachments advance one step at a time, lists arrive
-//! object by object while work goes on, requests are refused or lose their answer, calls fail with or without effect or outlive their caller, and
-//! the process stops at any point and starts anew with empty caches. Then the faults end and
-//! everything must come to rest.
+//! A seed determines one interleaving: people create and delete objects, watch events arrive late
+//! or repeatedly, attempts on several attachments advance one step at a time, lists arrive object
+//! by object during the work, requests are refused or lose their reply, calls fail with or without
+//! effect or outlive their caller, and the process stops at any point and restarts with empty
+//! caches. Then the faults end, and the system must come to rest.
 //!
-//! What is held, in every run:
+//! Every run checks these invariants:
 //!
 //! 1. no volume is reported attached without a successful publish call;
-//! 2. no finalizer is removed while the driver may still hold the attachment;
-//! 3. every deleted VolumeAttachment goes once its cause is gone, and nothing stays attached that
-//!    no VolumeAttachment asks for;
-//! 4. no two controller calls of one process are in flight for one volume and node;
-//! 5. what attachments leave that go without having been detached, because somebody took their
-//!    finalizer, is unpublished unless it may be in use, and never under another attachment;
-//! 6. without faults there is exactly one publish and one unpublish call for each, however late
-//!    watch events are;
-//! 7. whatever went wrong, everything that is deleted in the end goes, and no book and no queue
-//!    holds anything of it, even if some faults never heal;
-//! 8. no call is repeated again and again without time going on.
+//! 2. no finalizer is removed while the driver may still have the volume published;
+//! 3. every deleted VolumeAttachment disappears once nothing blocks it, and no volume stays
+//!    published that no VolumeAttachment requests;
+//! 4. a process never has two controller calls in flight for one volume and node;
+//! 5. a volume whose attachment disappeared without a detach, because somebody removed the
+//!    finalizer, is unpublished unless it may be in use, and never while another attachment
+//!    requests it;
+//! 6. without faults there is exactly one publish and one unpublish call per attachment, however
+//!    late watch events are;
+//! 7. whatever went wrong, everything that is deleted at the end disappears, and neither the
+//!    in-flight state nor a queue keeps anything of it, even if some faults never heal;
+//! 8. no call is repeated over and over without time passing.
 //!
-//! A request of a stopped process, or one that nobody waits for any more, is applied at any later time,
-//! or never. A patch of an attachment says by UID which one it is for. One assumption: a patch of a
-//! volume does not reach one that was made anew under the name.
+//! The server may apply a request of a stopped process, or one whose caller gave up, at any later
+//! time or never. A patch of an attachment carries the UID of its object. One assumption: a patch
+//! of a volume never reaches a recreated volume of the same name.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `server` | the model API server, with its event log |
 //! | `driver` | the model driver |
 //! | `process` | one attacher process: the controller that ships, its caches, queues that are sets |
-//! | `run` | one run: what happens next |
-//! | `users` | who else changes objects |
-//! | `death` | the process ends, another one begins |
-//! | `step` | attempts advance, invariants are held |
-//! | `call` | calls of the driver |
+//! | `run` | one run: chooses the next event |
+//! | `users` | other clients that change objects |
+//! | `death` | the process stops, and another one starts |
+//! | `step` | attempts advance; invariants are checked |
+//! | `call` | calls to the driver |
 //! | `quiescence` | the end of a run |
 //! | `mutant` | faulty attachers, each of which must be caught |
 
@@ -54,7 +55,7 @@ use run::{Faults, Outcome, run};
 use sidecar_testkit::sim::mutant::missed;
 use sidecar_testkit::sim::{self, Dice};
 
-/// Runs seeds and returns how many steps were taken in all.
+/// Runs the seeds and returns the total number of steps.
 fn hold(seeds: std::ops::Range<u64>, faults: Faults) -> usize {
     let mut steps = 0;
     for seed in seeds {
@@ -66,12 +67,12 @@ fn hold(seeds: std::ops::Range<u64>, faults: Faults) -> usize {
     steps
 }
 
-/// Runs of each kind.
+/// Number of runs of each kind.
 fn runs() -> u64 {
     sim::runs(30_000)
 }
 
-/// A mutant that goes unnoticed for so long is not caught.
+/// A mutant counts as missed after this many runs.
 const MOST: u64 = 50_000;
 
 #[test]
@@ -104,7 +105,7 @@ fn one_publish_and_one_unpublish_without_faults() {
     hold(0..runs(), Faults::None);
 }
 
-/// The simulation is worth something only if it finds what is wrong.
+/// The simulation is useful only if it detects faulty attachers.
 #[test]
 fn every_mutant_is_caught() {
     let run = |seed, faults, mutant| run(seed, faults, mutant).map(drop);

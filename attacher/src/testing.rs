@@ -1,6 +1,6 @@
 //! Objects for tests: the fixture of the acceptance tables, and patches applied to it.
 //!
-//! Decision tables and crash simulation start from the same objects.
+//! The decision tables and the crash simulation start from the same objects.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -23,7 +23,7 @@ use crate::plan::driver::Abilities;
 /// The fixture's finalizer.
 pub(crate) const F: &str = "external-attacher/test-csi-driver";
 
-/// The fixture's driver: publishes, nothing else.
+/// The fixture's driver: can publish volumes, and nothing more.
 pub(crate) fn driver() -> Driver {
     Driver {
         name: "test.csi.driver".into(),
@@ -42,7 +42,7 @@ pub(crate) fn list(items: &[&str]) -> List {
     items.iter().map(|item| Text::from(*item)).collect()
 }
 
-/// `va1`: not attached, untouched.
+/// `va1`: not attached, as created.
 pub(crate) fn va() -> Attachment {
     Attachment {
         name: "va1".into(),
@@ -63,7 +63,7 @@ pub(crate) fn va() -> Attachment {
     }
 }
 
-/// `va1` as it is after an attach.
+/// `va1` after an attach.
 pub(crate) fn attached() -> Attachment {
     Attachment {
         finalizers: list(&[F]),
@@ -200,8 +200,8 @@ fn merge_error(error: &mut Option<Arc<VolumeError>>, change: Option<&Value>) {
     *error = Some(Arc::new(new));
 }
 
-/// Applies a JSON patch of the finalizers; says whether its tests held, as the API server answers
-/// 422 otherwise.
+/// Applies a JSON patch of the finalizers. Returns whether its tests held; otherwise the API server
+/// answers 422.
 pub(crate) fn json_patch(volume: &mut Volume, patch: &Value) -> bool {
     let before = volume.finalizers.clone();
     let mut now: Option<Vec<Text>> = before.as_deref().map(<[Text]>::to_vec);

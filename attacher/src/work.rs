@@ -1,12 +1,12 @@
-//! Executors: they carry out the steps that [`plan`](crate::plan) decides, and nothing else.
+//! Executors that carry out the decisions of [`plan`](crate::plan) and decide nothing themselves.
 //!
 //! | file | does |
 //! |---|---|
-//! | `record` | reads objects of the API server into [`model`](crate::model) |
-//! | `driver` | the driver behind its socket, through its restarts |
-//! | `kept` | PersistentVolumes as the cache keeps them |
-//! | `informers` | caches, and what their changes are to the controller |
-//! | `executor` | the controller's steps |
+//! | `record` | decodes API objects into [`model`](crate::model) |
+//! | `driver` | the driver behind its socket, across restarts |
+//! | `kept` | PersistentVolumes in the form the cache stores |
+//! | `informers` | the caches, and how their changes reach the controller |
+//! | `executor` | the controller's requests and log lines |
 //! | `drift` | comparison with the driver's list |
 //! | `events` | events on volumes whose attach or detach keeps failing |
 

@@ -1,28 +1,29 @@
-//! VolumeAttachment: the wish that a volume be attached to a node, and what came of it.
+//! VolumeAttachment: the request to attach a volume to a node, and its status.
 
 use std::sync::Arc;
 
 use super::{List, Pairs, Text, VolumeSpec};
 
-/// What the attacher reads of a `storage.k8s.io/v1` VolumeAttachment.
+/// A `storage.k8s.io/v1` VolumeAttachment, as far as the attacher reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// `metadata.name`; VolumeAttachments are cluster-scoped.
     pub name: Text,
-    /// `metadata.uid`; tells an object from a later one of the same name, which is the rule here:
-    /// kube-controller-manager derives the name from volume, driver and node.
+    /// `metadata.uid`; distinguishes an object from a later one of the same name. Names repeat as a
+    /// rule: kube-controller-manager derives them from volume, driver and node.
     pub uid: Text,
-    /// `metadata.resourceVersion`, 0 if it is no number; says which of two readings is newer.
+    /// `metadata.resourceVersion`, 0 if it is not a number; tells which of two readings is newer.
     pub version: u64,
-    /// Whether `metadata.deletionTimestamp` is set: the volume shall be detached.
+    /// Whether `metadata.deletionTimestamp` is set: the volume should be detached.
     pub deleting: bool,
-    /// Since when it is to be attached or detached, in seconds since 1970; 0 if that cannot be read.
+    /// When the attach or detach was requested, in seconds since 1970; 0 if the time cannot be
+    /// parsed.
     pub since: u32,
     /// `metadata.finalizers`, in order.
     pub finalizers: List,
     /// Value of the annotation [`NODE_ID_ANNOTATION`](crate::keys::NODE_ID_ANNOTATION).
     pub node_id: Option<Text>,
-    /// `spec.attacher`: name of the driver that shall act.
+    /// `spec.attacher`: name of the responsible driver.
     pub attacher: Text,
     /// `spec.nodeName`.
     pub node: Text,
@@ -43,11 +44,12 @@ pub struct Attachment {
 /// `status.attachError` or `status.detachError`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeError {
-    /// What happened, for people.
+    /// `message`, for people.
     pub message: Option<String>,
-    /// When, RFC 3339 in whole seconds.
+    /// `time`, RFC 3339 in whole seconds.
     pub time: Option<String>,
-    /// gRPC code of the failed call, where the API server keeps it (Kubernetes 1.34 and later).
+    /// `errorCode`: the gRPC code of the failed call, if the API server keeps it (Kubernetes 1.34
+    /// and later).
     pub code: Option<i32>,
 }
 

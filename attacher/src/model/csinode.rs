@@ -1,9 +1,9 @@
-//! CSINode: under which ids drivers know a node.
+//! CSINode: the ids by which drivers know a node.
 
 use super::Pairs;
 
-/// What the attacher reads of a `storage.k8s.io/v1` CSINode. Its name is the node's, and the key
-/// under which it is cached.
+/// A `storage.k8s.io/v1` CSINode, as far as the attacher reads it. Its name is the node's name and
+/// its key in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiNode {
     /// `name` and `nodeID` of each entry in `spec.drivers`.
@@ -11,7 +11,7 @@ pub struct CsiNode {
 }
 
 impl CsiNode {
-    /// Forgets all other drivers' entries.
+    /// Drops the entries of all other drivers.
     pub fn keep_only(&mut self, driver: &str) {
         let entry = self.drivers.iter().find(|(name, _)| *name == driver);
         if self.drivers.iter().count() > usize::from(entry.is_some()) {
@@ -19,7 +19,7 @@ impl CsiNode {
         }
     }
 
-    /// The id under which `driver` knows the node; `None` while the driver is not registered there.
+    /// The id by which `driver` knows the node; `None` while the driver is not registered there.
     #[must_use]
     pub fn id_for(&self, driver: &str) -> Option<&str> {
         let mut drivers = self.drivers.iter();

@@ -1,7 +1,7 @@
 //! PersistentVolume, and the volume specification that a VolumeAttachment may carry inline.
 //!
-//! PersistentVolumes are by far the most numerous objects. What is said of one here is put together
-//! when it is looked at: the cache keeps apart what repeats.
+//! A cluster has far more PersistentVolumes than any other of these objects. The cache therefore
+//! stores the values that volumes share only once, and builds this record on each read.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use uuid::Uuid;
 
 use super::{List, Pairs, SecretRef, Text};
 
-/// What the attacher reads of a PersistentVolume. The cache keeps it in fewer bytes, under its name.
+/// A PersistentVolume, as far as the attacher reads it. The cache stores it by name in a smaller
+/// form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// `metadata.uid`, for events about the volume; `None` where it is not a UUID.
+    /// `metadata.uid`, for events about the volume; `None` if it is not a UUID.
     pub uid: Option<Uuid>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.finalizers`; `None` where the field is absent, which needs another patch than an
+    /// `metadata.finalizers`; `None` if the field is absent, which needs a different patch than an
     /// empty list.
     pub finalizers: Option<List>,
     /// Annotation [`MIGRATED_TO_ANNOTATION`](crate::keys::MIGRATED_TO_ANNOTATION).
@@ -42,12 +43,13 @@ impl Volume {
     }
 }
 
-/// What the attacher reads of a PersistentVolumeSpec.
+/// A PersistentVolumeSpec, as far as the attacher reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VolumeSpec {
     /// The volume's source.
     pub source: Source,
-    /// `accessModes`, as written; of an in-tree volume those that its CSI driver is to be asked for.
+    /// `accessModes` as written; for an in-tree volume, the translated ones that its CSI driver
+    /// receives.
     pub access_modes: List,
     /// Whether `volumeMode` is `Block`.
     pub block: bool,
@@ -55,19 +57,20 @@ pub struct VolumeSpec {
     pub mount_options: List,
 }
 
-/// Where a volume comes from.
+/// The source of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// `csi`.
     Csi(CsiSource),
-    /// A source of an in-tree plugin that was replaced by a CSI driver.
+    /// A source of an in-tree plugin that a CSI driver replaced.
     InTree(Box<InTree>),
     /// Any other source, or none.
     Other,
 }
 
 impl Source {
-    /// Whether it is of `driver`, or of the in-tree plugin that it replaced.
+    /// Whether the volume belongs to `driver`, directly or through the in-tree plugin that `driver`
+    /// replaced.
     #[must_use]
     pub fn is_of(&self, driver: &str) -> bool {
         match self {
@@ -77,7 +80,7 @@ impl Source {
         }
     }
 
-    /// What the CSI driver is told of it.
+    /// The CSI source, written or translated.
     pub fn csi_mut(&mut self) -> Option<&mut CsiSource> {
         match self {
             Self::Csi(source) => Some(source),
@@ -90,14 +93,14 @@ impl Source {
 /// `spec.csi` of a PersistentVolume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CsiSource {
-    /// `driver`. It says whether the volume is kept unasked and nothing else: the VolumeAttachment's
-    /// attacher alone says which driver acts, as it always did.
+    /// `driver`. It decides only whether the cache keeps the volume; as in upstream,
+    /// `spec.attacher` of the VolumeAttachment alone names the driver that acts.
     pub driver: Text,
-    /// `volumeHandle`: the driver's id of the volume.
+    /// `volumeHandle`: the driver's id for the volume.
     pub handle: Text,
     /// `readOnly`.
     pub read_only: bool,
-    /// `fsType`, empty where unset.
+    /// `fsType`, empty if unset.
     pub fs_type: Text,
     /// `volumeAttributes`: the volume context.
     pub attributes: Pairs,
@@ -105,11 +108,11 @@ pub struct CsiSource {
     pub publish_secret: Option<Arc<SecretRef>>,
 }
 
-/// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.
+/// A source of an in-tree plugin, reduced to its CSI translation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InTree {
     /// Name of the CSI driver that replaced the plugin.
     pub driver: &'static str,
-    /// The source in that driver's words, or why it cannot be said in them.
+    /// The translated source, or why the translation failed.
     pub csi: Result<CsiSource, Text>,
 }

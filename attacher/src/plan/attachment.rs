@@ -1,12 +1,13 @@
 //! The scripts of a VolumeAttachment.
 //!
-//! The order of writes and calls below is what makes a crash at any point harmless, and the crash
-//! simulation runs exactly these functions.
+//! The order of writes and calls below makes a crash at any point harmless. The crash simulation
+//! runs these same functions.
 //!
-//! Attach: volume's finalizer, validation, attachment's finalizer and node id, publish call,
-//! status. Detach: unpublish call, attachment's finalizer, status. The attachment's finalizer is
-//! there before the first publish call can reach the driver, and goes only after an unpublish call
-//! succeeded; the node id is saved with it, because the CSINode may be gone by then.
+//! Attach: volume finalizer, validation, attachment finalizer and node id, publish call, status.
+//! Detach: unpublish call, attachment finalizer, status. The attacher adds the attachment's
+//! finalizer before the first publish call and removes it only after an unpublish call succeeded.
+//! It saves the node id in the same patch, because the CSINode may be gone by the time of the
+//! detach.
 
 use serde_json::Value;
 use sidecar::controller::script;
@@ -18,16 +19,16 @@ use super::view::{From, View};
 use super::{capability, status, trivial, volume};
 use crate::model::{Attachment, CsiSource, VolumeSpec};
 
-/// What a script is called with: the attempt so far, and what the caches show.
+/// Arguments of a script: the attempt so far, and the cached objects.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) log: &'a Log,
     pub(super) view: &'a View<'a>,
-    /// The driver's list contradicts the status.
+    /// `ListVolumes` contradicts the status.
     pub(super) forced: bool,
 }
 
-/// Brings the attachment to its goal, for a driver that publishes volumes.
+/// Attaches or detaches, for a driver that publishes volumes.
 pub(super) fn reach_goal(ask: Ask<'_>, direction: Direction) -> Flow<End> {
     match Direction::of(ask.view.attachment) {
         now if now != direction => Ok(End::Again),
@@ -47,7 +48,7 @@ fn attach(ask: Ask<'_>) -> Flow<End> {
     Ok(End::Done)
 }
 
-/// Everything up to the driver's answer.
+/// All steps of an attach up to the reply of the publish call.
 fn publish(ask: Ask<'_>) -> Flow<End> {
     let view = ask.view;
     if view.attachment.attached && !ask.forced {
@@ -64,8 +65,8 @@ fn publish(ask: Ask<'_>) -> Flow<End> {
     script::call(request::publish(view, source, node_id, capability, secrets))
 }
 
-/// The volume's specification, once the finalizer protects the volume. That comes before all validation and
-/// translation, as it always did.
+/// Adds the finalizer to the volume, then returns its specification. As in upstream, this precedes
+/// all validation and translation.
 fn protect(ask: Ask<'_>) -> Flow<&VolumeSpec> {
     let (name, volume) = match ask.view.source()? {
         From::Inline(spec) => return Ok(spec),
@@ -91,7 +92,7 @@ fn detach(ask: Ask<'_>) -> Flow<End> {
     }
     let body = status::release(attachment, view.driver);
     ask.mark(Purpose::Release, body, Failure::ReleaseIgnored)?;
-    // Only a forced detach finds the finalizer gone.
+    // Only a forced detach starts without the finalizer.
     if attachment.attached || log.times(&Purpose::Release) > 0 {
         let body = status::detached(attachment);
         let write = request::patch(attachment, Purpose::MarkDetached, body);
@@ -100,7 +101,7 @@ fn detach(ask: Ask<'_>) -> Flow<End> {
     Ok(End::Done)
 }
 
-/// Everything up to the driver's answer.
+/// All steps of a detach up to the reply of the unpublish call.
 fn unpublish(ask: Ask<'_>) -> Flow<End> {
     let view = ask.view;
     if !ask.forced && !view.attachment.has_finalizer(&view.driver.finalizer) {
@@ -117,7 +118,7 @@ fn unpublish(ask: Ask<'_>) -> Flow<End> {
     ))
 }
 
-/// For a driver that has nothing to publish.
+/// The script for a driver that cannot publish volumes.
 pub(super) fn nothing_to_publish(log: &Log, attachment: &Attachment) -> Flow<End> {
     let body = trivial::decide(attachment);
     log.once(body.map(|body| request::patch(attachment, Purpose::MarkTrivial, body)))?;
@@ -125,7 +126,8 @@ pub(super) fn nothing_to_publish(log: &Log, attachment: &Attachment) -> Flow<End
 }
 
 impl<'a> Ask<'a> {
-    /// Patches the attachment, unless it says so already. What it does not keep is written once.
+    /// Patches the attachment unless `body` is `None`. Patches once: if the server accepts the
+    /// patch but a webhook drops the change, fails with `ignored`.
     fn mark(self, purpose: Purpose, body: Option<Value>, ignored: Failure) -> Flow<()> {
         let write = body.map(|body| request::patch(self.view.attachment, purpose, body));
         self.log.mark(write, 1, || End::Failed(ignored))

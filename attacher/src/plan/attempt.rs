@@ -1,7 +1,8 @@
-//! One attempt: the script of its key, and the replies that it has got so far.
+//! One attempt: the script of its key, and the replies received so far.
 //!
-//! A write or call that fails ends the attempt in the turn in which the reply comes, whatever the objects say by then.
-//! So scripts look for successes alone, and no event passes between a failure and the note of what it waits for.
+//! A failed write or call ends the attempt in the turn in which its reply arrives, whatever the
+//! objects show by then. Scripts therefore only look for successes, and no event can arrive between
+//! a failure and the registration of its requeue trigger.
 
 use std::sync::Arc;
 
@@ -18,16 +19,17 @@ use super::request::{self, Call, Object, Purpose, Reply, Request, Secrets, Write
 use super::{Attacher, Driver, orphan, volume};
 use crate::model::{Attachment, SecretRef, Text};
 
-/// The requests of an attempt, and what came of them.
+/// The requests of an attempt with their replies.
 pub(super) type Log = script::Log<Attacher>;
-/// A value, or why the script does not go on.
+/// A value, or the reason why the script stops here.
 pub(super) type Flow<T> = script::Flow<T, Attacher, End>;
 
-/// An attempt on a key. A crash loses it, and nothing with it.
+/// An attempt on a key. A crash discards it without consequences.
 pub struct Attempt {
     pub(super) key: Key,
     pub(super) start: Start,
-    /// Of an attempt on a VolumeAttachment, once it is known that there is one, of this driver.
+    /// Set for an attempt on a VolumeAttachment, once the cache shows one that belongs to this
+    /// driver.
     pub(super) work: Option<Work>,
     pub(super) log: Log,
     pub(super) over: Option<End>,
@@ -36,7 +38,7 @@ pub struct Attempt {
 /// The VolumeAttachment that an attempt is about.
 pub(super) struct Work {
     direction: Direction,
-    /// The newest reading: the cache's, or that of this attempt's last write.
+    /// The newest reading: from the cache, or from the reply to this attempt's last write.
     pub(super) current: Arc<Attachment>,
 }
 
@@ -45,13 +47,13 @@ pub(super) struct Work {
 pub enum End {
     /// Nothing is left to do.
     Done,
-    /// The VolumeAttachment is another driver's.
+    /// The VolumeAttachment belongs to another driver.
     OfAnother,
-    /// The goal changed: at once again.
+    /// The direction changed or another object took the name; starts over at once.
     Again,
-    /// Somebody else's end brings it back.
+    /// Another request is in the way; its end requeues the key.
     Waits,
-    /// It failed, and is tried again.
+    /// The attempt failed and will be retried.
     Failed(Failure),
 }
 
@@ -69,29 +71,30 @@ impl Work {
         }
     }
 
-    /// Whether the object is to go the other way by now.
+    /// Whether the direction changed since the attempt began.
     pub(super) fn is_turned(&self) -> bool {
         Direction::of(&self.current) != self.direction
     }
 
-    /// Takes the cache's reading if it is newer: the cache may be behind what this attempt has written.
+    /// Adopts the cached object if it is newer; the cache may lag behind this attempt's own writes.
     ///
     /// # Errors
-    /// There is nothing to go on with.
+    /// Ends the attempt if the object is gone or was replaced.
     fn refresh(&mut self, cached: Option<Arc<Attachment>>) -> Result<(), End> {
         match cached {
-            // What is still to be written after a detach is tried all the same.
+            // A detach still sends its remaining writes.
             None if self.direction == Direction::Detach => {}
             None => return Err(End::Done),
             Some(cached) if cached.version != 0 && cached.version <= self.current.version => {}
-            // Another object has taken the name.
+            // Another object took the name.
             Some(cached) if cached.uid != self.current.uid => return Err(End::Again),
             Some(cached) => self.current = cached,
         }
         Ok(())
     }
 
-    /// Takes the answer to a write. Whether it is newer than what was known.
+    /// Adopts the object in the reply to a write. Returns whether it is newer than the current
+    /// reading.
     pub(super) fn written(&mut self, written: &Arc<Attachment>) -> bool {
         let newer = written.version == 0 || written.version >= self.current.version;
         if newer {
@@ -114,8 +117,8 @@ impl Attempt {
         }
     }
 
-    /// The failure is recorded on the object, once, as far as that is possible; the failure itself decides about the
-    /// retry.
+    /// The request that records the failure on the object. It is sent once per attempt; its own
+    /// result does not affect the retry.
     pub(super) fn record(&self, driver: &Driver, now: Timestamp) -> Option<Request> {
         let (Some(End::Failed(failure)), Some(work)) = (&self.over, &self.work) else {
             return None;
@@ -129,7 +132,7 @@ impl Attempt {
         Some(Request::Write(write))
     }
 
-    /// How this reply ends the attempt; `None` if the script decides what is next.
+    /// The end that this reply causes; `None` if the script continues.
     pub(super) fn ended_by(&self, reply: &Reply) -> Option<End> {
         match reply {
             Reply::Write(Write { purpose, .. }, Err(error)) => {
@@ -137,14 +140,15 @@ impl Attempt {
                     purpose,
                     Purpose::Release | Purpose::MarkDetached | Purpose::MarkTrivial
                 );
-                // Somebody else removed the finalizer, and with it the object: nothing is left to do.
+                // Somebody else removed the finalizer, so the object is gone: nothing is left to
+                // do.
                 if is_last && error.is_not_found() {
                     return Some(End::Done);
                 }
                 Failure::of_write(*purpose, error.clone()).map(End::Failed)
             }
             Reply::Call(called, _) => Some(match (Call::outcome(called).1?, &self.key) {
-                // There is nobody who could look after it, and nothing to look after.
+                // No object is left on which anybody could act, and nothing is left to unpublish.
                 (CallError::Failed(error), Key::Orphan(_)) if error.code == Code::NotFound => {
                     End::Done
                 }
@@ -155,14 +159,14 @@ impl Attempt {
     }
 }
 
-/// The values of the Secret, if one is named.
+/// The values of the Secret, or none if no Secret is referenced.
 pub(super) fn secret<'a>(log: &'a Log, named: Option<&SecretRef>) -> Flow<&'a Secrets> {
     let values = log.secret(named.cloned())?;
     Ok(values.map_err(|(secret, error)| Failure::secret(secret, error))?)
 }
 
 impl Attacher {
-    /// The script of the attempt's key.
+    /// The script for the attempt's key.
     pub(super) fn script(&mut self, attempt: &mut Attempt, informers: Informed<'_>) -> Flow<End> {
         let Attempt {
             key,
@@ -202,7 +206,8 @@ impl Attacher {
         })
     }
 
-    /// The VolumeAttachment, if there is one, of this driver.
+    /// Looks up the VolumeAttachment; ends the attempt if there is none or it belongs to another
+    /// driver.
     fn take_up(&mut self, name: &Text, informers: Informed<'_>) -> Result<Work, End> {
         let current = informers.attachment(name).ok_or(End::Done)?;
         if *current.attacher != *informers.driver().name {
@@ -212,8 +217,9 @@ impl Attacher {
         Ok(Work::new(current))
     }
 
-    /// Reads the volume that the attachment names if the caches say nothing of it: it may be another driver's, and is
-    /// used all the same. If they do not show it then, there is none.
+    /// Reads the referenced volume from the API server if the cache lacks it: it may belong to
+    /// another driver, which does not matter here. If it is still missing afterwards, it does not
+    /// exist.
     fn read_volume(
         &self,
         key: &Key,
@@ -228,7 +234,7 @@ impl Attacher {
             return Ok(());
         };
         let object = Object::Volume(name.clone());
-        // Its watch may have been faster than the answer.
+        // The watch may have delivered the volume before this reply arrived.
         let read = log.got(&object);
         match read.filter(|_| self.in_flight.has_asked(key, name)) {
             None => Err(Leave::Ask(Request::Get(object))),
@@ -240,13 +246,13 @@ impl Attacher {
     }
 }
 
-/// Reads the attachment first: the last write may or may not have been applied.
+/// Reads the attachment before anything else: the last write may or may not have been applied.
 fn reread(log: &Log, name: &Text) -> Flow<()> {
     let object = Object::Attachment(name.clone());
     match log.got(&object) {
         None => Err(Leave::Ask(Request::Get(object))),
         Some(Ok(())) => Ok(()),
-        // The deletion is on its way as an event.
+        // The watch will deliver the deletion.
         Some(Err(error)) if error.is_not_found() => Err(End::Done.into()),
         Some(Err(error)) => Err(Failure::Reread(error.clone()).into()),
     }

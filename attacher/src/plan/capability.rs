@@ -9,10 +9,10 @@ use crate::model::{CsiSource, VolumeSpec};
 
 pub use sidecar::csi::access_mode::{BadAccessModes, access_mode};
 
-/// The capability to publish `spec` with.
+/// The volume capability for publishing `spec`.
 ///
 /// # Errors
-/// Says which access modes cannot be expressed in CSI.
+/// Names the access modes that CSI cannot express.
 pub fn volume_capability(
     spec: &VolumeSpec,
     source: &CsiSource,

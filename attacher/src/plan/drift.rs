@@ -1,7 +1,7 @@
-//! Which VolumeAttachments differ from what the driver lists as published.
+//! Finds VolumeAttachments that the driver's `ListVolumes` contradicts.
 //!
-//! Nothing is patched or called in here: a difference only sends the attachment through the
-//! ordinary path again, whatever its status says.
+//! Nothing in here patches or calls: a contradicted attachment is only requeued, and its attempt
+//! ignores the status.
 
 use std::collections::HashMap;
 
@@ -12,33 +12,33 @@ use super::outcome::Failure;
 use super::view::View;
 use crate::model::{Source, Text};
 
-/// What the API says about one attachment, to be compared with the driver's list.
+/// The expected state of one attachment, to compare with the driver's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Name of the VolumeAttachment.
     pub name: Text,
     /// Volume handle.
     pub handle: Text,
-    /// The node as the driver knows it.
+    /// The driver's id of the node.
     pub node_id: Text,
     /// `status.attached`.
     pub attached: bool,
-    /// Whether the driver may list the volume under an id of its own.
+    /// Whether the driver may list the volume under a different id.
     pub listed_otherwise: bool,
 }
 
-/// What to look for in the driver's list.
+/// The entry to look for in the driver's list.
 ///
 /// # Errors
-/// Says why the attachment cannot be compared: its volume or node is not known.
+/// Says why the attachment cannot be compared: its volume or node is unknown.
 pub fn expected(view: &View<'_>) -> Result<Expected, Failure> {
     let spec = view.spec()?;
     let source = view.csi(spec)?;
-    // The saved id serves here in either direction.
+    // Here the saved id is good enough for attach and detach alike.
     let node_id = view.known_node_id()?;
     let replacing = match &spec.source {
         Source::InTree(source) => Some(source.driver),
-        // Only volumes of in-tree plugins are ever written inline.
+        // Only in-tree volumes occur as inline specifications.
         Source::Csi(_) if view.attachment.inline.is_some() => Some(&*view.driver.name),
         Source::Csi(_) | Source::Other => None,
     };
@@ -57,19 +57,19 @@ pub fn expected(view: &View<'_>) -> Result<Expected, Failure> {
     })
 }
 
-/// Drivers whose ids of volumes are not what in-tree sources say: a disk is listed by UUID instead
-/// of path, a share without the parts that the handle has for others.
+/// Drivers that list volumes under other ids than the translation of in-tree sources yields: a disk
+/// by UUID instead of path, a share without the parts of the handle that other uses need.
 const LISTING_OTHERWISE: [&str; 2] = ["csi.vsphere.vmware.com", "file.csi.azure.com"];
 
-/// The driver's list, of which only the volumes are kept that some attachment names.
+/// The driver's list, reduced to volumes of known attachments.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// `None` as long as the volume is in no entry.
+    /// Published nodes by volume handle; `None` until an entry names the volume.
     nodes: HashMap<Text, Option<Vec<String>>>,
 }
 
 impl Listing {
-    /// An empty list that will keep the volumes of `expected`.
+    /// An empty list that keeps only the volumes of `expected`.
     #[must_use]
     pub fn for_volumes_of(expected: &[Expected]) -> Self {
         let handles = expected.iter().map(|entry| entry.handle.clone());
@@ -78,8 +78,8 @@ impl Listing {
         }
     }
 
-    /// Takes in one page. Entries without volume or status say nothing of nodes; of two entries for one
-    /// volume the later one counts, as it always did.
+    /// Adds one page. Entries without volume or status say nothing about nodes; as in upstream, the
+    /// last entry for a volume wins.
     pub fn add(&mut self, page: ListVolumesResponse) {
         for entry in page.entries {
             let Some(volume) = entry.volume else {
@@ -94,7 +94,7 @@ impl Listing {
         }
     }
 
-    /// Whether the list contradicts what the API says.
+    /// Whether the list contradicts the VolumeAttachment.
     #[must_use]
     pub fn contradicts(&self, expected: &Expected) -> bool {
         let nodes = self.nodes.get(&expected.handle).and_then(Option::as_ref);
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// What there is to be compared for `va1`, whose volume has this source.
+    /// The expected state of `va1`, whose volume has this source.
     fn of_source(source: Source, node_id: &str) -> Result<Expected, Failure> {
         expected(&View {
             driver: &driver(),

@@ -1,12 +1,12 @@
-//! What decisions need to know of the driver, and which changes of a driver end the process.
+//! The driver's capabilities and settings, and which changes of them end the process.
 //!
-//! It is read again whenever the driver restarts while everything else goes on.
+//! The attacher reads the capabilities again after each restart of the driver and keeps running.
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
 use sidecar::controller::IncompatibleDriver;
 
-/// The driver as decisions see it: its name, its abilities, and the settings that go with them.
+/// The driver as decisions see it: its name, capabilities, and the related settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// Name from `GetPluginInfo`.
@@ -15,29 +15,30 @@ pub struct Driver {
     pub finalizer: String,
     /// What the driver's capabilities allow.
     pub abilities: Abilities,
-    /// `--default-fstype`: used where a volume names none.
+    /// `--default-fstype`: the file system type for volumes that name none.
     pub default_fs_type: String,
-    /// Feature gate `MutableCSINodeAllocatableCount`: whether `errorCode` is written.
+    /// Feature gate `MutableCSINodeAllocatableCount`: whether to write `errorCode`.
     pub error_codes: bool,
 }
 
-/// The capabilities that change what the attacher does.
+/// The capabilities that change the attacher's behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// `CONTROLLER_SERVICE` and `PUBLISH_UNPUBLISH_VOLUME`: without them nothing is to be called.
+    /// `CONTROLLER_SERVICE` and `PUBLISH_UNPUBLISH_VOLUME`: without them the attacher makes no
+    /// calls.
     pub publish: bool,
-    /// `PUBLISH_READONLY`: `readonly` may be passed.
+    /// `PUBLISH_READONLY`: the driver accepts `readonly`.
     pub readonly: bool,
-    /// `SINGLE_NODE_MULTI_WRITER`: the newer access modes may be used.
+    /// `SINGLE_NODE_MULTI_WRITER`: the driver accepts the newer access modes.
     pub single_node_multi_writer: bool,
-    /// `LIST_VOLUMES` and `LIST_VOLUMES_PUBLISHED_NODES`: attachments can be compared with the
-    /// driver's own list.
+    /// `LIST_VOLUMES` and `LIST_VOLUMES_PUBLISHED_NODES`: the attacher can compare attachments with
+    /// the driver's list.
     pub list_published: bool,
 }
 
 impl Abilities {
-    /// Abilities out of the two capability sets. `controller` answers nothing where the driver has
-    /// no controller service, and must not be asked then.
+    /// Evaluates the two capability sets. Never calls `controller` for a driver without controller
+    /// service.
     #[must_use]
     pub fn new(
         plugin: impl Fn(PluginCapability) -> bool,
@@ -65,17 +66,17 @@ pub const LOST_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
     consequence: ", which attached volumes need to be detached; restart the attacher if that is intended",
 };
 
-/// The driver gained it: volumes marked attached never were published.
+/// The driver gained it: volumes marked attached were never published.
 pub const GAINED_PUBLISH: IncompatibleDriver = IncompatibleDriver::Changed {
     how: "with",
     capability: PUBLISH,
     consequence: ", which it did not have; the attacher must restart to use it",
 };
 
-/// Whether the process may go on with the driver that came back with other abilities.
+/// Whether the process can continue with the capabilities of the restarted driver.
 ///
 /// # Errors
-/// Says why it may not; the process ends with that text.
+/// Says why it cannot; the process exits with that text.
 pub fn accept(before: Abilities, now: Abilities) -> Result<(), IncompatibleDriver> {
     match (before.publish, now.publish) {
         (true, false) => Err(LOST_PUBLISH),

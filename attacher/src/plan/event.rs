@@ -1,13 +1,13 @@
-//! Which changes of objects are work.
+//! Which changes of objects start an attempt.
 //!
-//! It decides how often the driver is called: what this program writes itself must not wake it, or
-//! every failure would be retried at once.
+//! This determines how often the attacher calls the driver: its own writes must not requeue the
+//! object, or it would retry every failure at once.
 
 use super::Driver;
 use crate::model::Attachment;
 
-/// Whether the change from `before` to `after` calls for another look. Recorded errors do not: the
-/// attacher writes them itself, and the retry after a failure has its own time.
+/// Whether the change from `before` to `after` starts an attempt. Changes of recorded errors do
+/// not: the attacher writes them itself, and the back-off schedules the retry.
 #[must_use]
 pub fn is_work(before: Option<&Attachment>, after: &Attachment, driver: &Driver) -> bool {
     if *after.attacher != *driver.name {
@@ -25,8 +25,9 @@ pub fn is_work(before: Option<&Attachment>, after: &Attachment, driver: &Driver)
     seen(before) != seen(after)
 }
 
-/// Whether the `failures`-th failure in a row is worth an event on the volume: not a passing one,
-/// and then seldom enough that an endless failure neither floods nor expires unseen.
+/// Whether the `failures`-th failure in a row deserves an event on the volume: no transient
+/// failure, and then so seldom that an endless failure neither floods the API server nor lets the
+/// event expire.
 #[must_use]
 pub fn is_worth_warning(failures: u32) -> bool {
     failures == 3 || (failures > 0 && failures.is_multiple_of(6))

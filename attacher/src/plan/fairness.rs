@@ -1,16 +1,16 @@
-//! Whose turn it is: attach and detach have lanes of their own, and nodes take turns in each.
+//! Scheduling: attach and detach have separate lanes, and nodes take turns within each.
 //!
-//! The queue knows lanes and groups but not what they are for. A burst of detaches, or a node whose
-//! calls hang, must not hold up everybody else.
+//! The queue knows lanes and groups but not their meaning. A burst of detaches, or a node whose
+//! calls hang, must not delay everybody else.
 //!
-//! * No more than `--worker-threads` attempts run at once, both directions together: that is what
-//!   the storage sees at most.
-//! * A free slot goes to the lane that runs less, and in it to the node that runs least. With both
-//!   lanes busy each comes to half of the slots.
-//! * A fifth of the slots is never used by detaches, so that an attach need not wait until one of
-//!   many slow detaches ends. Attaches may use all of them.
-//! * Nodes with attempts that hang get half of the slots, all of them together. That they hang shows
-//!   only when the slots are taken, so that the others may wait once, as long as a call may take.
+//! * At most `--worker-threads` attempts run at once, attaches and detaches together. The storage
+//!   system never sees more concurrent calls.
+//! * A free slot goes to the lane with fewer running attempts, and in it to the node with the
+//!   fewest. With both lanes busy, each gets half of the slots.
+//! * A fifth of the slots is closed to detaches, so that an attach need not wait for one of many
+//!   slow detaches to end. Attaches may use all slots.
+//! * Nodes with hanging attempts share half of the slots. Hanging shows only once the slots are
+//!   taken, so other nodes may wait once, for the timeout of one call.
 
 use std::time::Duration;
 
@@ -40,14 +40,14 @@ pub fn lanes(threads: usize) -> (Vec<LaneConfig>, usize) {
     (lanes, threads.max(1) - for_attaches)
 }
 
-/// Where `attachment` waits.
+/// Lane and group of `attachment`.
 #[must_use]
 pub fn place(attachment: &Attachment) -> Place {
     let lane = index(Direction::of(attachment));
     Place::new(lane, Group::of(&attachment.node))
 }
 
-/// Where what an attachment left waits.
+/// Lane and group of an orphan.
 #[must_use]
 pub fn place_of_orphan(orphan: &Orphan) -> Place {
     Place::new(index(Direction::Detach), Group::of(&orphan.node))
@@ -62,18 +62,18 @@ pub fn index(direction: Direction) -> usize {
     }
 }
 
-/// How long an attempt may run before it counts as hanging: three times what successful calls took
-/// lately. A driver that is always slow is not taken for one that hangs.
+/// Mean duration of recent successful calls. An attempt counts as hanging after three times as
+/// long, so that a driver that is always slow does not count as hanging.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     mean: Option<Duration>,
 }
 
 impl Pace {
-    /// Less than this is a delay as any other.
+    /// Lower bound of [`limit`](Self::limit).
     const SHORTEST: Duration = Duration::from_millis(1500);
 
-    /// A successful call took this long.
+    /// Records the duration of a successful call.
     pub fn observe(&mut self, took: Duration) {
         self.mean = Some(match self.mean {
             None => took,
@@ -81,7 +81,8 @@ impl Pace {
         });
     }
 
-    /// From when on an attempt counts as hanging; `None` while nobody knows how long calls take.
+    /// How long an attempt may run before it counts as hanging; `None` before the first successful
+    /// call.
     #[must_use]
     pub fn limit(self) -> Option<Duration> {
         let usual = self.mean?.saturating_mul(3);
@@ -89,7 +90,8 @@ impl Pace {
     }
 }
 
-/// Whether an attempt that failed like this hung, whatever others take.
+/// Whether an attempt with this failure counts as hanging, regardless of the pace: its call timed
+/// out.
 #[must_use]
 pub fn hung(failure: &Failure) -> bool {
     matches!(failure, Failure::Call(error) if error.code == Code::DeadlineExceeded)

@@ -1,7 +1,7 @@
-//! What the process remembers beyond its caches. A crash loses it, and nothing with it.
+//! State of the process beyond its caches. A crash discards it without consequences.
 //!
-//! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
-//! which attempts run and on what, what must be read again, who waits for whom.
+//! Free of locks and clocks, so that the crash simulation uses this same state: running attempts
+//! and their volumes, objects to read again, and which key waits for which.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,71 +14,73 @@ use super::outcome::{Failure, RequeueTrigger};
 use super::request::{Object, Reply, Request, Write};
 use crate::model::{Attachment, Text};
 
-/// What there is to work on.
+/// A work item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// The VolumeAttachment of this name.
     Attachment(Text),
-    /// What a VolumeAttachment that is gone left published.
+    /// A volume that a deleted VolumeAttachment left published.
     Orphan(Target),
-    /// The PersistentVolume of this name, whose finalizer may be due.
+    /// The PersistentVolume of this name, whose finalizer may have to be removed.
     Volume(Text),
 }
 
-/// What an attempt begins with.
+/// How an attempt starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// The driver's list contradicts the status.
+    /// `ListVolumes` contradicts the status.
     pub forced: bool,
-    /// The attachment must be read from the API server first.
+    /// The attempt must first read the attachment from the API server.
     pub doubtful: bool,
 }
 
-/// What the end of an attempt leaves to look at.
+/// Follow-up work after an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Ended {
-    /// The volume that the attachment named, whose finalizer may be due now.
+    /// The volume of the attachment, whose finalizer may now be removable.
     pub volume: Option<Text>,
-    /// The attachment, if it went meanwhile and left an [`Orphan`] that is to be
-    /// [`owed`](InFlightState::owe).
+    /// The attachment, if it was deleted during the attempt and left an [`Orphan`] to
+    /// [`owe`](InFlightState::owe).
     pub lost: Option<Attachment>,
 }
 
-/// The books of one process.
+/// The in-flight state of one process.
 #[derive(Debug, Default)]
 pub struct InFlightState {
-    /// Names of the known attachments, of whatever driver, by the volume they name.
+    /// Names of the cached attachments of all drivers, by the volume they reference.
     pub(crate) named: HashMap<Text, HashSet<Text>>,
-    /// Attachments that are being worked on, with the volume they name.
+    /// Attachments with a running attempt, with the volume they reference.
     pub(crate) working: HashMap<Text, Option<Text>>,
-    /// Attachments whose last write may or may not have been applied, with the volume they name.
+    /// Attachments whose last write may or may not have been applied, with the volume they
+    /// reference.
     pub(crate) doubtful: HashMap<Text, Option<Text>>,
-    /// Which failed work is tried again as soon as something appears.
+    /// Failed keys to requeue as soon as their trigger appears.
     pub(crate) waits: Waits<Key, RequeueTrigger>,
     forced: HashSet<Text>,
-    /// Attachments of which this process has unpublished the volume, by name, with their uid, until
-    /// they are gone.
+    /// Attachments whose volume this process has unpublished, as name and uid, until they are gone.
     unpublished: HashMap<Text, Text>,
-    /// Attachments that were lost while they were worked on, as they were.
+    /// Attachments deleted during their attempt, as last seen.
     lost: HashMap<Text, Attachment>,
-    /// Attachments that went while they were worked on.
+    /// Names of attachments deleted during their attempt.
     gone: HashSet<Text>,
     orphans: HashMap<Target, Orphan>,
-    /// Attachments worked on since the comparison with the driver's list began, if one runs.
+    /// Attachments worked on since the running comparison with the driver's list began; `None`
+    /// outside a comparison.
     touched: Option<HashSet<Text>>,
-    /// Calls, with the attachments that wait for their end.
+    /// Running calls, each with the keys that wait for its end.
     pub calls: KeyedGuards<Target, Key>,
-    /// PersistentVolumes that attempts have asked for and that have not come since. That there is none may be
-    /// answered, or acted upon, when the watch has brought it already: who would then wait for it would wait in vain.
+    /// PersistentVolumes that attempts requested with GET and that the watch has not delivered
+    /// since. The watch may deliver a volume before an attempt handles the reply "not found"; that
+    /// attempt must not wait for an event that has already passed.
     asked: HashMap<Key, Text>,
-    /// Patches of volumes. One at a time: the next one then sees what this one did.
+    /// Running patches of volumes. Only one at a time, so that the next one sees its result.
     pub patches: KeyedGuards<Text, Key>,
 }
 
 impl InFlightState {
-    /// The cache has `new` now, in place of `old`. Whether `old` left an [`Orphan`] that is to be
-    /// [`owed`](Self::owe).
+    /// The cache replaced `old` with `new`. Returns whether `old` left an [`Orphan`] to
+    /// [`owe`](Self::owe).
     #[must_use]
     pub fn upserted(
         &mut self,
@@ -102,7 +104,7 @@ impl InFlightState {
         if old.uid != new.uid {
             return self.went(old, driver);
         }
-        // Somebody else took the finalizer, and the detach with it.
+        // Somebody else removed the finalizer, so the detach would be skipped.
         let held = |attachment: &Attachment| attachment.has_finalizer(&driver.finalizer);
         new.deleting
             && !held(new)
@@ -113,8 +115,7 @@ impl InFlightState {
             }
     }
 
-    /// The cache has `old` no longer. Whether it left an [`Orphan`] that is to be
-    /// [`owed`](Self::owe).
+    /// The cache dropped `old`. Returns whether it left an [`Orphan`] to [`owe`](Self::owe).
     #[must_use]
     pub fn deleted(&mut self, old: &Attachment, driver: &Driver) -> bool {
         if let Some(volume) = &old.volume {
@@ -137,7 +138,8 @@ impl InFlightState {
         leaves
     }
 
-    /// An attempt on it may be unpublishing at this moment: then its end says what is left.
+    /// Whether `old` left an orphan. A running attempt may be unpublishing the volume; then the end
+    /// of that attempt decides.
     fn leaves(&mut self, old: &Attachment, driver: &Driver) -> bool {
         if !orphan::leaves(old, driver) || self.unpublished.get(&old.name) == Some(&old.uid) {
             return false;
@@ -150,8 +152,8 @@ impl InFlightState {
         !working
     }
 
-    /// Whether this request may be sent now: one call at a time for a volume and node, one patch for a volume.
-    /// If not, `key` is handed back by the end of what is in the way.
+    /// Whether this request may be sent now: one call at a time per volume and node, one patch at a
+    /// time per volume. If not, the end of the blocking request returns `key`.
     #[must_use]
     pub fn may_send(&mut self, request: &Request, key: &Key) -> bool {
         match request {
@@ -168,20 +170,21 @@ impl InFlightState {
         }
     }
 
-    /// Whether the attempt on `key` has asked for the volume, which has not come since.
+    /// Whether the attempt on `key` requested the volume and the watch has not delivered it since.
     #[must_use]
     pub fn has_asked(&self, key: &Key, volume: &Text) -> bool {
         self.asked.get(key) == Some(volume)
     }
 
-    /// The volume has come, kept or not: who waited for it need not wait for its retry.
+    /// The watch delivered the volume, whether the cache keeps it or not. Returns the keys that
+    /// waited for it.
     #[must_use]
     pub fn volume_came(&mut self, volume: &Text) -> BTreeSet<Key> {
         self.asked.retain(|_, asked| asked != volume);
         self.triggered(&RequeueTrigger::Volume(volume.clone()))
     }
 
-    /// A request ended: who waited for that.
+    /// A request ended. Returns the keys that waited for that.
     #[must_use]
     pub fn answered(&mut self, reply: &Reply) -> Vec<Key> {
         match reply {
@@ -210,24 +213,24 @@ impl InFlightState {
         }
     }
 
-    /// From now on this is to be unpublished.
+    /// Records an orphan to unpublish.
     pub fn owe(&mut self, orphan: Orphan) {
         self.orphans.insert(orphan.target.clone(), orphan);
     }
 
-    /// What is to be unpublished there, if anything.
+    /// The orphan at `target`, if there is one.
     #[must_use]
     pub fn orphan(&self, target: &Target) -> Option<&Orphan> {
         self.orphans.get(target)
     }
 
-    /// Nothing is left to unpublish there.
+    /// The orphan at `target` needs no more work.
     pub fn settled(&mut self, target: &Target) {
         self.orphans.remove(target);
         self.waits.forget(&Key::Orphan(target.clone()));
     }
 
-    /// Which orphans a change of `attachment` may concern.
+    /// The orphans that a change of `attachment` may affect.
     #[must_use]
     pub fn orphans_beside(&self, attachment: &Attachment) -> Vec<Target> {
         let beside = |orphan: &&Orphan| orphan.node == attachment.node;
@@ -244,9 +247,9 @@ impl InFlightState {
         }
     }
 
-    /// Whether anything needs the volume: an attachment names it, is being worked on and did, or
-    /// may do so for all that is known. A patch goes by name and may have reached an object made
-    /// anew; until the answer says so, the volume must stay.
+    /// Whether anything needs the volume: an attachment references it, an attempt started on one
+    /// that did, or a write with unknown outcome may have. A patch goes by name and may have
+    /// reached a recreated object, so the volume stays until the outcome is known.
     #[must_use]
     pub fn uses(&self, volume: &Text) -> bool {
         let same = |held: &Option<Text>| held.as_ref() == Some(volume);
@@ -255,7 +258,8 @@ impl InFlightState {
             || self.doubtful.values().any(same)
     }
 
-    /// An attempt on the attachment begins. The force flag is consumed, whatever comes of it.
+    /// An attempt on the attachment begins. Consumes the force flag, whatever the attempt's
+    /// outcome.
     pub fn begin(&mut self, name: &Text) -> Start {
         if let Some(touched) = &mut self.touched {
             touched.insert(name.clone());
@@ -270,13 +274,13 @@ impl InFlightState {
         start
     }
 
-    /// The attempt is about an attachment that names `volume`.
+    /// The attempt works on an attachment that references `volume`.
     pub fn works_on(&mut self, name: &Text, volume: Option<&Text>) {
         self.working.insert(name.clone(), volume.cloned());
     }
 
-    /// The work on `key` failed: remembers what must be read again and what triggers the next attempt. To be told
-    /// before [`end`](Self::end).
+    /// The work on `key` failed: records whether to read the object again and which trigger
+    /// requeues the key. Must be called before [`end`](Self::end).
     pub fn failed(&mut self, key: &Key, failure: &Failure) {
         if let Key::Attachment(name) = key
             && failure.needs_reread()
@@ -293,7 +297,7 @@ impl InFlightState {
     pub fn end(&mut self, name: &Text) -> Ended {
         self.asked.remove(&Key::Attachment(name.clone()));
         if self.gone.remove(name) {
-            // Nobody else would: what this attempt did was about an object that is gone.
+            // No later event would clear these: the attempt worked on an object that is gone.
             self.unpublished.remove(name);
             self.forced.remove(name);
         }
@@ -303,13 +307,14 @@ impl InFlightState {
         }
     }
 
-    /// What was missing has appeared: these need not wait for their retry.
+    /// Something that failed keys lacked has appeared. Returns these keys, which need not wait for
+    /// their back-off.
     #[must_use]
     pub fn triggered(&mut self, trigger: &RequeueTrigger) -> BTreeSet<Key> {
         self.waits.triggered(trigger)
     }
 
-    /// The next attempt is to be made whatever the status says.
+    /// The next attempt ignores the status.
     pub fn force(&mut self, name: Text) {
         self.forced.insert(name);
     }
@@ -319,15 +324,15 @@ impl InFlightState {
         self.touched = Some(self.working.keys().cloned().collect());
     }
 
-    /// The comparison is over. Returns the attachments that were worked on meanwhile or are gone, about
-    /// which it says nothing.
+    /// The comparison ended. Returns the attachments worked on or deleted meanwhile, for which its
+    /// result is void.
     #[must_use]
     pub fn end_comparison(&mut self) -> HashSet<Text> {
         self.touched.take().unwrap_or_default()
     }
 }
 
-/// The same object, seen after its deletion.
+/// The same object, marked as being deleted.
 fn deleting(attachment: &Attachment) -> Attachment {
     Attachment {
         deleting: true,
@@ -449,7 +454,7 @@ mod tests {
             if gone {
                 let _ = in_flight.deleted(&va(), &driver());
             }
-            // The attempt waits for another one, and is to be made anew whatever the status says.
+            // The attempt waits for another one, and was to start over regardless of the status.
             in_flight.force(name.clone());
             let _ = in_flight.end(&name);
             assert_eq!(in_flight.forced.contains(&name), !gone);

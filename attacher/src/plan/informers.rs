@@ -1,30 +1,30 @@
-//! What decisions may look at: the caches and the driver.
+//! The caches and the driver, as decisions read them.
 //!
-//! A trait, because the process reads caches that other tasks fill, and the crash simulation reads its
-//! own.
+//! A trait, because the program reads caches that its watches fill, and the crash simulation reads
+//! its own.
 
 use std::sync::Arc;
 
 use super::{Driver, View};
 use crate::model::{Attachment, CsiNode, Volume};
 
-/// The newest that this process knows.
+/// The newest known objects.
 pub trait Informers {
-    /// The driver, as it said last what it can do.
+    /// The driver with its latest capabilities.
     fn driver(&self) -> Arc<Driver>;
-    /// The VolumeAttachment of this name, of whatever driver.
+    /// The VolumeAttachment of this name, of any driver.
     fn attachment(&self, name: &str) -> Option<Arc<Attachment>>;
-    /// All VolumeAttachments, of whatever driver.
+    /// All VolumeAttachments, of any driver.
     fn attachments(&self) -> Vec<Arc<Attachment>>;
-    /// The PersistentVolume of this name. `None` is no proof that there is none: one of another driver is
-    /// known only once it was asked for.
+    /// The PersistentVolume of this name. `None` does not prove that it does not exist: volumes of
+    /// other drivers are cached only after a GET.
     fn volume(&self, name: &str) -> Option<Arc<Volume>>;
     /// The CSINode of this name.
     fn node(&self, name: &str) -> Option<Arc<CsiNode>>;
 }
 
 impl dyn Informers + '_ {
-    /// Looks at everything that a decision on `attachment` needs.
+    /// Builds the view that a decision on `attachment` needs.
     pub fn with_view<T>(&self, attachment: &Attachment, look: impl FnOnce(&View<'_>) -> T) -> T {
         let name = attachment.volume.as_deref();
         look(&View {

@@ -1,6 +1,6 @@
 //! The progress of VolumeAttachments, for service levels.
 //!
-//! Decisions do not use it: the cache derives it from the objects.
+//! Decisions do not use it; the cache computes it from the objects.
 
 use sidecar::lifecycle::{Id, Look, Progress, Since, Stage, Step};
 
@@ -16,7 +16,8 @@ pub struct AttachmentSeen<'a> {
     pub created: u32,
     /// `metadata.deletionTimestamp`, in seconds since 1970, if the object is being deleted.
     pub deleted: Option<u32>,
-    /// Whether the object carries this attacher's finalizer; only of one that is being deleted.
+    /// Whether the object carries this attacher's finalizer; only evaluated while it is being
+    /// deleted.
     pub held: bool,
     /// `status.attached`
     pub attached: bool,
@@ -30,7 +31,7 @@ pub fn of_attachment(attachment: &AttachmentSeen<'_>, look: Look) -> Vec<Step<'s
         (Look::Gone, _) | (_, Some(_)) => Progress::Dropped,
         (_, None) if attachment.attached => Progress::DONE,
         (Look::First, None) => open(attachment.created),
-        // An attachment that is attached once more was created long ago.
+        // A reattached attachment was created long ago, so its duration would be wrong.
         (Look::Again, None) => return Vec::new(),
     };
     let detached = match (look, attachment.deleted) {

@@ -1,11 +1,12 @@
-//! What VolumeAttachments that are gone have left published, and when it is unpublished.
+//! Orphans: volumes that deleted VolumeAttachments left published, and when to unpublish them.
 //!
-//! There is no object left to decide on. An object should not go before its volume was unpublished:
-//! our finalizer holds it. But anybody may take a finalizer off.
+//! Normally an object cannot disappear before its volume was unpublished, because the attacher's
+//! finalizer holds it. But anybody may remove a finalizer, and then no object remains to decide on.
 //!
-//! Nothing is unpublished that somebody may use: an attachment that was reported attached, held our
-//! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either
-//! its deletion was missed or the API server's storage was set back, and nobody can tell which.
+//! The attacher never unpublishes a volume that may be in use. An attachment that was last seen
+//! attached, with the finalizer and without deletion timestamp, cannot disappear by the API's
+//! rules: either the watch missed its deletion or the API server's storage was restored from a
+//! backup, and the two cannot be told apart.
 
 use sidecar::controller::script;
 use sidecar::csi::Migrated;
@@ -19,45 +20,46 @@ use super::request::{self, Unpublish};
 use super::view::View;
 use crate::model::{Attachment, SecretRef, Text};
 
-/// What a VolumeAttachment that is gone has left published.
+/// A volume that a deleted VolumeAttachment left published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// Name of the VolumeAttachment.
     pub attachment: Text,
-    /// The PersistentVolume it named, unless its volume was written inline.
+    /// The PersistentVolume it referenced; `None` for an inline specification.
     pub volume: Option<Text>,
     /// `spec.nodeName`.
     pub node: Text,
-    /// What to unpublish.
+    /// Volume and node to unpublish.
     pub target: Target,
-    /// The Secret that goes with the call.
+    /// The Secret for the call.
     pub secret: Option<SecretRef>,
-    /// How the call is counted.
+    /// The `migrated` label for the call's metrics.
     pub migrated: Migrated,
 }
 
-/// What is to be done about an orphan now. The most careful counts.
+/// What to do about an orphan now. If attachments disagree, the greatest verdict wins: it is the
+/// most careful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Nobody asks for it: `ControllerUnpublishVolume`.
+    /// No attachment requests it: call `ControllerUnpublishVolume`.
     #[default]
     Unpublish,
-    /// Another VolumeAttachment asks for volume and node and does not hold them: it comes to, or
-    /// goes.
+    /// Another VolumeAttachment requests volume and node but has no finalizer yet: wait until it
+    /// gets one or is deleted.
     Wait,
-    /// Another VolumeAttachment holds volume and node: its own detach does this.
+    /// Another VolumeAttachment has the finalizer for volume and node: its own detach unpublishes.
     Settled,
 }
 
-/// Whether the driver may hold something for `attachment`, for all that the object shows.
+/// Whether the driver may have published something for `attachment`, judging by the object alone.
 fn may_be_published(attachment: &Attachment, driver: &Driver) -> bool {
     let begun = attachment.attached || attachment.node_id.is_some();
-    // Without the finalizer what is being deleted was detached, as always.
+    // Without the finalizer, an object that is being deleted was detached before.
     attachment.has_finalizer(&driver.finalizer) || (begun && !attachment.deleting)
 }
 
-/// Whether the end of `attachment`, last seen like this, leaves something published that nobody can
-/// be using.
+/// Whether the deleted `attachment`, as last seen, left something published that nobody can be
+/// using.
 #[must_use]
 pub fn leaves(attachment: &Attachment, driver: &Driver) -> bool {
     driver.abilities.publish
@@ -66,7 +68,8 @@ pub fn leaves(attachment: &Attachment, driver: &Driver) -> bool {
         && !is_unexplained(attachment, driver)
 }
 
-/// Whether `attachment`, last seen like this, can only be gone because something was missed.
+/// Whether the disappearance of `attachment`, as last seen, can only mean that the watch missed
+/// something.
 #[must_use]
 pub fn is_unexplained(attachment: &Attachment, driver: &Driver) -> bool {
     let held = attachment.has_finalizer(&driver.finalizer);
@@ -74,14 +77,14 @@ pub fn is_unexplained(attachment: &Attachment, driver: &Driver) -> bool {
 }
 
 impl Orphan {
-    /// What the end of the view's attachment leaves.
+    /// The orphan that the view's attachment leaves.
     ///
     /// # Errors
-    /// Says why it cannot be known.
+    /// Says why volume or node cannot be determined.
     pub fn of(view: &View<'_>) -> Result<Self, Failure> {
         let source = view.csi(view.spec()?)?;
         let attachment = view.attachment;
-        // Saved with the call that may have had effect; the CSINode may be of a later node.
+        // The id saved before the publish call; the CSINode may describe a new node of that name.
         let node_id = match attachment.node_id.as_deref() {
             Some(saved) => saved,
             None => view.node_id()?,
@@ -99,7 +102,7 @@ impl Orphan {
         })
     }
 
-    /// What to do while the view's attachment exists.
+    /// The verdict while the view's attachment exists.
     #[must_use]
     pub fn beside(&self, view: &View<'_>) -> Verdict {
         if !self.is_asked_for(view) {
@@ -116,7 +119,7 @@ impl Orphan {
         }
     }
 
-    /// Whether the view's attachment is about the same volume and node.
+    /// Whether the view's attachment requests the same volume and node.
     fn is_asked_for(&self, view: &View<'_>) -> bool {
         let attachment = view.attachment;
         if *attachment.attacher != *view.driver.name {
@@ -135,12 +138,13 @@ impl Orphan {
     }
 }
 
-/// The script. There is no object, so nothing is recorded but in the log, and a crash forgets it.
+/// The script. Without an object, the result is only logged, and a crash discards the orphan.
 pub(super) fn unpublish(log: &Log, orphan: &Orphan, informers: Informed<'_>) -> Flow<End> {
     if log.called::<Unpublish>().is_some() {
         return Ok(End::Done);
     }
-    // Before the Secret, and again right before the call: who asks may have changed.
+    // Evaluated before reading the Secret and again right before the call, since attachments may
+    // have changed.
     let all = informers.attachments();
     let verdicts = all
         .iter()

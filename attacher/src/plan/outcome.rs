@@ -1,10 +1,10 @@
-//! What a failed step means: its text, its code, where it is recorded and what would cure it.
+//! Failures: message, gRPC code, where each is recorded, and which event would resolve it.
 //!
-//! The texts end up in `attachError` and `detachError`, where people, scripts and the scheduler's
-//! volume-limit logic read them. No text is ever parsed again in here.
+//! The messages appear in `attachError` and `detachError`, where people, scripts and the
+//! scheduler's volume-limit logic read them. This program never parses them.
 //!
-//! Every failure is retried with back-off, for ever: a code that CSI calls final says only that no
-//! operation is running any more, not that the next one fails as well.
+//! Every failure is retried with back-off, for ever: an error code that CSI calls final only says
+//! that no operation is still running, not that the next one fails too.
 
 use sidecar::controller::CallError;
 use sidecar::controller::request::SecretError;
@@ -19,17 +19,17 @@ use super::request::Purpose;
 use super::status::{self, ErrorField};
 use crate::model::{Attachment, SecretRef, Text};
 
-/// Which way a VolumeAttachment is to go.
+/// The direction of a VolumeAttachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// The volume shall be on the node.
+    /// The volume should be published to the node.
     Attach,
-    /// The object is being deleted: the volume shall leave the node.
+    /// The object is being deleted: the volume should be unpublished.
     Detach,
 }
 
 impl Direction {
-    /// The way `attachment` is to go.
+    /// The direction that `attachment` requests.
     #[must_use]
     pub fn of(attachment: &Attachment) -> Self {
         if attachment.deleting {
@@ -67,7 +67,7 @@ pub enum Failure {
     /// No source is set.
     #[error("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")]
     NoSource,
-    /// The PersistentVolume is not there.
+    /// The PersistentVolume does not exist.
     #[error("persistentvolume {0:?} not found")]
     NoVolume(Text),
     /// The PersistentVolume is being deleted.
@@ -76,31 +76,31 @@ pub enum Failure {
     /// The PersistentVolume's finalizer could not be added.
     #[error("could not add PersistentVolume finalizer: {0}")]
     Protect(ApiError),
-    /// The server took the patch and the finalizer is still not there.
+    /// The API server accepted the patch, but the finalizer is missing.
     #[error(
         "could not add PersistentVolume finalizer: the API server accepted the patch but the finalizer is not there; \
          an admission webhook may remove it"
     )]
     ProtectIgnored,
-    /// The source is one of an in-tree plugin and cannot be said in the words of its CSI driver.
+    /// The in-tree source cannot be translated for its CSI driver.
     #[error("failed to translate in tree pv to CSI: {0}")]
     Untranslatable(Text),
-    /// The volume's handle lacks what the node's id does not say.
+    /// The volume handle lacks parts that the node id does not supply.
     #[error("failed to repair volume handle: {0}")]
     Unrepaired(String),
-    /// The source is neither CSI nor one that a CSI driver replaced.
+    /// The source is neither CSI nor an in-tree source that a CSI driver replaced.
     #[error("pv spec contained non-csi source that was not migrated")]
     NotCsi,
     /// The inline specification has no CSI source.
     #[error("inline volume spec contains nil CSI source")]
     InlineNotCsi,
-    /// Access modes without a counterpart.
+    /// Access modes that CSI cannot express.
     #[error("{0}")]
     AccessModes(BadAccessModes),
     /// The Secret could not be read.
     #[error("failed to load secret \"{}/{}\": {}", .0.namespace, .0.name, .1)]
     Secret(SecretRef, ApiError),
-    /// A value of the Secret is not text, so that no request can carry it.
+    /// A value of the Secret is not UTF-8, so that no request can carry it.
     #[error(
         "rpc error: code = Internal desc = grpc: error while marshaling: string field contains invalid UTF-8"
     )]
@@ -116,39 +116,39 @@ pub enum Failure {
         /// The driver.
         driver: String,
     },
-    /// Finalizer and node id could not be saved.
+    /// Could not save finalizer and node id.
     #[error("could not save VolumeAttachment: {0}")]
     Prepare(ApiError),
-    /// The server took the patch and the object still lacks finalizer or node id.
+    /// The API server accepted the patch, but finalizer or node id are missing.
     #[error(
         "could not save VolumeAttachment: the API server accepted the patch but finalizer or node id are not there; \
          an admission webhook may remove them"
     )]
     PrepareIgnored,
-    /// The driver refused, failed or did not answer in time.
+    /// The driver returned an error or did not answer in time.
     #[error("{0}")]
     Call(RpcError),
-    /// The driver is away, and was not asked.
+    /// The driver is unreachable; no call was made.
     #[error("{0}")]
     Unreachable(RpcError),
-    /// The volume is attached, but that could not be recorded.
+    /// The volume is published, but the status could not be written.
     #[error("failed to mark as attached: {0}")]
     MarkAttached(ApiError),
-    /// The volume is detached, but that could not be recorded.
+    /// The volume is unpublished, but that could not be written.
     #[error("could not mark as detached: {0}")]
     MarkDetached(ApiError),
-    /// The server took the patch and the finalizer is still there.
+    /// The API server accepted the patch, but the finalizer is still there.
     #[error(
         "could not mark as detached: the API server accepted the patch but the finalizer is still there"
     )]
     ReleaseIgnored,
-    /// Driver without publish calls: the status could not be written.
+    /// The status could not be written, for a driver without publish calls.
     #[error("failed to mark as attached: {0}")]
     MarkTrivial(ApiError),
-    /// In doubt about the last write, and the object could not be read.
+    /// The outcome of the last write is unknown, and the object could not be read.
     #[error("could not read VolumeAttachment: {0}")]
     Reread(ApiError),
-    /// The volume is none that is kept unasked, and could not be read.
+    /// The cache lacks the volume, and it could not be read.
     #[error("could not read PersistentVolume {0:?}: {1}")]
     ReadVolume(Text, ApiError),
     /// The volume's finalizer could not be removed.
@@ -156,7 +156,7 @@ pub enum Failure {
     ReleaseVolume(ApiError),
 }
 
-/// What would, when it appears, let a failed attempt succeed.
+/// The change that lets a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequeueTrigger {
     /// The driver's entry in the CSINode of this name.
@@ -177,7 +177,8 @@ impl From<CallError> for Failure {
 }
 
 impl Failure {
-    /// What it means that a write failed; `None` if that changes nothing for the attempt.
+    /// The failure that a failed write causes; `None` if the attempt's result does not depend on
+    /// it.
     #[must_use]
     pub fn of_write(purpose: Purpose, error: ApiError) -> Option<Self> {
         Some(match purpose {
@@ -191,7 +192,7 @@ impl Failure {
         })
     }
 
-    /// Why there are no values of this Secret.
+    /// The failure to obtain the values of this Secret.
     #[must_use]
     pub fn secret(secret: &SecretRef, error: &SecretError) -> Self {
         match error {
@@ -200,17 +201,18 @@ impl Failure {
         }
     }
 
-    /// gRPC code of the failure, if it is one of a call.
+    /// The gRPC code, if a call failed.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         if let Self::Call(error) | Self::Unreachable(error) = self {
             return Some(error.code);
         }
-        // As gRPC answers when asked to send such a string.
+        // The code gRPC returns for a string that is not UTF-8.
         matches!(self, Self::SecretNotText).then_some(Code::Internal)
     }
 
-    /// What would cure it, so that the attachment need not wait for its next retry.
+    /// The change that would resolve the failure, so that the attachment need not wait for its
+    /// back-off.
     #[must_use]
     pub fn trigger(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(name) | Self::ReadVolume(name, _) = self {
@@ -219,13 +221,13 @@ impl Failure {
         if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
             return Some(RequeueTrigger::CsiNode(node.clone()));
         }
-        // A call that ran when the driver went ends as one that could not be made.
+        // A call that the driver's exit interrupts fails with `Unavailable`.
         let without_driver = matches!(self, Self::Unreachable(_))
             || matches!(self, Self::Call(error) if error.code == Code::Unavailable);
         without_driver.then_some(RequeueTrigger::Driver)
     }
 
-    /// Whether the API server's view of the attachment must be read before the next attempt.
+    /// Whether the next attempt must first read the attachment from the API server.
     #[must_use]
     pub fn needs_reread(&self) -> bool {
         if let Self::Prepare(error) | Self::MarkAttached(error) | Self::MarkDetached(error) = self {
@@ -234,7 +236,7 @@ impl Failure {
         matches!(self, Self::Reread(_))
     }
 
-    /// In doubt about the last write or about the volume, and the object could not be read: nothing was tried.
+    /// The attachment or volume could not be read, so the attempt did nothing.
     #[must_use]
     pub fn is_unread(&self) -> bool {
         matches!(self, Self::Reread(_) | Self::ReadVolume(..))

@@ -1,8 +1,8 @@
-//! The attacher as one object: what it remembers, what events make due, and its attempts.
+//! The attacher as one object: its state, its reaction to changes, and its attempts.
 //!
-//! The order within each function here matters as much as the steps' order does: what a failure waits
-//! for is remembered in the same turn in which the failure is decided on, so that no event passes
-//! between the two. The crash simulation drives this object and no other.
+//! The order of statements within each function matters as much as the order of the steps: the
+//! requeue trigger of a failure is registered in the same turn as the failure, so that no event can
+//! arrive between the two. The crash simulation runs this object.
 
 mod drift;
 mod end;
@@ -27,67 +27,68 @@ use super::request::{Called, Purpose, Reply, Request};
 use super::{event, volume as finalizer};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 
-/// The queue of attachments and of what such have left.
+/// Index of the queue for attachments and orphans.
 pub const ATTACHMENTS: usize = 0;
-/// The queue of volumes whose finalizer may be due.
+/// Index of the queue for volumes whose finalizer may have to be removed.
 pub const RELEASES: usize = 1;
 
-/// What an informer tells.
+/// A change that an informer reports.
 #[derive(Debug)]
 pub enum Change<'a> {
-    /// A VolumeAttachment is new or has changed.
+    /// A VolumeAttachment was created or changed.
     Attachment {
-        /// What was known of it.
+        /// The previous reading.
         old: Option<&'a Attachment>,
-        /// What is known now.
+        /// The new reading.
         new: &'a Attachment,
-        /// Whether it is known from the answer to a write of this process, which the attempt that
-        /// wrote it looks at.
+        /// Whether it comes from the reply to a write of this process. The attempt that wrote
+        /// handles it.
         own: bool,
     },
     /// A VolumeAttachment is gone.
     AttachmentGone(&'a Attachment),
-    /// Nothing happened to this VolumeAttachment; the time for a resync has come.
+    /// The resync period of this VolumeAttachment has passed.
     AttachmentResync(&'a Attachment),
-    /// A PersistentVolume is new, or has changed.
+    /// A PersistentVolume was created or changed.
     Volume {
-        /// Its name.
+        /// `metadata.name`.
         name: Text,
-        /// Whether it is new, or may be: of volumes that are not kept nobody knows.
+        /// Whether it may be new; volumes that the cache does not keep always count as new.
         new: bool,
     },
-    /// Nothing happened to the PersistentVolume of this name; the time for a resync has come.
+    /// The resync period of this PersistentVolume has passed.
     VolumeResync(Text),
-    /// A CSINode is new or has changed.
+    /// A CSINode was created or changed.
     Node(Text, &'a CsiNode),
-    /// The driver can be asked again.
+    /// The driver is reachable again.
     DriverBack,
 }
 
-/// What the log is to say.
+/// Something to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The VolumeAttachment is gone and left this.
+    /// The VolumeAttachment is gone and left this orphan.
     Orphaned(Orphan),
-    /// The VolumeAttachment is gone, and what it left cannot be detached.
+    /// The VolumeAttachment is gone, and its orphan cannot be determined.
     Undetachable(Box<Attachment>, Failure),
-    /// The VolumeAttachment is gone and cannot be, unless something was missed.
+    /// The VolumeAttachment disappeared although that should be impossible: the watch missed
+    /// something.
     Unexplained(Box<Attachment>),
-    /// The VolumeAttachment of this name is another driver's.
+    /// The VolumeAttachment of this name belongs to another driver.
     OfAnother(Text),
     /// The failure could not be recorded on the VolumeAttachment of this name.
     Unrecorded(Text, ApiError),
     /// The VolumeAttachment of this name cannot be compared with the driver's list.
     Incomparable(Text, Failure),
-    /// The driver's list contradicts this.
+    /// The driver's list contradicts this attachment.
     Contradicted(Expected),
 }
 
-/// Why an attempt is to be retried.
+/// Why an attempt will be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// The VolumeAttachment and the volume that it names, unless the attempt is about something else or could not read
-    /// them.
+    /// The VolumeAttachment and its volume; `None` if the attempt had another kind of key or could
+    /// not read them.
     pub about: Option<(Arc<Attachment>, Option<Arc<Volume>>)>,
     /// What went wrong.
     pub failure: Failure,
@@ -100,7 +101,7 @@ type Wakes = Due<Key, Notice>;
 #[derive(Debug, Default)]
 pub struct Attacher {
     pub(crate) in_flight: InFlightState,
-    /// How long calls take, by direction.
+    /// Mean durations of calls, by direction.
     paces: [Pace; 2],
 }
 
@@ -135,7 +136,7 @@ impl Reactor for Attacher {
                 self.wake_all(volume, informers, &mut due);
             }
             Change::AttachmentResync(attachment) => {
-                // This also retries what waits for its back-off, without lengthening it.
+                // This also retries keys in back-off, without lengthening their delay.
                 if *attachment.attacher == *driver.name {
                     self.wake(
                         Key::Attachment(attachment.name.clone()),
@@ -222,7 +223,7 @@ impl Reactor for Attacher {
     }
 
     fn subject(&self, key: &Key, informers: Informed<'_>) -> Option<Subject> {
-        // What is done about finalizers of volumes and about what is left over nobody waits for.
+        // No user waits for finalizers of volumes or for orphans, so they are not traced.
         let Key::Attachment(name) = key else {
             return None;
         };
@@ -265,7 +266,7 @@ impl Reactor for Attacher {
 }
 
 impl Attacher {
-    /// This attachment is gone and may have left its volume on the node.
+    /// Records the orphan of a deleted attachment, or reports that it cannot be determined.
     fn orphaned(&mut self, lost: Option<&Attachment>, informers: Informed<'_>, due: &mut Wakes) {
         let Some(lost) = lost else { return };
         match informers.with_view(lost, Orphan::of) {
@@ -297,7 +298,7 @@ impl Attacher {
             .for_each(|key| self.wake(key, informers, due));
     }
 
-    /// Has `key` worked on, if there is anything by this name to work on.
+    /// Queues `key` if there is work for it.
     fn wake(&self, key: Key, informers: Informed<'_>, due: &mut Wakes) {
         let place = match &key {
             Key::Attachment(name) => {
@@ -325,7 +326,7 @@ impl Attacher {
         }
     }
 
-    /// The attempt is over. What its failure waits for is remembered in the same turn.
+    /// Ends the attempt and registers its requeue trigger in the same turn.
     fn over(&mut self, attempt: &mut Attempt, end: End) {
         if let End::Failed(failure) = &end {
             self.in_flight.failed(&attempt.key, failure);
@@ -333,7 +334,7 @@ impl Attacher {
         attempt.over = Some(end);
     }
 
-    /// What a reply says of the attachment, of the driver's pace, and for the log.
+    /// Records a reply's news: a newer attachment, the duration of a call, a notice to log.
     fn learn(
         &mut self,
         attempt: &mut Attempt,

@@ -1,7 +1,7 @@
-//! What the attacher asks of the API server and the driver.
+//! Requests to the API server and the driver.
 //!
-//! What is sent to the driver must be exactly reproducible: a driver that is asked again after a
-//! crash has to see the same request.
+//! Calls to the driver must be exactly reproducible: a driver that is called again after a crash
+//! must see the same request.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub use sidecar::controller::request::Secrets;
 
 /// A request of the attacher.
 pub type Request = request::Request<Attacher>;
-/// What came of it.
+/// Its result.
 pub type Reply = request::Reply<Attacher>;
 /// A write of the attacher.
 pub type Write = request::Write<Attacher>;
@@ -36,24 +36,24 @@ pub enum Object {
     Volume(Text),
 }
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The volume's finalizer.
+    /// Adds the volume's finalizer.
     Protect,
-    /// The attachment's finalizer and the node's id.
+    /// Adds the attachment's finalizer and the node id.
     Prepare,
-    /// The volume is on the node.
+    /// Reports the volume attached.
     MarkAttached,
-    /// The volume is off the node: the attachment's finalizer goes.
+    /// Removes the attachment's finalizer after the unpublish call.
     Release,
-    /// The same, into the status.
+    /// Reports the volume detached in the status.
     MarkDetached,
-    /// The status of a driver that has nothing to publish.
+    /// Reports the volume attached, for a driver that cannot publish volumes.
     MarkTrivial,
-    /// The failure of an attempt is to be on record.
+    /// Records the failure of an attempt.
     Record,
-    /// Nothing needs the volume any more: its finalizer goes.
+    /// Removes the volume's finalizer, which nothing needs any more.
     ReleaseVolume,
 }
 
@@ -64,7 +64,7 @@ sidecar::calls! {
 
 /// The call that publishes a volume.
 pub type Publish = controller::Call<ControllerPublishVolumeRequest>;
-/// The call that takes it off the node.
+/// The call that unpublishes a volume.
 pub type Unpublish = controller::Call<ControllerUnpublishVolumeRequest>;
 
 impl request::Object for Object {
@@ -77,8 +77,8 @@ impl request::Object for Object {
 
 impl Requests for Attacher {
     type Object = Object;
-    /// The VolumeAttachment, which the cache may not take: the last patch of one is answered with an object
-    /// that is gone.
+    /// The VolumeAttachment in the reply. The cache may reject it: the reply to a last patch
+    /// contains an object that is already gone.
     type Found = Option<Arc<Attachment>>;
     type Purpose = Purpose;
     type Secret = SecretRef;
@@ -87,7 +87,7 @@ impl Requests for Attacher {
 }
 
 impl Call {
-    /// The volume and node that it is about.
+    /// The volume and node of the call.
     #[must_use]
     pub fn target(&self) -> Target {
         match self {
@@ -98,7 +98,7 @@ impl Call {
 }
 
 impl Called {
-    /// The volume and node that it was about.
+    /// The volume and node of the call.
     #[must_use]
     pub fn target(&self) -> Target {
         match self {
@@ -108,7 +108,8 @@ impl Called {
     }
 }
 
-/// A merge patch of an attachment. The next attachment of the volume to the node has the same name.
+/// A merge patch of an attachment. It carries the UID, because a later attachment of the same
+/// volume and node has the same name.
 #[must_use]
 pub fn patch(of: &Attachment, purpose: Purpose, body: Value) -> Write {
     let part = if matches!(purpose, Purpose::Prepare | Purpose::Release) {

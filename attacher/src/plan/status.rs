@@ -1,9 +1,8 @@
 //! Bodies of patches on a VolumeAttachment: always the smallest difference.
 //!
-//! The bodies are observable to every API client and audit log, and are compared byte for byte with
-//! what this program replaces; as sent, they also carry the UID of the object that they are for.
-//! Only merge patches (`application/merge-patch+json`); the attacher has no right to update whole
-//! objects.
+//! API clients and audit logs see these bodies, so tests compare them byte for byte with
+//! upstream's; as sent, they also carry the object's UID. All are merge patches
+//! (`application/merge-patch+json`); the attacher has no permission to update whole objects.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::Driver;
 use crate::keys::{MAX_ERROR_MESSAGE, NODE_ID_ANNOTATION};
 use crate::model::{Attachment, Pairs, VolumeError};
 
-/// Which error field of the status.
+/// An error field of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorField {
     /// `status.attachError`.
@@ -40,8 +39,8 @@ impl ErrorField {
     }
 }
 
-/// Patch that puts the finalizer and the node id on the attachment before the first publish call;
-/// `None` if both are there already.
+/// Patch that adds the finalizer and the node id before the first publish call; `None` if both are
+/// present.
 #[must_use]
 pub fn prepare(attachment: &Attachment, node_id: &str, driver: &Driver) -> Option<Value> {
     let mut metadata = Map::new();
@@ -56,7 +55,7 @@ pub fn prepare(attachment: &Attachment, node_id: &str, driver: &Driver) -> Optio
     (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
 }
 
-/// Patch that removes the finalizer after the volume was detached; `None` if it is not there.
+/// Patch that removes the finalizer after the unpublish call; `None` if it is absent.
 #[must_use]
 pub fn release(attachment: &Attachment, driver: &Driver) -> Option<Value> {
     if !attachment.has_finalizer(&driver.finalizer) {
@@ -75,8 +74,8 @@ pub fn release(attachment: &Attachment, driver: &Driver) -> Option<Value> {
     })
 }
 
-/// Patch of the status after a successful publish call that returned `context`. The body is `{}`
-/// where nothing changes, as after a volume was attached again.
+/// Patch of the status after a successful publish call that returned `context`. The body is `{}` if
+/// nothing changes, as after a volume was attached again.
 #[must_use]
 pub fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Value {
     let mut status = Map::new();
@@ -92,7 +91,7 @@ pub fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> 
     body(status)
 }
 
-/// Patch of the status after a successful unpublish call. `attachError` stays, as it always did.
+/// Patch of the status after a successful unpublish call. As in upstream, `attachError` stays.
 #[must_use]
 pub fn detached(attachment: &Attachment) -> Value {
     let mut status = Map::new();
@@ -118,7 +117,7 @@ pub fn failed(
     time: &str,
 ) -> Value {
     let message = visible(message);
-    // The API server refuses longer messages, and the reason would be nowhere but in the log.
+    // The API server rejects longer messages; the reason would then appear in the log only.
     let message = truncated(&message, MAX_ERROR_MESSAGE);
     let before = field.of(attachment);
     let mut error = Map::new();
@@ -138,7 +137,7 @@ pub fn failed(
     body(status)
 }
 
-/// `{"status": …}`, or `{}` for nothing.
+/// `{"status": …}`, or `{}` if `status` is empty.
 fn body(status: Map<String, Value>) -> Value {
     if status.is_empty() {
         json!({})

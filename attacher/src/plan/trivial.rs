@@ -1,13 +1,13 @@
-//! VolumeAttachments of a driver that has nothing to publish: they are attached as they are.
+//! VolumeAttachments of a driver that cannot publish volumes: they are reported attached at once.
 //!
-//! Nothing of the ordinary path applies: no finalizer, no call, no look at the volume or at the
-//! deletion.
+//! The ordinary path does not apply: the attacher adds no finalizer, makes no call, and ignores the
+//! volume and the deletion timestamp.
 
 use serde_json::{Value, json};
 
 use crate::model::Attachment;
 
-/// Patch of the status; `None` if the object is attached already.
+/// Patch of the status; `None` if the object is already attached.
 #[must_use]
 pub fn decide(attachment: &Attachment) -> Option<Value> {
     match (attachment.attached, &attachment.attach_error) {

@@ -1,4 +1,4 @@
-//! What a decision on a VolumeAttachment looks at, and what can be read off it in either direction.
+//! The objects that a decision on a VolumeAttachment reads, and lookups for both directions.
 
 use sidecar::csi::Migrated;
 
@@ -6,27 +6,27 @@ use super::Driver;
 use super::outcome::Failure;
 use crate::model::{Attachment, CsiNode, CsiSource, Source, Text, Volume, VolumeSpec};
 
-/// Everything a decision looks at, read from the caches in one go.
+/// All objects of a decision, read from the caches at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The driver.
     pub driver: &'a Driver,
     /// The object to work on.
     pub attachment: &'a Attachment,
-    /// The PersistentVolume it names, if there is one.
+    /// The PersistentVolume it references, if the cache has it.
     pub volume: Option<&'a Volume>,
-    /// The node's CSINode, if there is one.
+    /// The node's CSINode, if the cache has it.
     pub node: Option<&'a CsiNode>,
 }
 
-/// Where the specification comes from.
+/// The origin of the volume specification.
 pub(super) enum From<'a> {
     Inline(&'a VolumeSpec),
     Volume(&'a Text, &'a Volume),
 }
 
 impl<'a> View<'a> {
-    /// The attachment's source: exactly one must be set, and a named volume must exist.
+    /// The attachment's source. Exactly one must be set, and a referenced volume must exist.
     pub(super) fn source(&self) -> Result<From<'a>, Failure> {
         match (&self.attachment.volume, &self.attachment.inline) {
             (Some(_), Some(_)) => Err(Failure::TwoSources),
@@ -39,7 +39,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The specification, wherever it comes from.
+    /// The volume specification, from the inline source or the PersistentVolume.
     pub(super) fn spec(&self) -> Result<&'a VolumeSpec, Failure> {
         Ok(match self.source()? {
             From::Inline(spec) => spec,
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The CSI source in the attachment's specification.
+    /// The CSI source of `spec`, written or translated.
     pub(super) fn csi<'s>(&self, spec: &'s VolumeSpec) -> Result<&'s CsiSource, Failure> {
         match (&spec.source, &self.attachment.inline) {
             (Source::Csi(source), _) => Ok(source),
@@ -60,13 +60,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How calls for the attachment's volume are counted.
+    /// The `migrated` label of calls for the attachment's volume.
     pub(super) fn migrated(&self) -> Migrated {
         let in_tree = |volume: &Volume| matches!(volume.spec.source, Source::InTree(_));
         Migrated(self.volume.is_some_and(in_tree))
     }
 
-    /// The node's id, from its CSINode alone.
+    /// The driver's id of the node, from the CSINode only.
     pub(super) fn node_id(&self) -> Result<&'a str, Failure> {
         let Some(node) = self.node else {
             return Err(Failure::NoCsiNode(self.attachment.node.clone()));
@@ -78,7 +78,7 @@ impl<'a> View<'a> {
             })
     }
 
-    /// The node's id, or the saved one where the CSINode is gone or the driver left it.
+    /// The driver's id of the node, or the saved one if the CSINode is gone or lacks the driver.
     pub(super) fn known_node_id(&self) -> Result<&'a str, Failure> {
         match (self.node_id(), self.attachment.node_id.as_deref()) {
             (Ok(id), _) => Ok(id),

@@ -1,7 +1,7 @@
-//! The finalizer on a PersistentVolume: when it is added, when it goes.
+//! The finalizer on a PersistentVolume: when to add and when to remove it.
 //!
-//! It has a queue of its own. The finalizer keeps the PersistentVolume until no VolumeAttachment
-//! refers to it, since a detach needs the volume handle in it.
+//! Removal has its own queue. The finalizer keeps the PersistentVolume until no VolumeAttachment
+//! refers to it, because a detach needs its volume handle.
 
 use serde_json::{Value, json};
 use sidecar::controller::script;
@@ -12,11 +12,11 @@ use super::reactor::Informed;
 use super::request::{self, Purpose};
 use crate::model::{Source, Text, Volume};
 
-/// JSON patch that adds `finalizer`; `None` if it is there.
+/// JSON patch that adds `finalizer`; `None` if it is present.
 ///
-/// A JSON patch instead of a merge patch, which would write the whole list and bring back
-/// finalizers that others have just removed. An absent or empty list is tested for, because there
-/// is no end to append to.
+/// A merge patch would write the whole list and restore finalizers that others have just removed.
+/// For an absent or empty list the patch tests for exactly that state, since there is nothing to
+/// append to.
 #[must_use]
 pub fn protect(volume: &Volume, finalizer: &str) -> Option<Value> {
     const PATH: &str = "/metadata/finalizers";
@@ -38,15 +38,15 @@ pub fn protect(volume: &Volume, finalizer: &str) -> Option<Value> {
     })
 }
 
-/// Whether the finalizer on `volume` may be due: such volumes are put into the queue.
+/// Whether the finalizer on `volume` may have to be removed; only such volumes are queued.
 #[must_use]
 pub fn may_release(volume: &Volume, driver: &Driver) -> bool {
     volume.has_finalizer(&driver.finalizer) && (volume.deleting || rolled_back(volume, driver))
 }
 
 /// JSON patch that removes the finalizer; `None` if it must stay. `referenced` says whether any
-/// VolumeAttachment, of whatever driver and in whatever state, names the volume; the deletion of
-/// that attachment brings the volume here again.
+/// VolumeAttachment, of any driver and in any state, names the volume; the deletion of that
+/// attachment requeues the volume.
 #[must_use]
 pub fn release(volume: &Volume, referenced: bool, driver: &Driver) -> Option<Value> {
     if referenced || !may_release(volume, driver) {
@@ -60,7 +60,7 @@ pub fn release(volume: &Volume, referenced: bool, driver: &Driver) -> Option<Val
     ]))
 }
 
-/// The script: removes the finalizer as often as it is there, once nothing needs the volume.
+/// The script: removes every copy of the finalizer once nothing needs the volume.
 pub(super) fn release_unused(name: &Text, used: bool, informers: Informed<'_>) -> Flow<End> {
     let volume = informers.volume(name).ok_or(End::Done)?;
     let patch = release(&volume, used, &informers.driver());
@@ -68,7 +68,7 @@ pub(super) fn release_unused(name: &Text, used: bool, informers: Informed<'_>) -
     Ok(End::Done)
 }
 
-/// An in-tree volume that this driver served and no longer serves: migration was turned back.
+/// Whether this driver no longer serves an in-tree volume: its migration was turned off again.
 fn rolled_back(volume: &Volume, driver: &Driver) -> bool {
     match volume.spec.source {
         Source::InTree(_) => volume.migrated_to.as_deref() != Some(&*driver.name),

@@ -1,4 +1,4 @@
-//! Calls reach the driver and are answered, or not.
+//! Calls that reach the driver and get an answer or none.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl World {
                     Code::Unavailable
                 }
                 _ => {
-                    // A driver says that something does not exist only if it does not hold it.
+                    // A driver answers NotFound only for a volume and node that it does not hold.
                     let ended = self.end_call(id, false);
                     let held = ended.is_some_and(|call| self.driver.may_hold(&call.target));
                     let codes = if held && self.faults == Faults::Strips {
@@ -53,7 +53,7 @@ impl World {
         Ok(())
     }
 
-    /// A call ends, with effect or without.
+    /// Ends a call, with or without effect.
     pub(super) fn end_call(&mut self, id: u64, effect: bool) -> Option<driver::Call> {
         let call = self.driver.end(id, effect)?;
         let live = |object: &Attachment| {
@@ -77,7 +77,7 @@ pub(super) fn rpc(code: Code) -> RpcError {
     RpcError { code, message }
 }
 
-/// What came of a call.
+/// The reply to a call.
 pub(super) fn answered(call: Call, result: Result<(), RpcError>) -> Reply {
     let result = result.map_err(CallError::Failed);
     let called = match call {

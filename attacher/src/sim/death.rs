@@ -1,4 +1,4 @@
-//! The process ends, with requests on their way, and another one takes its place.
+//! The process stops with requests in flight, and another one takes its place.
 
 use super::process::{Process, Running, State};
 use super::run::World;
@@ -7,7 +7,7 @@ use crate::plan::request::{Request, Write};
 use crate::testing::driver;
 
 impl World {
-    /// The process ends; what it sent is applied now, later or never.
+    /// Stops the process; the requests it sent are applied now, later or never.
     pub(super) fn crash(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
         for Running { state, .. } in running {
@@ -22,7 +22,7 @@ impl World {
         self.process = Process::start(driver, self.mutant);
     }
 
-    /// What becomes of a patch whose process stopped.
+    /// Decides the fate of a patch whose process stopped.
     fn leave_behind(&mut self, late: Write) {
         match self.dice.below(3) {
             0 => self.late.push(late),
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// A patch arrives, after whatever has been done since.
+    /// Applies a patch of a stopped process after everything done since.
     pub(super) fn arrive_late(&mut self) {
         if !self.late.is_empty() {
             let place = self.dice.below(self.late.len());
@@ -46,7 +46,7 @@ impl World {
         self.arriving = false;
     }
 
-    /// Flags and capabilities that may be others then.
+    /// The driver after a restart, possibly with other flags and capabilities.
     fn driver_after_a_restart(&mut self) -> Driver {
         let mut driver = driver();
         driver.abilities.readonly = self.dice.one_in(2);

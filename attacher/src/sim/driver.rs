@@ -1,4 +1,4 @@
-//! The model driver: what is attached where, and calls that outlive their caller.
+//! The model driver: which volume is attached where, and calls that outlive their caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Unpublish,
 }
 
-/// A call the driver works on.
+/// A call that the driver is executing.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) id: u64,
@@ -28,9 +28,9 @@ pub(super) struct ModelDriver {
     next: u64,
     pub(super) attached: BTreeSet<(String, String)>,
     pub(super) running: Vec<Call>,
-    /// The last call for a target that had effect, and whether its caller learnt of it.
+    /// Kind of the last call for each target that had effect.
     pub(super) last: BTreeMap<(String, String), Kind>,
-    /// How many calls of each kind had effect where there was something to do.
+    /// Number of publish and unpublish calls that had something to do, by target.
     pub(super) calls: BTreeMap<(String, String), (u32, u32)>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn key(target: &Target) -> (String, String) {
 }
 
 impl ModelDriver {
-    /// A call arrives. A driver that still works on another one for the volume and node says so.
+    /// A call arrives. While another one for the volume and node is running, the driver refuses it.
     pub(super) fn begin(&mut self, target: &Target, kind: Kind) -> Result<u64, Code> {
         let count = self.calls.entry(key(target)).or_default();
         match kind {
@@ -59,7 +59,7 @@ impl ModelDriver {
         Ok(self.next)
     }
 
-    /// The call ends, with effect or without. Returns it, for the caller to be told.
+    /// Ends the call, with or without effect. Returns it, so that the caller gets the answer.
     pub(super) fn end(&mut self, id: u64, effect: bool) -> Option<Call> {
         let place = self.running.iter().position(|call| call.id == id)?;
         let call = self.running.remove(place);
@@ -74,7 +74,7 @@ impl ModelDriver {
         Some(call)
     }
 
-    /// Whether the call is to publish volume `handle`.
+    /// Whether this call publishes the volume `handle`.
     pub(super) fn refuses(&self, id: u64, handle: &str) -> bool {
         let mut calls = self.running.iter();
         calls.any(|call| {
@@ -82,14 +82,14 @@ impl ModelDriver {
         })
     }
 
-    /// The caller waits no longer; the call goes on.
+    /// The caller gives up; the call continues.
     pub(super) fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;
         }
     }
 
-    /// Whether the driver may hold the attachment now or when a running call ends.
+    /// Whether the driver has the volume published, or may have once its running calls end.
     pub(super) fn may_hold(&self, target: &Target) -> bool {
         let publishes = |call: &Call| call.target == *target && call.kind == Kind::Publish;
         self.attached.contains(&key(target)) || self.running.iter().any(publishes)

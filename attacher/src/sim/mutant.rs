@@ -1,7 +1,6 @@
-//! Faulty attachers. Each breaks one rule; a simulation that does not notice proves nothing.
+//! Faulty attachers. Each breaks one rule, and the simulation must catch every one of them.
 //!
-//! They sit around the controller that ships: what it sees and hears is changed, or what it wants,
-//! wakes and remembers.
+//! They wrap the shipped controller and alter its inputs or its requests, wakes and memory.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -26,19 +25,19 @@ use crate::testing::{F, list};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real thing.
+    /// No fault.
     None,
     /// Removes the finalizer before the unpublish call.
     ReleasesFirst,
-    /// Publishes before finalizer and node id are saved.
+    /// Publishes before saving finalizer and node id.
     PublishesFirst,
     /// Reports the volume attached before the publish call.
     MarksFirst,
-    /// Takes NotFound from the driver for success.
+    /// Takes NotFound from the driver as success.
     BelievesNotFound,
-    /// Takes an expired deadline of an unpublish call for success.
+    /// Takes an expired deadline of an unpublish call as success.
     BelievesTimeout,
-    /// Does not unpublish what is not reported attached.
+    /// Does not unpublish a volume that is not reported attached.
     TrustsStatus,
     /// Removes the volume's finalizer while attachments refer to the volume.
     ReleasesVolumesInUse,
@@ -46,62 +45,62 @@ pub(super) enum Mutant {
     CallsAtOnce,
     /// Does not retry.
     ForgetsRetries,
-    /// Decides by the watch alone.
+    /// Ignores the replies to its own writes and decides by the watch alone.
     ForgetsOwnWrites,
-    /// Takes replayed events for news.
+    /// Takes replayed events as new.
     BelievesOldEvents,
-    /// Protects no volume.
+    /// Never adds the finalizer to volumes.
     ForgetsVolumes,
-    /// Takes a volume for unused while an attempt on an attachment of it runs.
+    /// Takes a volume as unused while an attempt on its attachment is running.
     ForgetsAttempts,
-    /// Does not unpublish what attachments that are gone have left.
+    /// Does not unpublish orphans.
     ForgetsOrphans,
-    /// Unpublishes it whoever asks for volume and node by then.
+    /// Unpublishes orphans even if another attachment requests volume and node.
     DetachesUnder,
-    /// Keeps a note about attachments that are gone.
+    /// Keeps state about attachments that are gone.
     RemembersWhatIsGone,
-    /// Works before everything is listed.
+    /// Starts attempts before all lists are complete.
     StartsEarly,
-    /// Tries again without a pause.
+    /// Retries without back-off.
     Spins,
-    /// Detaches only from nodes that are there.
+    /// Detaches only from nodes that still exist.
     NeedsNodes,
-    /// Does not wake who waits for the end of a call.
+    /// Does not requeue keys that wait for the end of a call.
     EndsCallsUnheard,
-    /// Does not wake who waits for the end of a volume's patch.
+    /// Does not requeue keys that wait for the end of a volume's patch.
     EndsPatchesUnheard,
-    /// Does not look at the volume when an attachment is gone.
+    /// Does not requeue the volume when an attachment is gone.
     LeavesVolumesOfTheGone,
-    /// Does not look at the volume when an attempt has ended.
+    /// Does not requeue the volume when an attempt ends.
     LeavesVolumesOfTheEnded,
-    /// Does not look at a volume that has changed.
+    /// Does not requeue a volume that has changed.
     LeavesChangedVolumes,
-    /// Looks at no attachment that has changed.
+    /// Does not requeue an attachment that has changed.
     LeavesChangedAttachments,
-    /// Waits for the back-off although the volume has come.
+    /// Leaves the key in back-off although the volume appeared.
     AwaitsNoVolume,
-    /// Waits for the back-off although the node has the driver now.
+    /// Leaves the key in back-off although the driver registered on the node.
     AwaitsNoNode,
-    /// Remembers what a failure waits for only once the failure is recorded.
+    /// Registers the requeue trigger only after the failure was recorded.
     RecordsFirst,
-    /// Keeps a call's place after its end.
+    /// Keeps a call's guard after its end.
     HoldsCalls,
-    /// Keeps a patch's place after its end.
+    /// Keeps a patch's guard after its end.
     HoldsPatches,
-    /// Does not start anew when the goal has changed.
+    /// Does not start over when the direction changed.
     IgnoresTurns,
-    /// Keeps an attempt in its books after the end.
+    /// Keeps an attempt in the in-flight state after its end.
     NeverEnds,
-    /// Does not look at what an attachment has left once another one does not ask for it any more.
+    /// Does not requeue an orphan when another attachment no longer requests its volume and node.
     LeavesOrphansBeside,
-    /// Takes a volume of which nothing is kept for one that is not there.
+    /// Takes a volume that the cache does not keep as missing.
     TakesUnknownForMissing,
-    /// Does not hear of volumes that come and are not kept.
+    /// Ignores events about volumes that the cache does not keep.
     MissesUnkeptVolumes,
 }
 
 impl Mutant {
-    /// Under which faults each must be caught, and by what.
+    /// The faults under which each must be caught, and the violation that catches it.
     pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 35] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
@@ -144,7 +143,7 @@ impl Mutant {
         (Self::LeavesOrphansBeside, Faults::Strips, "left behind"),
     ];
 
-    /// What a mutant takes the attachment for.
+    /// The attachment as the mutant sees it.
     pub(super) fn sees(self, attachment: &Arc<Attachment>) -> Arc<Attachment> {
         if self == Self::NeedsNodes && attachment.deleting {
             return Arc::new(Attachment {
@@ -164,7 +163,7 @@ impl Mutant {
         })
     }
 
-    /// What a mutant takes the volume for.
+    /// The volume as the mutant sees it.
     pub(super) fn sees_volume(self, volume: &Arc<Volume>) -> Arc<Volume> {
         match self {
             Self::ForgetsVolumes => Arc::new(Volume {
@@ -175,7 +174,7 @@ impl Mutant {
         }
     }
 
-    /// A decision on `key`, with what a mutant hides from it.
+    /// Decides on `key` with the state that the mutant hides left out.
     pub(super) fn deciding(
         self,
         key: &Key,
@@ -207,7 +206,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of the request that was decided on.
+    /// The mutant's version of the request.
     pub(super) fn decides(self, request: Request, key: &Key, process: &mut Process) -> Request {
         if let (Self::CallsAtOnce, Request::Call(call)) = (self, &request) {
             drop(process.attempts.reactor.in_flight.calls.end(&call.target()));
@@ -235,7 +234,7 @@ impl Mutant {
         instead.map_or(request, Request::Write)
     }
 
-    /// What a mutant makes of a reply.
+    /// The mutant's version of the reply.
     pub(super) fn hears(self, reply: Reply) -> Reply {
         let believed = match self {
             Self::BelievesNotFound => Some(Code::NotFound),
@@ -255,7 +254,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does about an event; `gone` is the attachment that it ends.
+    /// The mutant's follow-up work after an event; `gone` is the attachment that it ends.
     pub(super) fn observes(self, event: Observed, due: Due, attacher: &mut Attacher) -> Due {
         match (self, event) {
             (Self::RemembersWhatIsGone, Observed::Gone(name)) => {
@@ -289,7 +288,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does once a request was answered.
+    /// The mutant's follow-up work after a reply.
     pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
         let in_flight = &mut process.attempts.reactor.in_flight;
         for trigger in process.kept.remove(key).into_iter().flatten() {
@@ -311,7 +310,7 @@ impl Mutant {
         due
     }
 
-    /// What a mutant does once an attempt has ended.
+    /// The mutant's follow-up work after an attempt.
     pub(super) fn ends(self, due: Due, key: &Key, attacher: &mut Attacher) -> Due {
         match (self, key) {
             (Self::ForgetsOrphans, _) => forget_orphans(due, attacher),
@@ -327,7 +326,7 @@ impl Mutant {
     }
 }
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug)]
 pub(super) enum Observed {
     Attachment,
@@ -336,7 +335,7 @@ pub(super) enum Observed {
     Node,
 }
 
-/// Of what sort a request was that was answered.
+/// The kind of request that was answered.
 pub(super) enum Told {
     Call(Target),
     Volume(Text),
@@ -373,7 +372,7 @@ fn forget_orphans(due: Due, attacher: &mut Attacher) -> Due {
     without(due, |key| matches!(key, Key::Orphan(_)))
 }
 
-/// Hides what is known of attempts, and shows it again.
+/// Hides the state of attempts, or restores it.
 fn swap_attempts(in_flight: &mut InFlightState, hidden: &mut [HashMap<Text, Option<Text>>; 2]) {
     let [working, doubtful] = hidden;
     std::mem::swap(&mut in_flight.working, working);

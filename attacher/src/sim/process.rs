@@ -1,5 +1,5 @@
-//! One attacher process: the controller that ships, caches fed by late events, queues that are sets,
-//! and attempts that advance step by step.
+//! One attacher process: the shipped controller, caches fed by late events, sets as queues, and
+//! attempts that advance step by step.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -25,7 +25,7 @@ use crate::plan::reactor::Change;
 use crate::plan::request::{Object, Reply, Request};
 use crate::plan::{self, Attacher, Driver};
 
-/// What becomes due.
+/// The work an event makes due.
 pub(super) type Due = sidecar::controller::reactor::DueOf<Attacher>;
 
 pub(super) type Running = attempts::Running<Process>;
@@ -38,20 +38,20 @@ impl Simulated for Process {
     type Note = ();
 }
 
-/// What a request returned.
+/// The object that a request returned.
 pub(super) enum Written {
     Attachment(Versioned<Attachment>),
     Volume(Versioned<Volume>),
 }
 
-/// What the controller looks at.
+/// The caches and the driver, as decisions read them.
 pub(super) struct Informers {
     pub(super) driver: Arc<Driver>,
     pub(super) attachments: Watch<Attachment>,
     pub(super) volumes: Watch<Volume>,
     pub(super) nodes: Watch<CsiNode>,
     pub(super) mutant: Mutant,
-    /// Whether all attachments are hidden at this moment.
+    /// Whether all attachments are currently hidden.
     pub(super) blind: bool,
 }
 
@@ -84,14 +84,14 @@ pub(super) struct Process {
     pub(super) attempts: Attempts<Self>,
     pub(super) informers: Informers,
     pub(super) mutant: Mutant,
-    /// Whether everything was listed once: nothing is worked on before.
+    /// Whether every list was completed once; no attempt starts earlier.
     pub(super) synced: bool,
-    /// What a mutant keeps from the controller's books until an attempt's last request is answered.
+    /// Triggers that a mutant withholds until the attempt's last request was answered.
     pub(super) kept: HashMap<Key, Vec<RequeueTrigger>>,
 }
 
 impl Process {
-    /// A process that has just started: nothing is listed yet.
+    /// A process that has just started and has listed nothing yet.
     pub(super) fn start(driver: Driver, mutant: Mutant) -> Self {
         let mut process = Self {
             attempts: Attempts::new(Attacher::default(), "1970-01-01T00:00:00Z"),
@@ -118,7 +118,7 @@ impl Process {
         process
     }
 
-    /// A part of the list of `kind` arrives, if there is one on its way. Says whether the server
+    /// Delivers a part of the list of `kind`, if one is in progress. Returns whether the server
     /// reads the attachments now.
     pub(super) fn go_on_listing(&mut self, kind: usize, server: &Server) -> bool {
         let (log, informers) = (&server.log, &mut self.informers);
@@ -166,7 +166,7 @@ impl Process {
         }
     }
 
-    /// The watch of `kind` broke: a list begins.
+    /// The watch of `kind` broke: begins a new list.
     pub(super) fn relist(&mut self, kind: usize) {
         match kind {
             0 => self.informers.attachments.ask_for_list(),
@@ -183,7 +183,7 @@ impl Process {
         }
     }
 
-    /// Takes in one event of the server's log.
+    /// Handles one event of the server's log.
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         let informers = &mut self.informers;
         match event.clone() {
@@ -235,7 +235,7 @@ impl Process {
         }
     }
 
-    /// The volume is there, and nobody is told more.
+    /// The volume exists, but the cache does not keep it.
     fn volume_passed(&mut self, name: Text) {
         if self.mutant == Mutant::MissesUnkeptVolumes {
             return;
@@ -262,12 +262,12 @@ impl Process {
         self.attempts.take(due);
     }
 
-    /// An attempt on a queued key begins.
+    /// Begins an attempt on a queued key.
     pub(super) fn begin(&mut self, key: &Key) {
         self.attempts.begin(key, &self.informers);
     }
 
-    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next step of attempt `index`; `None` if the attempt ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         let now = self.attempts.now;
         let attempts = &mut self.attempts;
@@ -301,7 +301,7 @@ impl Process {
         None
     }
 
-    /// What came of the last request of attempt `index` reaches the controller.
+    /// Hands the reply to the last request of attempt `index` to the controller.
     pub(super) fn answer(&mut self, index: usize, reply: Reply) {
         let reply = self.mutant.hears(reply);
         let told = Told::of(&reply);
@@ -311,7 +311,7 @@ impl Process {
         self.attempts.take(due);
     }
 
-    /// A request is about to be sent.
+    /// Announces to the caches that a request is about to be sent.
     pub(super) fn announce(&mut self, request: &Request) {
         let object = match request {
             Request::Get(object) => object,
@@ -324,7 +324,7 @@ impl Process {
         }
     }
 
-    /// The caches take in what came of a request, as those that ship do.
+    /// Stores the reply's object in the caches, as the shipped executor does.
     pub(super) fn absorb(&mut self, reply: Reply, written: Option<Written>) -> Reply {
         let unheard = self.mutant == Mutant::TakesUnknownForMissing;
         let forgets = self.mutant == Mutant::ForgetsOwnWrites;

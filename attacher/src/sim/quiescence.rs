@@ -1,4 +1,4 @@
-//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+//! The end of a run: faults stop, the system comes to rest, and the final state is checked.
 
 use sidecar_testkit::sim::rest;
 
@@ -12,14 +12,14 @@ use crate::testing::{F, driver};
 use csi_proto::csi::ListVolumesResponse;
 use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
 
-/// What was read before the driver was asked for its list.
+/// A comparison with the driver's list in progress.
 pub(super) struct Comparison {
     expected: Vec<Expected>,
     listing: Listing,
 }
 
 impl World {
-    /// The comparison with the driver's list begins, or ends.
+    /// Begins a comparison with the driver's list, or ends the running one.
     pub(super) fn reconcile(&mut self) {
         match self.comparison.take() {
             None => self.comparison = Some(self.compare()),
@@ -61,7 +61,7 @@ impl World {
         process.attempts.take(due);
     }
 
-    /// Faults stop. Everything that can move moves until nothing does.
+    /// Stops the faults, then advances everything until nothing moves.
     pub(super) fn settle(&mut self) {
         self.settling = true;
         self.comparison = None;
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// What an attachment lacks comes at any point of an attempt, and brings it back without its
+    /// Something that an attachment lacked appears at any point of an attempt, and must end its
     /// back-off.
     pub(super) fn cure(&mut self) {
         let (volume, node) = ("pv9", NODES[1]);
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Everything is deleted, and has time to go.
+    /// Deletes everything and gives it time to disappear.
     pub(super) fn leave(&mut self) {
         for name in self.server.attachments.keys().cloned().collect::<Vec<_>>() {
             self.server.delete_attachment(&name);
@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    /// Nothing is left of what is gone, and nothing is remembered of it.
+    /// Checks that no deleted object remains and that the process remembers none.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let process = &self.process;
         let in_flight = &process.attempts.reactor.in_flight;
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Works until no queue has anything; what waits for a retry keeps waiting.
+    /// Works until all queues are empty; keys in back-off keep waiting.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| world.process.attempts.is_idle();
         if let Err(violation) = rest::drain(self, is_idle, Self::work) {
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Whoever else holds a deleted attachment lets go of it.
+    /// The other owners of finalizers on deleted attachments remove them.
     fn drop_foreign_finalizers(&mut self) {
         let held: Vec<Attachment> = { self.server.attachments.values() }
             .filter(|(_, object)| object.deleting && !object.finalizers.is_empty())
@@ -220,7 +220,7 @@ impl World {
         }
         for held in &self.driver.attached {
             let wanted = |object: &Attachment| {
-                // It goes with the object, or once the object does not ask for it any more.
+                // The orphan is unpublished once the object is gone or no longer requests the target.
                 let owed = self
                     .process
                     .attempts
@@ -247,7 +247,7 @@ impl World {
         self.check_calls()
     }
 
-    /// Without faults one call each is enough.
+    /// Without faults, one call of each kind suffices.
     fn check_calls(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());

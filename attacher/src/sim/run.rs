@@ -1,4 +1,4 @@
-//! One run: dice decide what happens next, and every change is checked as it happens.
+//! One run: dice choose the next event, and every change is checked as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,26 +16,26 @@ use crate::plan::orphan;
 use crate::plan::request::Write;
 use crate::testing::driver;
 
-/// Which faults a run has.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
     /// Late watch events only.
     None,
-    /// The process stops anywhere, too.
+    /// In addition, the process stops at any point.
     Crashes,
-    /// And requests, calls, watches and the driver's memory fail.
+    /// In addition, requests, calls, watches and the driver's memory fail.
     All,
     /// As `All`, with several attachments for one volume and node.
     Aliases,
-    /// As `All` without a stop of the process, which forgets what it owes; somebody takes our
-    /// finalizer off attachments, so that they go at any step.
+    /// As `All`, but the process never stops, since a restart forgets orphans; somebody removes our
+    /// finalizer from attachments, so that they disappear at any step.
     Strips,
-    /// As `All`, and some faults never heal: the driver refuses to publish the first volume, and the
-    /// first node stays without the driver.
+    /// As `All`, and some faults never heal: the driver always refuses to publish the first volume,
+    /// and the first node never registers the driver.
     Lasts,
 }
 
-/// What a run that held was like.
+/// Statistics of a run without violation.
 pub(super) struct Outcome {
     pub(super) steps: usize,
 }
@@ -43,8 +43,8 @@ pub(super) struct Outcome {
 pub(super) const VOLUMES: [&str; 2] = ["pv0", "pv1"];
 pub(super) const NODES: [&str; 2] = ["n0", "n1"];
 const ACTIONS: usize = 120;
-/// Calls for one attachment without time going on: events, other attempts that end and comparisons
-/// with the driver's list each may ask for one.
+/// Most calls for one attachment without time passing: events, other attempts that end and
+/// comparisons with the driver's list may each cause one.
 const MOST_ASKED: usize = 12;
 
 pub(super) struct World {
@@ -54,25 +54,25 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
-    /// How many attachments there were for each volume and node.
+    /// Number of attachments created for each volume and node.
     pub(super) made: BTreeMap<(String, String), u32>,
     pub(super) uids: u64,
     steps: usize,
-    /// What went wrong first.
+    /// The first violation.
     violation: Option<String>,
-    /// The end of the run, without faults.
+    /// Whether the run is in its final phase, without faults.
     pub(super) settling: bool,
-    /// A comparison with the driver's list that has begun.
+    /// The running comparison with the driver's list.
     pub(super) comparison: Option<Comparison>,
-    /// Patches of stopped processes that are still on their way.
+    /// Patches of stopped processes that are still in flight.
     pub(super) late: Vec<Write>,
-    /// Whether it is one of these that the server applies.
+    /// Whether the server is applying one of these.
     pub(super) arriving: bool,
-    /// Calls for each attachment, or volume and node that it left, since the last tick.
+    /// Calls for each attachment or orphan since the last tick.
     pub(super) asked: BTreeMap<String, usize>,
-    /// Volumes and nodes of attachments from which somebody took our finalizer.
+    /// Volumes and nodes of attachments from which somebody removed our finalizer.
     pub(super) stripped: BTreeSet<(String, String)>,
-    /// Of these, what must not be unpublished: for all that is known it is in use.
+    /// Those of them that must not be unpublished, because they may be in use.
     pub(super) in_use: BTreeSet<(String, String)>,
 }
 
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// One watch brings its next event, or one it brought before, or breaks; or a part of a list
+    /// One watch delivers its next event, repeats an old one, or breaks; or a part of a list
     /// arrives.
     pub(super) fn deliver(&mut self) {
         let all = self.has_faults();
@@ -165,7 +165,8 @@ impl World {
         }
     }
 
-    /// Attached, held and not being deleted: gone without a trace, it may as well be in use.
+    /// Notes volumes whose attachment disappeared while attached, held and not being deleted: they
+    /// may be in use.
     fn note_what_is_gone(&mut self) {
         for (name, known) in self.process.informers.attachments.slots.iter() {
             let now = self.server.attachments.get(name.as_str());
@@ -176,7 +177,7 @@ impl World {
         }
     }
 
-    /// The process lists everything anew.
+    /// Lists everything again.
     pub(super) fn list(&mut self) {
         for kind in 0..3 {
             self.process.relist(kind);
@@ -199,7 +200,7 @@ impl World {
         self.violation.get_or_insert(violation);
     }
 
-    /// A call is made for `whom`. Between two ticks none is repeated again and again.
+    /// Counts a call for `whom`, and complains if it is repeated over and over between two ticks.
     pub(super) fn asks(&mut self, whom: String) {
         let asked = self.asked.entry(whom).or_default();
         *asked += 1;
@@ -213,7 +214,7 @@ impl World {
         self.retry();
     }
 
-    /// A call whose caller is gone ends.
+    /// Ends a call whose caller is gone.
     fn end_orphan(&mut self) {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {
@@ -222,7 +223,7 @@ impl World {
         }
     }
 
-    /// The driver forgets an attachment, or its list is compared with the API.
+    /// The driver forgets an attachment, or a comparison with its list begins or ends.
     fn disturb(&mut self) {
         if self.dice.one_in(3) {
             let held = self.driver.attached.iter().next().cloned();

@@ -9,7 +9,7 @@ use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::testing::{json_patch, merge};
 
-/// A change; `None` is the object's end.
+/// A change; `None` means that the object is gone.
 #[derive(Clone)]
 pub(super) enum Event {
     Attachment(Text, Option<Attachment>),
@@ -48,11 +48,11 @@ impl Server {
         self.version
     }
 
-    /// Saves an attachment; one that is being deleted and has no finalizer left is gone.
+    /// Saves an attachment; removes it if it is being deleted and has no finalizer left.
     pub(super) fn put_attachment(&mut self, mut object: Attachment) -> Versioned<Attachment> {
         let name = object.name.clone();
         if object.deleting && object.finalizers.is_empty() {
-            // The real server answers with the new content and the old version.
+            // Like the real server, answers with the new content and the old version.
             self.publish(Event::Attachment(name.clone(), None));
             self.attachments.remove(&name);
             return (object.version, object);
@@ -108,7 +108,7 @@ impl Server {
         patch: &Value,
     ) -> Result<Versioned<Attachment>, ApiError> {
         let (version, before) = self.attachments.get(name).ok_or_else(not_found)?;
-        // A patch says which object it is for, so that none of the same name gets it.
+        // A patch carries the UID, so it cannot reach another object of the same name.
         if uid.is_some_and(|uid| before.uid != *uid) {
             return Err(invalid());
         }

@@ -1,5 +1,5 @@
-//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
-//! every change is held against the invariants.
+//! Attempts advance: requests reach the server, calls reach the driver, replies come back, and
+//! every change is checked against the invariants.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -27,7 +27,7 @@ impl World {
         self.has_faults() && !self.settling
     }
 
-    /// Something in the process advances.
+    /// Advances something in the process.
     pub(super) fn work(&mut self) {
         let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// A queued key gets a worker.
+    /// Begins an attempt on a queued key.
     fn begin(&mut self) {
         if !self.process.synced {
             return self.deliver();
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A request reaches the API server, or does not.
+    /// Sends a request to the API server, which may not arrive.
     fn reach_server(&mut self, request: Request) -> (Reply, Option<Written>) {
         let result = match self.fate() {
             Fate::Applied => self.apply(&request),
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The server does what a request asks for.
+    /// Applies a request on the server.
     fn apply(&mut self, request: &Request) -> Result<Written, ApiError> {
         match request {
             Request::Get(Object::Attachment(name)) => {
@@ -203,7 +203,8 @@ impl World {
                     "finalizer removed while {target:?} may be attached"
                 ));
             }
-            // A late report about one that is being deleted misleads nobody: it goes all the same.
+            // A late report about an attachment that is being deleted is harmless: it disappears
+            // anyway.
             let late = self.arriving && before.deleting;
             let reported = !before.attached && after.attached && !late;
             if reported && self.driver.last.get(&key(&target)) != Some(&Kind::Publish) {

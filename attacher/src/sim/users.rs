@@ -1,4 +1,4 @@
-//! People, and kubelet and Kubernetes' own controllers, create, change and delete objects.
+//! Other clients: people, kubelet and Kubernetes' controllers create, change and delete objects.
 
 use super::driver::key;
 use super::run::{Faults, NODES, VOLUMES, World, target};
@@ -27,7 +27,7 @@ impl World {
         if self.server.volumes.contains_key(&name) {
             return;
         }
-        // The volume of another driver is worked on like any other.
+        // The attacher treats a volume of another driver like any other.
         let foreign = self.dice.peek().is_multiple_of(8);
         let driver = ["test.csi.driver", "another.csi.driver"][usize::from(foreign)];
         let source = CsiSource {
@@ -64,7 +64,7 @@ impl World {
             }
             13 | 14 => {
                 if self.dice.one_in(4) {
-                    // Kubernetes' own protection ends with the deletion here.
+                    // Kubernetes' own protection finalizer disappears with the deletion here.
                     self.server.delete_volume(&volume.into());
                     self.drop_protection(&volume.into());
                 } else {
@@ -115,7 +115,7 @@ impl World {
         self.server.put_attachment(object);
     }
 
-    /// Somebody takes our finalizer off an attachment.
+    /// Somebody removes our finalizer from an attachment.
     pub(super) fn strip(&mut self) {
         let held = self.server.attachments.values();
         let held = held.filter(|(_, object)| object.has_finalizer(F));
@@ -132,7 +132,7 @@ impl World {
         });
     }
 
-    /// Every node has the driver again.
+    /// Registers the driver on every node again.
     pub(super) fn cure_nodes(&mut self) {
         for node in NODES {
             self.put_node(node, true);

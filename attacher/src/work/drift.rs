@@ -1,5 +1,4 @@
-//! Compares VolumeAttachments with the driver's list, again and again, and sends those that differ
-//! through the ordinary path.
+//! Periodically compares VolumeAttachments with the driver's list and requeues those that differ.
 
 use std::time::Duration;
 
@@ -14,11 +13,11 @@ use super::executor::Engine;
 use crate::plan::drift::{Expected, Listing};
 use crate::plan::outcome::RpcError;
 
-/// How often a driver that does not list published nodes is looked at again, at most.
+/// Shortest interval between checks whether a driver has learnt to list published nodes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Compares at once, then `pause` after each end. A driver that does not list published nodes is left
-/// alone; it may learn to.
+/// Compares at once, then again `pause` after each comparison ended. Skips a driver that cannot
+/// list published nodes, but checks its capabilities again.
 pub async fn watch(engine: &Engine, pause: Duration, max_entries: i32) -> std::convert::Infallible {
     let driver = &engine.shell().driver;
     loop {
@@ -51,7 +50,7 @@ async fn compare(engine: &Engine, driver: &DriverView, max_entries: i32) {
     });
 }
 
-/// All pages, within one deadline.
+/// Reads all pages within one deadline.
 async fn list(
     driver: &DriverView,
     expected: &[Expected],

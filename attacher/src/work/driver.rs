@@ -1,4 +1,4 @@
-//! The driver behind its socket, as the attacher's decisions see it.
+//! The attacher's view of the driver behind its socket.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use sidecar::names;
 use crate::plan::Driver;
 use crate::plan::driver::{Abilities, accept};
 
-/// For `GetPluginInfo`, and for both capability calls together, whatever `--timeout` says.
+/// Deadline of `GetPluginInfo`, and of both capability calls together, independent of `--timeout`.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The attacher's driver.
 pub type DriverView = controller::View<Driver>;
 
-/// What decisions need to know together with the driver.
+/// Settings that decisions read together with the driver.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `--default-fstype`

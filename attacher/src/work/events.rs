@@ -1,7 +1,7 @@
 //! Warning events on volumes whose attach or detach keeps failing.
 //!
-//! Events are hints: recorded only where the service account may write them, and seldom enough to
-//! be read.
+//! Events are hints: the attacher writes them only where the service account may, and seldom enough
+//! that people read them.
 
 use std::sync::OnceLock;
 
@@ -11,16 +11,16 @@ use crate::model::{Attachment, Volume};
 use crate::plan::event;
 use crate::plan::outcome::{Direction, Failure};
 
-/// Where complaints go, once it is known that they may.
+/// Writes the events once [`allow`](Self::allow) was called.
 #[derive(Default)]
 pub struct FailureEvents {
     recorder: OnceLock<Recorder>,
 }
 
 impl FailureEvents {
-    /// Events may be written.
+    /// Enables events.
     pub fn allow(&self, recorder: Recorder) {
-        // A second recorder would do the same.
+        // A second recorder would behave the same.
         let _ = self.recorder.set(recorder);
     }
 

@@ -26,16 +26,16 @@ use crate::plan::reactor::{Failed, Notice};
 use crate::plan::request::{Call, Called, Object, Reply, Request};
 use crate::plan::{self, Attacher, fairness};
 
-/// The attacher, driven.
+/// The engine that runs the attacher.
 pub type Engine = engine::Engine<Attacher, Executor>;
 
 /// Executes requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches and the driver, as decisions read them.
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// Where lasting failures are made known.
+    /// Writes events about lasting failures.
     pub failure_events: FailureEvents,
     api: Api,
 }
@@ -43,7 +43,7 @@ pub struct Executor {
 /// An attacher with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queues' names, which they do for no text.
+/// Only if the metrics reject a queue name, which does not happen.
 pub fn engine(
     driver: &Arc<DriverView>,
     api: Api,

@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, and how their changes reach the controller.
 
 use std::sync::{Arc, Weak};
 
@@ -17,19 +17,20 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// VolumeAttachments, of whatever driver.
+    /// VolumeAttachments of all drivers.
     pub attachments: Cache<Attachment>,
-    /// PersistentVolumes of this driver or with its finalizer, and those that were asked for.
+    /// PersistentVolumes of this driver or with its finalizer, and those read with GET.
     pub volumes: Cache<KeptVolume>,
-    /// CSINodes, of each only this driver's entry.
+    /// CSINodes, reduced to this driver's entry.
     pub nodes: Cache<CsiNode>,
-    /// Texts that records share.
+    /// Strings that records share.
     pub strings: Interner,
     driver: Arc<DriverView>,
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears. `lifecycle` is told how far attachments have come.
+    /// Empty caches that report their changes to `engine` and the attachments' progress to
+    /// `lifecycle`.
     pub(super) fn new(
         engine: &Weak<Engine>,
         driver: Arc<DriverView>,
@@ -103,7 +104,7 @@ fn volume_changed(engine: &Engine, event: Event<'_, KeptVolume>) {
     }
 }
 
-/// It is there, and nothing is kept of it; an attachment may wait for it.
+/// The volume exists but the cache does not keep it; an attachment may wait for it.
 fn volume_passed(engine: &Engine, key: &Key) {
     let (name, new) = (Text::from(key.as_str()), true);
     engine.observe(Change::Volume { name, new });

@@ -1,7 +1,7 @@
-//! PersistentVolumes as the cache keeps them.
+//! PersistentVolumes in the form the cache stores.
 //!
-//! There are tens of thousands of these: what volumes of one class have in common is one value, and
-//! the rest is put beside it again when one is looked at.
+//! A cluster has tens of thousands of them. The values that volumes of one class share are stored
+//! once, and [`KeptVolume::volume`] rebuilds the full record on each read.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use uuid::Uuid;
 
 use crate::model::{List, Pairs, Text, Volume, VolumeSpec};
 
-/// A PersistentVolume.
+/// A PersistentVolume, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptVolume {
     /// Sixteen bytes instead of a string.
     uid: Option<Uuid>,
     deleting: bool,
     handle: Text,
-    /// Often each volume's own.
+    /// Often unique to the volume.
     attributes: Pairs,
     kind: Arc<Kind>,
 }
 
-/// What volumes of one class have in common mostly.
+/// The values that volumes of one class mostly share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kind {
     finalizers: Option<List>,
@@ -32,7 +32,7 @@ struct Kind {
 }
 
 impl KeptVolume {
-    /// The volume, in fewer bytes.
+    /// Stores the volume in fewer bytes.
     #[must_use]
     pub fn new(volume: Volume, strings: &Interner) -> Self {
         let Volume {
@@ -64,7 +64,7 @@ impl KeptVolume {
         }
     }
 
-    /// The volume.
+    /// Rebuilds the volume.
     #[must_use]
     pub fn volume(&self) -> Volume {
         let Kind {
@@ -85,7 +85,7 @@ impl KeptVolume {
         }
     }
 
-    /// Whether it is kept unasked: it is of this driver, or has its finalizer.
+    /// Whether the cache keeps the volume: it belongs to this driver or has its finalizer.
     #[must_use]
     pub fn is_of(&self, driver: &str, finalizer: &str) -> bool {
         let mut finalizers = self.kind.finalizers.iter().flat_map(|list| list.iter());

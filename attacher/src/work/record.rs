@@ -1,7 +1,7 @@
-//! Reads objects of the API server into the records of [`model`](crate::model).
+//! Decodes objects of the API server into the records of [`model`](crate::model).
 //!
-//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to
-//! decode: absent and `null` are alike everywhere.
+//! Decoding never fails on anything an API server may send: absent and `null` fields are treated
+//! alike.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::model::{
 };
 use crate::plan::lifecycle::{AttachmentSeen, of_attachment};
 
-/// A VolumeAttachment on the wire.
+/// A VolumeAttachment as the API server encodes it.
 pub type AttachmentWire<'a> = lean::Parts<'a, attachment::Spec<'a>, StatusWire<'a>>;
 
-/// What is read of `status`.
+/// The fields of `status` that the attacher reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusWire<'a> {
@@ -38,7 +38,7 @@ pub struct StatusWire<'a> {
 }
 
 impl StatusWire<'_> {
-    /// Whether it is attached.
+    /// `attached`, `false` if absent.
     pub(super) fn is_attached(&self) -> bool {
         self.attached.unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Record for Attachment {
     }
 }
 
-/// The progress of the attachment, if it is this attacher's.
+/// The progress of the attachment, if it belongs to this attacher.
 fn steps(wire: &AttachmentWire<'_>, look: Look, attacher: &str) -> Vec<Step<'static>> {
     let metadata = &wire.metadata;
     let Some(uid) = metadata.uid.as_deref() else {
@@ -133,7 +133,7 @@ impl Record for KeptVolume {
                 .as_deref()
                 .and_then(|text| Uuid::parse_str(text).ok()),
             deleting: metadata.deletion_timestamp.is_some(),
-            // The API server does not tell an empty list from an absent one.
+            // The API server does not distinguish an empty list from an absent one.
             finalizers: (!metadata.finalizers.is_empty())
                 .then(|| list(&metadata.finalizers, strings)),
             migrated_to: metadata
@@ -154,7 +154,7 @@ impl Record for CsiNode {
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let entries = wire.spec.drivers.iter();
-        // An id is one node's alone: sharing it would cost more than it saves.
+        // Node ids are unique: interning them would cost more than it saves.
         let texts = entries.flat_map(|driver| {
             let name = driver.name.as_deref().unwrap_or_default();
             [strings.intern(name), own(&driver.node_id)]
@@ -197,8 +197,7 @@ fn csi_source(wire: &volume::Csi<'_>, strings: &Interner) -> CsiSource {
     }
 }
 
-/// The specification of a volume with an in-tree source, in the words of the driver that replaced
-/// the plugin.
+/// The specification of an in-tree volume, translated for the driver that replaced the plugin.
 fn translated(object: &Value, wire: &volume::Spec<'_>, strings: &Interner) -> VolumeSpec {
     let spec = volume_spec(wire, strings);
     let Some(driver) = TRANSLATOR.of_volume(object) else {

@@ -1,4 +1,4 @@
-//! The connection to the API server, as far as it shows in the built program.
+//! The connection to the API server, as observable in the built program.
 
 use super::stage::Stage;
 

@@ -1,6 +1,6 @@
 //! The delay of attaches behind a burst of slow detaches, in real time.
 //!
-//! `plan::lane` tests the same in virtual time, and `retry` the part that needs no clock, so these
+//! `plan::fairness` tests the same in virtual time, and `retry` the part that needs no clock, so these
 //! tests run only on request, on a quiet machine:
 //!
 //! ```text

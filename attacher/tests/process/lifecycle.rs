@@ -7,7 +7,7 @@ use tonic::Code;
 
 use super::stage::{DRIVER, PROGRAM, Stage, free_address, until_metrics};
 
-/// So many seconds ago, as the API server writes it.
+/// The time `seconds` ago, as the API server writes it.
 fn ago(seconds: i64) -> Value {
     let then = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
     then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()

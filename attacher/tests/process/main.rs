@@ -1,4 +1,4 @@
-//! The built program as its surroundings see it: command line, API server, driver, signals.
+//! The built program as seen from outside: command line, API server, driver, signals.
 //!
 //! A test that covers a row of the specification's section 12 carries its number.
 

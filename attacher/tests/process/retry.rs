@@ -253,7 +253,7 @@ async fn fs_1_worker_threads_cap_what_the_storage_sees() {
     assert_eq!(most_at_once(&calls), 10);
 }
 
-/// No attach waits for one of many detaches to end. `plan::lane` measures the delay of a burst in
+/// No attach waits for one of many detaches to end. `plan::fairness` measures the delay of a burst in
 /// virtual time, `lanes` in real time.
 #[tokio::test]
 async fn a_burst_of_slow_detaches_does_not_starve_attaches() {

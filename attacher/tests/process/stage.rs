@@ -91,7 +91,8 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// A stage with `pv1` on `h-pv1`, which has the finalizer, and `node1` known as `NID1`.
+    /// A stage with `pv1` (handle `h-pv1`), which has the finalizer, and `node1`, which the driver
+    /// knows as `NID1`.
     pub(crate) async fn new() -> Self {
         Self::with(controller::Stage::new(&PROGRAM).await)
     }

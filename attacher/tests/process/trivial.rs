@@ -1,4 +1,4 @@
-//! Rows 30 to 35: a driver with nothing to publish.
+//! Rows 30 to 35: a driver that cannot publish volumes.
 
 use sidecar_testkit::Fault;
 use sidecar_testkit::build::{self, Object};

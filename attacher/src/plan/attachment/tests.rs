@@ -1,4 +1,4 @@
-//! Acceptance rows of attaching and detaching as data: objects in, steps out.
+//! Acceptance rows of attach and detach as tables: objects in, steps out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::testing::{
 mod attach;
 mod detach;
 
-/// The world of one row.
+/// Objects, answers and refusals of one row.
 struct World {
     driver: Driver,
     attachment: Attachment,
@@ -61,7 +61,7 @@ impl Default for World {
 const TIME: &str = "2026-01-02T03:04:05Z";
 
 impl World {
-    /// Runs one attempt and writes down every request it makes.
+    /// Runs one attempt and records every request it makes.
     fn run(&mut self) -> Vec<String> {
         let mut trace = Vec::new();
         let mut attempt = Attempt::new(&Key::Attachment("va1".into()), Start::default());
@@ -181,7 +181,7 @@ fn unpublished() -> Reply {
     called(Called::Unpublish(call, Ok(Default::default())))
 }
 
-/// What came of a write.
+/// The reply to a write.
 fn written(purpose: Purpose, result: Result<(), ApiError>) -> Reply {
     let write = request::patch(&va(), purpose, json!({}));
     Reply::Write(write, result.map(|()| None))

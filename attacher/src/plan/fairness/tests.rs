@@ -1,5 +1,5 @@
-//! Fairness in virtual time, with the real queue: who runs when, with calls that take as long as
-//! the test says.
+//! Fairness in virtual time, with the real queue: which attempt runs when, for calls of a given
+//! duration.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,7 +12,7 @@ fn node(number: usize) -> String {
     format!("node{number}")
 }
 
-/// One attempt: when it comes, which way, which node, how long it takes.
+/// One attempt: its arrival, direction, node and duration.
 struct Work {
     at: Duration,
     direction: Direction,
@@ -29,7 +29,8 @@ struct Run {
 /// `--timeout`.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Runs all work, what times out four times, and returns when each first started, and the most that ran at once.
+/// Runs all work; attempts that time out are repeated up to four times. Returns when each first
+/// started, and the highest number that ran at once.
 fn simulate(threads: usize, works: &[Work]) -> (Vec<Duration>, usize) {
     let start = Instant::now();
     let (config, shared) = lanes(threads);
@@ -124,7 +125,8 @@ fn row_83_ten_at_once_and_four_more_after_a_second() {
     }
 }
 
-/// 2,000 detaches at once, a second later 100 attaches of 200 ms. Alone these take two seconds.
+/// 2,000 detaches at once, a second later 100 attaches of 200 ms. By themselves the attaches take
+/// two seconds.
 fn burst(takes: Duration) -> (Vec<Duration>, usize) {
     let quick = Duration::from_millis(200);
     let attaches = (0..100).map(|index| attach(SECOND, node(index % 20), quick));
@@ -160,7 +162,8 @@ fn a_burst_of_slow_detaches_does_not_starve_attaches() {
         let attaches = &started[..100];
         let first = *attaches.iter().min().unwrap() - SECOND;
         assert_eq!(first, Duration::ZERO, "two slots are free for them");
-        // Two slots until the first detaches end, then half of all: twice what they take alone.
+        // Two slots until the first detaches end, then half of all: twice what the attaches take by
+        // themselves.
         let worst = *attaches.iter().max().unwrap() - SECOND;
         assert!(worst <= takes + SECOND * 4, "{takes:?}: {worst:?}");
     }

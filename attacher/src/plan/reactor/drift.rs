@@ -1,12 +1,12 @@
-//! The comparison with the driver's list: what it contradicts is worked on like anything else.
+//! The comparison with the driver's list: contradicted attachments are requeued.
 
 use super::{Attacher, Informed, Notice, Wakes};
 use crate::plan::drift::{Expected, Listing, expected};
 use crate::plan::in_flight::Key;
 
 impl Attacher {
-    /// A comparison with the driver's list begins: what the list is to say. Ends with
-    /// [`compared`](Self::compared), whatever comes of the list.
+    /// Begins a comparison and returns the entries to look for. The caller must call
+    /// [`compared`](Self::compared), even if it cannot get the list.
     pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, Wakes) {
         self.in_flight.begin_comparison();
         let (driver, mut due) = (informers.driver(), Wakes::default());
@@ -26,7 +26,7 @@ impl Attacher {
         (all, due)
     }
 
-    /// The driver's list is there, or could not be had: what it contradicts is worked on.
+    /// Ends a comparison. Requeues contradicted attachments; `None` if the list could not be read.
     pub fn compared(
         &mut self,
         expected: &[Expected],
@@ -38,7 +38,7 @@ impl Attacher {
             return due;
         };
         for entry in expected {
-            // What was worked on meanwhile may have changed on either side.
+            // Attachments worked on meanwhile may have changed in the API or at the driver.
             if touched.contains(&entry.name) || !listing.contradicts(entry) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The end of an attempt: what becomes of its key, and what depended on it.
+//! The end of an attempt: its key's verdict, and follow-up work.
 
 use sidecar::controller::reactor::{Verdict, Wake};
 
@@ -8,7 +8,7 @@ use crate::plan::attempt::{Attempt, End};
 use crate::plan::fairness;
 use crate::plan::in_flight::{Ended, Key};
 
-/// What becomes of the key of an attempt that is over.
+/// The verdict on the key of a finished attempt.
 pub(super) fn verdict(attempt: Attempt, informers: Informed<'_>) -> Verdict<Failed> {
     let Some(End::Failed(failure)) = attempt.over else {
         return Verdict::Done;
@@ -25,7 +25,7 @@ pub(super) fn verdict(attempt: Attempt, informers: Informed<'_>) -> Verdict<Fail
 }
 
 impl Attacher {
-    /// An attempt on an attachment ended: what depended on it is looked at.
+    /// Ends an attempt on an attachment and queues the follow-up work.
     pub(super) fn end_attachment(
         &mut self,
         name: &Text,
@@ -38,7 +38,7 @@ impl Attacher {
             due.notices.push(Notice::OfAnother(name.clone()));
         }
         let unread = matches!(over, Some(End::Failed(failure)) if failure.is_unread());
-        // It has not come to what it was forced to do.
+        // The attempt did not get to its forced call; the next one inherits the flag.
         if attempt.start.forced && (unread || *over == Some(End::Waits)) {
             self.in_flight.force(name.clone());
         }

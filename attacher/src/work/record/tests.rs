@@ -1,4 +1,4 @@
-//! Objects as an API server sends them, and as it might.
+//! Objects as API servers send them or could send them.
 
 use serde_json::json;
 use sidecar::lifecycle::{End, Progress, Since};
@@ -78,7 +78,7 @@ fn a_persistent_volume_is_read() {
     assert_eq!((&*secret.namespace, &*secret.name), ("ns1", "sec"));
 }
 
-/// A volume of the plugin whose source is `field`, with what else a translation reads.
+/// A volume of the plugin whose source is `field`, with the metadata that the translation reads.
 fn in_tree(field: &str, source: &Value) -> VolumeSpec {
     let volume = volume(&json!({
         "metadata": {

@@ -585,7 +585,8 @@ fn messages_are_cut_to_what_the_api_server_accepts() {
 
 #[test]
 fn rows_84_and_85_the_attacher_field_alone_selects_the_driver() {
-    // Row 84: the source's driver is not even read. Row 85: the event filter drops the object.
+    // Row 84: the attacher does not even read the source's driver. Row 85: the event filter drops
+    // the object.
     let other = Attachment {
         attacher: "other".into(),
         ..va()

@@ -1,4 +1,4 @@
-//! Detaching: order of steps, the node's id, failures, and attempts whose ground changes.
+//! Detaching: order of steps, the node id, failures, and attempts whose object changes meanwhile.
 
 #![expect(
     clippy::too_many_lines,
