@@ -1,6 +1,6 @@
-//! The command line: the flags of csi-external-health-monitor-controller and what a combination of them asks for.
+//! The command line: the flags of csi-external-health-monitor-controller and the configuration they produce.
 //!
-//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a test.
+//! Pure, so that a table test can check the order of the validations, which determines the message and the exit code.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ static FLAGS: &[Flag] = &[
     ),
 ];
 
-/// All flags, with the rules of Go's `flag` package.
+/// All flags, parsed by the rules of Go's `flag` package.
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[
@@ -98,37 +98,37 @@ pub static SPEC: Spec = Spec {
     retired: &retired::HEALTH_MONITOR,
 };
 
-/// The gate that upstream knows by itself. The lease is always released here, whatever it says.
+/// The feature gate that upstream defines itself. This program always releases the Lease, whatever the gate says.
 pub static GATES: &[Gate] = &[Gate::new(
     "ReleaseLeaderElectionOnExit",
     false,
     Stage::Alpha,
 )];
 
-/// What the program shall do.
+/// The command to run.
 pub type Command = controller::Command<Config>;
 
-/// How to monitor the health of volumes.
+/// Configuration of the health monitor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `--timeout`
     pub timeout: Duration,
-    /// `--worker-threads`, and delays of writes.
+    /// `--worker-threads`, and the retry delays of writes.
     pub pacing: Pacing,
-    /// What decisions need.
+    /// Settings that decisions read.
     pub settings: Settings,
     /// `--csi-address`
     pub csi_address: String,
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server, if one is configured.
     pub http: Option<Http>,
-    /// Leader election, if there is to be one.
+    /// Leader election, if it is enabled.
     pub election: Option<Election>,
 }
 
-/// What the command line asks for, and what to warn about. The first check that fails counts.
+/// The command that the flags select, and the warnings to log. Returns the first error found.
 ///
 /// # Errors
-/// Exit code and a line that names the flag.
+/// Returns the exit code and a message that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let mut gates = Gates::new(GATES).ignoring(API_SERVER);
     let mut warnings = gates.set(&values.gates("feature-gates"))?;
@@ -142,7 +142,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
         return Err(Exit::failure(1, line));
     }
     let duration = |name| values.duration(name).to_timeout();
-    // The driver would be asked without a pause.
+    // Zero would call the driver without a pause.
     for name in ["monitor-interval", "list-volumes-interval"] {
         if duration(name).is_zero() {
             let given = values.duration(name);

@@ -1,4 +1,4 @@
-//! The controller of one process while it leads: watches and workers.
+//! The controller of a process while it leads: watches and workers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::work::executor::{Engine, component, engine};
 use crate::work::informers::Informers;
 use crate::work::metrics::Metrics;
 
-/// Works until a signal comes, then finishes what is under way.
+/// Works until a signal arrives, then finishes the running attempts.
 ///
 /// # Errors
-/// How the process ends: the driver came back as something else.
+/// Returns the process's exit when the driver came back as one that the health monitor cannot continue with.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
@@ -35,7 +35,7 @@ pub(crate) async fn work(
         component: component(&driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
-    // A second recorder would do the same.
+    // A second recorder would behave the same.
     let _ = engine.shell().events.set(recorder);
     let result = Box::pin(lead(seat, driver, &engine)).await;
     drop(engine);
@@ -70,7 +70,7 @@ fn watches(caches: &Informers) -> [Watch; 2] {
     ]
 }
 
-/// Lets work begin when the lists are complete.
+/// Starts the work once all lists are complete.
 async fn open(seat: &Seat, engine: &Engine, watches: &[Watch]) -> Infallible {
     watch::ready(watches).await;
     seat.begin(watch::kinds(watches), None).await;

@@ -1,6 +1,5 @@
-//! `csi-external-health-monitor-controller`: asks the CSI driver for the health of its volumes, and writes it into the
-//! status of the claims that they are bound to. What drivers of CSI 1.12 and older say of a volume's condition becomes
-//! events on the claim.
+//! `csi-external-health-monitor-controller`: asks the CSI driver for the health of its volumes and writes it to the
+//! status of the bound claims. For drivers of CSI 1.12 and older it reports volume conditions as events on the claim.
 //!
 //! # Layout
 //!
@@ -10,10 +9,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`model`] | what is read of API objects |
+//! | [`model`] | the fields of API objects that the health monitor reads |
 //! | [`plan`] | decisions: pure functions |
-//! | [`work`] | executors of those decisions |
-//! | [`permission`] | the RBAC rules that are used |
+//! | [`work`] | executors that carry the decisions out |
+//! | [`permission`] | the RBAC rules that the health monitor needs |
 //! | [`args`] | the command line |
 //! | `control` | watches and workers of a leading process |
 //! | [`run`] | start-up, leadership, end |

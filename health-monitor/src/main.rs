@@ -1,4 +1,4 @@
-//! `csi-external-health-monitor-controller`: shows on claims what the CSI driver says of the health of their volumes.
+//! `csi-external-health-monitor-controller`: reports on claims the volume health that the CSI driver returns.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The fields of Kubernetes objects that the health monitor reads, as small records instead of the full types.
 //!
-//! No client, no runtime, no clock in here.
+//! This module uses no client, no runtime and no clock.
 //!
 //! | file | object |
 //! |---|---|

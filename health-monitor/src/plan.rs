@@ -1,19 +1,19 @@
-//! Decisions: pure functions from what was observed to the one next step.
+//! Decisions: pure functions from observations to the next step.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `mode` | which calls are made, by the driver's capabilities |
-//! | `normalise` | health conditions out of a driver's report |
-//! | `decision` | what becomes of a claim in view of a report |
-//! | `event` | when users are told of the condition that an older driver reports |
-//! | `list` | one cycle of a list: pages, tokens, what is in it |
-//! | `pace` | when which volume is asked about, one by one |
-//! | `field` | whether the API server keeps health conditions |
+//! | `mode` | which calls to make, by the driver's capabilities |
+//! | `normalise` | a driver's report as health conditions |
+//! | `decision` | the change to a claim after a report |
+//! | `event` | when to send an event about the condition that an older driver reports |
+//! | `list` | one list of all volumes: pages, tokens, reports |
+//! | `pace` | when to query which volume, for drivers without lists |
+//! | `field` | whether the API server stores health conditions |
 //! | `volumes` | PersistentVolumes by volume handle |
-//! | `request` | what is asked of API server and driver |
-//! | `informers` | what decisions may look at |
-//! | `settings` | what the command line says about it |
-//! | `reactor` | the health monitor as one object: events, attempts, and what their ends leave |
+//! | `request` | requests to the API server and the driver |
+//! | `informers` | the caches and the driver, as decisions read them |
+//! | `settings` | flags that decisions read |
+//! | `reactor` | the health monitor as one object: changes, attempts, and follow-up work |
 
 pub mod decision;
 pub mod event;

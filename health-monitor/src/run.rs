@@ -1,4 +1,4 @@
-//! Puts the parts together: start-up, leadership, work, and the end.
+//! Assembles the program: start-up, leadership, work, and shutdown.
 
 use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
@@ -21,12 +21,12 @@ use crate::work::metrics::Metrics;
 /// Runs csi-external-health-monitor-controller.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// Returns the exit, unless a signal ended the process in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     controller::run(HealthMonitor::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-/// What the command line asks for, and what to warn about.
+/// The command that the flags select, and the warnings to log.
 ///
 /// # Errors
 /// As [`args::decide`].
@@ -47,7 +47,7 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
-    // The HTTP server comes before anything that may take long.
+    // The HTTP server starts before anything that may take long.
     let working = async {
         let view = handshake.into_view(());
         let driver = process.unless_ended(view).await?;
@@ -57,20 +57,20 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     Box::pin(process.serve(monitor.http(), working)).await
 }
 
-/// Shows on claims how their volumes are.
+/// The health monitor controller.
 #[derive(Debug)]
 pub struct HealthMonitor {
     config: Config,
-    /// Set if it may begin with any driver: the command line names it, or it has begun before. The driver may come back
-    /// without health, and later with it again.
+    /// Set if the controller may begin with any driver: the command line names the controller, or it has begun before.
+    /// The driver may restart without health capabilities and later regain them.
     begins_anyway: OnceLock<()>,
-    /// Of the process, however often work begins.
+    /// Created once per process, however often work begins.
     metrics: OnceLock<Metrics>,
 }
 
 impl HealthMonitor {
-    /// As the command line says. One that nobody has named does not begin with a driver that says nothing about the
-    /// health of volumes.
+    /// A health monitor with this configuration. Unless the command line names it, it does not begin with a driver that
+    /// does not report the health of volumes.
     #[must_use]
     pub fn new(config: Config, is_named: bool) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Controller for HealthMonitor {
     fn calls(&self) -> Calls {
         Calls {
             timeout: self.config.timeout,
-            // What older drivers say is in no message of today.
+            // The messages of older drivers are not part of today's CSI.
             methods: &[
                 volume_condition::methods::CONTROLLER,
                 methods::IDENTITY,

@@ -1,12 +1,12 @@
-//! Executors: they carry out the steps that [`plan`](crate::plan) decides, and nothing else.
+//! Executors that carry out the decisions of [`plan`](crate::plan) and decide nothing themselves.
 //!
 //! | file | does |
 //! |---|---|
-//! | `record` | reads objects of the API server into [`model`](crate::model) |
-//! | `driver` | the driver behind its socket, through its restarts |
-//! | `informers` | caches, and what their changes are to the controller |
+//! | `record` | decodes API objects into [`model`](crate::model) |
+//! | `driver` | the driver behind its socket, across restarts |
+//! | `informers` | the caches, and how their changes reach the controller |
 //! | `executor` | the controller's requests and log lines |
-//! | `metrics` | what is counted |
+//! | `metrics` | the program's own metrics |
 
 pub mod driver;
 pub mod executor;

@@ -1,22 +1,22 @@
-//! Health conditions, as claims have them.
+//! Health conditions, in the form in which claims store them.
 
 use std::sync::Arc;
 
 use super::Text;
 
-/// The kind of fault of a volume, the worst first.
+/// The severity of a volume's fault, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     /// Data is lost.
     DataLoss,
-    /// It cannot be used.
+    /// The volume cannot be used.
     Inaccessible,
-    /// It can be used, though not as it should be.
+    /// The volume can be used, but not at full function.
     Degraded,
 }
 
 impl Status {
-    /// Kubernetes' word.
+    /// The status as Kubernetes spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,22 +39,22 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Status and reason, which tell it from the volume's other conditions.
+    /// Status and reason, which identify the condition among those of its volume.
     #[must_use]
     pub fn pair(&self) -> (&str, &str) {
         (self.status.name(), &self.reason)
     }
 }
 
-/// Whether two lists have the same pairs of status and reason. Messages and order do not count: every change of one
-/// would be a write.
+/// Whether two lists have the same pairs of status and reason. Messages and order do not matter; otherwise each change
+/// of a message would cause a write.
 pub fn are_same<'a>(
     mut one: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
     other: impl ExactSizeIterator<Item = (&'a str, &'a str)> + Clone,
 ) -> bool {
-    // No two of a list are alike.
+    // No list contains a pair twice.
     one.len() == other.len() && one.all(|pair| other.clone().any(|other| other == pair))
 }
 
-/// All conditions of a volume, of which no two have the same status and reason; empty for a healthy volume.
+/// All conditions of a volume, no two with the same status and reason; empty for a healthy volume.
 pub type Conditions = Arc<[Condition]>;

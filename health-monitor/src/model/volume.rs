@@ -1,8 +1,8 @@
-//! PersistentVolume: the driver's id of it, and the claim that it is bound to.
+//! PersistentVolume: its volume handle and its claim.
 
 use super::{Text, Uid};
 
-/// A bound PersistentVolume, cached under its name. The cache keeps no others.
+/// A bound PersistentVolume. The cache keeps only bound ones, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// `spec.csi.driver`.

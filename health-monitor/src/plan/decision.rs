@@ -1,4 +1,4 @@
-//! Decides whether a claim's health conditions change after the driver's report of its volume.
+//! Decides whether a claim's health conditions change after the driver's report about its volume.
 
 use crate::model::{Claim, Condition, Conditions, Text, Volume, are_same};
 
@@ -7,11 +7,11 @@ use crate::model::{Claim, Condition, Conditions, Text, Volume, are_same};
 pub enum Seen<'a> {
     /// The driver's report.
     Reported(&'a Conditions),
-    /// A complete list does not have it.
+    /// A complete list does not contain the volume.
     Absent {
-        /// Complete lists in a row that do not, this one included.
+        /// Number of complete lists in a row without the volume, including this one.
         lists: u32,
-        /// Whether the driver can be asked about it.
+        /// Whether the driver can be queried about a single volume.
         can_get: bool,
     },
 }
@@ -19,17 +19,17 @@ pub enum Seen<'a> {
 /// The change to the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The report replaces what the claim has.
+    /// Replace the claim's conditions with the report.
     Write,
-    /// The claim's conditions go.
+    /// Remove the claim's conditions.
     Clear,
-    /// The driver is asked about the volume.
+    /// Query the driver about the volume.
     Ask,
-    /// Nothing.
+    /// Leave the claim unchanged.
     Nothing,
 }
 
-/// Decides about the claim of `volume`. A claim that the cache lacks is bound and has no conditions.
+/// Decides about the claim of `volume`. A claim missing from the cache is bound and has no conditions.
 #[must_use]
 pub fn decide(claim: Option<&Claim>, volume: &Volume, seen: Seen<'_>) -> Decision {
     if claim.is_some_and(|claim| claim.uid != volume.uid || !claim.bound) {
@@ -42,7 +42,7 @@ pub fn decide(claim: Option<&Claim>, volume: &Volume, seen: Seen<'_>) -> Decisio
         Seen::Reported(_) => Decision::Write,
         Seen::Absent { .. } if stored.is_empty() => Decision::Nothing,
         Seen::Absent { can_get: true, .. } => Decision::Ask,
-        // Without that call, which drivers should have, twice is once and a confirmation.
+        // Without ControllerGetVolumeHealth, which drivers should implement, the second list confirms the first.
         Seen::Absent { lists: 2.., .. } => Decision::Clear,
         Seen::Absent { .. } => Decision::Nothing,
     }

@@ -1,15 +1,15 @@
-//! When a claim gets an event about the condition that an older driver reports.
+//! Decides when a claim gets an event about the condition that an older driver reports.
 
 use std::time::{Duration, Instant};
 
 use crate::model::Text;
 
-/// How often users are told of a condition that lasts, well within the hour for which events are kept.
+/// Interval between events about a lasting condition, well within the hour for which the API server keeps events.
 pub const AGAIN: Duration = Duration::from_secs(30 * 60);
 
-/// Reason of an event about a volume that is not as it should be.
+/// Reason of an event about an abnormal volume.
 pub const ABNORMAL: &str = "VolumeConditionAbnormal";
-/// Reason of an event about one that is again.
+/// Reason of an event about a volume that has recovered.
 pub const NORMAL: &str = "VolumeConditionNormal";
 /// Message of that event.
 pub const RETURNED: &str = "The Volume returns to the healthy state";
@@ -19,21 +19,21 @@ pub const RETURNED: &str = "The Volume returns to the healthy state";
 pub struct Told {
     /// The driver's message.
     pub message: Text,
-    /// When.
+    /// The time of the event.
     pub at: Instant,
 }
 
-/// The event that is due.
+/// The event to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tell {
     /// The volume is abnormal; the driver's message.
     Abnormal(Text),
-    /// It is healthy again.
+    /// The volume is healthy again.
     Normal,
 }
 
-/// The event that is due after the driver's report; `report` is the message of an abnormal volume. `earlier`: an earlier
-/// process sent an event that it was abnormal.
+/// The event to send after the driver's report; `report` is the message if the volume is abnormal. `earlier`: an
+/// earlier process sent an event about the abnormal volume.
 #[must_use]
 pub fn tell(
     report: Option<&Text>,

@@ -1,55 +1,56 @@
-//! Whether the API server keeps health conditions: one older than Kubernetes 1.37, or without the feature gate
-//! CSIVolumeHealth, accepts them and drops them.
+//! Whether the API server stores health conditions: one older than Kubernetes 1.37, or without the feature gate
+//! CSIVolumeHealth, accepts and drops them.
 //!
-//! One claim is tried; what happens to it decides for all others.
+//! The health monitor tries one volume's claims first; the result decides for all others.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::model::Text;
 
-/// How long a server that dropped them is left alone.
+/// How long to wait before trying again on a server that dropped health conditions.
 pub const REST: Duration = Duration::from_secs(10 * 60);
 
-/// What earlier writes have shown of the server.
+/// The server's behaviour, as far as earlier writes have shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing.
+    /// No write has been answered yet.
     #[default]
     Unknown,
-    /// The claims of this volume are being tried.
+    /// A trial on the claims of this volume is running.
     Tried(Text),
-    /// It keeps them.
+    /// The server stores health conditions.
     Keeps,
-    /// It drops them, and is left alone until then.
+    /// The server drops health conditions; the next trial starts at this time.
     Drops(Instant),
 }
 
-/// See the module.
+/// The server's behaviour and the running trial; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Field {
     state: State,
-    /// Volumes that wait for the end of the trial.
+    /// Volumes that wait for the result of the trial.
     waiting: BTreeSet<Text>,
-    /// It has dropped them, and has kept none since.
+    /// The server has dropped health conditions and stored none since.
     dropped: bool,
 }
 
-/// What the answer to a write shows.
+/// What the answer to a write shows about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It keeps them, and who waited may write.
+    /// The server stores health conditions, so the waiting volumes may write.
     Keeps,
-    /// It drops them, which was not known.
+    /// The server drops health conditions; this was not known.
     Drops,
-    /// It drops them still.
+    /// The server still drops health conditions.
     DropsStill,
     /// Nothing new.
     None,
 }
 
 impl Field {
-    /// Whether the conditions of this volume may be written to a claim that has none.
+    /// Whether the conditions of this volume may be written to a claim that has none. Starts a trial if none is
+    /// running.
     pub fn admits(&mut self, handle: &Text, now: Instant) -> bool {
         match &self.state {
             State::Keeps => true,
@@ -67,7 +68,7 @@ impl Field {
         }
     }
 
-    /// Conditions were written, and the answer has some, or none.
+    /// Conditions were written; `kept` says whether the answer contains any.
     pub fn answered(&mut self, kept: bool, now: Instant) -> News {
         self.waiting.clear();
         if kept {
@@ -82,19 +83,19 @@ impl Field {
         }
     }
 
-    /// The attempt on this volume is over. If nobody tries the server now, another one may: which.
+    /// The attempt on this volume ended. Returns the volume that should try next, if no trial is running.
     pub fn ended(&mut self, handle: &Text) -> Option<Text> {
         if matches!(&self.state, State::Tried(tried) if tried == handle) {
             self.state = State::Unknown;
         }
-        // Who was told so and had nothing to write any more leaves it to the next.
+        // A waiting volume that had nothing left to write passes the trial on to the next one.
         match self.state {
             State::Unknown => self.waiting.pop_first(),
             State::Tried(_) | State::Keeps | State::Drops(_) => None,
         }
     }
 
-    /// There is no such volume any more.
+    /// No volume has this handle any more.
     pub fn forget(&mut self, handle: &Text) {
         self.waiting.remove(handle);
     }

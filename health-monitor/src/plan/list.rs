@@ -1,4 +1,4 @@
-//! One cycle of a list: pages, tokens, and what is in them.
+//! One list of all volumes: pages, tokens, reports.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -13,15 +13,15 @@ use tonic::Code;
 use super::normalise::message;
 use crate::model::{Condition, Conditions, Text, are_same};
 
-/// As much of a token as the log has.
+/// Longest part of a token that is logged.
 const LONGEST_TOKEN: usize = 256;
 
-/// The driver's report of a volume.
+/// The driver's report about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Its health conditions.
+    /// The health conditions of the volume.
     Health(Conditions),
-    /// Of an older driver, its message if the volume is abnormal.
+    /// From an older driver: the message, if the volume is abnormal.
     Condition(Option<Text>),
 }
 
@@ -39,7 +39,7 @@ impl Report {
     }
 }
 
-/// The volume handle and the report in an entry of an older driver.
+/// The volume handle and the report in an older driver's list entry.
 #[must_use]
 pub fn condition(entry: Entry) -> Option<(String, Report)> {
     let handle = entry.volume?.volume_id;
@@ -49,14 +49,14 @@ pub fn condition(entry: Entry) -> Option<(String, Report)> {
     Some((handle, Report::Condition(message)))
 }
 
-/// Why a cycle is incomplete.
+/// Why a list is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// A page failed.
+    /// A page could not be read.
     Failed(RpcError),
-    /// The driver gave the same token twice, so that the list would never end.
+    /// The driver returned the same token twice, so the list would never end.
     Repeated(String),
-    /// There is no end to it, after so long.
+    /// The list had no last page after this time.
     Endless(Duration),
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Display for Gap {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Failed(error) => error.fmt(out),
-            // A token may be as long as an answer.
+            // A token may be as long as a whole answer.
             Self::Repeated(token) => {
                 let token = truncated(token, LONGEST_TOKEN);
                 write!(out, "the driver returned next_token {token:?} twice")
@@ -74,30 +74,30 @@ impl std::fmt::Display for Gap {
     }
 }
 
-/// A cycle under way.
+/// A list in progress.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Of the next page.
+    /// Token of the next page.
     token: String,
-    /// Hashes of the tokens so far: there may be as many as volumes.
+    /// Hashes of all tokens so far; there may be as many tokens as volumes.
     tokens: HashSet<u64>,
     again: bool,
-    /// The last report of each volume that has not been worked on.
+    /// The last report about each volume that has not been handled yet.
     pub reports: HashMap<Text, Report>,
-    /// All volumes that are in it.
+    /// Handles of all volumes in the list.
     pub seen: HashSet<Text>,
-    /// How it ended.
+    /// The result, once the list has ended.
     pub end: Option<Result<(), Gap>>,
 }
 
 impl Listing {
-    /// `starting_token` of the next page; `None` at the end.
+    /// `starting_token` of the next page; `None` once the list has ended.
     #[must_use]
     pub fn next(&self) -> Option<String> {
         self.end.is_none().then(|| self.token.clone())
     }
 
-    /// A page has come.
+    /// Adds a page.
     pub fn page(&mut self, reports: impl Iterator<Item = (Text, Report)>, next: String) {
         for (handle, report) in reports {
             self.seen.insert(handle.clone());
@@ -112,7 +112,7 @@ impl Listing {
         }
     }
 
-    /// A page failed. A token that the driver does not know any more is a reason to begin anew, once.
+    /// A page failed. If the driver no longer accepts the token, the list starts over, but only once.
     pub fn failed(&mut self, error: RpcError) {
         let begins_anew = error.code == Code::Aborted && !self.token.is_empty() && !self.again;
         if begins_anew {
@@ -125,7 +125,7 @@ impl Listing {
         }
     }
 
-    /// Whether the driver has no such call after all.
+    /// Whether the driver does not implement the call although it announces it.
     #[must_use]
     pub fn is_unimplemented(&self) -> bool {
         matches!(&self.end, Some(Err(Gap::Failed(error))) if error.code == Code::Unimplemented)
@@ -144,7 +144,7 @@ mod tests {
     use crate::testing::report;
     use csi_proto::volume_condition::{Volume, VolumeCondition, VolumeStatus};
 
-    /// Answers by token: the next one, or an error.
+    /// The driver's answers by token: the next token, or an error.
     fn cycle(pages: &[(&str, Result<&str, Code>)]) -> (Listing, Vec<String>) {
         let (mut listing, mut asked) = (Listing::default(), Vec::new());
         for (number, (token, answer)) in pages.iter().enumerate() {

@@ -1,31 +1,31 @@
-//! Which calls are made, by the driver's capabilities alone.
+//! Which calls to make, decided by the driver's capabilities alone.
 
 use csi_proto::csi::controller_service_capability::rpc::Type;
 
 /// `VOLUME_CONDITION` of CSI 1.12 and older, a number that CSI 1.13 reserves.
 pub const VOLUME_CONDITION: i32 = 11;
 
-/// Which calls are made.
+/// The calls to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// ControllerListVolumeHealth; with `get`, ControllerGetVolumeHealth for volumes that it leaves out.
+    /// ControllerListVolumeHealth; with `get`, ControllerGetVolumeHealth for volumes missing from the list.
     ListHealth {
-        /// The driver has ControllerGetVolumeHealth, as it should.
+        /// Whether the driver implements ControllerGetVolumeHealth, as it should.
         get: bool,
     },
     /// ControllerGetVolumeHealth for each volume.
     GetHealth,
-    /// ListVolumes, for the conditions in it.
+    /// ListVolumes, for the conditions in its entries.
     ListConditions,
-    /// ControllerGetVolume for each volume, for the condition in it.
+    /// ControllerGetVolume for each volume, for the condition in the answer.
     GetConditions,
-    /// None: the driver says nothing about the health of volumes.
+    /// None: the driver does not report the health of volumes.
     Nothing,
 }
 
 impl Mode {
-    /// The mode for a controller with the calls of these numbers. Health is asked for rather than conditions, which
-    /// add no fact.
+    /// The mode for a controller whose capabilities have these numbers. Prefers health to conditions, which contain
+    /// nothing more.
     #[must_use]
     pub fn of(has: impl Fn(i32) -> bool) -> Self {
         let rpc = |rpc: Type| has(i32::from(rpc));
@@ -43,13 +43,13 @@ impl Mode {
         }
     }
 
-    /// Whether conditions of the old kind are asked for, of which users are told with events.
+    /// Whether the driver reports conditions of CSI 1.12 and older, which become events.
     #[must_use]
     pub fn is_older(self) -> bool {
         matches!(self, Self::ListConditions | Self::GetConditions)
     }
 
-    /// Whether single volumes can be asked about.
+    /// Whether the driver can be queried about single volumes.
     #[must_use]
     pub fn can_get(self) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl Mode {
         }
     }
 
-    /// Whether the driver lists.
+    /// Whether the driver can list volumes.
     #[must_use]
     pub fn lists(self) -> bool {
         matches!(self, Self::ListHealth { .. } | Self::ListConditions)
@@ -71,7 +71,7 @@ impl Mode {
 pub struct Driver {
     /// Name from `GetPluginInfo`.
     pub name: String,
-    /// What it is asked.
+    /// Which calls the driver gets.
     pub mode: Mode,
 }
 

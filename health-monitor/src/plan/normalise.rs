@@ -1,4 +1,4 @@
-//! Health conditions out of a driver's report, so that the API server accepts them whatever the driver says.
+//! Turns a driver's report into health conditions that the API server accepts, whatever the report contains.
 
 use std::collections::HashSet;
 
@@ -9,28 +9,28 @@ use sidecar::visible::visible;
 
 use crate::model::{Condition, Conditions, Status, Text};
 
-/// The API server's limits of `status.healthStatus`, in entries and bytes.
+/// The API server's limits for `status.healthStatus`, in entries and bytes.
 pub const MOST: usize = 16;
 const LONGEST_REASON: usize = 256;
 const LONGEST_MESSAGE: usize = 1024;
 
-/// A report that claims can have.
+/// A report in the form that claims can store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normalised {
     /// The conditions.
     pub conditions: Conditions,
-    /// Numbers of statuses that this build does not know, which are left out.
+    /// Status numbers that this build does not know; these conditions are dropped.
     pub unknown: Vec<i32>,
-    /// How many conditions do not fit into a claim and are left out.
+    /// Number of conditions dropped because a claim cannot hold more.
     pub surplus: usize,
 }
 
-/// Makes health conditions of a driver's report.
+/// Normalises a driver's report.
 #[must_use]
 pub fn normalise(report: &[VolumeHealthEntry]) -> Normalised {
     let mut conditions: Vec<Condition> = Vec::new();
     let mut unknown = Vec::new();
-    // An answer has room for hundreds of thousands.
+    // An answer may contain hundreds of thousands of entries.
     let mut pairs = HashSet::new();
     for entry in report {
         let Some(status) = status(entry.status) else {
@@ -68,8 +68,8 @@ fn status(number: i32) -> Option<Status> {
     }
 }
 
-/// A letter, then letters, digits and `_,:`, at the end none of the last two. A reason is never a cause to drop a
-/// condition, which would hide a fault.
+/// Rewrites a reason to the API server's format: a letter, then letters, digits and `_,:`, not ending in `,` or `:`. A
+/// bad reason never drops a condition, since that would hide a fault.
 fn reason(text: &str) -> Text {
     if text.is_empty() {
         return "Unspecified".into();
@@ -91,7 +91,7 @@ fn reason(text: &str) -> Text {
     reason.into()
 }
 
-/// A message as the API server accepts it.
+/// Shortens and escapes a message so that the API server accepts it.
 #[must_use]
 pub fn message(text: &str) -> Text {
     truncated(&visible(text), LONGEST_MESSAGE).into()
@@ -199,7 +199,7 @@ mod tests {
         let start = std::time::Instant::now();
         let found = normalise(&report);
         assert_eq!((found.conditions.len(), found.surplus), (16, 199_984));
-        // Each with each would be minutes.
+        // Comparing each with each would take minutes.
         assert!(start.elapsed() < std::time::Duration::from_secs(30));
     }
 

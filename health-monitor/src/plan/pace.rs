@@ -1,5 +1,5 @@
-//! When which volume is asked about, one by one: each once in an interval, evenly, and never more than so many at the
-//! same time and in a second.
+//! Schedules queries about single volumes: each volume once per interval, evenly spaced, with limits on concurrent
+//! queries and queries per second.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,48 +10,49 @@ use crate::model::Text;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The schedule; see the module.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Volumes that this round has not come to.
+    /// Volumes not yet queried in this round.
     round: VecDeque<Text>,
-    /// Volumes that are new, which this round asks about, too.
+    /// New volumes, which this round queries too, in order of arrival.
     fresh: VecDeque<Text>,
-    /// The same.
+    /// The same volumes, for lookups.
     is_fresh: HashSet<Text>,
-    /// The last question was about a fresh one.
+    /// Whether the last query was about a new volume.
     was_fresh: bool,
-    /// When the round began; `None` before the first.
+    /// Start of the round; `None` before the first.
     began: Option<Instant>,
-    /// The last question.
+    /// Time of the last query.
     last: Option<Instant>,
-    /// It was said that rounds take longer than the interval.
+    /// Whether it was reported that rounds take longer than the interval.
     slow: bool,
 }
 
-/// What is to be done now.
+/// The decision for this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The volume that is asked about.
+    /// The volume to query.
     pub ask: Option<Text>,
-    /// When to look again.
+    /// Time until the next decision.
     pub wait: Duration,
-    /// How long the round took that has ended.
+    /// Duration of the round that has just ended.
     pub ended: Option<Duration>,
-    /// Rounds take this long, which is longer than the interval and was not said.
+    /// Length of a round, if it exceeds the interval and this was not reported yet.
     pub slow: Option<Duration>,
 }
 
 impl Pace {
-    /// A volume is new, or its claim is. It is asked about before those of the round, as far as these have their turns.
+    /// A volume or its claim is new. It is queried before those of the round, which however get at least every second
+    /// turn.
     pub fn fresh(&mut self, handle: &Text) {
-        // What the first round begins with is fresh as a whole.
+        // The first round starts with all volumes, so none of them counts as new.
         if self.began.is_some() && self.is_fresh.insert(handle.clone()) {
             self.fresh.push_back(handle.clone());
         }
     }
 
-    /// The next question. `busy`: so many have not been answered; `may`: whether a volume is to be asked about.
+    /// The next query. `busy`: number of unanswered queries; `may`: whether a volume may be queried.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -80,15 +81,15 @@ impl Pace {
         let left = !self.round.is_empty() || !self.fresh.is_empty();
         turn.wait = match self.until_due(now, settings, volumes) {
             due if left && !due.is_zero() => due,
-            // As many as may be asked about at the same time are.
+            // The limit of concurrent queries is reached.
             _ if left => least,
             due => due.max(self.until_end(now, settings)).max(least),
         };
         turn
     }
 
-    /// How long until the next question. What is left of the round is spread over what is left of the interval, be it
-    /// that volumes have come or that answers are late.
+    /// Time until the next query. Spreads the rest of the round over the rest of the interval, whether volumes were
+    /// added or answers are late.
     fn until_due(&self, now: Instant, settings: &Settings, volumes: &Volumes) -> Duration {
         let Some(last) = self.last else {
             return Duration::ZERO;
@@ -96,7 +97,7 @@ impl Pace {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         let even = settings.interval / count(volumes.len());
         let rest = self.until_end(last, settings);
-        // With as much after the last question as before it.
+        // One more, so that the last query is followed by a pause as well.
         let left = rest / count(self.round.len() + self.fresh.len() + 1);
         let spacing = even.min(left).max(least(settings));
         (last + spacing).saturating_duration_since(now)
@@ -107,7 +108,7 @@ impl Pace {
         end.map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
     }
 
-    /// How long the round takes, if that is to be said.
+    /// Begins a round. Returns its length if that has to be reported.
     fn begin(&mut self, now: Instant, settings: &Settings, all: Vec<Text>) -> Option<Duration> {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let fresh = &self.is_fresh;
@@ -120,7 +121,8 @@ impl Pace {
         (slow && !said).then_some(length)
     }
 
-    /// Fresh volumes have at most every second turn: however many come, the round goes on.
+    /// The next volume to query. New volumes get at most every second turn, so that the round advances however many
+    /// there are.
     fn take(&mut self, may: impl Fn(&Text) -> bool) -> Option<Text> {
         let first = !self.was_fresh;
         for fresh in [first, !first] {
@@ -144,7 +146,7 @@ impl Pace {
     }
 }
 
-/// Between two questions, at least.
+/// Shortest time between two queries.
 fn least(settings: &Settings) -> Duration {
     SECOND / u32::try_from(settings.workers).unwrap_or(u32::MAX).max(1)
 }
@@ -173,8 +175,8 @@ mod tests {
         volumes
     }
 
-    /// Seconds at which volumes are asked about, until `end`; each answer takes no time. `comes` is told of each whole
-    /// second, and may let volumes come.
+    /// Times in seconds at which volumes are queried, until `end`; answers take no time. Calls `comes` for each whole
+    /// second; it returns the volumes to add.
     fn asked_while(
         pace: &mut Pace,
         volumes: &mut Volumes,
@@ -189,7 +191,7 @@ mod tests {
             asked.extend(turn.ask.map(|handle| (at.as_secs_f64(), handle)));
             assert!(!turn.wait.is_zero());
             let next = at + turn.wait;
-            // Who comes makes the cycle due.
+            // A new volume makes the cycle due.
             let new = if next >= Duration::from_secs(second) {
                 second += 1;
                 comes(second - 1)
@@ -300,7 +302,8 @@ mod tests {
 
     #[test]
     fn h_57_volumes_that_keep_coming_hold_up_no_others() {
-        // (old ones, so many come in a second, workers): 20 in a minute, and more than can be asked about.
+        // (initial volumes, new volumes per second, workers, longest gap): 20 volumes per minute, then more than can be
+        // queried.
         for (old, per_second, workers, longest) in [(10, 1, 10, 66.0), (10, 3, 2, 120.0)] {
             let (mut pace, settings, mut volumes) =
                 (Pace::default(), settings(60, workers), volumes(old));

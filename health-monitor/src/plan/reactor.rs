@@ -1,11 +1,11 @@
-//! The health monitor as one object: what it remembers, what events make due, and its attempts.
+//! The health monitor as one object: its state, its reaction to changes, and its attempts.
 //!
 //! | file | attempts |
 //! |---|---|
-//! | `cycle` | a list, or whose turn it is to be asked about |
-//! | `driver` | none itself: what the driver is asked, and what is left of an earlier one |
-//! | `report` | none itself: what the driver reports, and who is to hear of it |
-//! | `volume` | a question about one volume, and what comes of a report for its claims |
+//! | `cycle` | a list of all volumes, or the choice of the next volume to query |
+//! | `driver` | none itself: the current mode, and the switch to a restarted driver |
+//! | `report` | none itself: the driver's reports, and the writes and events they cause |
+//! | `volume` | a query about one volume, and the updates of its claims |
 
 mod cycle;
 mod driver;
@@ -32,113 +32,113 @@ use super::settings::Settings;
 use super::volumes::Volumes;
 use crate::model::{Conditions, Text, Uid, Volume};
 
-/// The queue of the cycle.
+/// Index of the queue for the cycle.
 pub const CYCLES: usize = 0;
-/// The queue of volumes.
+/// Index of the queue for volumes.
 pub const VOLUMES: usize = 1;
 
-/// The longest wait of a volume about which the driver gives no answer.
+/// Longest back-off for a volume about which the driver gives no answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
-/// More pages than a list has in the time after which it is given up; one that has more is incomplete.
+/// More pages than a list can have within its time limit; a longer list is incomplete.
 const MOST_REQUESTS: u32 = 1 << 20;
 
 /// A queue key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// The driver's list, or whose turn it is to be asked about.
+    /// The driver's list, or the choice of the next volume to query.
     Cycle,
     /// The volume with this handle.
     Volume(Text),
 }
 
-/// An event of the caches or of the driver's connection.
+/// A change of the caches or of the driver's connection.
 #[derive(Debug)]
 pub enum Change<'a> {
-    /// A PersistentVolume of this name is new, has changed, or is gone or not bound any more.
+    /// A PersistentVolume was created or changed, was deleted, or is no longer bound.
     Volume {
-        /// Its name.
+        /// `metadata.name`.
         name: Text,
-        /// The cached record before.
+        /// The previous cached record.
         old: Option<&'a Volume>,
-        /// The cached record now.
+        /// The new cached record.
         new: Option<&'a Volume>,
     },
     /// All caches are complete.
     Ready,
-    /// The driver can be asked again.
+    /// The driver is reachable again.
     DriverBack,
 }
 
 /// An attempt on a key.
 pub enum Attempt {
-    /// On the cycle.
+    /// An attempt on the cycle.
     Cycle(cycle::Run),
-    /// On a volume.
+    /// An attempt on a volume.
     Volume(volume::Run),
 }
 
-/// A log line or a metric that is due.
+/// A log line or a metric to emit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// The driver is asked this from now on.
+    /// The calls that the driver gets from now on.
     Mode(Mode),
-    /// The driver does not have the calls that it announces.
+    /// The driver does not implement the call that it announces.
     Refuses,
-    /// Earlier events could not be listed.
+    /// Events of earlier processes could not be listed.
     NoHistory(ApiError),
-    /// A list is not complete.
+    /// A list is incomplete.
     Incomplete(Gap),
-    /// Lists do not work: the driver is asked about single volumes.
+    /// Lists keep failing; the driver is queried about single volumes instead.
     Instead,
-    /// They do again.
+    /// Lists work again.
     Lists,
-    /// A round of questions takes this long, which is longer than the interval.
+    /// A round of queries takes this long, which exceeds the interval.
     Slow(Duration),
-    /// A list or a round took this long.
+    /// Duration of a list or a round.
     Cycle(Duration),
-    /// The health of a volume has changed, from this to that.
+    /// The health of a volume changed, from the first to the second.
     Health(Conditions, Conditions),
-    /// So many conditions of a report are left out, for their statuses are not known.
+    /// Number of conditions dropped from a report because their status is unknown.
     LeftOut(usize),
-    /// The driver has a status of this number, which this build does not know.
+    /// The driver reports a status number that this build does not know.
     Unknown(i32),
-    /// This volume has more conditions than a claim can have, by so many.
+    /// This volume has more conditions than a claim can hold, by this number.
     Surplus(Text, usize),
-    /// The API server drops health conditions. Whether that is news.
+    /// The API server drops health conditions. `true` if this was not known.
     Dropped(bool),
-    /// It keeps them.
+    /// The API server stores health conditions.
     Kept,
-    /// The claim of this volume is another one by now.
+    /// This claim is not the one that its volume is bound to.
     Another(Text),
 }
 
-/// Why an attempt is to be retried.
+/// Why an attempt will be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// The driver did not say how the volume is.
+    /// The driver did not report the health of the volume.
     Unanswered(RpcError),
     /// The claim could not be written.
     Unwritten(Text, ApiError),
 }
 
-/// The driver has not answered about a volume.
+/// Failed queries about a volume.
 #[derive(Clone, Copy, Debug)]
 struct Failing {
-    /// How often in a row.
+    /// Number of failures in a row.
     times: u32,
-    /// It was not there to be asked.
+    /// Whether the driver was unreachable.
     away: bool,
 }
 
-/// How the driver's lists go.
+/// The state of the driver's lists.
 #[derive(Debug, Default)]
 struct Lists {
-    /// Incomplete ones in a row.
+    /// Number of incomplete lists in a row.
     incomplete: u32,
-    /// They do not work, and the next one is tried then.
+    /// Set while lists do not work: when to try the next one.
     next: Option<Instant>,
-    /// Complete ones in a row that do not have this volume, whose claim has conditions.
+    /// Number of complete lists in a row without this volume, whose claim has conditions.
     without: HashMap<Text, u32>,
 }
 
@@ -149,36 +149,36 @@ type Wakes = Due<Key, Notice>;
 #[derive(Debug)]
 pub struct HealthMonitor {
     settings: Settings,
-    /// All caches are complete.
+    /// Whether all caches are complete.
     ready: bool,
-    /// What the driver is asked; `None` before the first cycle.
+    /// The mode by capabilities; `None` before the first cycle.
     mode: Option<Mode>,
-    /// How often the driver has come back.
+    /// Number of times the driver has come back.
     generation: u64,
-    /// It does not have the call about single volumes that it announces.
+    /// Whether the driver does not implement the call about single volumes that it announces.
     refuses: bool,
     volumes: Volumes,
     lists: Lists,
     pace: Pace,
-    /// Volumes that the driver is about to be asked about.
+    /// Volumes with a query that is queued or running.
     asked: HashSet<Text>,
     failing: HashMap<Text, Failing>,
-    /// Volumes on which an attempt is under way.
+    /// Volumes with a running attempt.
     busy: HashSet<Text>,
-    /// Reports that have to be written to claims, or sent as events.
+    /// Reports to write to claims or to send as events.
     reports: HashMap<Text, Report>,
-    /// Volumes with conditions, as the driver said last.
+    /// Volumes with conditions, by the driver's last report.
     unhealthy: HashMap<Text, Conditions>,
     field: Field,
-    /// Claims that are others than their volumes say.
+    /// Claims whose UID differs from the one in their volume's `claimRef`.
     others: HashMap<Text, Uid>,
-    /// The last event of each claim whose volume is abnormal.
+    /// The last event about each claim whose volume is abnormal.
     told: HashMap<Uid, Told>,
-    /// Claims with an event of an earlier process that their volumes are abnormal; `None` before these were listed.
+    /// Claims about which an earlier process sent an event; `None` until these events were listed.
     earlier: Option<HashSet<Uid>>,
-    /// Statuses that the log has named.
+    /// Unknown statuses that were already logged.
     named: HashSet<i32>,
-    /// Volumes with too many conditions, of which the log has said so.
+    /// Volumes with too many conditions for which that was already logged.
     surplus: HashSet<Text>,
 }
 
@@ -200,7 +200,7 @@ impl Reactor for HealthMonitor {
                 wake(Key::Cycle, &mut due);
             }
             Change::DriverBack if self.ready => self.driver_is_back(informers, &mut due),
-            // With incomplete caches, claims would seem to have no conditions. Work begins soon anyway.
+            // With incomplete caches, claims would seem to have no conditions. `Ready` starts the work soon anyway.
             Change::DriverBack => {}
         }
         due
@@ -251,7 +251,7 @@ impl Reactor for HealthMonitor {
     fn most_requests(&self, key: &Key) -> u32 {
         match key {
             Key::Cycle => MOST_REQUESTS,
-            // As many as there are claims of it.
+            // One write per claim of this handle, and a margin.
             Key::Volume(handle) => {
                 let claims = u32::try_from(self.volumes.of(handle).len());
                 claims.unwrap_or(u32::MAX).saturating_add(2)
@@ -261,7 +261,7 @@ impl Reactor for HealthMonitor {
 }
 
 impl HealthMonitor {
-    /// It knows nothing yet.
+    /// A health monitor without any state.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -316,21 +316,21 @@ impl HealthMonitor {
         }
     }
 
-    /// There is no volume with this handle any more. Nothing of its claim is cleared.
+    /// No volume has this handle any more. Conditions of its claim are left in place.
     fn forget(&mut self, handle: &Text, due: &mut Wakes) {
         self.lists.without.remove(handle);
         self.failing.remove(handle);
         self.reports.remove(handle);
         self.surplus.remove(handle);
         self.field.forget(handle);
-        // An attempt that is under way is the end of these itself.
+        // A running attempt removes the entry itself.
         if !self.busy.contains(handle) {
             self.asked.remove(handle);
         }
         self.is_now(handle, &Conditions::default(), due);
     }
 
-    /// How long a volume waits about which the driver gives no answer.
+    /// Back-off for a volume about which the driver gives no answer.
     fn wait(&self, times: u32) -> Duration {
         let interval = self.settings.interval;
         RetryPolicy::new(interval, LONGEST_WAIT.max(interval)).delay(times, 0.0)
@@ -341,7 +341,7 @@ fn wake(key: Key, due: &mut Wakes) {
     wake_with(key, false, due);
 }
 
-/// `unless_delayed`: what it waits out after a failure goes on.
+/// `unless_delayed`: leaves a key in back-off there.
 fn wake_with(key: Key, unless_delayed: bool, due: &mut Wakes) {
     let queue = match key {
         Key::Cycle => CYCLES,

@@ -15,7 +15,7 @@ use crate::model::{Conditions, Text, Uid, Volume};
 
 /// A request of the health monitor.
 pub type Request = request::Request<HealthMonitor>;
-/// What came of it.
+/// The result of a request.
 pub type Reply = request::Reply<HealthMonitor>;
 /// A write of the health monitor.
 pub type Write = request::Write<HealthMonitor>;
@@ -25,28 +25,28 @@ pub type Write = request::Write<HealthMonitor>;
 pub enum Object {
     /// PersistentVolumeClaim, `namespace/name`.
     Claim(Text),
-    /// All events that say that a volume is not as it should be.
+    /// All events about abnormal volumes.
     Events,
 }
 
-/// What is read of an answer.
+/// The part of an answer that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Whether the claim has health conditions.
+    /// The answer contains a claim.
     Claim {
-        /// It has.
+        /// Whether it has health conditions.
         unhealthy: bool,
     },
-    /// UIDs of the claims that our component has told events about.
+    /// UIDs of the claims about which our component has sent events.
     Events(Vec<Uid>),
 }
 
 /// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The driver's report replaces what the claim has.
+    /// Replaces the claim's conditions with the driver's report.
     Report,
-    /// The claim's conditions go.
+    /// Removes the claim's conditions.
     Clear,
 }
 
@@ -55,9 +55,9 @@ pub enum Purpose {
 pub struct Event {
     /// `namespace/name`.
     pub claim: Text,
-    /// Its UID.
+    /// `metadata.uid` of the claim.
     pub uid: Uid,
-    /// What it says.
+    /// The content of the event.
     pub tell: Tell,
 }
 
@@ -96,15 +96,15 @@ impl Requests for HealthMonitor {
     type Event = Event;
 }
 
-/// A merge patch of the status of the volume's claim. Lists of a merge patch are replaced as a whole; a strategic one
-/// would merge conditions by their status alone, and be refused.
+/// A merge patch for the status of the volume's claim. A merge patch replaces the whole list; a strategic merge patch
+/// would merge conditions by status alone, and the API server would reject the result.
 #[must_use]
 pub fn patch(volume: &Volume, conditions: &Conditions, now: Timestamp) -> Request {
     let list: Vec<Value> = { conditions.iter() }
         .map(|one| json!({"status": one.status.name(), "reason": *one.reason, "message": *one.message}))
         .collect();
     let clears = list.is_empty();
-    // The time stays: it says when the volume recovered.
+    // The time is kept: it says when the volume recovered.
     let list = if clears { Value::Null } else { list.into() };
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let health = json!({"healthConditions": list, "lastTransitionTime": time});

@@ -1,4 +1,4 @@
-//! PersistentVolumes by volume handle, which is what drivers report by. Several may have one handle.
+//! PersistentVolumes by volume handle, which drivers use in reports. Several volumes may share one handle.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,14 +7,14 @@ use crate::model::Text;
 /// Names of PersistentVolumes, by handle.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
-    /// One of each handle. There may be 50,000.
+    /// One volume of each handle. There may be 50,000.
     one: HashMap<Text, Text>,
-    /// The others, of handles that have several.
+    /// The other volumes of handles that are shared.
     more: BTreeSet<(Text, Text)>,
 }
 
 impl Volumes {
-    /// There is this volume.
+    /// Adds a volume.
     pub fn add(&mut self, handle: &Text, name: &Text) {
         match self.one.get(handle) {
             None => {
@@ -27,7 +27,7 @@ impl Volumes {
         }
     }
 
-    /// There is no such volume any more. Whether it was the last one with this handle.
+    /// Removes a volume. Returns whether it was the last one with this handle.
     pub fn remove(&mut self, handle: &Text, name: &Text) -> bool {
         self.more.remove(&(handle.clone(), name.clone()));
         if self.one.get(handle) != Some(name) {
@@ -57,7 +57,7 @@ impl Volumes {
         others.map(|(_, name)| name)
     }
 
-    /// The copy of this handle that is kept, if there is a volume with it.
+    /// The stored copy of this handle, if any volume has it.
     pub fn handle(&self, handle: &str) -> Option<&Text> {
         self.one.get_key_value(handle).map(|(handle, _)| handle)
     }
@@ -69,12 +69,12 @@ impl Volumes {
         all
     }
 
-    /// How many handles there are.
+    /// Number of handles.
     pub fn len(&self) -> usize {
         self.one.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no volumes.
     pub fn is_empty(&self) -> bool {
         self.one.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The model driver: what volumes suffer from, and what it has said to the process that runs.
+//! The model driver: the health of its volumes, and its reports to the running process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,22 @@ use tonic::Code;
 
 use crate::plan::request::{Call, Called};
 
-/// Statuses and reasons, as claims have them.
+/// Pairs of status and reason, as claims store them.
 pub(super) type Pairs = BTreeSet<(String, String)>;
 
 const NAMES: [&str; 3] = ["Degraded", "Inaccessible", "DataLoss"];
 
 #[derive(Default)]
 pub(super) struct Driver {
-    /// Numbers of statuses and reasons, of volumes that are not healthy.
+    /// Status numbers and reasons of unhealthy volumes.
     pub(super) health: BTreeMap<String, Vec<(i32, char)>>,
-    /// It has no call for single volumes.
+    /// Whether the driver has no call for single volumes.
     pub(super) lists_alone: bool,
-    /// All that it has said of each volume to the process that runs.
+    /// All reports about each volume to the running process.
     pub(super) said: BTreeMap<String, BTreeSet<Pairs>>,
     /// The list that the process is reading.
     pub(super) list: BTreeSet<String>,
-    /// Complete lists in a row without a volume that was in one, or that a claim has conditions of.
+    /// Number of complete lists in a row without a volume that an earlier list contained or whose claim has conditions.
     pub(super) without: BTreeMap<String, u32>,
     pub(super) messages: u32,
 }
@@ -45,7 +45,7 @@ impl Driver {
             .collect()
     }
 
-    /// Another process asks.
+    /// Another process starts and has received no reports.
     pub(super) fn forget(&mut self) {
         self.said.clear();
         self.list.clear();
@@ -53,7 +53,7 @@ impl Driver {
     }
 
     fn entries(&mut self, handle: &str) -> Vec<VolumeHealthEntry> {
-        // Messages are never the same.
+        // Every message differs from the last one.
         self.messages += 1;
         let suffers = self.health.get(handle).into_iter().flatten();
         let entries = suffers.map(|(status, reason)| VolumeHealthEntry {
@@ -72,7 +72,7 @@ impl Driver {
             .insert(pairs);
     }
 
-    /// A list failed, or ended. Volumes that two complete ones do not have are healthy where nobody can ask.
+    /// A list failed or ended. If the driver cannot be queried, volumes missing from two complete lists are healthy.
     fn listed(&mut self, complete: bool, handles: &[String]) {
         let list = std::mem::take(&mut self.list);
         if !complete {
@@ -102,7 +102,7 @@ impl Driver {
         })
     }
 
-    /// Answers a call about these volumes. `lacks`: it has no such call.
+    /// Answers a call about these volumes. `lacks`: the driver does not implement the call.
     #[expect(clippy::too_many_lines, reason = "each call, side by side")]
     pub(super) fn answer(
         &mut self,
@@ -145,7 +145,7 @@ impl Driver {
                 let next_token = rest.next().cloned().unwrap_or_default();
                 let mut entries = Vec::new();
                 for handle in page {
-                    // Healthy volumes may be in the list, too.
+                    // A list may contain healthy volumes, too.
                     if self.health.contains_key(&handle) || dice.one_in(4) {
                         let health_statuses = self.entries(&handle);
                         self.says(&handle);

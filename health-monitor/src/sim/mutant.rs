@@ -8,34 +8,34 @@ use crate::plan::request::{Called, Found, Reply, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     None,
-    /// Writes to whatever claim has the name.
+    /// Writes to any claim of that name.
     WritesByName,
-    /// Takes an error about a volume for a healthy volume.
+    /// Takes an error about a volume as a healthy volume.
     TakesErrorsForHealth,
-    /// Takes a list that failed for one that has ended.
+    /// Takes a failed list as complete.
     TakesFailedListsForComplete,
-    /// Takes a first page for the whole list.
+    /// Takes the first page as the whole list.
     ReadsOnePage,
-    /// Believes that the API server keeps what it drops.
+    /// Believes that the API server stores conditions that it drops.
     BelievesEveryAnswer,
-    /// Does not take its own writes into the cache.
+    /// Does not store its own writes in the cache.
     ForgetsOwnWrites,
-    /// Never hears that a volume is gone.
+    /// Ignores deleted volumes.
     MissesTheEndOfVolumes,
-    /// A cycle makes nothing due.
+    /// Ignores the work that a cycle makes due.
     NeverAsks,
-    /// Does not wait after a failure.
+    /// Retries without back-off.
     RetriesAtOnce,
-    /// Tells users nothing.
+    /// Sends no events.
     TellsNobody,
-    /// Writes to claims what the driver did not say.
+    /// Writes conditions that the driver did not report.
     WritesAnotherReason,
-    /// Has never heard of earlier events, and takes every claim for told.
+    /// Ignores earlier events, and treats every claim as one with an event.
     TakesAllForTold,
 }
 
 impl Mutant {
-    /// What the first violation says, and under which faults.
+    /// The faults under which each must be caught, and the violation that catches it.
     pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 12] = [
         (Self::WritesByName, Faults::All, "bound to another"),
         (Self::TakesErrorsForHealth, Faults::All, "did not report"),
@@ -59,7 +59,7 @@ impl Mutant {
         ),
     ];
 
-    /// The request that it makes instead.
+    /// The mutant's version of the request.
     pub(super) fn decides(self, mut request: Request) -> Option<Request> {
         match &mut request {
             Request::Write(write) if self == Self::WritesByName => write.uid = None,
@@ -84,7 +84,7 @@ impl Mutant {
         Some(request)
     }
 
-    /// The reply that it hears instead.
+    /// The mutant's version of the reply.
     pub(super) fn hears(self, reply: Reply, uids: Vec<crate::model::Uid>) -> Reply {
         match (self, reply) {
             (Self::TakesErrorsForHealth, Reply::Call(Called::GetHealth(call, Err(_)), took)) => {

@@ -1,4 +1,4 @@
-//! One health monitor process: the controller that ships, caches fed by late events, queues that are sets.
+//! One health monitor process: the shipped controller, caches fed by late events, sets as queues.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::plan::{Driver, HealthMonitor, Informers, Key, Settings};
 
 pub(super) type State = attempts::State<Process>;
 
-/// The kinds of objects that there are.
+/// The kinds of objects in the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Volume,
@@ -34,7 +34,7 @@ impl server::Kind for Kind {
     }
 }
 
-/// What the controller looks at.
+/// The caches and the driver, as decisions read them.
 pub(super) struct Known {
     pub(super) driver: Arc<Driver>,
     pub(super) claims: Informer<Kind, Claim>,
@@ -76,7 +76,7 @@ impl Simulated for Process {
     type Reactor = HealthMonitor;
     type Object = Text;
     type Waiting = Infallible;
-    /// Whether the API server has kept the conditions that were written last, until the controller has taken that in.
+    /// Whether the API server stored the last written conditions, until the controller has handled the answer.
     type Note = Option<bool>;
 }
 
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Kinds of which something is left to be told.
+    /// Kinds with undelivered events.
     pub(super) fn news(&self, server: &Server<Kind>) -> Vec<Kind> {
         let news = [
             self.known.claims.news(server),
@@ -115,10 +115,10 @@ impl Process {
         news.into_iter().flatten().collect()
     }
 
-    /// The next list or event of a kind.
+    /// Delivers the next list or event of a kind.
     pub(super) fn hear(&mut self, kind: Kind, server: &Server<Kind>, breaks: bool) {
         match kind {
-            // What claims have counts at the next report.
+            // The next report compares the claim's conditions, so their changes need no reaction.
             Kind::Claim => drop(self.known.claims.next(server, breaks)),
             Kind::Volume => {
                 let changes = self.known.volumes.next(server, breaks);
@@ -146,7 +146,7 @@ impl Process {
         self.attempts.take(due);
     }
 
-    /// The driver comes back, perhaps with other calls.
+    /// The driver restarts, perhaps with other calls.
     pub(super) fn driver_is_back(&mut self, mode: Mode) {
         let name = self.known.driver.name.clone();
         self.known.driver = Arc::new(Driver { name, mode });
@@ -157,7 +157,7 @@ impl Process {
         self.attempts.begin(key, &self.known);
     }
 
-    /// Takes the answer to a write of a claim into the cache; `None` is a failure.
+    /// Stores the claim in the answer to a write in the cache; `None` if the write failed.
     pub(super) fn absorb(&mut self, claim: &str, json: Option<&str>) {
         let json = json.filter(|_| self.mutant != Mutant::ForgetsOwnWrites);
         drop(self.known.claims.end_write(claim, json));

@@ -1,4 +1,4 @@
-//! The end of a run: faults end, and everything comes to rest.
+//! The end of a run: faults stop, and the system comes to rest.
 
 use sidecar_testkit::sim::rest::{drain, remembered};
 
@@ -8,10 +8,10 @@ use super::world::{Faults, World, claim, handle};
 use crate::plan::HealthMonitor;
 use crate::plan::mode::Mode;
 
-/// More than the longest back-off, and than an API server is left alone for.
+/// Enough for the longest back-off and for the pause after the API server dropped conditions.
 const ROUNDS: usize = 40;
 
-/// What may be remembered although no volume is left.
+/// Fields that may be non-empty although no volume is left.
 const OF_NO_VOLUME: [&str; 13] = [
     "ready",
     "mode",
@@ -34,13 +34,13 @@ impl World {
             self.arrives();
         }
         if self.faults == Faults::All {
-            // What fails waits.
+            // The driver answers no call, so that failed keys enter their back-off.
             self.stuck = true;
             self.work()?;
             self.stuck = false;
         }
         self.faults = Faults::None;
-        // What was not taken in by then is written again.
+        // From here on, writes whose result the controller never learnt may be repeated.
         self.written.clear();
         self.gate = true;
         if self.mode == Mode::Nothing {
@@ -65,7 +65,7 @@ impl World {
             self.destroy(number);
         }
         self.work()?;
-        // Volumes whose turn is to come are forgotten at their turn.
+        // The pace drops deleted volumes only when their turn comes.
         self.process.attempts.wait(60);
         self.work()?;
         let empty = HealthMonitor::new(settings());
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Works until nothing is left to do without time going on.
+    /// Works until nothing is left to do without time passing.
     fn work(&mut self) -> Result<(), String> {
         let is_idle = |world: &mut Self| {
             world.process.news(&world.server).is_empty() && world.process.attempts.is_idle()

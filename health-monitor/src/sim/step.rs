@@ -1,4 +1,4 @@
-//! Attempts advance: requests, answers, and what is held at each.
+//! Attempts advance: requests, answers, and the invariants checked at each.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn error(refusal: Refusal, message: &str) -> ApiError {
     }
 }
 
-/// Statuses and reasons of an object.
+/// Pairs of status and reason in an object.
 fn pairs(status: &Value) -> Pairs {
     let list = status["healthStatus"]["healthConditions"]
         .as_array()
@@ -68,7 +68,7 @@ impl World {
         }
     }
 
-    /// The call was meant for another driver than the one that it reaches.
+    /// Whether the call reaches a driver that does not implement it.
     fn lacks(&self, call: &Call) -> bool {
         !matches!(
             (call, self.mode),
@@ -96,7 +96,7 @@ impl World {
         };
         let request = match self.mutant.decides(request) {
             Some(request) => request,
-            // It does not tell users, and does not know that.
+            // The mutant sends no event and does not notice.
             None => return,
         };
         match request {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// One call about a volume at a time.
+    /// Checks that only one call about a volume is in flight.
     fn calls(&mut self, index: usize, call: &Call) {
         let about = |call: &Call| match call {
             Call::GetHealth(call) => Some(call.volume_id.clone()),
@@ -200,7 +200,7 @@ impl World {
             .enter(index, State::Answered(reply, json));
     }
 
-    /// What is held of a write that reaches the API server.
+    /// Checks the invariants of a write that reaches the API server.
     fn holds(&mut self, write: &Write<HealthMonitor>, claim: &str) {
         let handle = claim.replace("ns/c", "h");
         let written = pairs(&write.body.patch()["status"]);
@@ -230,7 +230,7 @@ impl World {
         }
         let drops = result.is_ok() && !self.gate && has.is_empty() && !wanted.is_empty();
         if drops {
-            // It has no such field.
+            // This API server does not have the field.
             { &mut self.server }.edit(Kind::Claim, claim, |claim| {
                 claim["status"]["healthStatus"] = Value::Null;
             });
@@ -252,7 +252,8 @@ impl World {
         })
     }
 
-    /// An API server that has dropped conditions is left alone, but for claims that have some.
+    /// Checks that an API server that dropped conditions gets no further writes yet, except to claims that have
+    /// conditions.
     fn tries(&mut self, write: &Write<HealthMonitor>, claim: &str) {
         let known = self.process.known.claims.store.get(claim);
         let bare = known.is_none_or(|claim| claim.stored.is_empty());
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// The claim that was written is that of its volume.
+    /// Checks that the written claim belongs to its volume.
     fn belongs(&mut self, claim: &str) {
         let volume = claim.replace("ns/c", "pv");
         let uid = |object: Option<&Value>, field: &str| {
@@ -310,7 +311,7 @@ impl World {
         process.attempts.take(due);
     }
 
-    /// The process is gone. Writes that it has sent may arrive at any time.
+    /// The process stops. The writes it sent may arrive at any time.
     pub(super) fn abandon(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
         for running in running {

@@ -1,4 +1,4 @@
-//! One run: what happens next, and who else changes objects.
+//! One run: chooses the next event; other clients that change objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use super::process::{Kind, Process};
 use crate::plan::Key;
 use crate::plan::mode::Mode;
 
-/// What may go wrong.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
-    /// Everything.
+    /// All faults.
     All,
     /// The process stops at any point.
     Crashes,
-    /// Nothing; events come late all the same.
+    /// No faults, but events still arrive late.
     None,
 }
 
-/// Volumes, each of which has a handle and a claim of its number.
+/// Number of volumes; each has a handle and a claim of the same number.
 const VOLUMES: usize = 3;
 
 const STEPS: usize = 200;
@@ -36,23 +36,23 @@ pub(super) struct World {
     pub(super) driver: Driver,
     pub(super) mode: Mode,
     pub(super) process: Process,
-    /// The API server keeps health conditions.
+    /// Whether the API server stores health conditions.
     pub(super) gate: bool,
-    /// The driver answers no call.
+    /// Whether the driver answers no call.
     pub(super) stuck: bool,
-    /// Writes whose process waits for them no longer: key, UID, body.
+    /// Writes that no process waits for any more: key, UID, body.
     pub(super) late: Vec<(String, Option<String>, Value)>,
-    /// What was last written to a claim, until somebody else changes it.
+    /// The last write to each claim, until somebody else changes it.
     pub(super) written: BTreeMap<String, Value>,
-    /// When the process that runs heard that the API server drops conditions; `None` if it has kept some since.
+    /// When the running process learnt that the API server drops conditions; `None` if it has stored some since.
     pub(super) dropped: Option<std::time::Instant>,
-    /// UIDs of claims that users heard a fault of and no recovery since.
+    /// UIDs of claims with an event about a fault and none about the recovery.
     pub(super) told: BTreeSet<String>,
     pub(super) writes: usize,
     pub(super) violation: Option<String>,
 }
 
-/// One interleaving.
+/// Runs one interleaving.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), String> {
     let mut world = World::new(Dice::new(seed), faults, mutant);
     for _ in 0..STEPS {
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The process ends at once, and another one begins. What it has sent may arrive later.
+    /// Stops the process and starts another one. Requests in flight may arrive later.
     fn crash(&mut self) {
         self.abandon();
         self.process = Process::start(self.mode, self.mutant);
@@ -161,7 +161,7 @@ impl World {
         self.dropped = None;
     }
 
-    /// A write arrives that nobody waits for any more, or it never does.
+    /// Delivers or drops a write that no process waits for any more.
     pub(super) fn arrives(&mut self) {
         let index = self.dice.below(self.late.len());
         let (key, uid, body) = self.late.remove(index);
@@ -170,7 +170,7 @@ impl World {
             if let Some(uid) = uid {
                 body["metadata"]["uid"] = uid.into();
             }
-            // As of any request, nobody hears whether it was refused.
+            // No process learns whether the server refused it.
             let _ = self.server.patch(Kind::Claim, &key, Part::Status, &body);
             self.written.remove(&key);
         }
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// A volume turns unhealthy, or healthy.
+    /// Changes the health of a volume.
     fn turns(&mut self, number: usize) {
         let count = self.dice.below(3);
         let mut conditions: Vec<(i32, char)> = (0..count)
@@ -205,7 +205,7 @@ impl World {
         };
     }
 
-    /// Somebody else changes what a claim has.
+    /// Somebody else changes a claim's health conditions.
     fn somebody_writes(&mut self, number: usize) {
         let health = match self.dice.one_in(2) {
             true => Value::Null,
@@ -234,7 +234,7 @@ impl World {
         self.process.driver_is_back(self.mode);
     }
 
-    /// A claim and its volume, bound to one another. Names come back, UIDs do not.
+    /// Creates a claim and a volume bound to each other. Names repeat, UIDs do not.
     fn make(&mut self, number: usize) {
         let created = self.server.create(
             Kind::Claim,
@@ -259,14 +259,14 @@ impl World {
         { &mut self.server }.create(Kind::Volume, volume).unwrap();
     }
 
-    /// Both go, the claim first: for a moment its volume names one that is gone.
+    /// Deletes both, the claim first, so that the volume briefly refers to a deleted claim.
     pub(super) fn destroy(&mut self, number: usize) {
         self.server.strip(Kind::Claim, &claim(number));
         self.server.strip(Kind::Volume, &format!("pv{number}"));
         self.written.remove(&claim(number));
     }
 
-    /// Keys that something has made due, for a run that must come to rest.
+    /// The keys that are due, for a run that must come to rest.
     pub(super) fn due(&self) -> Vec<Key> {
         self.process.attempts.startable()
     }

@@ -1,4 +1,4 @@
-//! The driver behind its socket, as decisions see it.
+//! The health monitor's view of the driver behind its socket.
 
 use csi_proto::csi::plugin_capability::service::Type;
 use sidecar::controller::{self, Capabilities};

@@ -25,22 +25,22 @@ use crate::plan::reactor::{Failed, Notice};
 use crate::plan::request::{Call, Called, Event, Found, Object, Reply, Request};
 use crate::plan::{self, HealthMonitor, Key};
 
-/// The health monitor, driven.
+/// The engine that runs the health monitor.
 pub type Engine = engine::Engine<HealthMonitor, Executor>;
 
 /// Executes requests.
 pub struct Executor {
-    /// What decisions look at.
+    /// The caches and the driver, as decisions read them.
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
-    /// Where users are told.
+    /// Writes events about claims.
     pub events: OnceLock<Recorder>,
     metrics: Metrics,
     api: Api,
 }
 
-/// `source.component` of our events, as upstream's.
+/// `source.component` of our events, equal to upstream's.
 #[must_use]
 pub fn component(driver: &str) -> String {
     format!("csi-pv-monitor-controller-{driver}")
@@ -49,7 +49,7 @@ pub fn component(driver: &str) -> String {
 /// A health monitor with empty caches.
 ///
 /// # Errors
-/// When the metrics refuse the queues' names, which they do for no text.
+/// Only if the metrics reject a queue name, which does not happen.
 pub fn engine(
     driver: &Arc<DriverView>,
     api: Api,
@@ -162,7 +162,7 @@ impl Shell<HealthMonitor> for Executor {
                 err = %error,
                 "Failed to write status.healthStatus of the claim"
             ),
-            // No cycle fails.
+            // Attempts on the cycle never fail.
             (Failed::Unanswered(_), Key::Cycle) => {}
         }
     }

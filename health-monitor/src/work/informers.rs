@@ -1,4 +1,4 @@
-//! The caches of this process, and what their changes are to the controller.
+//! The caches of this process, and how their changes reach the controller.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// Claims of which anything is special.
+    /// Claims that are unbound or have health conditions.
     pub claims: Cache<Claim>,
     /// Bound PersistentVolumes of this driver.
     pub volumes: Cache<Volume>,
@@ -22,12 +22,12 @@ pub struct Informers {
 }
 
 impl Informers {
-    /// Empty caches, whose changes `engine` hears.
+    /// Empty caches that report their changes to `engine`.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         let name = driver.current().name.clone();
         Self {
-            // What a claim has counts at the next report.
+            // The next report compares the claim's conditions, so their changes need no reaction.
             claims: Cache::new(strings.clone(), |_| {}),
             volumes: Cache::owned(engine, &strings, volume_changed)
                 .only(move |volume: &Volume| *volume.driver == *name),

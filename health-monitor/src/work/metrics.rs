@@ -1,4 +1,4 @@
-//! What this program counts, beside calls, queues and leadership.
+//! The program's own metrics, besides those of calls, queues and leadership.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,11 @@ use sidecar::metrics::{RegisterError, Registry};
 
 use crate::model::{Conditions, Text};
 
-/// More reasons than a driver should have; volumes with others are counted under [`OTHER`].
+/// Limit of distinct reasons; volumes with further reasons are counted under [`OTHER`].
 const MOST_REASONS: usize = 100;
 const OTHER: &str = "other";
 
-/// The program's own metrics; clones are the same.
+/// The program's own metrics; clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     driver: String,
@@ -25,19 +25,19 @@ pub struct Metrics {
     volumes: Arc<Mutex<Counts>>,
 }
 
-/// Volumes by status and reason.
+/// Number of volumes by status and reason.
 #[derive(Debug, Default)]
 struct Counts {
-    /// How many, and whether they have a series of their own, from the first one to the last.
+    /// Number of volumes, and whether the pair has its own series, which it keeps while the number is positive.
     all: BTreeMap<(&'static str, Text), (i64, bool)>,
-    /// Series of their own.
+    /// Number of pairs with their own series.
     own: usize,
-    /// Volumes without, by status.
+    /// Number of volumes without their own series, by status.
     other: BTreeMap<&'static str, i64>,
 }
 
 impl Counts {
-    /// The label `reason` of a volume's condition, and the number of volumes under it.
+    /// Adds `by` to a condition's count. Returns its label `reason` and the number of volumes under that label.
     fn count(&mut self, status: &'static str, reason: &Text, by: i64) -> (Text, i64) {
         let key = (status, reason.clone());
         let may_own = self.own < MOST_REASONS && **reason != *OTHER;
@@ -61,10 +61,10 @@ impl Counts {
 }
 
 impl Metrics {
-    /// Adds the families to `registry`.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// The registry has them already.
+    /// If the registry already has them.
     pub fn new(registry: &Registry, driver: &str) -> Result<Self, RegisterError> {
         let probes = IntCounterVec::new(
             Opts::new(
@@ -108,30 +108,30 @@ impl Metrics {
         })
     }
 
-    /// The driver was called.
+    /// Counts a call to the driver.
     pub(super) fn probe(&self, method: &str, ok: bool) {
         let result = if ok { "success" } else { "error" };
         let labels = [&*self.driver, method, result];
         self.probes.with_label_values(&labels).inc();
     }
 
-    /// A list or a round took so long.
+    /// Records the duration of a list or a round.
     pub(super) fn cycle(&self, took: Duration) {
         self.cycle.set(took.as_secs_f64());
     }
 
-    /// The API server has dropped a write.
+    /// Counts a write that the API server dropped.
     pub(super) fn dropped(&self) {
         self.dropped.inc();
     }
 
-    /// So many conditions have statuses that are not known.
+    /// Counts conditions with an unknown status.
     pub(super) fn left_out(&self, conditions: usize) {
         let conditions = u64::try_from(conditions).unwrap_or(u64::MAX);
         self.unknown.inc_by(conditions);
     }
 
-    /// The health of a volume has changed, from this to that.
+    /// Updates the counts after a volume's health changed.
     pub(super) fn health(&self, before: &Conditions, after: &Conditions) {
         let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
         let changes =
@@ -143,14 +143,14 @@ impl Metrics {
             if count > 0 {
                 self.status.with_label_values(&labels).set(count);
             } else {
-                // Its series is missing already where it never was there.
+                // A series that was never created is already missing.
                 let _ = self.status.remove_label_values(&labels);
             }
         }
     }
 
-    /// Counts volumes as long as the term lasts: a process that goes on without its lease knows nothing of them, and they
-    /// would be counted twice beside the next leader's.
+    /// Volumes are counted until the returned value is dropped. A process without the lease does not know their health,
+    /// and its counts would add to those of the next leader.
     #[must_use]
     pub fn term(&self) -> Term {
         Term(self.clone())
@@ -163,7 +163,7 @@ impl Metrics {
     }
 }
 
-/// As long as it is there, volumes are counted.
+/// Resets the counts when dropped.
 #[derive(Debug)]
 pub struct Term(Metrics);
 
@@ -213,7 +213,7 @@ mod tests {
                 &"driver_name=\"d\",reason=\"other\",status=\"Degraded\"} 100".to_owned()
             )
         );
-        // One that came while there was no room is not taken for one that has a series.
+        // A pair that appeared while no series was free must not be taken for one that has a series.
         metrics.health(&report(&["Degraded R0"]), &none);
         let late = report(&["Degraded R150"]);
         metrics.health(&none, &late);
@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Where several controllers are in one process it outlives their leases.
+    /// In a process with several controllers, the metrics outlive the leases.
     #[test]
     fn volumes_are_forgotten_at_the_end_of_a_term() {
         let registry = Registry::new();

@@ -1,7 +1,6 @@
-//! Reads objects of the API server into the records of [`model`](crate::model).
+//! Decodes objects of the API server into the records of [`model`](crate::model).
 //!
-//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to decode: absent and
-//! `null` are alike everywhere.
+//! Decoding never fails on anything an API server may send: absent and `null` fields are treated alike.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
@@ -11,10 +10,10 @@ use sidecar::kube::objects::{claim, volume};
 
 use crate::model::{Claim, Text, Uid, Volume};
 
-/// A PersistentVolumeClaim on the wire.
+/// A PersistentVolumeClaim as the API server encodes it.
 pub type ClaimWire<'a> = lean::Parts<'a, claim::Spec<'a>, Status<'a>>;
 
-/// What is read of a claim's `status`.
+/// The fields of a claim's `status` that the health monitor reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub struct Status<'a> {
@@ -83,7 +82,7 @@ fn uid(text: Option<&str>) -> Uid {
 /// Whether a claim has health conditions.
 ///
 /// # Errors
-/// It is no claim.
+/// If the text is not a claim.
 pub fn is_unhealthy(json: &str) -> Result<bool, serde_json::Error> {
     let claim: ClaimWire<'_> = serde_json::from_str(json)?;
     Ok(!claim.status.health_status.health_conditions.is_empty())
@@ -111,10 +110,10 @@ struct Source<'a> {
     component: Option<lean::Text<'a>>,
 }
 
-/// UIDs of what the events of this component are about.
+/// UIDs of the objects that this component has sent events about.
 ///
 /// # Errors
-/// It is no list of events.
+/// If the text is not a list of events.
 pub fn told_of(json: &str, component: &str) -> Result<Vec<Uid>, serde_json::Error> {
     let events: Events<'_> = serde_json::from_str(json)?;
     let own = events.items.iter();

@@ -1,4 +1,4 @@
-//! What all controllers do alike.
+//! Behaviour that all controllers share.
 
 use super::stage::PROGRAM;
 

@@ -48,7 +48,7 @@ async fn h_52_and_53_each_volume_is_asked_about_once_in_an_interval() {
     let probes = "csi_volume_health_probe_total{driver_name=\"test.csi.driver\",method=\"ControllerGetVolumeHealth\",result=\"success\"}";
     assert!(metrics.contains(probes), "{metrics}");
     drop(program);
-    // More than two in a second are not asked about, which takes longer than the interval.
+    // At most `--worker-threads` queries start per second, so the round takes longer than the interval.
     stage.clear();
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
@@ -108,7 +108,7 @@ async fn h_57_a_volume_that_is_bound_later_is_reported() {
         *object = volume("pv13", "h13", "ns/c13").into();
     });
     stage.until_conditions(13, &["Degraded A"]).await;
-    // And one that is released is not asked about any more.
+    // A released volume is no longer queried.
     stage.api.edit("persistentvolumes", "pv13", |object| {
         object["status"]["phase"] = "Released".into()
     });

@@ -1,4 +1,4 @@
-//! H-20 to H-37, H-46 to H-51 and H-56: lists, and what comes of them for claims.
+//! H-20 to H-37, H-46 to H-51 and H-56: lists, and the resulting changes to claims.
 
 use csi_proto::csi::{
     ControllerListVolumeHealthRequest, ControllerListVolumeHealthResponse, VolumeHealth,
@@ -80,7 +80,7 @@ async fn h_26_27_and_51_a_volume_that_a_list_leaves_out_is_asked_about() {
     stage.has(10, &["Degraded A"]);
     stage.has(11, &["Degraded A"]);
     stage.has(12, &["Degraded A"]);
-    // What a list leaves out, and the driver has something to say about all the same.
+    // A volume missing from the list, for which the driver still reports conditions when queried.
     let replaced = CallFault::on(GET).volume("h11");
     let answer = csi_proto::csi::ControllerGetVolumeHealthResponse {
         volume_health: Some(VolumeHealth {
@@ -111,7 +111,7 @@ async fn h_26_27_and_51_a_volume_that_a_list_leaves_out_is_asked_about() {
 async fn h_28_and_29_without_that_call_two_complete_lists_clear() {
     let stage = Stage::new(&[ControllerRpc::ListVolumeHealth]).await;
     stage.has(10, &["Degraded A"]);
-    // Left out, there again, left out: page after page.
+    // The volume is missing, listed, and missing again, in three consecutive lists.
     let answer = |entries: Vec<VolumeHealth>| ControllerListVolumeHealthResponse {
         entries,
         next_token: String::new(),
@@ -147,7 +147,7 @@ async fn h_31_to_33_a_list_that_is_not_complete_clears_nothing() {
         for handle in ["h10", "h11", "h12"] {
             stage.suffers(handle, &[(1, "A")]);
         }
-        // The second page of each list.
+        // Fails the second page of each list.
         stage
             .driver
             .fault(CallFault::on(LIST).skip(1).times(1).fail(code, "no"));
@@ -291,7 +291,7 @@ async fn h_56_a_driver_whose_lists_do_not_work_is_asked_about_each_volume() {
     stage.until_calls(GET, 6).await;
     assert_eq!(stage.calls(LIST), 1);
     drop(program);
-    // Three that fail do the same.
+    // Three failed lists in a row have the same effect.
     let stage = Stage::listing().await;
     stage
         .driver

@@ -1,4 +1,4 @@
-//! The built program as its surroundings see it: command line, API server, driver, signals.
+//! The built program as seen from outside: command line, API server, driver, signals.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What the program weighs beside many volumes.
+//! The program's memory with many volumes.
 //!
 //! For a released build: `CSI_HEALTH_MONITOR_BINARY=bin/csi-external-health-monitor-controller cargo test -p
 //! health-monitor --test process memory -- --ignored --nocapture`.
@@ -26,7 +26,7 @@ async fn memory_with_50000_volumes_and_no_request_for_them() {
     }
     let program = stage.started(&["--monitor-interval=1s"]).await;
     stage.cycles(3).await;
-    // What the start took is given back by then.
+    // By then the allocator has returned the memory of the start-up.
     sleep(Duration::from_secs(10)).await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let line = status

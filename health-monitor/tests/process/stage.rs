@@ -36,7 +36,7 @@ pub(crate) static PROGRAM: Program = Program {
     environment: &[],
     work: Work {
         prepare,
-        // A claim has conditions, of which the driver's list says nothing any more.
+        // The claim has conditions, but the driver's list no longer contains its volume.
         ask: |stage, number| {
             let name = format!("ns/many{number}");
             stage.api.edit(CLAIMS, &name, |claim| {
@@ -58,7 +58,7 @@ pub(crate) static PROGRAM: Program = Program {
     withheld: ("", "persistentvolumeclaims/status", "patch"),
 };
 
-/// Claims `ns/manyN` on a driver that lists and gets.
+/// Claims `ns/manyN` with a driver that can list and get.
 fn prepare(stage: &controller::Stage, pieces: usize) {
     stage.driver.configure(|model| {
         model.controller = vec![
@@ -85,7 +85,7 @@ pub(crate) fn stored(conditions: &[&str]) -> Value {
     json!({"healthConditions": conditions.collect::<Vec<_>>(), "lastTransitionTime": build::LONG_AGO})
 }
 
-/// A bound claim; its UID is made of its name.
+/// A bound claim, with a UID derived from its name.
 pub(crate) fn claim(name: &str, volume: &str) -> build::Claim {
     build::claim(name)
         .mode("RWO")
@@ -93,7 +93,7 @@ pub(crate) fn claim(name: &str, volume: &str) -> build::Claim {
         .uid(&uid(name))
 }
 
-/// The volume of that claim.
+/// The volume of the claim.
 pub(crate) fn volume(name: &str, handle: &str, claim: &str) -> build::Volume {
     let volume = build::volume(name)
         .csi(DRIVER, handle)
@@ -127,7 +127,7 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// With the fixture, and a driver with these calls.
+    /// A stage with the fixture, and a driver with these calls.
     pub(crate) async fn new(rpcs: &[ControllerRpc]) -> Self {
         let stage = Self(controller::Stage::new(&PROGRAM).await);
         stage
@@ -154,7 +154,7 @@ impl Stage {
         stage
     }
 
-    /// A driver that lists and gets.
+    /// A stage with a driver that can list and get.
     pub(crate) async fn listing() -> Self {
         Self::new(&[
             ControllerRpc::ListVolumeHealth,
@@ -163,12 +163,12 @@ impl Stage {
         .await
     }
 
-    /// A driver that gets.
+    /// A stage with a driver that can only get.
     pub(crate) async fn getting() -> Self {
         Self::new(&[ControllerRpc::GetVolumeHealth]).await
     }
 
-    /// A driver of CSI 1.12 or older, with this call beside.
+    /// A stage with a driver of CSI 1.12 or older that also implements this call.
     pub(crate) async fn older(rpc: ControllerRpc) -> Self {
         let stage = Self::new(&[rpc]).await;
         stage.driver.configure(|model| {
@@ -178,7 +178,7 @@ impl Stage {
         stage
     }
 
-    /// The driver's list has an entry for this volume, with these conditions.
+    /// Adds an entry for this volume with these conditions to the driver's list.
     pub(crate) fn suffers(&self, handle: &str, conditions: &[(i32, &str)]) {
         let conditions = conditions
             .iter()
@@ -189,14 +189,14 @@ impl Stage {
         });
     }
 
-    /// The driver's list has no entry for this volume.
+    /// Removes this volume from the driver's list.
     pub(crate) fn leaves_out(&self, handle: &str) {
         self.driver.configure(|model| {
             model.health.remove(handle);
         });
     }
 
-    /// The condition of a volume of an older driver.
+    /// Sets the condition of a volume of an older driver.
     pub(crate) fn condition(&self, handle: &str, abnormal: bool, message: &str) {
         self.driver.configure(|model| {
             let conditions = model.conditions.get_or_insert_default();
@@ -204,7 +204,7 @@ impl Stage {
         });
     }
 
-    /// The claim `ns/cN` has these conditions already.
+    /// Sets the stored conditions of the claim `ns/cN`.
     pub(crate) fn has(&self, number: u32, conditions: &[&str]) {
         self.api.edit(CLAIMS, &format!("ns/c{number}"), |claim| {
             claim["status"]["healthStatus"] = stored(conditions);
@@ -217,7 +217,7 @@ impl Stage {
         claim.unwrap_or_default()["status"]["healthStatus"].clone()
     }
 
-    /// Its conditions, each `Status Reason`.
+    /// The conditions of the claim `ns/cN`, each `Status Reason`.
     pub(crate) fn conditions(&self, number: u32) -> Vec<String> {
         let health = self.health(number);
         let list = health["healthConditions"]
@@ -242,7 +242,7 @@ impl Stage {
         self.api.requests_to("PATCH", STATUS)
     }
 
-    /// Waits for so many more lists, of which the last has been worked on.
+    /// Waits for `count` more lists and until the last of them was handled.
     pub(crate) async fn cycles(&self, count: usize) {
         let before = self.calls(LIST);
         self.until_calls(LIST, before + count + 1).await;

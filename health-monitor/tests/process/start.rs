@@ -1,4 +1,4 @@
-//! H-4 to H-12, H-72 and H-74: from the first call to the first work, and which calls that is.
+//! H-4 to H-12, H-72 and H-74: from the first call to the first work, and the choice of calls.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ async fn h_7_calls_that_wait_for_the_driver_may_reach_another_one() {
         model.older.push(CONDITION);
         model.conditions = Some([("h10".to_owned(), (true, "gone".to_owned()))].into());
     });
-    // What has none of the new calls.
+    // A driver that implements none of the new calls.
     let unimplemented = CallFault::on(GET).fail(tonic::Code::Unimplemented, "no");
     stage.driver.fault(unimplemented);
     settle().await;

@@ -1,4 +1,4 @@
-//! H-38 to H-45 and H-59: what the API server makes of writes.
+//! H-38 to H-45 and H-59: how the API server handles writes.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn h_41_to_43_an_api_server_that_drops_the_field_costs_next_to_nothing() {
         stage.api.insert(claim(&key, &format!("more{number}")));
         stage.suffers(&format!("more{number}"), &[(1, "A")]);
     }
-    // One that was written while the gate was on.
+    // A condition that was written while the gate was on.
     stage.has(12, &["Degraded A"]);
     stage.suffers("h12", &[]);
     stage.api.forget_field(CLAIMS, "/status/healthStatus");
@@ -100,7 +100,7 @@ async fn h_44_and_45_only_the_claim_of_the_volume_is_written() {
         "H-44: refused once, and left alone: {patches:?}"
     );
     assert_eq!(patches[0].status, Some(422), "H-44");
-    // Its own claim has conditions already: nothing needs to be tried to see that it is another one.
+    // The claim has conditions already, so no trial is needed to see that it is another one.
     stage.api.edit(CLAIMS, "ns/c12", |object| {
         object["status"]["healthStatus"] = stored(&["Degraded B"])
     });
@@ -132,7 +132,7 @@ async fn h_59_many_volumes_turn_unhealthy_at_once() {
     let patches = stage.patches();
     assert_eq!(patches.len(), MANY);
     assert!(patches.iter().all(|request| request.status == Some(200)));
-    // The lease is renewed while they are written.
+    // The lease is renewed during the writes.
     let (first, last) = (patches[0].at, patches[MANY - 1].at);
     let renewed = stage.api.requests_to("PUT", "*/leases/*");
     let mut between: Vec<_> = { renewed.iter().map(|request| request.at) }

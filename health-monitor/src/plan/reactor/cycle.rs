@@ -1,4 +1,4 @@
-//! A list from the first page to the last, or whose turn it is to be asked about.
+//! Attempts on the cycle: a list from the first page to the last, or the choice of the next volume to query.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -17,25 +17,25 @@ use crate::plan::normalise::normalise;
 use crate::plan::pace::Pace;
 use crate::plan::request::{Call, Called, Found, Object, Reply, Request};
 
-/// How often lists are tried again that did not work.
+/// Interval at which failing lists are tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(10 * 60);
 
-/// A list that takes longer is given up, if the interval is not longer still: while it lasts, nothing is cleared.
+/// Time limit of a list, unless the interval is even longer: while a list runs, no conditions are cleared.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// Incomplete lists in a row, after which volumes are asked about instead.
+/// Number of incomplete lists in a row after which the driver is queried about single volumes instead.
 const TOO_MANY: u32 = 3;
 
-/// An attempt.
+/// An attempt on the cycle.
 #[derive(Debug)]
 pub struct Run {
     start: Instant,
-    /// When it was last decided on.
+    /// Time of the last decision.
     now: Instant,
-    /// Of the driver.
+    /// The driver's generation at the start.
     generation: u64,
     mode: Mode,
-    /// The list, if the driver lists.
+    /// The list, unless single volumes are queried.
     listing: Option<Listing>,
     notices: Vec<Notice>,
 }
@@ -108,7 +108,7 @@ impl HealthMonitor {
             Called::ListHealth(_, Ok(page)) => {
                 let mut reports = Vec::new();
                 for entry in page.entries {
-                    // Of volumes that there are not, or that are not bound.
+                    // The entry's volume does not exist or is not bound.
                     let Some(handle) = self.volumes.handle(&entry.volume_id).cloned() else {
                         continue;
                     };
@@ -131,7 +131,8 @@ impl HealthMonitor {
             }
             Called::GetHealth(..) | Called::GetCondition(..) => {}
         }
-        // What a list says counts at its end, for a volume may be in it twice. One that takes long is not waited for.
+        // Reports take effect at the end of the list, because a volume may appear twice. A slow list applies them
+        // early.
         let interval = self.interval(run.mode);
         if !run.mode.is_older() && run.now.duration_since(run.start) >= interval {
             for (handle, report) in std::mem::take(&mut listing.reports) {
@@ -140,7 +141,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Claims with events of earlier processes.
+    /// Remembers the claims for which earlier processes sent events.
     fn history(&mut self, found: Result<Found, super::ApiError>, due: &mut Wakes) {
         self.earlier = Some(match found {
             Ok(Found::Events(claims)) => claims.into_iter().collect(),
@@ -160,7 +161,7 @@ impl HealthMonitor {
         due: &mut Wakes,
     ) -> Verdict<Failed> {
         due.notices.extend(run.notices);
-        // The driver is another one, and another cycle is due.
+        // The driver came back meanwhile, and another cycle is queued.
         if run.generation != self.generation {
             return Verdict::Done;
         }
@@ -174,7 +175,7 @@ impl HealthMonitor {
             }
             (None, _) if self.asks_each() => self.turn(now, due),
             (None, Some(next)) => next.saturating_duration_since(now),
-            // Nothing is asked until the driver comes back as something else.
+            // No calls until the driver comes back with other capabilities.
             (None, None) => return Verdict::Done,
         };
         Verdict::After {
@@ -183,7 +184,7 @@ impl HealthMonitor {
         }
     }
 
-    /// A list has ended. How long until the next question, if that is not the next list.
+    /// A list ended. Returns the time until the next step if that is not the next list.
     fn listed(
         &mut self,
         mode: Mode,
@@ -197,7 +198,7 @@ impl HealthMonitor {
             reports, seen, end, ..
         } = listing;
         let gap = end.and_then(Result::err);
-        // Older drivers' lists count as a whole or not at all.
+        // A list of conditions counts only if it is complete.
         if gap.is_none() || !mode.is_older() {
             self.absent(mode, gap.is_none().then_some(&seen), informers, due, now);
             for (handle, report) in reports {
@@ -235,11 +236,11 @@ impl HealthMonitor {
 
     fn until_next(&self, mode: Mode, took: Duration) -> Duration {
         let rest = self.interval(mode).saturating_sub(took);
-        // A list that failed at once, with an interval of next to nothing, would be asked for without end.
+        // Otherwise a list that fails at once would be repeated without a pause when the interval is tiny.
         rest.max(Duration::from_millis(10))
     }
 
-    /// What a list does not have. `seen`: what a complete one has; `None`: it is not complete.
+    /// Handles volumes missing from a list. `seen`: the volumes of a complete list; `None` if it is incomplete.
     fn absent(
         &mut self,
         mode: Mode,
@@ -273,7 +274,7 @@ impl HealthMonitor {
                 Decision::Write | Decision::Nothing => {}
             }
         }
-        // What is in no list is well, as far as is known, unless its claim says something else.
+        // A volume missing from a complete list counts as healthy, unless its claim has conditions.
         let well: Vec<Text> = { self.unhealthy.keys() }
             .filter(|handle| !seen.contains(*handle) && !self.lists.without.contains_key(*handle))
             .cloned()
@@ -286,14 +287,14 @@ impl HealthMonitor {
         }
     }
 
-    /// The driver is asked about a volume, unless it is already or a failure is waited out.
+    /// Queues a query about a volume, unless one is already queued or a failure's back-off is running.
     fn ask(&mut self, handle: Text, due: &mut Wakes) {
         if !self.failing.contains_key(&handle) && self.asked.insert(handle.clone()) {
             wake(Key::Volume(handle), due);
         }
     }
 
-    /// Wakes the volume whose turn it is; returns the time until the next turn.
+    /// Queues the volume whose turn it is; returns the time until the next turn.
     fn turn(&mut self, now: Instant, due: &mut Wakes) -> Duration {
         let (volumes, asked, failing) = (&self.volumes, &self.asked, &self.failing);
         let may = |handle: &Text| {

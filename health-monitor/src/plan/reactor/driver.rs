@@ -1,4 +1,4 @@
-//! What the driver is asked, and what is left of an earlier one.
+//! The current mode, and the switch to a restarted driver.
 
 use super::{HealthMonitor, Informed, Key, Lists, Notice, Wakes, wake};
 use crate::model::Conditions;
@@ -6,7 +6,7 @@ use crate::plan::mode::Mode;
 use crate::plan::pace::Pace;
 
 impl HealthMonitor {
-    /// What the driver is asked now.
+    /// The calls that the driver gets now.
     pub(super) fn asks(&self) -> Mode {
         match self.mode {
             Some(mode) if !self.refuses => mode,
@@ -15,13 +15,13 @@ impl HealthMonitor {
         }
     }
 
-    /// Whether each volume is asked about, one by one.
+    /// Whether each volume is queried individually.
     pub(super) fn asks_each(&self) -> bool {
         let mode = self.asks();
         mode.can_get() && (!mode.lists() || self.lists.next.is_some())
     }
 
-    /// Another driver's calls: what was found out about the old ones counts no more. What claims have stays.
+    /// Switches to the calls of another driver and drops the state about the old one. Claims keep their conditions.
     pub(super) fn enter(&mut self, mode: Mode, due: &mut Wakes) {
         if self.mode == Some(mode) {
             return;
@@ -37,8 +37,8 @@ impl HealthMonitor {
         due.notices.push(Notice::Mode(mode));
     }
 
-    /// The driver can be asked again, perhaps as something else. Volumes about which it could not be asked are asked
-    /// about first, though no faster than others.
+    /// The driver is reachable again, perhaps with other capabilities. Volumes whose query could not reach it come
+    /// first, but at the usual pace.
     pub(super) fn driver_is_back(&mut self, informers: Informed<'_>, due: &mut Wakes) {
         self.refuses = false;
         self.generation += 1;
@@ -52,7 +52,7 @@ impl HealthMonitor {
         wake(Key::Cycle, due);
     }
 
-    /// The metric, where nobody reports the health of volumes any more.
+    /// Removes the volumes from the metric once the driver no longer reports their health.
     pub(super) fn counts_no_more(&mut self, due: &mut Wakes) {
         let asks = self.asks();
         if asks.is_older() || asks == Mode::Nothing {

@@ -1,4 +1,4 @@
-//! Takes the driver's reports in, and decides which claims are written and which events are sent.
+//! Handles the driver's reports and decides which claims to write and which events to send.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::plan::normalise::Normalised;
 use crate::plan::request::Event;
 
 impl HealthMonitor {
-    /// Counts the volume under its new conditions.
+    /// Updates the metric with the volume's new conditions.
     pub(super) fn is_now(&mut self, handle: &Text, conditions: &Conditions, due: &mut Wakes) {
         let before = match conditions.is_empty() {
             true => self.unhealthy.remove(handle),
@@ -25,7 +25,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Counts and logs what a claim cannot have, and keeps the rest.
+    /// Counts and logs the conditions that a claim cannot hold, and returns the rest.
     pub(super) fn health(&mut self, handle: &Text, report: Normalised, due: &mut Wakes) -> Report {
         if !report.unknown.is_empty() {
             due.notices.push(Notice::LeftOut(report.unknown.len()));
@@ -44,7 +44,7 @@ impl HealthMonitor {
         Report::Health(report.conditions)
     }
 
-    /// Takes in a list's report of a volume, and wakes the volume if a write or an event is due.
+    /// Stores a list's report about a volume, and queues the volume if a write or an event is due.
     pub(super) fn reported(
         &mut self,
         handle: &Text,
@@ -56,12 +56,12 @@ impl HealthMonitor {
         if let Report::Health(conditions) = &report {
             self.is_now(handle, &conditions.clone(), due);
         }
-        // What the driver was asked about it before is older.
+        // An earlier query about the volume would return older data.
         self.asked.remove(handle);
         let before = self.reports.insert(handle.clone(), report.clone());
-        // What is being written now may differ from what the caches show.
+        // A running write may contradict what the caches show.
         if self.busy.contains(handle) || self.is_news(handle, informers, now) {
-            // A claim that was not written waits out its back-off, unless it would be written otherwise now.
+            // A failed write stays in back-off, unless the new report would change what is written.
             let is_same = before.is_some_and(|before| before.is_same(&report));
             wake_with(Key::Volume(handle.clone()), is_same, due);
         } else {
@@ -69,7 +69,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Whether the last report of a volume leads to a write or an event.
+    /// Whether the last report about a volume causes a write or an event.
     pub(super) fn is_news(&self, handle: &Text, informers: Informed<'_>, now: Instant) -> bool {
         match self.reports.get(handle) {
             Some(Report::Health(conditions)) => {
@@ -84,7 +84,7 @@ impl HealthMonitor {
         }
     }
 
-    /// The volume of this name, if its claim differs from the report, and whether the claim has conditions.
+    /// The volume of this name if its claim differs from the report, and whether the claim has conditions.
     pub(super) fn decide_on(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl HealthMonitor {
         }
     }
 
-    /// The events that are due, one for each claim of a volume.
+    /// The events to send, one for each claim of the volume.
     pub(super) fn events(
         &self,
         handle: &Text,
@@ -113,7 +113,7 @@ impl HealthMonitor {
     ) -> Vec<Event> {
         let names = self.volumes.of(handle);
         let volumes = names.iter().filter_map(|name| informers.volume(name));
-        // Claims that are known to be another's, or not bound, hear nothing.
+        // Claims that belong to another volume or are not bound get no event.
         let fitting = volumes.filter(|volume| {
             let claim = informers.claim(&volume.claim);
             claim.is_none_or(|claim| claim.uid == volume.uid && claim.bound)
@@ -130,7 +130,7 @@ impl HealthMonitor {
         events.collect()
     }
 
-    /// Users are about to be told, whatever comes of it.
+    /// Records an event that is about to be sent, whether or not sending succeeds.
     pub(super) fn has_told(&mut self, event: &Event, at: Instant) {
         match &event.tell {
             Tell::Abnormal(message) => {
@@ -146,7 +146,7 @@ impl HealthMonitor {
         }
     }
 
-    /// Takes in whether the API server keeps the field, as the answer to a write of this volume's claims shows.
+    /// Handles what the answer to a write of this volume's claims shows about the API server.
     pub(super) fn heard(&mut self, news: News, handle: &Text, due: &mut Wakes) {
         match news {
             News::Drops | News::DropsStill => {
@@ -154,7 +154,7 @@ impl HealthMonitor {
             }
             News::Keeps => {
                 due.notices.push(Notice::Kept);
-                // This one's have been tried.
+                // The claims of this volume were part of the trial.
                 let waiting = self.reports.keys().filter(|waiting| *waiting != handle);
                 let waiting = waiting.cloned();
                 waiting.for_each(|handle| wake_with(Key::Volume(handle), true, due));

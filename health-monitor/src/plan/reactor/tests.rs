@@ -1,4 +1,4 @@
-//! Interleavings of which each was a defect once.
+//! Interleavings that were bugs once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::testing::{claim, volume};
 
 const LISTS: Mode = Mode::ListHealth { get: true };
 
-/// The caches, and the driver.
+/// The caches and the driver.
 struct Known {
     driver: Arc<Driver>,
     volumes: BTreeMap<Text, Arc<Volume>>,
@@ -52,24 +52,24 @@ impl Informers for Known {
     }
 }
 
-/// What a request is answered.
+/// The answer to a request.
 #[derive(Clone)]
 enum Answer {
-    /// One volume has these conditions.
+    /// A single volume has these conditions.
     Health(Vec<(i32, &'static str)>),
-    /// These volumes are degraded for this reason; the token of the next page.
+    /// These volumes are degraded for these reasons; then the token of the next page.
     Page(Vec<(&'static str, &'static str)>, String),
     /// These volumes of an older driver are abnormal, with a message.
     Conditions(Vec<(&'static str, &'static str)>),
     /// The driver's error.
     Fails(Code),
-    /// The claim has conditions now, or none.
+    /// The write succeeded; the claim in the answer has conditions or not.
     Written(bool),
     /// The API server's error.
     Refused,
 }
 
-/// A health monitor whose every step a test takes.
+/// A health monitor that a test advances step by step.
 struct Bench {
     monitor: HealthMonitor,
     known: Known,
@@ -80,7 +80,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With the volumes `pvN` of these numbers, and all caches filled.
+    /// A bench with the volumes `pvN` of these numbers and complete caches.
     fn new(mode: Mode, numbers: &[&str]) -> Self {
         let mut bench = Self::starting(mode);
         for number in numbers {
@@ -90,7 +90,7 @@ impl Bench {
         bench
     }
 
-    /// Before anything is known.
+    /// A bench whose caches are still empty.
     fn starting(mode: Mode) -> Self {
         let settings = Settings {
             interval: Duration::from_secs(60),
@@ -120,7 +120,7 @@ impl Bench {
         self.take(due);
     }
 
-    /// The volume of this name is this one from now on.
+    /// Replaces the volume of this name.
     fn binds(&mut self, name: &str, new: Option<Volume>) {
         let name = Text::from(name);
         let old = match &new {
@@ -137,7 +137,7 @@ impl Bench {
         });
     }
 
-    /// The claim of volume `pvN` has these conditions.
+    /// Sets the conditions of the claim of `pvN`.
     fn has(&mut self, number: &str, stored: &[&str]) {
         let claim = Claim {
             uid: Uid::new(&format!("uid-{number}")),
@@ -184,7 +184,7 @@ impl Bench {
         verdict
     }
 
-    /// Finishes an attempt: what it asks for.
+    /// Runs an attempt to its end. Returns its requests.
     fn finish(
         &mut self,
         mut attempt: Attempt,
@@ -200,7 +200,7 @@ impl Bench {
         (made, self.end(attempt))
     }
 
-    /// An attempt from its begin to its end.
+    /// Runs an attempt from begin to end.
     fn works(
         &mut self,
         key: &Key,
@@ -210,7 +210,7 @@ impl Bench {
         self.finish(attempt, answer)
     }
 
-    /// The volumes that are due, and whether that cuts their back-offs short.
+    /// The queued volumes, and whether each one's back-off is cut short.
     fn due(&self) -> Vec<(&str, bool)> {
         let volumes = self.wakes.iter().filter_map(|wake| match &wake.key {
             Key::Volume(handle) => Some((&**handle, !wake.unless_delayed)),
@@ -219,7 +219,7 @@ impl Bench {
         volumes.collect()
     }
 
-    /// Works on the cycle as often as that is due, until `seconds` after the start: what is due then.
+    /// Runs the cycle whenever it is due until `seconds` after the start.
     fn cycles_until(&mut self, seconds: u64) {
         while self.now.instant < self.start + Duration::from_secs(seconds) {
             let (_, verdict) = self.works(&Key::Cycle, |_| page(&[]));
@@ -343,7 +343,7 @@ fn reply(request: Request, answer: Answer) -> Reply {
     }
 }
 
-/// The driver is being asked about `h1` when another one takes its place.
+/// The driver restarts as another one during a query about `h1`.
 fn asked_about_h1(mode: Mode) -> (Bench, Attempt, Request) {
     let mut bench = Bench::new(mode, &["1"]);
     bench.works(&Key::Cycle, |_| page(&[]));
@@ -371,7 +371,7 @@ fn h_7_an_answer_to_what_an_earlier_driver_was_asked_does_not_count() {
             bench.comes_back(mode);
             bench.answer(&mut attempt, request, answer.clone());
             let (made, verdict) = bench.finish(attempt, |_| Answer::Written(true));
-            // What a driver of the same kind says of a volume holds, whenever it was asked.
+            // A report from a driver with the same calls holds, whenever the query was sent.
             let holds = mode == Mode::GetHealth && matches!(answer, Answer::Health(_));
             let writes = if holds {
                 vec!["patch ns/c1".to_owned()]
@@ -385,7 +385,7 @@ fn h_7_an_answer_to_what_an_earlier_driver_was_asked_does_not_count() {
             assert!(!bench.notices.contains(&Notice::Refuses), "{mode:?}");
             assert!(bench.monitor.failing.is_empty(), "{mode:?}");
             assert!(bench.monitor.reports.is_empty(), "H-70: {mode:?}");
-            // The new one is asked soon.
+            // The new driver is queried soon.
             let (made, _) = bench.works(&Key::Cycle, |name| match name {
                 "list " => page(&[("h1", "A")]),
                 _ => Answer::Conditions(vec![("h1", "gone")]),
@@ -514,7 +514,7 @@ fn rule_11_only_another_report_cuts_a_back_off_short() {
     assert_eq!(bench.due(), [("h1", true)]);
 }
 
-/// A cycle and what comes of it.
+/// Runs a cycle and returns the events it causes.
 fn told(bench: &mut Bench, abnormal: &[(&'static str, &'static str)]) -> Vec<String> {
     let abnormal = abnormal.to_vec();
     bench.works(&Key::Cycle, |_| Answer::Conditions(abnormal.clone()));
@@ -600,7 +600,7 @@ fn rule_11_a_list_is_newer_than_what_was_asked_before_it() {
     bench.end(attempt);
 }
 
-/// Answers all questions of these seconds: how many volumes were asked about, and the most in one second.
+/// Answers all queries of these seconds. Returns how many volumes were queried, and the most queries in one second.
 fn asked(bench: &mut Bench, seconds: std::ops::Range<u64>, answer: &Answer) -> (usize, usize) {
     let (mut asked, mut most) = (HashSet::new(), 0);
     for second in seconds {

@@ -1,4 +1,4 @@
-//! A question about one volume, and what comes of a report for its claims.
+//! Attempts on a volume: a query, and the updates of its claims after a report.
 
 use std::time::Instant;
 
@@ -20,27 +20,27 @@ use crate::plan::request::{
     Call, Called, Event, Found, Object, Purpose, Reply, Request, Write, patch,
 };
 
-/// An attempt.
+/// An attempt on a volume.
 #[derive(Debug)]
 pub struct Run {
     handle: Text,
-    /// How often the driver had come back.
+    /// The driver's generation at the start.
     generation: u64,
-    /// What it is asked. Calls that wait for a driver may reach one that is asked something else.
+    /// The mode at the start. A call that waits for the driver may reach one with another mode.
     mode: Option<Mode>,
-    /// It is to be asked.
+    /// Whether the query is still to be sent.
     ask: bool,
-    /// That has been done, or is left to do.
+    /// Whether this attempt has sent or will send a query.
     asks: bool,
     failed: Option<Failed>,
-    /// PersistentVolumes whose claims were not looked at, once it is known which.
+    /// PersistentVolumes whose claims have not been checked yet; `None` before these are determined.
     left: Option<Vec<Text>>,
-    /// What users are told, of which claims.
+    /// Events that are still to be sent.
     events: Vec<Event>,
-    /// The UID of the claim that is being written, and whether it has conditions already, which says nothing of what
-    /// becomes of new ones.
+    /// UID of the claim being written, and whether it already has conditions. If it has, the answer does not show
+    /// whether the server stores new ones.
     writes: Option<(Uid, bool)>,
-    /// Whether the last answer has the conditions that were written, until that is taken in.
+    /// Whether the last answer contains the written conditions, until this has been evaluated.
     kept: Option<bool>,
     news: Vec<News>,
 }
@@ -133,7 +133,7 @@ impl HealthMonitor {
     }
 
     fn called(&mut self, run: &mut Run, called: Called, due: &mut Wakes) {
-        // It may be the answer of a driver that is asked something else, or a list has said something newer.
+        // The answer may come from a driver with another mode, or a list may have reported newer data.
         if run.mode != self.mode || !self.asked.contains(&run.handle) {
             return;
         }
@@ -143,14 +143,14 @@ impl HealthMonitor {
                 self.health(&run.handle, normalise(&health.health_statuses), due)
             }
             Called::GetCondition(_, Ok(answer)) => {
-                // The volume is the one that was asked about, whatever the driver calls it.
+                // The answer is about the queried volume, whatever id the driver returns.
                 let volume = Some(Volume::default());
                 let status = answer.status;
                 let said = condition(Entry { volume, status });
                 said.map_or(Report::Condition(None), |(_, report)| report)
             }
             Called::GetHealth(_, Err(error)) | Called::GetCondition(_, Err(error)) => {
-                // Of a driver that was there before this one.
+                // The failure came from an earlier instance of the driver.
                 if run.generation != self.generation {
                     return;
                 }
@@ -180,7 +180,8 @@ impl HealthMonitor {
         self.reports.insert(run.handle.clone(), report);
     }
 
-    /// The driver cannot be asked about single volumes. If it lists, it is one that does nothing else.
+    /// The driver does not implement queries about single volumes. From now on it is only asked for lists, if it has
+    /// them.
     fn is_refused(&mut self, due: &mut Wakes) {
         if !std::mem::replace(&mut self.refuses, true) {
             due.notices.push(Notice::Refuses);
@@ -207,9 +208,9 @@ impl HealthMonitor {
                     run.kept = Some(unhealthy);
                 }
             }
-            // Its volume is not bound to it for long.
+            // The claim is gone, so its volume will soon be released.
             Err(error) if error.is_not_found() => {}
-            // The rule by which a UID selects an object: no other one is ever it.
+            // The API server rejects a patch with another UID this way; the claim will never have this UID again.
             Err(error)
                 if error.refusal == Refusal::Other
                     && error.message.contains("field is immutable") =>
@@ -219,7 +220,7 @@ impl HealthMonitor {
                 }
                 due.notices.push(Notice::Another(claim));
             }
-            // The volume's other claims are written all the same.
+            // The volume's other claims are still written.
             Err(error) => run.failed = Some(Failed::Unwritten(claim, error)),
         }
     }
@@ -249,7 +250,7 @@ impl HealthMonitor {
         } else if !is_current {
             wake(Key::Volume(run.handle.clone()), due);
         }
-        // What came of the question may not have counted.
+        // The result of the query may have been discarded.
         if run.asks && run.generation != self.generation && self.asks_each() {
             self.pace.fresh(&run.handle);
             wake(Key::Cycle, due);
