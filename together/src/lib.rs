@@ -3,12 +3,13 @@
 //! | module | contents |
 //! |---|---|
 //! | [`plan`] | decisions: pure functions |
-//! | [`programs`] | what can be in a process, with the flags and gates of each |
-//! | [`run`] | carries out: one process, one link, the leases in their order |
+//! | [`programs`] | the controllers a process can contain, with their flags and gates |
+//! | [`run`] | the process of several controllers: one driver connection, leases in a fixed order |
 //! | [`node`] | the process of livenessprobe and registrar, which has no Kubernetes client |
-//! | `registration`, `startup_taint` | keeping the driver registered, and removing the Node's taint once it is |
+//! | `registration`, `startup_taint` | keep the driver registered, and then remove the Node's start-up taint |
 //!
-//! Without the feature `controllers` there are those two alone, and nothing of Kubernetes is linked.
+//! Without the feature `controllers`, the crate contains only the process of livenessprobe and
+//! registrar, and links no Kubernetes client.
 
 pub mod node;
 pub mod plan;

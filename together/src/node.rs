@@ -1,8 +1,8 @@
 //! The process of livenessprobe and registrar, beside a driver on a node.
 //!
-//! It links no Kubernetes client: both talk to the driver and to kubelet alone, and for `--remove-taint` to the API server
-//! with a client of three requests (`sidecar::in_cluster`). What they do is theirs; this is
-//! the process around them, with one command line and one HTTP server of its own.
+//! It links no Kubernetes client: both programs talk only to the driver and to kubelet, and for
+//! `--remove-taint` to the API server through a client with three requests (`sidecar::in_cluster`). This
+//! module adds the surrounding process, with one command line and one HTTP server.
 
 mod args;
 mod process;
@@ -21,10 +21,10 @@ use args::Command;
 #[cfg(feature = "controllers")]
 pub(crate) use args::prefixed;
 
-/// The file that holds this process alone.
+/// Name of the binary that contains only this process.
 pub(super) const FILE: &str = "csi-node-sidecars";
 
-/// Crates whose lines are a controller's.
+/// The crates whose log lines carry a controller's name.
 static CONTROLLERS: &[(&str, &str)] = &[
     ("livenessprobe", "livenessprobe"),
     ("registrar", "node-driver-registrar"),
@@ -33,12 +33,12 @@ static CONTROLLERS: &[(&str, &str)] = &[
 /// Runs `csi-node-sidecars`.
 ///
 /// # Errors
-/// How the process ends unless SIGTERM ends it in good order.
+/// Returns the exit, unless SIGTERM ended the process in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     run_as(FILE, argv).await
 }
 
-/// Whether `argv` names controllers of this process alone, so that [`run_as`] is to run it.
+/// Whether `argv` names only controllers of this process, so that [`run_as`] should run it.
 #[must_use]
 pub fn is_asked_for(argv: &[OsString]) -> bool {
     let words = argv.iter().skip(1).filter_map(|word| word.to_str());
@@ -48,7 +48,7 @@ pub fn is_asked_for(argv: &[OsString]) -> bool {
     names.peek().is_some() && names.all(is_here)
 }
 
-/// The same as part of the file called `file`.
+/// Like [`run`], as part of the binary called `file`.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! Decisions.
+//! Decisions: pure functions.
 
 pub mod ends;
 pub mod holder;

@@ -1,4 +1,4 @@
-//! What can be in one process, in the order of their leases.
+//! The controllers and programs that a process can contain, in the order of their leases.
 
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, LOGGING, METRICS};
 use sidecar::flags::{Dialect, Spec, retired};
@@ -32,14 +32,14 @@ const REGISTRAR: Program = Program {
     has_own_listener: true,
 };
 
-/// The flags of the process itself where no controller takes them: what is shown of all, and the log.
+/// The process's own flags, if no controller defines them: HTTP server, metrics and log.
 pub static PROCESS: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[HTTP_ENDPOINT, METRICS, AUTOMAXPROCS, LOGGING],
     retired: &retired::NONE,
 };
 
-/// What a process without a Kubernetes client can have.
+/// The programs that a process without a Kubernetes client can contain.
 pub static NODE: &[Program] = &[
     Program {
         name: Program::PROCESS,
@@ -52,14 +52,14 @@ pub static NODE: &[Program] = &[
         has_own_listener: false,
     },
     LIVENESSPROBE,
-    // Here `*` means it as well.
+    // In this process, `*` includes the registrar.
     Program {
         is_for_nodes: false,
         ..REGISTRAR
     },
 ];
 
-/// All of them.
+/// All controllers and programs.
 #[cfg(feature = "controllers")]
 pub static ALL: &[Program] = &[
     Program {

@@ -1,5 +1,6 @@
-//! The registration with kubelet, in a process that others are in: it begins anew when kubelet has refused or
-//! the driver has another name, since they answer for the driver meanwhile.
+//! The registration with kubelet, in a process that contains other programs. It starts over when kubelet
+//! refuses the registration or the driver's name changes, since the other programs keep serving the
+//! driver meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,23 +20,23 @@ use crate::plan::ends::Life;
 use crate::plan::paths;
 use crate::startup_taint::StartupTaint;
 
-/// Before there is a registration socket.
+/// Reply while the driver's name is unknown, before the registration socket exists.
 const NO_NAME: &str = "not registered: the driver's name is not known yet";
-/// Between attempts to meet the driver, each of which may take thirty seconds.
+/// Pause between attempts to meet the driver; each attempt may take thirty seconds.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is seen of a registration; clones are the same.
+/// The observable state of a registration; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registration(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The driver has not told its name.
+    /// The driver's name is not known yet.
     #[default]
     Unnamed,
-    /// There is a socket to be looked at.
+    /// The registration socket exists.
     Begun(RegistrationHealth),
-    /// Why it has ended. It begins anew.
+    /// The registration ended for this reason, and will start over.
     Ended(String),
 }
 
@@ -43,7 +44,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Registering {
     config: Config,
-    /// Nobody else is in this process: it ends as the program does.
+    /// Whether the process contains no other program, so that it ends as the registrar does.
     is_alone: bool,
     registration: Registration,
     startup_taint: Option<StartupTaint>,
@@ -51,7 +52,7 @@ pub(crate) struct Registering {
 
 impl Registering {
     /// # Errors
-    /// The start-up taint that is to be removed cannot be.
+    /// If `--remove-taint` cannot work with these flags and variables.
     pub(crate) fn new(
         config: Config,
         is_alone: bool,
@@ -66,15 +67,15 @@ impl Registering {
         })
     }
 
-    /// How far it has come.
+    /// The observable state of the registration.
     pub(crate) fn registration(&self) -> Registration {
         self.registration.clone()
     }
 
-    /// Waits for the driver to tell its name.
+    /// Waits until the driver returns its name.
     ///
     /// # Errors
-    /// As the program, if it is alone.
+    /// As the program, if no other program runs in this process.
     pub(crate) async fn meet(&self) -> Result<Registrar, Exit> {
         let mut last = Exit::default();
         loop {
@@ -94,10 +95,11 @@ impl Registering {
         }
     }
 
-    /// Registers the driver and keeps it registered until it is to end; then removes the socket.
+    /// Registers the driver and keeps it registered until asked to end; then removes the socket.
     ///
     /// # Errors
-    /// As the program: always if it is alone, else for what only another start of the container mends.
+    /// As the program: always if it is alone, otherwise only for errors that a restart of the container
+    /// can fix.
     pub(crate) async fn keep(
         &self,
         mut registrar: Registrar,
@@ -157,12 +159,12 @@ impl Registration {
         *self.lock() = state;
     }
 
-    /// The driver has told the registrar its name.
+    /// Whether the registrar knows the driver's name.
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(*self.lock(), State::Unnamed)
     }
 
-    /// What the registrar says of its socket, as long as it has one.
+    /// The registrar's reply about its socket, while it has one.
     pub(crate) async fn socket(&self) -> Option<Reply> {
         let health = match &*self.lock() {
             State::Begun(health) => health.clone(),
@@ -171,7 +173,7 @@ impl Registration {
         Some(health.health().await)
     }
 
-    /// For `/healthz`.
+    /// The reply for `/healthz`.
     pub(crate) async fn health(&self) -> Reply {
         let socket = self.socket().await;
         socket.unwrap_or_else(|| match &*self.lock() {
@@ -180,7 +182,8 @@ impl Registration {
         })
     }
 
-    /// Why kubelet has not registered the driver, unless it has.
+    /// Why kubelet has not registered the driver; `None` if it has, or before the driver's name is
+    /// known.
     pub(crate) fn unregistered(&self) -> Option<String> {
         match &*self.lock() {
             State::Unnamed => None,
@@ -189,10 +192,10 @@ impl Registration {
         }
     }
 
-    /// Adds the path that is about it alone.
+    /// Adds the registration's own path.
     ///
     /// # Errors
-    /// The path is taken.
+    /// If the path is in use.
     pub(crate) fn add_to(&self, routes: &mut Routes) -> Result<(), RouteError> {
         let this = self.clone();
         routes.add(paths::REGISTRATION, move || {

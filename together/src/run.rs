@@ -1,7 +1,7 @@
-//! One process of several controllers: from the command line to the end.
+//! The process of several controllers, from the command line to its end.
 //!
-//! What is to be decided is decided in [`plan`](crate::plan) and by the programs themselves; here it is
-//! carried out.
+//! Decisions are made in [`plan`](crate::plan) and by the programs themselves; this module carries them
+//! out.
 
 mod chosen;
 mod liveness;
@@ -39,15 +39,15 @@ use liveness::Liveness;
 use members::{Member, Members};
 use shown::Shown;
 
-/// The name of the file, as the API server sees it.
+/// The name of the binary, as the API server sees it.
 pub const NAME: &str = "csi-sidecars";
 
 const CRATES: &[&str] = &["together", "csi_sidecars"];
 
-/// Before a controller tries once more to find out what it has to know before it leads.
+/// Pause before a controller repeats a failed preparation.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Crates whose lines are a controller's.
+/// The crates whose log lines carry a controller's name.
 const CONTROLLERS: &[(&str, &str)] = &[
     ("attacher", "attacher"),
     ("health_monitor", "health-monitor"),
@@ -61,7 +61,7 @@ const CONTROLLERS: &[(&str, &str)] = &[
 /// Runs the controllers that the command line names, in one process.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// Returns the exit, unless a signal ended the process in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let argv: Vec<OsString> = argv.into_iter().collect();
     if node::is_asked_for(&argv) {
@@ -100,7 +100,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     Box::pin(start(process, program, selection)).await
 }
 
-/// A command line in UTF-8: Go's flags are text, too.
+/// The command line as UTF-8, which Go's flags require as well.
 fn texts(argv: impl Iterator<Item = OsString>) -> Result<Vec<String>, Exit> {
     argv.map(OsString::into_string)
         .collect::<Result<_, _>>()
@@ -110,7 +110,7 @@ fn texts(argv: impl Iterator<Item = OsString>) -> Result<Vec<String>, Exit> {
         })
 }
 
-/// What the process is, apart from its controllers.
+/// The program description of the process itself.
 fn program(chosen: &[Chosen<'_>]) -> Program {
     let programs = chosen.iter().map(|one| one.decided.program());
     let codes: Vec<u8> = programs.clone().map(|program| program.fatal).collect();
@@ -203,16 +203,16 @@ async fn start(
     }
 }
 
-/// A controller before the driver is known.
+/// A controller whose driver is not known yet.
 struct Made {
     own: ControllerLimits,
     is_named: bool,
     controller: Box<dyn AnyController>,
-    /// For what is found out before it leads.
+    /// For requests that the controller makes before it leads.
     seat: Seat,
 }
 
-/// A seat without a lease: standbys read and ask the driver who it is.
+/// A seat without a lease: standbys may read objects and query the driver's identity.
 fn preliminary(
     process: &Arc<Process>,
     tenure: &Tenure,
@@ -224,7 +224,7 @@ fn preliminary(
     Seat::among(process, tenure, program, own, (fence, ending))
 }
 
-/// Finds out what the API server has, and meets the driver once for all.
+/// Discovers the API server's features, then connects to the driver once for all controllers.
 async fn meet(
     process: &Process,
     tenure: &Tenure,
@@ -273,12 +273,12 @@ async fn meet(
     handshake.fetch_capabilities(questions).await
 }
 
-/// Lets the controllers find out what else has to be known before they lead; also those that have nothing to
-/// do with the driver as it is.
+/// Prepares the controllers for leading. Returns them together with the places of those that cannot work
+/// with this driver.
 async fn prepare(made: Vec<Made>, link: &Arc<Link>) -> (Vec<Member>, Vec<(Place, Exit)>) {
     let (mut members, mut idle) = (Vec::new(), Vec::new());
     for (place, mut one) in made.into_iter().enumerate() {
-        // A driver that restarts meanwhile does not end the process.
+        // A driver that restarts during this does not end the process.
         while let Err(exit) = prepare_one(&mut one, link, place, &mut idle).await {
             let (controller, reason) = (one.own.controller, exit.error);
             tracing::error!(controller, reason, "Cannot begin yet");

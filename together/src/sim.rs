@@ -1,14 +1,14 @@
-//! Two processes of several controllers and two sets of single sidecars, one driver, and what may come
-//! between them.
+//! Simulates two processes of several controllers and two sets of single sidecars that share one driver,
+//! with faults between them.
 //!
 //! The leases are those of production: [`Order`](crate::plan::order::Order) and, for each lease,
-//! [`Election`](sidecar::election::decide::Election). A single sidecar is an order of one lease. Requests
-//! take effect at any time after they were sent, also when nobody waits for them any more; answers arrive
-//! at any time after that or never. Processes stand still, are killed, end in good order and come back.
-//! Clocks agree neither on the time nor, within a twentieth, on how fast it goes.
+//! [`Election`](sidecar::election::decide::Election). A single sidecar is an order of one lease. A
+//! request takes effect at any time after it was sent, even if nobody waits for it any more; its answer
+//! arrives at any later time or never. Processes freeze, are killed, end in good order and restart.
+//! Clocks differ in their time, and in their speed by up to a twentieth.
 //!
-//! Held after each step: of no controller there are two that could act. At the end people leave everything
-//! alone, and every controller must come to work, all of a process in one place.
+//! After each step, no controller may have two instances that could act. At the end all faults stop, and
+//! every controller must come to work, those of one process together.
 
 mod mutant;
 mod quiet;
@@ -23,15 +23,15 @@ use sidecar_testkit::sim;
 use mutant::Mutant;
 use story::{Figures, Setting};
 
-/// Happenings of one story.
+/// Number of events of one story.
 const LENGTH: u64 = 1000;
 
-/// A million happenings are 1,000 stories.
+/// 1,000 stories contain a million events.
 fn runs() -> u64 {
     sim::runs(300)
 }
 
-/// What goes wrong in a story, if anything.
+/// Runs a story and returns its figures, or the first violation.
 fn tell(seed: u64, mutant: Mutant, setting: Setting) -> Result<Figures, String> {
     story::tell(seed, LENGTH, mutant, setting)
 }
@@ -45,7 +45,7 @@ fn a_44_no_controller_is_at_work_twice_and_all_come_to_work_in_one_process() {
             Err(wrong) => panic!("story {seed}: {wrong}"),
         }
     }
-    // It says nothing if nobody works, or nobody takes over.
+    // The runs prove nothing unless controllers work and leases change hands.
     let runs = usize::try_from(runs()).unwrap_or(usize::MAX);
     assert!(all.at_work > 50 * runs, "{all:?}");
     assert!(all.heads > runs, "{all:?}");
@@ -53,7 +53,8 @@ fn a_44_no_controller_is_at_work_twice_and_all_come_to_work_in_one_process() {
     assert!(all.taken > runs / 2, "{all:?}");
 }
 
-/// Renewing less often saves writes, and costs safety beside a client-go that goes by its own duration.
+/// Renewing less often saves writes, but is unsafe beside a client-go that goes by the duration in its
+/// own flags.
 #[test]
 fn a_45_leases_renewed_less_often_are_safe_where_standbys_read_their_duration() {
     let setting = |own: bool| Setting {
@@ -75,7 +76,8 @@ fn a_45_leases_renewed_less_often_are_safe_where_standbys_read_their_duration() 
 fn a_45_eighteen_writes_a_minute_and_all_taken_over_within_the_time_of_the_head() {
     let succession = story::succession(4);
     assert_eq!(succession.writes, 12 + 3 + 3);
-    // Until the head has expired, asked for at intervals of up to 2.2 retry periods.
+    // The time until the head has expired, for standbys that ask at intervals of up to 2.2 retry
+    // periods.
     let limit = Duration::from_secs(15 + 11 + 3);
     assert!(succession.took < limit, "{succession:?}");
 }

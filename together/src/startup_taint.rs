@@ -20,10 +20,10 @@ use crate::plan::startup_taint::{Course, Look, Removal, Step, Wanted, next};
 
 const CONTROLLER: &str = "node-driver-registrar";
 
-/// Variables with the Node's name, in the order of preference.
+/// Environment variables with the Node's name, in order of preference.
 const VARIABLES: [&str; 3] = ["NODE_NAME", "KUBE_NODE_NAME", "CSI_NODE_NAME"];
 
-/// The rules that a 403 lacks.
+/// The RBAC rules to add after a 403.
 const RULES: &str = "the ClusterRole of this pod's service account needs the rules \
                      {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"get\", \"patch\"]} and \
                      {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], verbs: [\"get\"]}";
@@ -95,7 +95,7 @@ impl StartupTaint {
         }))
     }
 
-    /// Removes the taint whenever the driver is registered.
+    /// Removes the taint after each confirmation of the registration.
     pub(crate) async fn remove(
         &self,
         driver: &str,
@@ -122,7 +122,7 @@ impl StartupTaint {
         }
     }
 
-    /// Looks again and again after one confirmation.
+    /// Checks repeatedly after one confirmation.
     async fn look_on(&self, driver: &str, confirmed: Instant) {
         let mut course = Course::default();
         let mut last = None;
@@ -156,7 +156,7 @@ impl StartupTaint {
                 }
                 Err(failure) => refused(Look::failed(&failure, took), &failure),
             };
-            // A reason is logged when it differs from that of the last look.
+            // A reason is logged only if it differs from that of the last check.
             if let Some((reason, is_error)) = hindrance.as_ref().filter(|_| hindrance != last) {
                 let node = self.node.as_str();
                 let text = "The start-up taint is not removed";
@@ -192,7 +192,7 @@ impl StartupTaint {
         }
     }
 
-    /// Looks once, over a connection of its own.
+    /// Checks once, over its own connection.
     async fn look(&self, driver: &str) -> Result<Seen, Failure> {
         let mut api = self.api.connect().await?;
         let (mut csi_node, mut node) = (None, None);
@@ -236,12 +236,12 @@ impl StartupTaint {
     }
 }
 
-/// The result of one look.
+/// The result of one check.
 enum Seen {
     Nothing,
     Removed(Removal),
     Kept(String),
-    /// The list of taints has changed, or the change is refused.
+    /// The list of taints has changed, or a policy rejected the patch.
     Unapplied {
         removal: Removal,
         status: u16,
@@ -249,10 +249,10 @@ enum Seen {
     },
 }
 
-/// What is said of a failure, and whether somebody has to mend it.
+/// The message about a failure, and whether somebody has to fix it.
 fn explain(failure: &Failure) -> (String, bool) {
     match failure {
-        // As RBAC says it, unlike admission.
+        // The text of an RBAC refusal, which distinguishes it from one by admission.
         Failure::Refused {
             status: 403, error, ..
         } if error.message.contains("\" cannot ") => (format!("{error}; {RULES}"), true),

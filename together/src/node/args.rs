@@ -1,6 +1,7 @@
-//! What the parts of the command line ask for, each read with its program's own table.
+//! The configuration that the parts of the command line produce, each parsed with its program's flag
+//! table.
 //!
-//! Pure, as the programs' own.
+//! Pure, like the programs' own modules.
 
 use sidecar::flags::standard::http_address;
 use sidecar::flags::{self, Exit, Spec, Values};
@@ -9,26 +10,26 @@ use sidecar::log;
 use crate::plan::split::Part;
 use crate::programs::PROCESS;
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Nothing, successfully: the registrar's exec probe of old manifests.
+    /// Exit successfully at once: the registrar's exec probe from old manifests.
     Probe,
-    /// To run.
+    /// Run the process.
     Run(Box<Config>),
 }
 
-/// The process and what is in it.
+/// Configuration of the process and of the programs in it.
 #[derive(Debug, Default)]
 pub(super) struct Config {
     pub(super) log: log::Config,
-    /// The HTTP server of the process, if there is to be one.
+    /// The HTTP server of the process, if one is configured.
     pub(super) http: Option<Http>,
     /// `--metrics-path`
     pub(super) metrics_path: String,
     pub(super) livenessprobe: Option<Livenessprobe>,
     pub(super) registrar: Option<registrar::args::Config>,
-    /// `--enable-pprof` of the registrar, for both servers.
+    /// The registrar's `--enable-pprof`, for both servers.
     pub(super) pprof: bool,
 }
 
@@ -36,24 +37,24 @@ pub(super) struct Config {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Http {
     pub(super) address: String,
-    /// The flag that says so, as it was given.
+    /// The flag that set the address, as given.
     pub(super) flag: String,
-    /// It has health and all else beside the metrics.
+    /// Whether it serves health and the other paths, and not only metrics.
     pub(super) has_health: bool,
 }
 
-/// livenessprobe.
+/// Configuration of livenessprobe.
 #[derive(Debug)]
 pub(super) struct Livenessprobe {
     pub(super) config: livenessprobe::args::Config,
-    /// Its own listener is there, too.
+    /// Whether it also opens its own listener.
     pub(super) listens: bool,
 }
 
-/// Reads the parts that the command line of `file` was cut into.
+/// Parses the parts into which the command line of `file` was split.
 ///
 /// # Errors
-/// As the program whose part it is.
+/// As the program that the part belongs to.
 pub(super) fn decide(file: &str, parts: Vec<Part>) -> Result<Command, Exit> {
     let mut config = Config::default();
     let mut warnings = Vec::new();
@@ -119,8 +120,8 @@ fn http(values: &Values) -> Result<Option<Http>, Exit> {
     }))
 }
 
-/// Somebody must be able to ask for the driver's health: if not the server of the process then the listener that
-/// livenessprobe has as a program, by default.
+/// The driver's health must be served somewhere: if not by the server of the process, then by the
+/// listener that livenessprobe opens by default as a program.
 fn livenessprobe(values: &Values, process: &Config) -> Result<Livenessprobe, Exit> {
     use livenessprobe::args::Metrics;
 
@@ -137,7 +138,7 @@ fn livenessprobe(values: &Values, process: &Config) -> Result<Livenessprobe, Exi
     })
 }
 
-/// The same, with its flags as they are written here.
+/// The configuration with its flags as they are spelled on this command line.
 pub(crate) fn prefixed(mut config: registrar::args::Config) -> registrar::args::Config {
     if let Some(http) = &mut config.http {
         http.flag = prefix("node-driver-registrar", &http.flag);
@@ -145,7 +146,7 @@ pub(crate) fn prefixed(mut config: registrar::args::Config) -> registrar::args::
     config
 }
 
-/// A flag of `program` as it is written here.
+/// The flag of `program` as it is spelled on this command line.
 fn prefix(program: &str, flag: &str) -> String {
     format!("--{program}-{}", flag.trim_start_matches('-'))
 }

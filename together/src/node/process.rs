@@ -1,4 +1,4 @@
-//! One process around livenessprobe and registrar.
+//! The process that contains livenessprobe and registrar.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use super::args::{Config, Http};
 use super::routes::{self, Node};
 use crate::registration::Registering;
 
-/// Between attempts to hear the driver's name.
+/// Pause between attempts to get the driver's name.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs until a signal ends it, or something is wrong.
+/// Runs until a signal or an error ends it.
 ///
 /// # Errors
-/// How the process ends.
+/// Returns the process's exit.
 pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
-    // Signals are as in the programs: they kill until there is a socket to be removed.
+    // As in the single programs, signals kill the process until there is a socket to remove.
     let early = Shutdown::listen(&[])?;
     let registry = Registry::with_process(Process::StartTime);
     let replaces = [registrar::run::REPLACES, livenessprobe::run::REPLACES].join(", ");
@@ -51,19 +51,19 @@ pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
     let has_others = registering.is_some();
     let registering = async {
         let Some(registering) = registering else {
-            // Whoever dropped it would not end by signals any more as process 1.
+            // Without this handler, the process would ignore signals when it runs as process 1.
             let _early = early;
             return std::future::pending().await;
         };
         let registrar = registering.meet().await?;
-        // From before the socket exists, so that none is left behind.
+        // Installed before the socket exists, so that a signal never leaves a socket behind.
         let shutdown = Shutdown::listen(&[Signal::Terminate])?;
         drop(early);
         Box::pin(registering.keep(registrar, &shutdown.request())).await
     };
     let probing = async {
         if let Some(prober) = prober {
-            // Health is answered meanwhile: it asks for itself.
+            // `/healthz` is served meanwhile; it calls the driver itself.
             let mut last = Exit::default();
             while let Err(exit) = prober.meet_driver().await {
                 if !has_others {
@@ -79,7 +79,8 @@ pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
             node.probes();
         }
         match listeners {
-            // There are others in this process, so that a listener that fails is never the end of the work.
+            // Other programs run in this process, so a failing listener must always end it with an
+            // error.
             Some(listeners) => listeners.serve().await.map_err(|exit| Exit {
                 code: exit.code.max(1),
                 ..exit
@@ -95,7 +96,7 @@ pub(super) async fn work(config: Config, api: InCluster) -> Result<(), Exit> {
     }
 }
 
-/// Listens, if there is to be a server; the result serves until it is dropped.
+/// Binds the HTTP server, if one is configured. The returned future serves until it is dropped.
 async fn serve(
     http: Option<&Http>,
     routes: Routes,
@@ -109,7 +110,7 @@ async fn serve(
                 format_args!("{flag}: cannot start the HTTP server: {error}"),
             )
         })?;
-        // The port may have been left to the system.
+        // The flag may leave the choice of the port to the system.
         let address = server.local_addr();
         let address = address.map_or_else(|_| flag.clone(), |address| address.to_string());
         tracing::info!(address, flag, "HTTP server is listening");

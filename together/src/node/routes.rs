@@ -1,4 +1,4 @@
-//! What the HTTP server of the process answers.
+//! The HTTP server of the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use super::args::Config;
 use crate::plan::paths::{self, Readiness};
 use crate::registration::Registration;
 
-/// What can be looked at.
+/// The state that the HTTP paths report.
 #[derive(Debug)]
 pub(super) struct Node {
     prober: Option<Prober>,
-    /// The driver has told livenessprobe its name, or need not.
+    /// Whether livenessprobe knows the driver's name, or does not run.
     probes: AtomicBool,
-    /// If a registrar is here.
+    /// Set if the registrar runs.
     registration: Option<Registration>,
 }
 
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// The driver has told livenessprobe its name.
+    /// livenessprobe has got the driver's name.
     pub(super) fn probes(&self) {
         self.probes.store(true, Ordering::Relaxed);
     }
@@ -65,10 +65,10 @@ impl Node {
     }
 }
 
-/// All paths.
+/// All paths of the server.
 ///
 /// # Errors
-/// `--metrics-path` is no path, or one that is taken (code 2).
+/// Exit code 2 if `--metrics-path` is not a path or is already in use.
 pub(super) fn of(node: &Arc<Node>, config: &Config, registry: &Registry) -> Result<Routes, Exit> {
     let add = || -> Result<Routes, RouteError> {
         let mut routes = Routes::new();

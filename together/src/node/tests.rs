@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The configurations that command lines produce.
 
 use super::args::{Config, Http};
 use super::*;
@@ -142,7 +142,7 @@ fn what_is_not_here_is_refused_with_what_is() {
             assert!(exit.stderr.contains(word), "{line}: {}", exit.stderr);
         }
     }
-    // In the words of the program.
+    // The program's own message.
     let exit = decided("--controllers=registrar").unwrap_err();
     assert_eq!(exit.code, 1);
     assert!(

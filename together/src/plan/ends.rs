@@ -1,7 +1,7 @@
-//! What follows for a process of several controllers from the end of one of them, or of their driver.
+//! What a process of several controllers does when one of them, or their driver, stops working.
 //!
-//! A panic is not among the ends: it aborts the process (docs/adr/0013). Nor is a signal, nor a lease that is
-//! lost, which the [`order`](super::order) follows.
+//! A panic is not covered here: it aborts the process (docs/adr/0013). Neither are signals and lost
+//! leases, which [`order`](super::order) handles.
 
 use std::time::{Duration, Instant};
 
@@ -9,70 +9,71 @@ use sidecar::retry::RetryPolicy;
 
 use super::order::Place;
 
-/// Before a controller begins anew that has ended again and again.
+/// Back-off before a controller that keeps ending is restarted.
 const PAUSE: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(300));
 
-/// Who has worked for so long has not begun in vain.
+/// A controller that has worked for this long resets its back-off.
 const STEADY: Duration = Duration::from_secs(600);
 
-/// What does not go on.
+/// Something that has stopped working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The controller at this place can do nothing at all with such a driver.
+    /// The controller at this place cannot work with this driver.
     NothingToDo {
-        /// Its place.
+        /// The place of the controller.
         place: Place,
-        /// `--controllers` has its name, and not `*` alone.
+        /// Whether `--controllers` lists its name, and not only `*`.
         was_named: bool,
     },
-    /// The controller at this place has ended for whatever else ends its single program: the driver came back
-    /// with other capabilities than it was met with, for one.
+    /// The controller at this place ended for any other reason that would end its single program, for
+    /// example because the driver came back with other capabilities.
     ByItself(Place),
-    /// The driver is away for longer than others can be expected to wait, and there are others.
+    /// The driver has been unreachable for so long that another replica should try.
     DriverAway,
-    /// The driver came back under another name, which is that of leases and finalizers.
+    /// The driver came back with another name, on which leases and finalizers depend.
     DriverRenamed,
 }
 
-/// What follows.
+/// The consequence of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// After this pause, meet the driver again, with caches and books of its own that are empty, and work on.
-    /// The others are not touched.
+    /// After this pause, restart the controller: it connects to the driver again, with empty caches and
+    /// state. The other controllers continue.
     BeginAnew(Duration),
-    /// It is left out without a word of reproach: nobody asked for it. It is not missed in readiness.
+    /// Leave the controller out without an error, since nobody named it. Readiness ignores it.
     LeaveOut,
-    /// It does not work again, which is an error that readiness and metrics show. Its lease is given back as far as
-    /// the order allows.
+    /// Switch the controller off for good, as an error that readiness and metrics report. Release its
+    /// lease if the order allows that.
     SwitchOff,
-    /// All stop and give their leases back until the driver is there again.
+    /// Stop all controllers and release their leases until the driver is back.
     Rest,
-    /// The process ends for the reason of this end, after all leases were given back.
+    /// End the process with this end's error, after releasing all leases.
     Exit,
-    /// The same, for the reason why the controller at this place has nothing to do.
+    /// End the process likewise, with the error of the controller at this place.
     ExitAs(Place),
 }
 
-/// What is left of a process.
+/// The controllers' restarts and switch-offs.
 #[derive(Clone, Debug)]
 pub struct Ends {
     controllers: Vec<Life>,
-    /// Others are here that answer for the driver or its registration, and go on without controllers.
+    /// Whether livenessprobe or the registrar runs in this process and continues without controllers.
     has_others: bool,
 }
 
-/// How often something has begun and ended.
+/// The starts and ends of one controller, or of the registration.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     is_off: bool,
-    /// When it began last.
+    /// Time of the last start.
     began: Option<Instant>,
-    /// How often it has ended in a row without having worked for long.
+    /// Number of ends in a row without a long run in between.
     ended: u32,
 }
 
 impl Ends {
-    /// A process of so many controllers with leases; `has_others` if livenessprobe or the registrar is in it too.
+    /// State for this number of controllers with leases; `has_others` if livenessprobe or the registrar
+    /// is in the process.
     #[must_use]
     pub fn new(controllers: usize, has_others: bool) -> Self {
         Self {
@@ -81,14 +82,14 @@ impl Ends {
         }
     }
 
-    /// The controller at `place` works from now on.
+    /// The controller at `place` has started.
     pub fn began(&mut self, place: Place, now: Instant) {
         if let Some(life) = self.controllers.get_mut(place) {
             life.begin(now);
         }
     }
 
-    /// What follows from an end.
+    /// The consequence of `end`.
     pub fn after(&mut self, end: End, now: Instant) -> Next {
         match end {
             End::NothingToDo { place, was_named } => {
@@ -117,12 +118,12 @@ impl Ends {
 }
 
 impl Life {
-    /// It works from now on.
+    /// The controller has started.
     pub fn begin(&mut self, now: Instant) {
         self.began = Some(now);
     }
 
-    /// It has ended, and waits for so long before it begins anew.
+    /// The controller has ended. Returns the pause before its restart.
     pub fn pause(&mut self, now: Instant) -> Duration {
         let began = self.began.take();
         let worked = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
@@ -134,8 +135,8 @@ impl Life {
     }
 }
 
-/// With which code a process ends that cannot start, from those of the single programs that would not start either:
-/// their code if they agree, else 1.
+/// Exit code of a process that cannot start, from the codes that the single programs would return: their
+/// common code, or 1 if they differ.
 #[must_use]
 pub fn refusal(codes: &[u8]) -> u8 {
     match codes {
@@ -178,13 +179,13 @@ mod tests {
         // provisioner, resizer
         let mut ends = Ends::new(2, false);
         assert_eq!(ends.after(unfit(1, true), now), Next::SwitchOff);
-        // The driver is met again: still off, still no end.
+        // The driver restarts: the controller stays off, and the process continues.
         assert_eq!(ends.after(unfit(1, true), now), Next::SwitchOff);
         assert!(matches!(
             ends.after(End::ByItself(0), now),
             Next::BeginAnew(_)
         ));
-        // None left: as the first of them.
+        // No controller left: ends as the first of them.
         assert_eq!(ends.after(unfit(0, true), now), Next::ExitAs(0));
 
         for was_named in [true, false] {

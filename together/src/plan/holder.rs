@@ -1,21 +1,21 @@
-//! As whom a process of several controllers holds leases.
+//! The holder identity of a process of several controllers.
 //!
-//! Single sidecars, upstream's and ours, hold theirs as their host, and take a lease that names their host
-//! at once. One that was left in the pod of this process would take its leases under its hands, and a mark
-//! beside the holder would not help: client-go writes the holder and leaves everything around it as it is.
-//! So the name itself differs. It says under which head its holder works, too: whoever has that head knows
-//! that this holder has lost it.
+//! Single sidecars, upstream's and ours, use their host name as identity and take over a lease with
+//! their own host name at once. A sidecar left behind in this process's pod would thus take its leases
+//! away, and an extra field in the lease would not prevent that: client-go changes the holder and leaves
+//! all other fields. So the identity itself differs. It also contains the head: whoever holds that head
+//! knows that the process with this identity has lost it.
 
-/// Not in the name of a host, and not in that of any single sidecar, which replaces it.
+/// Occurs neither in host names nor in identities of single sidecars, which replace it.
 const SEPARATOR: char = '_';
 
-/// What ends the names of all processes that work under the lease of `head`.
+/// Suffix of the identities of all processes whose head is `head`.
 #[must_use]
 pub fn mark(head: &str) -> String {
     format!("{SEPARATOR}{head}{SEPARATOR}together")
 }
 
-/// The name of the process on `host` that works under the lease of `head`.
+/// Identity of the process on `host` whose head is `head`.
 #[must_use]
 pub fn identity(host: &str, head: &str) -> String {
     format!("{host}{}", mark(head))
@@ -32,7 +32,7 @@ mod tests {
         for host in ["pod-0", "node-1.example.com", "pod_provisioner_together"] {
             let ours = identity(host, "provisioner");
             assert_ne!(names::identity(host), ours);
-            // Whatever a host is called, what a single sidecar writes has no such letter.
+            // Whatever the host name, a single sidecar's identity never contains the separator.
             assert!(!names::identity(&ours).contains(SEPARATOR));
         }
     }

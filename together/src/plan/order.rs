@@ -1,53 +1,54 @@
-//! In which order a process takes and gives back the leases of its controllers.
+//! The order in which a process takes and releases the leases of its controllers.
 //!
-//! The first lease is the *head*. Only who holds it asks for the others, so that all of them end up in one
-//! process; and a controller works while its own lease and the head are held. The head goes last: whoever
-//! takes it may take at once what its former holder still holds.
+//! The first lease is the *head*. Only its holder requests the others, so that all of them end up in one
+//! process, and a controller works only while both its own lease and the head are held. The head is
+//! released last: whoever takes it may at once take the leases that its former holder still holds.
 //!
-//! An order lasts until the head is lost or given back. What comes then, another order or the end of the
-//! process, its last step says.
+//! An order lasts until the head is lost or released. Its last step says whether another order follows
+//! or the process ends.
 //!
-//! The shell carries out one step after the other and tells what came of it. Between two steps anything
-//! may happen: each event may come at any time, and in each state it has a meaning.
+//! The shell executes one step after another and reports the results. Events may arrive at any time
+//! between two steps; each is defined in every state.
 
 /// A controller's place in the order; the head is 0.
 pub type Place = usize;
 
-/// The next step.
+/// The next step for the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask for this lease until it is [`acquired`](Order::acquired), then hold it until it is
+    /// Request this lease until it is [`acquired`](Order::acquired), then hold it until it is
     /// [`gone`](Order::gone).
     Seek(Place),
-    /// Do not ask for it any more. A request under way may still take effect.
+    /// Stop requesting this lease. A request in flight may still take effect.
     Abandon(Place),
-    /// Let this controller work, until it has [`stopped`](Order::stopped).
+    /// Start this controller, which works until it has [`stopped`](Order::stopped).
     Start(Place),
-    /// This controller shall finish what it is at and stop.
+    /// Ask this controller to finish its running work and stop.
     Drain(Place),
-    /// This controller shall stop at once: it may do nothing any more.
+    /// Stop this controller at once; its lease is lost.
     Cut(Place),
-    /// Give this lease back, then tell that it is [`gone`](Order::gone), whether that worked or not.
+    /// Release this lease, then report it [`gone`](Order::gone), whether or not the release succeeded.
     Release(Place),
-    /// Nothing goes on: what still runs is cut, what is still held or sought is let go without a word.
+    /// The order is over: abort what still runs, and drop the leases still held or requested without
+    /// releasing them.
     Over(Then),
 }
 
-/// What follows when an order is over.
+/// What follows an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// The head was lost, or there was nothing to work with: the process meets its driver again, over other
-    /// connections, and begins another order.
+    /// The head was lost, or the driver was unreachable: the process reconnects to its driver over new
+    /// connections and begins another order.
     Again,
     /// The process ends.
     Exit,
 }
 
-/// What the process is about.
+/// The goal of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Work,
-    /// There is nothing to work with: others may try.
+    /// Release all leases so that another replica can try, since the driver is unreachable.
     Rest,
     End,
 }
@@ -72,7 +73,7 @@ enum Work {
 struct Part {
     lease: Lease,
     work: Work,
-    /// It shall not work again.
+    /// Whether the controller is switched off for good.
     is_off: bool,
 }
 
@@ -81,13 +82,13 @@ struct Part {
 pub struct Order {
     parts: Vec<Part>,
     aim: Aim,
-    /// The head was lost, or time is up.
+    /// Whether the head was lost or the time to release everything ran out.
     is_cut_short: bool,
     is_over: bool,
 }
 
 impl Order {
-    /// A process of so many controllers, one at least, that holds nothing.
+    /// A process of this number of controllers, at least one, without any lease.
     #[must_use]
     pub fn new(controllers: usize) -> Self {
         let part = Part {
@@ -103,19 +104,19 @@ impl Order {
         }
     }
 
-    /// This lease is held from now on.
+    /// This lease is held now.
     pub fn acquired(&mut self, place: Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.lease = match part.lease {
-                // One that is not sought any more is held all the same, and given back.
+                // A lease that is no longer requested counts as held, too, and is released.
                 Lease::Free | Lease::Sought | Lease::Held => Lease::Held,
                 Lease::Leaving => Lease::Leaving,
             };
         }
     }
 
-    /// This lease is held no more: it was lost, or given back as far as that was possible. Which of them
-    /// came first when both were under way makes no difference.
+    /// This lease is no longer held: it was lost, or released as far as possible. If both were in
+    /// progress, their order does not matter.
     pub fn gone(&mut self, place: Place) {
         if let Some(part) = self.parts.get_mut(place) {
             self.is_cut_short |= place == 0 && part.lease == Lease::Held;
@@ -126,22 +127,22 @@ impl Order {
         }
     }
 
-    /// This controller does nothing any more.
+    /// This controller has stopped completely.
     pub fn stopped(&mut self, place: Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.work = Work::Stopped;
         }
     }
 
-    /// This controller shall not work again in this process. Its lease is given back, unless it is the
-    /// head, which the others need.
+    /// Switches this controller off for good. Its lease is released, unless it is the head, which the
+    /// others need.
     pub fn switch_off(&mut self, place: Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.is_off = true;
         }
     }
 
-    /// There is nothing to work with for the time being: all leases are given back.
+    /// The driver is unreachable: all leases are released.
     pub fn rest(&mut self) {
         match self.aim {
             Aim::Work | Aim::Rest => self.aim = Aim::Rest,
@@ -149,32 +150,32 @@ impl Order {
         }
     }
 
-    /// The process shall end in good order.
+    /// The process should end in good order.
     pub fn end(&mut self) {
         self.aim = Aim::End;
     }
 
-    /// It is over, whatever goes on: giving back has taken too long.
+    /// Ends the order at once, because releasing has taken too long.
     pub fn cut_short(&mut self) {
         self.is_cut_short = true;
     }
 
-    /// Whether this controller was started and has not stopped yet.
+    /// Whether this controller was started and has not stopped.
     #[must_use]
     pub fn is_at_work(&self, place: Place) -> bool {
         let part = self.parts.get(place);
         part.is_some_and(|part| part.work != Work::Stopped)
     }
 
-    /// Whether this controller was told to stop and has not yet.
+    /// Whether this controller was asked to stop and has not.
     #[must_use]
     pub fn is_stopping(&self, place: Place) -> bool {
         let part = self.parts.get(place);
         part.is_some_and(|part| matches!(part.work, Work::Draining | Work::Cut))
     }
 
-    /// The next step, which counts as begun from now on; none while something has to happen first, or when
-    /// it is over.
+    /// The next step, which counts as begun from now on; `None` if an event must come first or the order
+    /// is over.
     pub fn next_step(&mut self) -> Option<Step> {
         if self.is_over {
             return None;
@@ -185,7 +186,7 @@ impl Order {
         step.or_else(|| self.take())
     }
 
-    /// It is over when it is cut short, or when nothing is left after all was given back.
+    /// Ends the order if it was cut short or everything has been released.
     fn over(&mut self) -> Option<Step> {
         let is_empty = |part: &Part| part.lease == Lease::Free && part.work == Work::Stopped;
         let then = match self.aim {
@@ -197,7 +198,7 @@ impl Order {
         self.is_over.then_some(Step::Over(then))
     }
 
-    /// Stops who must not work any more.
+    /// Stops controllers that must not work any longer.
     fn stop(&mut self) -> Option<Step> {
         let aim = self.aim;
         for (place, part) in self.parts.iter_mut().enumerate() {
@@ -214,7 +215,7 @@ impl Order {
         None
     }
 
-    /// Gives back what is not to be held, the head last.
+    /// Releases leases that should not be held, the head last.
     fn give_back(&mut self) -> Option<Step> {
         let (aim, head) = (self.aim, self.holds_head());
         let mut others_hold = false;
@@ -235,7 +236,7 @@ impl Order {
         None
     }
 
-    /// Takes what is to be had.
+    /// Requests leases and starts controllers where possible.
     fn take(&mut self) -> Option<Step> {
         if self.aim != Aim::Work {
             return None;

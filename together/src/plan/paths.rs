@@ -1,78 +1,79 @@
-//! What the HTTP server of the whole process answers.
+//! The replies of the HTTP server of the whole process.
 //!
-//! The shell looks at what a path is about, which for `/healthz` means to ask the driver, and hands it in.
-//! What only one of the controllers has to say it answers itself, as in a process of its own.
+//! The shell determines the state behind each path, which for `/healthz` means calling the driver, and
+//! passes it in. Paths that belong to a single controller are served by that controller, as in its own
+//! process.
 
 use http::StatusCode;
 use sidecar::http::Reply;
 
-/// The driver, or on nodes without livenessprobe the registration socket.
+/// Health of the driver, or on nodes without livenessprobe of the registration socket.
 pub const HEALTH: &str = "/healthz";
-/// Whether leases that are held are renewed.
+/// Whether held leases are being renewed.
 pub const LEADER_ELECTION: &str = "/healthz/leader-election";
-/// This process, for its own container's probe.
+/// Health of this process, for its own container's probe.
 pub const LIVE: &str = "/livez";
-/// Whether all of it does what it was started for.
+/// Whether all parts of the process are working.
 pub const READY: &str = "/readyz";
-/// How far kubelet has come with the driver, on nodes.
+/// State of the registration with kubelet, on nodes.
 pub const REGISTRATION: &str = "/registration";
 
-/// A permission that the process lacks and cannot do without.
+/// A missing permission that the process needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing<'a> {
-    /// As the log names it, for example `list persistentvolumes`.
+    /// The permission as the log spells it, for example `list persistentvolumes`.
     pub rule: &'a str,
     /// The controllers that need it.
     pub controllers: &'a [&'a str],
 }
 
-/// A controller that does not work and will not do so by itself.
+/// A controller that is off and will not restart by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Off<'a> {
-    /// Its name.
+    /// The controller's name.
     pub controller: &'a str,
-    /// Why, on one line.
+    /// The reason, on one line.
     pub reason: &'a str,
 }
 
-/// What readiness is about.
+/// The state that readiness depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness<'a> {
-    /// The driver has told its name to all that ask for it.
+    /// Whether all parts that need the driver's name know it.
     pub is_named: bool,
     /// Permissions that are missing.
     pub missing: &'a [Missing<'a>],
     /// Controllers that are off.
     pub off: &'a [Off<'a>],
-    /// No lease is held or asked for: the driver is met first.
+    /// Whether the process neither holds nor requests a lease, because it waits for the driver.
     pub is_idle: bool,
-    /// Why kubelet has not confirmed the driver; `None` if it has, or is not asked to.
+    /// Why kubelet has not confirmed the registration; `None` if it has, or if there is no registrar.
     pub unregistered: Option<&'a str>,
-    /// Why the API server cannot be worked with.
+    /// Why the API server cannot be used.
     pub unreachable: Option<&'a str>,
-    /// Why leases cannot be asked for.
+    /// Why leases cannot be requested.
     pub refused: &'a [String],
-    /// What keeps controllers from their work or some of it, a line for each.
+    /// Problems that keep controllers from some or all of their work, one per line.
     pub hindered: Option<&'a str>,
-    /// A signal has come: what runs is ended, nothing is begun.
+    /// Whether a signal has arrived: running work is finished, nothing new is started.
     pub is_ending: bool,
 }
 
-/// `/healthz`: what livenessprobe says of the driver, or else what the registrar says of its socket. A process
-/// with neither has no such path.
+/// `/healthz`: livenessprobe's reply about the driver, or else the registrar's about its socket. Without
+/// either, the path does not exist.
 #[must_use]
 pub fn health(driver: Option<Reply>, registration: Option<Reply>) -> Reply {
     driver.or(registration).unwrap_or_else(Reply::not_found)
 }
 
-/// `/healthz/leader-election`; `hangs` says which lease is held and was not renewed for too long, if there is one.
+/// `/healthz/leader-election`; `hangs` names a held lease that was not renewed for too long, if any.
 #[must_use]
 pub fn leader_election(hangs: Option<String>) -> Reply {
     Reply::leader_health(hangs)
 }
 
-/// `/livez`. `hangs` is as above, and `registration` is what the registrar says of its socket, once it has one: before
-/// that the driver is waited for, which is no fault of this process.
+/// `/livez`. `hangs` as for [`leader_election`]; `registration` is the registrar's reply about its
+/// socket, once that exists. Before, the process waits for the driver, which is not its own fault.
 #[must_use]
 pub fn live(hangs: Option<String>, registration: Option<Reply>) -> Reply {
     if hangs.is_some() {
@@ -80,7 +81,8 @@ pub fn live(hangs: Option<String>, registration: Option<Reply>) -> Reply {
     }
     match registration {
         Some(reply) if reply.status != StatusCode::OK => {
-            // A socket that is gone is 404 at the registrar's own path, and no path is missing here.
+            // For a missing socket the registrar answers 404 on its own path; here the path itself
+            // exists.
             Reply::text(StatusCode::INTERNAL_SERVER_ERROR, reply.body)
         }
         Some(_) | None => Reply::ok(),

@@ -1,7 +1,7 @@
-//! The one command line, cut into one for each controller.
+//! Splits the command line into one for each controller.
 //!
-//! Nothing is read or checked here but whose a flag is: each program does that itself, with its own table
-//! and its own words. So no check, default or message is there twice.
+//! This module only determines which program each flag belongs to. Each program parses and validates its
+//! own flags, so that no check, default or message is duplicated.
 
 mod flags;
 mod gates;
@@ -13,69 +13,69 @@ use sidecar::gates::{Gate, Retired};
 
 use flags::{Given, Owner, own_name};
 
-/// What can be in one process.
+/// A controller or program that a process can contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// As `--controllers` and prefixes of flags have it.
+    /// The name in `--controllers` and in prefixes of flags.
     pub name: &'static str,
-    /// Other names that `--controllers` takes.
+    /// Other names that `--controllers` accepts.
     pub others: &'static [&'static str],
     /// Its flags.
     pub spec: &'static Spec,
-    /// The feature gates that it knows.
+    /// The feature gates that the program defines.
     pub gates: &'static [Gate],
-    /// Those that it accepts without effect.
+    /// Gates that it accepts without effect.
     pub ignored_gates: &'static [&'static [Gate]],
-    /// Those that it knew.
+    /// Gates that earlier releases defined.
     pub retired_gates: &'static Retired,
-    /// It belongs to nodes, and is not meant by `*`.
+    /// Whether it belongs on nodes, so that `*` does not include it.
     pub is_for_nodes: bool,
-    /// Its HTTP server is one of its own, beside that of all.
+    /// Whether it has its own HTTP server besides that of the process.
     pub has_own_listener: bool,
 }
 
 impl Program {
-    /// Name of what the process itself takes of a command line, where no controller does: it is always part of
-    /// it, and cannot be named.
+    /// Name of the pseudo-program for the process's own flags, where no controller defines them. It is
+    /// always included and cannot be listed in `--controllers`.
     pub const PROCESS: &str = "process";
 
     pub(crate) fn is_process(&self) -> bool {
         self.name == Self::PROCESS
     }
 
-    /// `--controllers` names it so.
+    /// Whether `--controllers` can refer to it by `name`.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         !self.is_process() && (self.name == name || self.others.contains(&name))
     }
 }
 
-/// What the command line asks for.
+/// The request on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// `--version`
     Version,
-    /// `--help`, with what it prints.
+    /// `--help`, with the text to print.
     Help(String),
-    /// To run these, each with its own command line.
+    /// Run these programs, each with its own command line.
     Run(Vec<Part>),
 }
 
-/// One controller's part.
+/// The command line of one controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which program.
+    /// `Program::name`.
     pub name: &'static str,
-    /// `--controllers` names it, and does not only mean it by `*`.
+    /// Whether `--controllers` lists it by name, and not only through `*`.
     pub is_named: bool,
-    /// Its flags, in its own words.
+    /// Its flags, as the program itself spells them.
     pub arguments: Vec<String>,
 }
 
-/// Cuts what follows the program's name into a command line for each of the `programs` that
-/// `--controllers` names, in the order of `programs`.
+/// Splits the arguments into a command line for each of the `programs` selected by `--controllers`, in
+/// the order of `programs`.
 ///
 /// # Errors
-/// Exit code 2, with the flag or name that is at fault and the way out.
+/// Exit code 2, with a message that names the flag or controller and the fix.
 pub fn split<'a>(
     arguments: impl IntoIterator<Item = &'a str>,
     programs: &'static [Program],
@@ -83,7 +83,7 @@ pub fn split<'a>(
     split_as("csi-sidecars", arguments, programs)
 }
 
-/// The same for the file called `file`.
+/// Like [`split`], for the binary called `file`.
 ///
 /// # Errors
 /// As [`split`].
@@ -136,12 +136,12 @@ fn cut<'a>(
     Ok(Line::Run(chosen.iter().map(part).collect()))
 }
 
-/// What `--controllers` is set to, before it is known whose the other flags are.
+/// The value of `--controllers`, found before the owners of the other flags are known.
 pub fn list_of<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut list = None;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        // Values of other flags may stand alone and look like anything.
+        // Values of other flags may be separate arguments with any text.
         if let Ok(("controllers", value)) = flags::name_and_value(argument) {
             list = value.or_else(|| arguments.next());
         }
@@ -149,7 +149,7 @@ pub fn list_of<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<&'a s
     list
 }
 
-/// The programs that `--controllers` asks for, and those that it names.
+/// The programs that `--controllers` selects, and those of them that it names.
 fn chosen(
     given: &[Given<'_>],
     programs: &'static [Program],
@@ -205,7 +205,7 @@ fn names(programs: &[Program]) -> String {
     names.join(", ")
 }
 
-/// A flag that nobody in this process has is a mistake, be it known elsewhere.
+/// Rejects a flag of a program that does not run in this process.
 fn must_be_of(
     flag: &Given<'_>,
     chosen: &[&'static Program],
@@ -239,7 +239,7 @@ fn not_chosen(flag: &str, owners: &[&str]) -> String {
     format!("--{flag} is for {names}: add {add} to --controllers, or remove the flag")
 }
 
-/// What of the command line is this program's.
+/// The program's part of the command line.
 fn arguments_of(
     program: &Program,
     given: &[Given<'_>],
@@ -267,7 +267,7 @@ fn arguments_of(
                 continue;
             }
         }
-        // The prefixed form wins wherever it stands.
+        // The prefixed form wins, regardless of its position.
         let has_own = own.iter().any(|(own, _)| own.name == name);
         if common.name == gates::FLAG {
             let gates = gates::of(program, flag.value, chosen, has_own);

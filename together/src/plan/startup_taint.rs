@@ -1,7 +1,8 @@
-//! The start-up taint of a node: which one it is, whether it may go, and when that is looked at.
+//! The start-up taint of a Node: which taints to remove, under which conditions, and when to check.
 //!
-//! Whoever creates nodes gives them a taint that keeps pods away until the driver is there. It may go when kubelet has
-//! confirmed the registration and CSINode, which the scheduler and kube-controller-manager read, lists the driver.
+//! Whoever creates nodes adds this taint to keep pods away until the driver is ready. It can be removed
+//! once kubelet has confirmed the registration and the CSINode, which the scheduler and
+//! kube-controller-manager read, lists the driver.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,16 +13,16 @@ use sidecar::in_cluster::Failure;
 use sidecar::names::{is_label_key, is_label_value};
 use sidecar::retry::RetryPolicy;
 
-/// The effects that a taint can have.
+/// The possible effects of a taint.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Which taints are removed.
+/// A pattern for taints to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     key: String,
-    /// `None`: any.
+    /// `None` matches any value.
     value: Option<String>,
-    /// `None`: all.
+    /// `None` matches all effects.
     effect: Option<String>,
 }
 
@@ -29,7 +30,7 @@ impl Wanted {
     /// Reads `KEY[=VALUE][:EFFECT]`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says what is wrong with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (rest, effect) = match text.rsplit_once(':') {
             Some((rest, effect)) => (rest, Some(effect)),
@@ -93,7 +94,7 @@ impl fmt::Display for Taint {
     }
 }
 
-/// What is read of a Node.
+/// A Node, as far as this program reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Node {
@@ -113,7 +114,7 @@ struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
-/// What is read of a CSINode.
+/// A CSINode, as far as this program reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CsiNode {
@@ -146,7 +147,7 @@ struct Driver {
     name: String,
 }
 
-/// What comes next in one look.
+/// The next step of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// GET of the CSINode; one that does not exist is empty.
@@ -155,35 +156,35 @@ pub enum Step {
     ReadNode,
     /// PATCH of the Node.
     Remove(Removal),
-    /// Nothing is to be removed.
+    /// The Node has no such taint.
     Nothing,
-    /// The taint has to stay.
+    /// The taint must stay for now.
     Keep(Hindrance),
 }
 
-/// Why a taint has to stay although kubelet has confirmed the registration.
+/// Why a taint must stay although kubelet has confirmed the registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Hindrance {
-    /// Somebody removed the driver from CSINode, or the registration of another one did.
+    /// Somebody removed the driver from the CSINode, or another driver's registration did.
     #[error("the CSINode does not list the driver")]
     NotListed,
-    /// A node of that name was there before, and kubelet has not replaced its CSINode yet.
+    /// The CSINode still belongs to an earlier Node of that name; kubelet has not replaced it yet.
     #[error("the CSINode belongs to another Node of the same name")]
     OtherNode,
 }
 
-/// Taints to be removed from one Node as it was read.
+/// Taints to remove from one Node, as read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
-    /// The JSON patch: each taint is still where it was, or nothing is changed.
+    /// A JSON patch that changes nothing unless each taint is still at its position.
     pub operations: Value,
-    /// What is removed.
+    /// The removed taints.
     pub taints: Vec<Taint>,
-    /// Place of the first of them in the list.
+    /// Position of the first of them in the list.
     pub place: usize,
 }
 
-/// What comes next, after what was read.
+/// The next step, after the objects read so far.
 #[must_use]
 pub fn next(
     driver: &str,
@@ -217,7 +218,7 @@ fn removal(wanted: &[Wanted], node: &Node) -> Option<Removal> {
     let place = found.first()?.0;
     let mut operations =
         vec![json!({"op": "test", "path": "/metadata/uid", "value": node.metadata.uid})];
-    // From the end, so that no removal moves what is removed after it.
+    // From the end, so that no removal shifts the remaining ones.
     for (index, taint) in found.iter().rev() {
         let path = format!("/spec/taints/{index}");
         let field = |name: &str, value: &str| json!({"op": "test", "path": format!("{path}/{name}"), "value": value});
@@ -225,7 +226,7 @@ fn removal(wanted: &[Wanted], node: &Node) -> Option<Removal> {
         operations.push(field("effect", &taint.effect));
         let has_value = |wanted: &Wanted| wanted.is(taint) && wanted.value.is_some();
         if wanted.iter().any(has_value) {
-            // The API server leaves out a value that is empty, and reads what is left out as null.
+            // The API server omits an empty value, and its JSON patch reads a missing value as null.
             let value = Some(&taint.value).filter(|value| !value.is_empty());
             operations.push(json!({"op": "test", "path": format!("{path}/value"), "value": value}));
         }
@@ -238,28 +239,28 @@ fn removal(wanted: &[Wanted], node: &Node) -> Option<Removal> {
     })
 }
 
-/// How a look went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It is known what is there, and what could be removed is gone.
+    /// The state is known, and all removable taints are gone.
     Settled,
-    /// The list of taints has changed meanwhile; the first of ours was at this place.
+    /// The list of taints changed meanwhile; our first taint was at this position.
     Conflict(usize),
-    /// The API server did not answer, or only that it cannot now.
+    /// The API server did not answer, or answered that it cannot serve the request now.
     Away {
-        /// For how long it was waited for.
+        /// How long the check waited for it.
         took: Duration,
-        /// How long it wants to be left alone.
+        /// How long it asked the client to wait.
         asked: Duration,
-        /// Whether it answered: it may have too much to do.
+        /// Whether it answered at all; then it may be overloaded.
         answered: bool,
     },
-    /// The API server refused.
+    /// The API server refused the request.
     Failed,
 }
 
 impl Look {
-    /// A look that ended with this failure, and began `took` ago.
+    /// The result of a check that failed after `took`.
     #[must_use]
     pub fn failed(failure: &Failure, took: Duration) -> Self {
         let away = |asked, answered| Self::Away {
@@ -279,45 +280,48 @@ impl Look {
     }
 }
 
-/// Looks after the confirmation: kubelet and cloud providers put the taint on late, or put back an old list.
+/// Times of the first checks after the confirmation: kubelet and cloud providers may add the taint late,
+/// or restore an old list.
 const LOOKS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
-/// Between those after them, at most.
+/// Longest interval between later checks.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// For how long.
+/// How long checks continue after the confirmation.
 const WATCHED: Duration = Duration::from_secs(600);
 
-/// What others remove in front of ours moves it, so whoever stands further back waits longer: drivers that read the
-/// same list take their turns.
+/// Pause per list position after a conflict. A removal ahead of our taint shifts it, so drivers further
+/// back wait longer, and drivers that read the same list take turns.
 const TURN: Duration = Duration::from_millis(200);
-/// After more conflicts in a row something else is wrong.
+/// After this many conflicts in a row, something else must be wrong.
 const MOST_CONFLICTS: u32 = 5;
 
 const RETRY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), INTERVAL);
-/// While the API server is away, which is asked for a handshake or one object: it is noticed soon that it is back.
+/// Back-off while the API server is unreachable. A check is cheap, a handshake or one object, so it can
+/// notice the recovery early.
 const RETRY_AWAY: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(4));
-/// Between attempts once there has been time to mend it.
+/// Interval between attempts after a long time without success.
 const RETRY_LATE: Duration = Duration::from_secs(300);
 
-/// When to look after one confirmation.
+/// Schedules the checks after one confirmation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// In a row, as of `Look`.
+    /// Number of such results in a row; see [`Look`].
     conflicts: u32,
     aways: u32,
     failures: u32,
-    /// The last one that the API server did not apply.
+    /// The last removal that the API server did not apply.
     unapplied: Option<Removal>,
 }
 
 impl Course {
-    /// How a look went whose removal the API server did not apply, with this status.
+    /// The result of a check whose removal the API server did not apply, with this status.
     ///
-    /// It says 409 if the Node was written meanwhile, and 422 both if a test of the patch fails and if a policy refuses the
-    /// change. After a test that failed, the Node asks for another patch.
+    /// The API server answers 409 if the Node was written meanwhile, and 422 both if a test of the patch
+    /// fails and if a policy rejects the change. After a failed test the Node needs a different patch,
+    /// so a repeated 422 for the same patch means a policy.
     #[must_use]
     pub fn unapplied(&mut self, removal: Removal, status: u16) -> Look {
         let place = removal.place;
@@ -330,8 +334,8 @@ impl Course {
         }
     }
 
-    /// The pause before the next look, at `since` after the confirmation; `None` if that was the last one.
-    /// `unit_random` is in `[0, 1)`.
+    /// The pause before the next check, at `since` after the confirmation; `None` if that was the last
+    /// one. `unit_random` is in `[0, 1)`.
     #[must_use]
     pub fn pause(&mut self, since: Duration, look: Look, unit_random: f64) -> Option<Duration> {
         let jittered = |delay: Duration| delay.mul_f64(1.0 - 0.2 * unit_random);
@@ -351,7 +355,7 @@ impl Course {
             }
             Look::Conflict(place) => {
                 (self.conflicts, self.failures) = (conflicts + 1, failures);
-                // More taints than that, and turns coincide.
+                // Limited: beyond 20 taints, drivers may share a turn.
                 let turns = u32::try_from(place.clamp(1, 20)).unwrap_or(1);
                 Some(TURN * turns + TURN.mul_f64(0.2 * unit_random))
             }
@@ -361,13 +365,13 @@ impl Course {
                 answered,
             } => {
                 self.aways = aways.saturating_add(1);
-                // What all nodes ask every few seconds must not keep it busy for ever.
+                // Requests of all nodes every few seconds must not keep it overloaded.
                 let policy = match answered && since >= WATCHED {
                     true => RETRY,
                     false => RETRY_AWAY,
                 };
                 let delay = |aways| jittered(policy.delay(aways, 0.0));
-                // Who has waited for an answer in vain has waited already.
+                // The time spent waiting for an answer counts as part of the pause.
                 let pause = delay(self.aways).saturating_sub(took).max(delay(1));
                 Some(pause.max(asked.min(INTERVAL)))
             }

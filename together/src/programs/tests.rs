@@ -1,4 +1,4 @@
-//! The command line over the programs' own tables.
+//! The command line with the programs' own flag tables.
 
 use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP, TRACING};
 use sidecar::flags::{Flag, Values, parse};
@@ -6,7 +6,7 @@ use sidecar::flags::{Flag, Values, parse};
 use super::*;
 use crate::plan::split::{Line, Part, split};
 
-/// What is refused ends with code 2 and says nothing on standard output.
+/// Rejected command lines end with code 2 and print nothing on standard output.
 fn cut(line: &str) -> Result<Line, String> {
     split(line.split_whitespace(), ALL).map_err(|exit| {
         assert_eq!((exit.code, exit.stdout.as_str()), (2, ""));
@@ -21,7 +21,7 @@ fn parts(line: &str) -> Vec<Part> {
     }
 }
 
-/// What each program reads out of its part.
+/// The values that each program parses from its part.
 fn read(line: &str) -> Vec<(&'static str, Values)> {
     let read = |part: Part| {
         let program = ALL
@@ -44,7 +44,7 @@ fn chosen(list: &str) -> Vec<&'static str> {
     parts.into_iter().map(|part| part.name).collect()
 }
 
-/// TLS would make the programs of the node half as large again.
+/// TLS would make the programs for nodes half as large again.
 #[test]
 fn o_61_programs_of_the_node_have_no_metrics_over_tls() {
     let on_nodes = [&PROCESS, LIVENESSPROBE.spec, REGISTRAR.spec];
@@ -59,7 +59,7 @@ fn o_61_programs_of_the_node_have_no_metrics_over_tls() {
     }
 }
 
-/// Flags that are said once for all.
+/// Flags that are given once for all controllers.
 fn is_once(flag: &Flag) -> bool {
     let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS, SECURE_HTTP, TRACING];
     let once = [
@@ -231,7 +231,7 @@ fn a_10_every_flag_of_every_program_is_known() {
     for program in ALL {
         for flag in program.spec.flags() {
             let (name, default) = (flag.name, flag.default);
-            // What is accepted without effect takes any value.
+            // Flags accepted without effect take any value.
             let value = if flag.kind.is_boolean() && default.is_empty() {
                 "true"
             } else {
@@ -251,7 +251,7 @@ fn a_10_every_flag_of_every_program_is_known() {
                 };
                 assert_eq!(arguments, [expected]);
             }
-            // Without the prefix, too, but for a listener that is one program's own.
+            // Also without the prefix, except for a program's own listener.
             if program.has_own_listener && (listens || name.starts_with("metrics-")) {
                 continue;
             }
@@ -260,7 +260,7 @@ fn a_10_every_flag_of_every_program_is_known() {
                 Ok(Line::Run(parts)) => assert_eq!(parts[0].arguments, [common]),
                 Ok(Line::Version) => assert_eq!(name, "version"),
                 other => {
-                    // `--version=false` asks for nothing.
+                    // `--version=false` requests nothing.
                     panic!("{common}: {other:?}");
                 }
             }
@@ -283,7 +283,7 @@ fn each_gate_goes_to_those_that_know_it() {
     assert_eq!(gates("provisioner"), ["Topology=false", all]);
     assert_eq!(gates("resizer"), ["AnnotateFsResize=false", all]);
     assert_eq!(gates("attacher"), [all]);
-    // The first one says in its own words that there is no such gate.
+    // The first program reports in its own words that there is no such gate.
     let parts = parts(&format!("{THREE} --feature-gates=Nonsense=true"));
     let told: Vec<_> = parts.iter().map(|part| part.arguments.len()).collect();
     assert_eq!(told, [1, 0, 0]);
@@ -301,7 +301,7 @@ fn a_gate_that_nobody_knows_is_told_whoever_has_a_list_of_its_own() {
     assert_eq!(gates("resizer").count(), 1);
 }
 
-/// `--health-monitor-` is a prefix, and `--health-port` has none.
+/// `--health-monitor-` is a prefix, while `--health-port` has none.
 #[test]
 fn flags_of_the_health_monitor_are_told_from_those_of_others() {
     let read = read(

@@ -1,4 +1,4 @@
-//! The controllers that the command line names, each as its own program reads its part.
+//! The controllers that the command line selects, each configured by its own program's rules.
 
 use sidecar::controller::{AnyController, Command, Controller, Program, Seat};
 use sidecar::flags::{Exit, Values};
@@ -7,13 +7,13 @@ use super::liveness::Wanted;
 use crate::node;
 use crate::plan::split::Part;
 
-/// A part of the command line, and what it says.
+/// A part of the command line, and its parsed flags.
 pub(super) struct Read {
     pub(super) part: Part,
     pub(super) values: Values,
 }
 
-/// One controller, as its flags have it.
+/// A controller and its configuration.
 pub(super) struct Chosen<'a> {
     pub(super) name: &'static str,
     pub(super) is_named: bool,
@@ -21,7 +21,7 @@ pub(super) struct Chosen<'a> {
     pub(super) decided: Decided,
 }
 
-/// What a program's own rules make of its flags.
+/// The configuration of a controller.
 pub(super) enum Decided {
     Provisioner(Box<provisioner::args::Config>),
     Attacher(Box<attacher::args::Config>),
@@ -30,7 +30,7 @@ pub(super) enum Decided {
     HealthMonitor(Box<health_monitor::args::Config>),
 }
 
-/// Reads each part by its program's table.
+/// Parses each part with its program's flag table.
 ///
 /// # Errors
 /// As the program.
@@ -38,17 +38,17 @@ pub(super) fn read(parts: Vec<Part>) -> Result<Vec<Read>, Exit> {
     parts.into_iter().map(Read::new).collect()
 }
 
-/// What is asked for.
+/// All parts that should run.
 #[derive(Default)]
 pub(super) struct Selection<'a> {
     /// Controllers, in the order of the parts.
     pub(super) chosen: Vec<Chosen<'a>>,
-    /// What livenessprobe is to do.
+    /// The configuration of livenessprobe.
     pub(super) liveness: Option<Wanted>,
     pub(super) registrar: Option<registrar::args::Config>,
 }
 
-/// Decides what is asked for.
+/// Evaluates the flags of all parts.
 ///
 /// # Errors
 /// As the programs.
@@ -72,7 +72,7 @@ pub(super) fn decide(read: &[Read]) -> Result<Selection<'_>, Exit> {
                     selection.registrar = Some(node::prefixed(*config));
                     continue;
                 }
-                // As the program: nothing is to be run, successfully.
+                // As in the single program: there is nothing to run, which is a success.
                 registrar::args::Command::Version | registrar::args::Command::Probe => {
                     return Err(Exit::with_code(0));
                 }
@@ -95,7 +95,7 @@ fn config<C>(decided: Result<(Command<C>, Vec<String>), Exit>) -> Result<Box<C>,
     }
     match command {
         Command::Run(config) => Ok(config),
-        // Was looked for before the line was cut.
+        // `split` has already handled `--version`.
         Command::Version => Err(Exit::version(super::NAME)),
     }
 }
@@ -111,7 +111,7 @@ impl Decided {
         }
     }
 
-    /// The controller; `is_named` if `--controllers` has its name, and not `*` alone.
+    /// The controller; `is_named` if `--controllers` lists its name, and not only `*`.
     ///
     /// # Errors
     /// As the program.

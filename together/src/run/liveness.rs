@@ -1,5 +1,5 @@
-//! livenessprobe's answer, in a process of controllers. Its connection to the driver is one of its own: it
-//! stands for a caller that comes new.
+//! livenessprobe in a process of controllers. It uses its own connection to the driver, to test whether
+//! a new caller can connect.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,10 +11,10 @@ use sidecar::flags::{Exit, Values};
 use sidecar::http::{RouteError, Routes};
 use sidecar::metrics::{CsiOperations, OperationsConfig, Registry};
 
-/// What the command line asks of livenessprobe.
+/// The configuration of livenessprobe.
 pub(super) struct Wanted {
     config: Config,
-    /// Whether it has a listener of its own, for probes that were written for it.
+    /// Whether it has its own listener, for probes written for the single program.
     has_listener: bool,
 }
 
@@ -29,20 +29,20 @@ impl Wanted {
     }
 }
 
-/// The driver's answer on `/healthz`.
+/// Serves the driver's health on `/healthz`.
 pub(super) struct Liveness {
     config: Config,
     has_listener: bool,
     registry: Registry,
-    /// The driver is asked before it is known how calls to it are counted.
+    /// Replaced once the metrics of driver calls exist, since the driver may be probed earlier.
     driver: Arc<Mutex<Arc<Driver>>>,
 }
 
 impl Liveness {
-    /// As livenessprobe's own flags say.
+    /// Configured by livenessprobe's own flags.
     ///
     /// # Errors
-    /// The metrics contradict each other, which they do not.
+    /// If the metrics contradict each other, which does not happen.
     pub(super) fn new(wanted: Wanted, registry: &Registry) -> Result<Self, Exit> {
         let Wanted {
             config,
@@ -58,31 +58,31 @@ impl Liveness {
         })
     }
 
-    /// Its calls are counted with those of the controllers from now on.
+    /// From now on, counts its calls in the controllers' metrics.
     pub(super) fn counted_by(&self, operations: &CsiOperations) {
         *lock(&self.driver) = Arc::new(driver(&self.config, operations.clone()));
     }
 
-    /// Answers on the process' own server.
+    /// Adds `/healthz` to the process's own server.
     ///
     /// # Errors
-    /// The path is taken.
+    /// If the path is in use.
     pub(super) fn add_to(&self, routes: &mut Routes) -> Result<(), RouteError> {
         let driver = Arc::clone(&self.driver);
         let current = move || Arc::clone(&lock(&driver));
         health::add(routes, current, self.config.timeout)
     }
 
-    /// Answers on the listener that old probes ask, if there is one, as long as `working`.
+    /// Also serves the listener for old probes, if configured, as long as `working` runs.
     ///
     /// # Errors
-    /// As `working`, and nobody can listen there.
+    /// As `working`, or if the listener cannot be opened.
     pub(super) async fn beside(
         &self,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
         let asking = async {
-            // As a caller that comes new it asks the name once, whatever the controllers know.
+            // Gets the name once, as a new caller would, whatever the controllers know.
             let driver = Arc::clone(&lock(&self.driver));
             if let Err(error) = driver.name().await {
                 tracing::error!(err = %Chain(&error), "livenessprobe cannot get the driver's name");

@@ -1,5 +1,5 @@
-//! The controllers of the process, and what they stand on: connections that are other ones under each order
-//! of leases, so that nothing goes out any more that was sent under a head that was lost.
+//! The controllers of the process, and their connections. Each order of leases gets new connections, so
+//! that no request sent under a lost head can still go out.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,47 +17,48 @@ use tokio::task::JoinHandle;
 use crate::plan::holder;
 use crate::plan::order::Place;
 
-/// How the driver is not followed any more.
+/// Resolves once the driver is lost.
 pub(super) type DriverLost = Pin<Box<dyn Future<Output = (Lost, Exit)>>>;
 
-/// What the shell sets in motion: the controllers of a process, their leases and their driver.
+/// The controllers of a process, their leases and their driver, as the shell uses them.
 pub(super) trait Controllers {
-    /// How many there are.
+    /// Number of controllers.
     fn count(&self) -> usize;
 
-    /// What a controller is called.
+    /// Name of a controller.
     fn name(&self, place: Place) -> &'static str;
 
-    /// `--controllers` has its name, and not `*` alone.
+    /// Whether `--controllers` lists its name, and not only `*`.
     fn is_named(&self, place: Place) -> bool;
 
-    /// What guards the connections, and is the fence of the head.
+    /// The fence of the connections, which is the fence of the head.
     fn fence(&self) -> Fence;
 
-    /// Who asks for a controller's lease, and the task that writes its events; none without leader election.
+    /// The elector of a controller's lease, and the task that writes its events; `None` without leader
+    /// election.
     ///
     /// # Errors
-    /// The host has no name.
+    /// If the host has no name.
     fn elector(&self, place: Place, fence: &Fence) -> Result<Option<Candidacy>, Exit>;
 
-    /// Lets a controller work, until it is asked to end.
+    /// Starts a controller, which works until it is asked to end.
     ///
     /// # Errors
-    /// There is nothing that it could do with such a driver.
+    /// If it cannot work with this driver.
     fn begin(&self, place: Place, with: (Fence, Requested)) -> Result<Working<'static>, Exit>;
 
-    /// Follows the driver. One future from first to last: who follows first tells the others, and the shell
-    /// has to hear it before its controllers do.
+    /// Follows the driver. The shell polls this one future from first to last: whoever follows first
+    /// notifies the others, and the shell must learn of the loss before its controllers do.
     fn driver_lost(&self) -> DriverLost;
 
-    /// Meets the driver over other connections; waits until it is there.
+    /// Connects to the driver over new connections, and waits until it is reachable.
     ///
     /// # Errors
-    /// It is another driver by now, or the credentials cannot be read any more.
+    /// If the driver has another name now, or the credentials cannot be read.
     async fn anew(&mut self) -> Result<(), Exit>;
 }
 
-/// Who asks for a lease, and what writes its events until it is gone.
+/// An elector, and the task that writes its events.
 pub(super) type Candidacy = (Elector, JoinHandle<()>);
 
 /// A controller, in the order of leases.
@@ -67,11 +68,11 @@ pub(super) struct Member {
     pub(super) controller: Arc<dyn AnyController>,
 }
 
-/// The controllers that the command line has chosen.
+/// The controllers selected on the command line.
 pub(super) struct Members {
     process: Arc<Process>,
     list: Vec<Member>,
-    /// Leader election, with the client for its requests.
+    /// Leader election, and the client for its requests.
     election: Option<(Election, Client)>,
     tenure: Tenure,
     link: Arc<Link>,
@@ -79,7 +80,7 @@ pub(super) struct Members {
 
 impl Members {
     /// # Errors
-    /// The credentials cannot be read any more.
+    /// If the credentials cannot be read.
     pub(super) async fn new(
         process: &Arc<Process>,
         list: Vec<Member>,

@@ -7,11 +7,11 @@ use sidecar::shutdown::Requested;
 use crate::plan::paths;
 use crate::registration::{Registering, Registration};
 
-/// Keeps the driver registered as long as `working`: kubelet takes a socket that is gone for a driver that
-/// is, and what is under way is not.
+/// Keeps the driver registered as long as `working` runs: kubelet would take a missing socket for a
+/// driver that is gone, while calls may still be running.
 ///
 /// # Errors
-/// As `working`, and what only another start of the container mends.
+/// As `working`, or for errors that only a restart of the container can fix.
 pub(super) async fn beside(
     registering: Registering,
     working: impl Future<Output = Result<(), Exit>>,
@@ -34,10 +34,11 @@ pub(super) async fn beside(
     worked.and(registering.await)
 }
 
-/// Answers on the process' own server; for the driver too, unless livenessprobe does.
+/// Adds the registration's paths to the process's own server, and `/healthz` unless livenessprobe serves
+/// it.
 ///
 /// # Errors
-/// A path is taken.
+/// If a path is in use.
 pub(super) fn add_to(
     routes: &mut Routes,
     registration: &Registration,

@@ -1,4 +1,4 @@
-//! Carries out what the order of leases says, and tells it what came of it.
+//! Executes the steps of the order of leases and reports their results to it.
 
 mod lease;
 mod work;
@@ -27,76 +27,77 @@ use crate::plan::ends::{End, Ends};
 use crate::plan::order::{Order, Place, Step, Then};
 use lease::Held;
 
-/// How long it may take until all has ended and is given back: a pod has thirty seconds by default, and the last
-/// events want a second.
+/// Time limit for stopping and releasing everything: a pod has thirty seconds by default, and the last
+/// events need another second.
 const LIMIT: Duration = GRACE.saturating_add(Duration::from_secs(3));
 
-/// What has happened.
+/// Something that has happened.
 enum Event {
     Acquired(Place, Held),
-    /// A lease was lost, or given back.
+    /// A lease was lost or released.
     Gone(Place),
-    /// What sought a lease was told to give up.
+    /// A request for a lease was cancelled.
     Abandoned,
-    /// A controller has ended by itself.
+    /// A controller's work has ended.
     Ended(Place, Result<(), Exit>),
-    /// A controller does nothing any more.
+    /// A controller has stopped completely.
     Stopped(Place),
-    /// The driver is not followed any more.
+    /// The driver is lost.
     DriverLost(Lost, Exit),
-    /// The process is to end.
+    /// The process should end.
     Ending,
-    /// It takes too long.
+    /// Stopping takes too long.
     Late,
 }
 
 type Task = Pin<Box<dyn Future<Output = Event>>>;
 
-/// What belongs to one place in the order.
+/// The state of one place in the order.
 #[derive(Default)]
 struct Slot {
-    /// Of the lease that is sought or held.
+    /// Fence of the lease that is requested or held.
     fence: Fence,
-    /// Of what seeks the lease.
+    /// Cancels the request for the lease.
     seeking: Option<AbortHandle>,
-    /// Asks for the lease to be given back.
+    /// Asks to release the lease.
     give_back: Option<oneshot::Sender<()>>,
     /// Asks the controller to finish.
     ending: Option<watch::Sender<bool>>,
-    /// Of what works.
+    /// Aborts the controller's work.
     working: Option<AbortHandle>,
 }
 
-/// What outlasts an order.
+/// State that outlives an order.
 struct Lasting {
     ends: Ends,
     /// Why a controller is off.
     off: Vec<Option<Exit>>,
-    /// What writes events about leases.
+    /// Tasks that write events about leases.
     writers: Vec<JoinHandle<()>>,
     result: Result<(), Exit>,
 }
 
-/// One order, from the moment the head is sought until it is lost or given back. What is dropped with it ends.
+/// One order, from requesting the head until it is lost or released. Dropping it aborts everything it
+/// started.
 struct Shell<'a, C> {
     controllers: &'a C,
     shown: &'a Shown,
     lasting: &'a mut Lasting,
     order: Order,
     slots: Vec<Slot>,
-    /// When all has to be given back, once that was begun.
+    /// When everything must be released, once that has begun.
     limit: Option<Instant>,
     following: Task,
     leases: FuturesUnordered<Task>,
     works: FuturesUnordered<Task>,
 }
 
-/// Runs until `ending`, or until nothing is left to be done: one order of leases after the other.
-/// `has_others` are those that answer for the driver without the API server, and `idle` the controllers
-/// that have nothing to do with the driver as it is.
+/// Runs one order of leases after another, until `ending` or until nothing is left to do. `has_others`
+/// if livenessprobe or the registrar continues without the API server; `idle` lists the controllers that
+/// cannot work with this driver.
 ///
 /// # Errors
-/// How the process ends unless it is asked to end in good order.
+/// Returns the exit, unless the process was asked to end in good order.
 pub(super) async fn run(
     controllers: &mut impl Controllers,
     ending: &Requested,
@@ -233,11 +234,12 @@ impl<'a, C: Controllers> Shell<'a, C> {
             }
             Step::Release(place) => {
                 if let Some(give_back) = self.slot(place).and_then(|slot| slot.give_back.take()) {
-                    // Nobody hears it if the lease was lost at the same time, which is told.
+                    // The receiver is gone if the lease was lost at the same time, which is reported
+                    // separately.
                     let _ = give_back.send(());
                 }
             }
-            // Whoever asks for steps looks for it.
+            // Handled by the caller.
             Step::Over(_) => {}
         }
     }
@@ -253,7 +255,7 @@ impl<'a, C: Controllers> Shell<'a, C> {
         self.finish(Order::end);
     }
 
-    /// Begins to give everything back, which has its time.
+    /// Begins to stop and release everything within the time limit.
     fn finish(&mut self, begin: fn(&mut Order)) {
         begin(&mut self.order);
         self.limit.get_or_insert_with(|| Instant::now() + LIMIT);

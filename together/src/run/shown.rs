@@ -1,5 +1,5 @@
-//! What the process shows of itself, beside what each controller shows: its paths and which controllers are
-//! there.
+//! The process's own HTTP paths and metrics, besides those of the controllers: liveness, readiness, and
+//! which controllers are up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::plan::paths::{self, Missing, Off, Readiness};
 use crate::registration::Registration;
 
-/// What is shown; clones are the same.
+/// The state that paths and metrics show; clones share it.
 #[derive(Clone)]
 pub(super) struct Shown {
     up: ControllerMetrics,
@@ -23,7 +23,7 @@ pub(super) struct Shown {
     missing: Findings,
     server: Outage,
     hindrances: Hindrances,
-    /// If the registrar is here.
+    /// Set if the registrar runs.
     registration: Option<Registration>,
     ending: watch::Receiver<bool>,
     state: Arc<Mutex<State>>,
@@ -31,17 +31,17 @@ pub(super) struct Shown {
 
 #[derive(Default)]
 struct State {
-    /// The driver has told its name.
+    /// Whether the driver's name is known.
     is_named: bool,
-    /// A lease is held or asked for.
+    /// Whether a lease is held or requested.
     is_campaigning: bool,
-    /// Controllers that do not work, and why.
+    /// Controllers that are off, and why.
     off: Vec<(&'static str, String)>,
 }
 
 impl Shown {
     /// # Errors
-    /// The metrics contradict each other, which they do not.
+    /// If the metrics contradict each other, which does not happen.
     pub(super) fn new(process: &Process, registration: Option<Registration>) -> Result<Self, Exit> {
         let (health, missing) = (process.health.clone(), process.missing.clone());
         let hindrances = process.hindrances.clone();
@@ -68,37 +68,38 @@ impl Shown {
         })
     }
 
-    /// The driver has told its name.
+    /// The driver's name is known.
     pub(super) fn driver_is_named(&self) {
         self.lock().is_named = true;
     }
 
-    /// Whether a lease is held or asked for; without leader election, whether there is a driver to work with.
+    /// Sets whether a lease is held or requested; without leader election, whether the driver is
+    /// reachable.
     pub(super) fn campaigns(&self, is_campaigning: bool) {
         self.lock().is_campaigning = is_campaigning;
     }
 
-    /// This controller is there, at work or waiting for its lease.
+    /// This controller is working or waiting for its lease.
     pub(super) fn is_up(&self, controller: &'static str) {
         self.lock().off.retain(|(name, _)| *name != controller);
         self.up.set_up(controller, true);
     }
 
-    /// This controller has ended, and begins anew.
+    /// This controller has ended and will restart.
     pub(super) fn is_down(&self, controller: &'static str) {
         self.up.set_up(controller, false);
     }
 
-    /// This controller stays off.
+    /// This controller is off for good.
     pub(super) fn is_off(&self, controller: &'static str, reason: &str) {
         self.up.set_up(controller, false);
         self.lock().off.push((controller, reason.to_owned()));
     }
 
-    /// Adds the paths that are about the process.
+    /// Adds the paths of the process.
     ///
     /// # Errors
-    /// A path is taken.
+    /// If a path is in use.
     pub(super) fn add_to(&self, routes: &mut Routes) -> Result<(), RouteError> {
         let shown = self.clone();
         routes.add(paths::LIVE, move || {

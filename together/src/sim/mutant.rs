@@ -1,32 +1,32 @@
-//! Faulty processes. Each breaks one rule; a simulation that does not notice proves nothing.
+//! Faulty processes. Each breaks one rule, and the simulation must catch every one of them.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real thing.
+    /// No fault.
     None,
-    /// Asks for the others, and works, without the head.
+    /// Requests the other leases, and works, without the head.
     HeadNotRequired,
     /// Works without its own lease.
     OwnNotRequired,
-    /// Lets things pass by its own lease alone.
+    /// Fences requests by its own lease only.
     FenceWithoutHead,
-    /// Gives the head back when its own controller is to end.
+    /// Releases the head when its own controller is asked to end.
     HeadFirst,
-    /// Gives leases back while controllers still work.
+    /// Releases leases while controllers still work.
     ReleasesAtWork,
-    /// Takes the other leases for held after the head was lost and taken again.
+    /// Treats the other leases as held after the head was lost and taken again.
     KeepsOthers,
-    /// Takes a lease of its host for its own, as single sidecars do.
+    /// Takes a lease of its host as its own, as single sidecars do.
     HostIsOwn,
-    /// Takes leases at once whoever holds them.
+    /// Takes leases at once, whoever holds them.
     MarkIgnored,
-    /// Takes leases at once from processes of another head.
+    /// Takes leases at once from processes with another head.
     AnyHead,
-    /// Does not ask again for a lease that it lost.
+    /// Does not request a lost lease again.
     ForgetsOthers,
-    /// Does not ask again for the head.
+    /// Does not request the head again.
     ForgetsHead,
-    /// Is not told of a loss that comes while a lease is given back.
+    /// Misses a loss that occurs while a lease is being released.
     LossUnheard,
 }
 

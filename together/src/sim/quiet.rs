@@ -1,4 +1,4 @@
-//! The end of a story: people finish their rolling update and leave everything alone.
+//! The end of a story: the rolling update completes, and all faults stop.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ enum End {
     Together,
     /// One set of single sidecars stays.
     Separate,
-    /// The process of several stays, and one sidecar that nobody thought of.
+    /// One process of several controllers stays, and one forgotten single sidecar.
     Leftover(usize),
 }
 
-/// Longer than any lease lasts: what was left in a lease by hand, five times as long as usual, and then
-/// each of the others after the head.
+/// Longer than any lease lasts: one edited by hand, five times the usual duration, and then each of the
+/// others after the head.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// So long it has to stay as it is then.
+/// The state must then last this long.
 const LASTING: Duration = Duration::from_secs(30);
 
-/// Lets everything come to rest, and looks at what came of it.
+/// Lets everything come to rest, and checks the final state.
 pub(super) fn rest(story: &mut Story) -> Result<(), String> {
     let end = match story.dice.below(4) {
         0 => End::Separate,
@@ -49,7 +49,7 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
     let mut passed = Duration::ZERO;
     let mut rested = Duration::ZERO;
     while rested < LASTING {
-        // Who ends in good order comes back if it is to stay.
+        // A process that ended in good order restarts if it should stay.
         for who in 0..story.replicas.len() {
             if stays(end, who) {
                 story.begin(who);
@@ -68,7 +68,8 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
     Ok(())
 }
 
-/// Single sidecars come in pairs after the processes of several: in the same pod, and in one of their own.
+/// The processes of several controllers come first, then pairs of single sidecars: one in the same pod,
+/// one in its own.
 fn stays(end: End, who: usize) -> bool {
     match (end, who) {
         (End::Together, who) => who < 2,
@@ -89,7 +90,7 @@ fn look(story: &Story, end: End) -> Result<(), String> {
             let mut each = acting.iter().enumerate();
             each.all(|(of, who)| match (of == left, left) {
                 (true, _) => leads || *who == [0],
-                // Without the head nobody asks for the others.
+                // Without the head, the process requests no other lease.
                 (false, 0) if leads => who.is_empty(),
                 (false, _) => *who == [0],
             })
@@ -98,7 +99,7 @@ fn look(story: &Story, end: End) -> Result<(), String> {
         End::Together if story.have_one_head() => {
             acting[0].len() == 1 && acting.iter().all(|who| *who == acting[0])
         }
-        // Each takes what the other one has left.
+        // Each takes the leases that the other one does not hold.
         End::Together => acting.iter().all(|who| who.len() == 1),
     };
     if at_rest {

@@ -10,18 +10,18 @@ use super::world::{Answer, Controller, Request, Server, Write, judged};
 use crate::plan::holder;
 use crate::plan::order::{Order, Place, Step, Then};
 
-/// What a process is, through its lives.
+/// The configuration of a process, which restarts keep.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     pub(super) host: &'static str,
-    /// Its controllers in their order.
+    /// Its controllers, in the order of their leases.
     pub(super) controllers: Vec<Controller>,
-    /// It is one process of several controllers, and not a single sidecar.
+    /// Whether it is a process of several controllers or a single sidecar.
     pub(super) together: bool,
     pub(super) timing: Timing,
-    /// All but the head are renewed so many times less often.
+    /// Factor by which all leases but the head are renewed less often.
     pub(super) pace: u32,
-    /// It judges others' leases by the duration in its own flags, in seconds.
+    /// The lease duration in its own flags, in seconds, if it judges others' leases by that.
     pub(super) own_duration: Option<u64>,
     /// Speed of its clock, in thousandths.
     pub(super) speed: u64,
@@ -33,35 +33,35 @@ struct Waiting {
     request: Request,
     answer: Option<Answer>,
     started: Instant,
-    /// The lease is being given back.
+    /// Whether the request releases the lease.
     release: bool,
 }
 
-/// What a process has of one lease.
+/// The state of one lease in a process.
 #[derive(Debug, Default)]
 struct Lease {
     election: Option<Election>,
-    /// The version that it saw last.
+    /// The version it last read.
     seen: Option<u64>,
     waiting: Option<Waiting>,
-    /// Its controller has begun and not ended.
+    /// Whether its controller is running.
     runs: bool,
     times_sought: usize,
 }
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug)]
 pub(super) struct Replica {
     pub(super) kind: Kind,
     order: Order,
     leases: Vec<Lease>,
-    /// The driver is away.
+    /// Whether the driver is unreachable.
     rests: bool,
-    /// The next order begins as soon as the driver is there.
+    /// Whether the next order waits for the driver.
     waits: bool,
     pub(super) frozen: bool,
     pub(super) ended: bool,
-    /// What it did against the rules.
+    /// The first rule it broke.
     pub(super) wrong: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl Replica {
         }
     }
 
-    /// One step of the order; whether there was one.
+    /// Executes one step of the order. Returns whether there was one.
     pub(super) fn step(&mut self, server: &mut Server, now: Instant) -> bool {
         if self.frozen || self.ended || self.waits {
             return false;
@@ -162,7 +162,7 @@ impl Replica {
         true
     }
 
-    /// What runs is cut, and what is held or sought is let go.
+    /// Aborts what runs, and drops what is held or requested.
     fn begin_anew(&mut self, server: &mut Server, now: Instant) {
         for place in 0..self.places() {
             self.give_up(place, server, now);
@@ -200,8 +200,7 @@ impl Replica {
         }
     }
 
-    /// Gives a lease back, as the elector does: what the request comes to is not waited for longer than
-    /// for any other.
+    /// Releases a lease, as the elector does, which waits for this request no longer than for any other.
     fn release(&mut self, place: Place, server: &mut Server, now: Instant) {
         let others = (1..self.places()).any(|other| {
             let lease = &self.leases[other];
@@ -225,7 +224,7 @@ impl Replica {
         let is_lost = election.as_ref().is_some_and(|election| !held(election));
         let claim = election.filter(held);
         match claim.and_then(|election| election.release()) {
-            // The loss is seen first.
+            // The process notices the loss first.
             None if is_lost && is_deaf => {}
             Some(claim) => {
                 lease.waiting = Some(Waiting {
@@ -239,7 +238,7 @@ impl Replica {
         }
     }
 
-    /// One step of an election.
+    /// Executes one step of an election.
     pub(super) fn act(&mut self, place: Place, now: Instant) {
         if self.frozen || self.ended {
             return;
@@ -258,7 +257,7 @@ impl Replica {
             decide::Step::Create(claim) => Request::Write(Write::Create(claim)),
             decide::Step::Update(claim) => Request::Write(Write::Update(claim, lease.seen)),
             decide::Step::StepDown(_) if self.order_has_lost(place) => return,
-            // A standby again, which knows nothing.
+            // It becomes a standby again, without any knowledge.
             decide::Step::StepDown(_) => {
                 self.leases[place].election = Some(fresh);
                 return;
@@ -272,7 +271,7 @@ impl Replica {
         });
     }
 
-    /// Whether the lease counted as held until now.
+    /// Reports the loss of the lease to the order. Returns whether the process reacts to it.
     fn order_has_lost(&mut self, place: Place) -> bool {
         if place > 0 && self.is(Mutant::KeepsOthers) {
             return false;
@@ -282,7 +281,7 @@ impl Replica {
         true
     }
 
-    /// The request that is waited for takes effect.
+    /// The pending request takes effect.
     pub(super) fn arrive(&mut self, place: Place, server: &mut Server) {
         let of = self.kind.controllers[place];
         if let Some(waiting) = &mut self.leases[place].waiting
@@ -292,7 +291,7 @@ impl Replica {
         }
     }
 
-    /// Its answer arrives.
+    /// The answer to the pending request arrives.
     pub(super) fn answer(&mut self, place: Place, server: &mut Server, now: Instant, random: f64) {
         if self.frozen {
             return;
@@ -337,7 +336,7 @@ impl Replica {
         }
     }
 
-    /// It does not wait any longer. What was written may still take effect.
+    /// The process gives up waiting. Its write may still take effect.
     pub(super) fn give_up(&mut self, place: Place, server: &mut Server, now: Instant) {
         if self.frozen {
             return;
@@ -355,7 +354,7 @@ impl Replica {
         }
     }
 
-    /// A controller that is to stop has.
+    /// A controller that was asked to stop has stopped.
     pub(super) fn stop(&mut self, place: Place) {
         if !self.frozen && self.order.is_stopping(place) {
             self.leases[place].runs = false;
@@ -363,7 +362,7 @@ impl Replica {
         }
     }
 
-    /// It is killed. What it sent may still take effect.
+    /// Kills the process. Its writes may still take effect.
     pub(super) fn kill(mut self, server: &mut Server) {
         for (place, of) in self.kind.controllers.iter().enumerate() {
             if let Some(Waiting {
@@ -377,7 +376,7 @@ impl Replica {
         }
     }
 
-    /// Whether something that this controller does would pass at this moment.
+    /// Whether a request of this controller would pass its fences now.
     pub(super) fn may_act(&self, of: Controller, now: Instant) -> bool {
         let Some(place) = self.kind.controllers.iter().position(|other| *other == of) else {
             return false;

@@ -1,4 +1,4 @@
-//! What happens in a story.
+//! The events of a story.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use super::quiet;
 use super::replica::{Kind, Replica};
 use super::world::{Server, at};
 
-/// What stories have in common.
+/// Settings of a story.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// How much less often all but the head are renewed.
+    /// Factor by which all leases but the head are renewed less often.
     pub(super) pace: u32,
-    /// Single sidecars go by the duration in their own flags.
+    /// Whether single sidecars go by the lease duration in their own flags.
     pub(super) own_duration: bool,
 }
 
@@ -29,16 +29,16 @@ impl Default for Setting {
     }
 }
 
-/// What came about, so that a test can tell whether it means anything.
+/// Statistics that tell whether a run was meaningful.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
-    /// Controllers that could act, summed up over all steps.
+    /// Number of controllers that could act, summed over all steps.
     pub(super) at_work: usize,
-    /// Processes of several controllers that came to work at their head.
+    /// Number of times that a process of several controllers started to work at its head.
     pub(super) heads: usize,
-    /// Leases that changed hands without being handed over.
+    /// Number of leases that changed hands without being released.
     pub(super) taken: usize,
-    /// Those of them that were taken at once.
+    /// Number of those that were taken at once.
     pub(super) inherited: usize,
 }
 
@@ -85,7 +85,7 @@ impl Story {
             speed: 1000,
             mutant,
         };
-        // One in four rolling updates changes which controllers there are, and with them the head.
+        // One in four rolling updates changes the controllers, and with them the head.
         let later = if dice.one_in(4) {
             &every[1..]
         } else {
@@ -96,7 +96,7 @@ impl Story {
             kind("pod-b", later.to_vec(), true),
         ];
         for of in &every {
-            // A sidecar that was left in the pod of a process of several.
+            // A single sidecar left behind in the pod of a process of several controllers.
             kinds.push(kind("pod-a", vec![*of], false));
             kinds.push(kind("pod-c", vec![*of], false));
         }
@@ -192,7 +192,7 @@ impl Story {
                     replica.step(server, now);
                 }
                 for place in 0..replica.places() {
-                    // Each may come to nothing, and what came last time is answered this time.
+                    // Each of these may be skipped, and an earlier request may be answered now.
                     match self.dice.below(8) {
                         0..3 => replica.act(place, now),
                         3 => replica.stop(place),
@@ -224,7 +224,7 @@ impl Story {
         }
     }
 
-    /// Gives every process the time to do what it can, and the API server to answer.
+    /// Lets every process do what it can, and the API server answer.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         for who in 0..self.kinds.len() {
             let now = self.now(who);
@@ -247,7 +247,7 @@ impl Story {
         Ok(())
     }
 
-    /// Who could act for this controller at this moment.
+    /// The processes that could act for this controller now.
     pub(super) fn acting(&self, of: usize) -> Vec<usize> {
         let acts = |who: &usize| {
             let replica = self.replicas[*who].as_ref();
@@ -256,7 +256,7 @@ impl Story {
         (0..self.kinds.len()).filter(acts).collect()
     }
 
-    /// What must hold at any moment.
+    /// Checks the invariants.
     pub(super) fn check(&mut self) -> Result<(), String> {
         for of in 0..self.controllers {
             let acting = self.acting(of);
@@ -293,7 +293,7 @@ impl Story {
     }
 }
 
-/// Tells a story of so many happenings, and how it comes to rest.
+/// Runs a story with this number of events, then lets it come to rest.
 pub(super) fn tell(
     seed: u64,
     length: u64,
@@ -311,16 +311,16 @@ pub(super) fn tell(
     Ok(figures)
 }
 
-/// A process of three controllers that leads for a while, and the next one.
+/// Figures of a process of three controllers that leads for a while, and of its successor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Succession {
-    /// Writes to leases in a minute in which nothing happens.
+    /// Number of writes to leases in a minute without events.
     pub(super) writes: u64,
-    /// From the death of the one until all controllers work in the other.
+    /// Time from the death of the leader until all controllers work in its successor.
     pub(super) took: Duration,
 }
 
-/// A leader works, is killed, and the next one takes over.
+/// Lets a leader work, kills it, and waits for its successor.
 pub(super) fn succession(pace: u32) -> Succession {
     const TICK: Duration = Duration::from_millis(100);
     let mut story = story_of_three(pace);
@@ -349,7 +349,7 @@ pub(super) fn succession(pace: u32) -> Succession {
     Succession { writes, took }
 }
 
-/// Nobody runs yet, and all clocks are right.
+/// No process is running yet, and all clocks are right.
 fn story_of_three(pace: u32) -> Story {
     let setting = Setting {
         pace,

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use sidecar::election::decide::{Claim, Record};
 
-/// A controller, which is a lease.
+/// A controller, identified by its lease.
 pub(super) type Controller = usize;
 
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     Create(Claim),
-    /// To this version.
+    /// Replaces this version.
     Update(Claim, Option<u64>),
 }
 
@@ -30,12 +30,12 @@ pub(super) enum Answer {
 #[derive(Debug, Default)]
 pub(super) struct Server {
     leases: Vec<Option<(Record, u64)>>,
-    /// Requests that nobody waits for any more.
+    /// Writes whose sender no longer waits for them.
     pub(super) late: Vec<(Controller, Write)>,
     pub(super) writes: u64,
-    /// How often a lease changed hands without being handed over.
+    /// Number of times that a lease changed hands without being released.
     pub(super) taken: usize,
-    /// How often one was asked for at once since its holder had lost the head.
+    /// Number of times that a lease was requested at once because its holder had lost the head.
     pub(super) inherited: usize,
 }
 
@@ -83,7 +83,7 @@ impl Server {
         Answer::Lease(record, self.writes)
     }
 
-    /// Somebody puts another name into the lease by hand.
+    /// Somebody writes another holder into the lease by hand.
     pub(super) fn edit(&mut self, of: Controller, seconds: u64) {
         let seen = self.leases[of].as_ref().map(|(_, version)| *version);
         let claim = Claim {
@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-/// A lease as older versions of client-go judge it.
+/// A lease as older versions of client-go evaluate it.
 pub(super) fn judged(record: Record, own_duration: Option<u64>) -> Record {
     Record {
         seconds: own_duration.or(record.seconds),
@@ -112,7 +112,7 @@ pub(super) fn judged(record: Record, own_duration: Option<u64>) -> Record {
     }
 }
 
-/// What a clock of `speed` thousandths shows.
+/// The time on a clock that runs at `speed` thousandths.
 pub(super) fn at(start: Instant, passed: Duration, speed: u64) -> Instant {
     let nanos = passed.as_nanos() * u128::from(speed) / 1000;
     start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

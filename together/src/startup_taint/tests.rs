@@ -1,4 +1,4 @@
-//! Rows O-100 and O-114: what the flags ask for.
+//! Rows O-100 and O-114: the flags.
 
 use super::*;
 

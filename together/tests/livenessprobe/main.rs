@@ -1,5 +1,5 @@
-//! The rows of livenessprobe as a process, shown by `csi-node-sidecars`: those about flags that are refused are
-//! about another command line here.
+//! livenessprobe's rows for a process, run with `csi-node-sidecars`. The rows about rejected flags do
+//! not apply, since the command line differs.
 
 #![allow(
     clippy::unwrap_used,

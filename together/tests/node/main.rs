@@ -31,7 +31,7 @@ struct Node {
     driver: FakeDriver,
     directory: tempfile::TempDir,
     process: Process,
-    /// Where the process answers HTTP.
+    /// Address of the process's HTTP server.
     address: String,
 }
 
@@ -40,7 +40,7 @@ impl Node {
         Self::start_as(Command::new(program()), driver, controllers, flags).await
     }
 
-    /// `command` runs the program with what is added to it.
+    /// Starts the process; `command` runs the program with the added arguments.
     async fn start_as(
         mut command: Command,
         driver: FakeDriver,
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    /// With a driver that is there.
+    /// Starts both programs with a running driver.
     async fn both(flags: &[String]) -> Self {
         let driver = FakeDriver::new(NAME);
         driver.start();
@@ -119,7 +119,8 @@ async fn a_66_a_57_the_driver_is_registered_and_its_health_told() {
     node.says("/metrics", 200, "method_name=\"/csi.v1.Identity/Probe\"")
         .await;
     node.says("/debug/pprof/", 404, "").await;
-    // One connection for the name and the driver's restarts, one for the name, one for health.
+    // One connection to watch the driver and get its name, one for livenessprobe to get the name, one
+    // for health.
     assert_eq!(node.driver.connections(), 3, "A-16");
     assert_eq!(node.driver.calls_to("GetPluginInfo").len(), 2);
 }
@@ -237,7 +238,7 @@ async fn a_70_a_driver_of_another_name_is_registered_anew() {
 #[tokio::test]
 async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again() {
     let mut node = Node::both(&[]).await;
-    // It may end before it answers.
+    // The process may end the connection before it answers.
     let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
     node.process.says("The registration ended").await;
     node.says("/healthz", 200, "ok").await;
@@ -258,7 +259,7 @@ async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again()
     assert!(!node.socket().exists());
 }
 
-/// Longer than a single program waits for it.
+/// The driver comes later than a single program would wait for it.
 #[tokio::test]
 async fn a_101_a_driver_that_comes_late_is_waited_for_and_its_health_told() {
     let driver = FakeDriver::new(NAME);

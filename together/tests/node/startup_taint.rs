@@ -1,4 +1,4 @@
-//! The start-up taint, removed by the program in something like a pod: rows O-100 to O-116.
+//! The start-up taint, removed by the program in a pod-like environment: rows O-100 to O-116.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ const CSI_NODE_PATH: &str = "/apis/storage.k8s.io/v1/csinodes/n1";
 struct Cluster {
     api: FakeApi,
     served: Served,
-    /// Where pods find the API server.
+    /// Address at which pods find the API server.
     address: SocketAddr,
     /// The pod's credentials.
     account: TempDir,
@@ -88,7 +88,7 @@ impl Cluster {
         within(limit, "the taint is gone", async || !self.has_ours()).await;
     }
 
-    /// What was asked for, in order.
+    /// The requests, in order.
     fn asked(&self) -> Vec<String> {
         let requests = self.api.requests();
         let line =
@@ -118,7 +118,7 @@ impl Cluster {
         command.env("NODE_NAME", "n1");
     }
 
-    /// The program beside a driver, with `--remove-taint`.
+    /// Starts the program beside a driver, with `--remove-taint`.
     async fn beside_driver(&self, taint: &str) -> Option<Node> {
         self.beside(NAME, taint, &self.account).await
     }
@@ -153,15 +153,15 @@ fn account(served: &Served, token: &str) -> TempDir {
     account
 }
 
-/// Row, what is different in the CSINode, and what is said of it.
+/// Row, change to the CSINode, and expected log text.
 type Kept = (&'static str, fn(&mut Value), &'static str);
 
-/// What happens to the API server, or to what a pod knows of it.
+/// Something that happens to the API server, or to the pod's access to it.
 type Trouble = fn(&Cluster);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// In which something would have happened.
+/// Waits long enough for a wrong request to show up.
 async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -175,7 +175,7 @@ async fn o_100_without_the_flag_nobody_is_asked_and_no_token_is_read() {
     let cluster = Cluster::new().await;
     let driver = FakeDriver::new(NAME);
     driver.start();
-    // Without a service account's directory.
+    // Without the service account's directory.
     let mut command = Command::new(program());
     cluster.set_variables(&mut command);
     let mut node = Node::start_as(command, driver, "node-driver-registrar", &[]).await;
@@ -267,7 +267,7 @@ async fn o_102_who_is_not_confirmed_removes_nothing() {
         }
         match (is_refused, controllers.contains(',')) {
             (false, _) => {}
-            // It ends as the program does.
+            // It ends as the registrar alone does.
             (true, false) => {
                 let end = node.process.ended().await;
                 end.failed_naming(&["a name that is taken"]);
@@ -341,7 +341,7 @@ async fn o_106_a_taint_that_is_put_in_front_meanwhile() {
     let patches = cluster.api.requests_to("PATCH", NODE_PATH);
     let answers: Vec<_> = patches.iter().map(|it| it.status.unwrap()).collect();
     assert_eq!(answers, [422, 200]);
-    // Logged after the answer, which the API server has sent by now.
+    // The program logs after the answer, which the API server has sent by now.
     until("a line", async || lines(&node, LINE) > 0).await;
     assert_eq!(lines(&node, LINE), 1);
 }
@@ -354,7 +354,7 @@ async fn o_107_a_taint_that_is_put_on_late_or_put_back_goes_at_the_next_look() {
     };
     node.register().await;
     let confirmed = Instant::now();
-    // There already; put back after its removal; put on 8 s after the confirmation.
+    // Already there; restored after its removal; added 8 s after the confirmation.
     for (removals, put_on) in [(1, 0), (2, 0), (3, 8)] {
         pass((SECOND * put_on).saturating_sub(confirmed.elapsed())).await;
         cluster.taint(&[(KEY, ""), ("a", "")]);
@@ -384,7 +384,7 @@ async fn o_108_ten_drivers_at_once() {
         .fold(csinode("n1"), |it, name| it.driver(name, "n1"));
     cluster.api.remove("csinodes", "n1");
     cluster.api.insert(of_all.build());
-    // Each has a token of its own, by which its requests are known.
+    // Each has its own token, which identifies its requests.
     cluster.api.accept_tokens(names.iter().map(String::as_str));
     let mut nodes = Vec::new();
     for (name, key) in names.iter().zip(&keys) {
@@ -394,7 +394,7 @@ async fn o_108_ten_drivers_at_once() {
         };
         nodes.push((node, account));
     }
-    // All have read the same list before anybody writes.
+    // All read the same list before the first one writes.
     let gate = sidecar_testkit::Gate::new();
     let held = cluster
         .api
@@ -459,7 +459,7 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
         };
         node.register().await;
         node.process.says("The start-up taint is not removed").await;
-        // Another attempt says nothing new.
+        // A repeated failure logs nothing new.
         pass(SECOND * 2).await;
         let log = node.process.log();
         let told: Vec<_> = log
@@ -490,7 +490,7 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
         };
         // The family's help comes first.
         until("failures are counted", failures).await;
-        // A rule that is added counts.
+        // A rule that is added takes effect.
         cluster.api.allow_only([
             Allow::new("storage.k8s.io", "csinodes", "get"),
             Allow::new("", "nodes", "get,patch"),
@@ -499,7 +499,8 @@ async fn o_111_who_may_not_says_which_rule_is_missing() {
     }
 }
 
-/// What the API server says of a change that a policy refuses; 422 without a reason in the policy.
+/// The API server's message about a change that a policy denies; status 422 unless the policy sets a
+/// reason.
 const DENIED: &str = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not this one";
 
 #[tokio::test]
@@ -513,7 +514,7 @@ async fn o_111_a_change_that_a_policy_refuses_is_told_once_and_counted() {
         };
         node.register().await;
         node.process.says("The start-up taint is not removed").await;
-        // Another attempt says nothing new.
+        // A repeated failure logs nothing new.
         until("another attempt", async || denied.hits() > 1).await;
         let log = node.process.log();
         let told: Vec<_> = { log.lines() }
@@ -593,7 +594,7 @@ async fn o_113_a_driver_that_is_registered_anew_is_looked_at_anew() {
     };
     node.register().await;
     cluster.until_gone(SECOND * 4).await;
-    // Behind the looks after 1 s; the next one would be after 5 s.
+    // After the check at 1 s; the next one would be at 5 s.
     pass(Duration::from_millis(1500)).await;
     cluster.taint(&[(KEY, "")]);
     node.register().await;
@@ -603,7 +604,7 @@ async fn o_113_a_driver_that_is_registered_anew_is_looked_at_anew() {
     until("twice", counted).await;
 }
 
-/// A kubelet that starts again asks first, and confirms once it has written CSINode.
+/// A restarted kubelet first requests the plugin's info, and confirms once it has written the CSINode.
 #[tokio::test]
 async fn o_113_a_kubelet_that_has_asked_again_must_confirm_again() {
     let cluster = Cluster::new().await;
@@ -661,8 +662,8 @@ async fn o_114_flags_that_cannot_be_meant_end_the_program() {
     }
 }
 
-/// The API server at an address of IPv6, with a token and an authority that are replaced as kubelet does it: another file behind
-/// the same name.
+/// The API server at an IPv6 address, with a token and a CA that are replaced as kubelet does it: with
+/// another file under the same name.
 #[tokio::test]
 async fn o_115_a_token_and_an_authority_that_are_replaced_count() {
     let mut cluster = Cluster::new().await;
@@ -685,7 +686,7 @@ async fn o_115_a_token_and_an_authority_that_are_replaced_count() {
     cluster.taint(&[(KEY, "")]);
     node.register().await;
     cluster.until_gone(SECOND * 5).await;
-    // Another key and another certificate, which nobody trusts yet.
+    // Another key and another certificate, which the program does not trust yet.
     cluster.served = cluster.api.serve().await;
     *server.lock().unwrap() = cluster.served.address();
     cluster.taint(&[(KEY, "")]);
@@ -699,7 +700,7 @@ async fn o_115_a_token_and_an_authority_that_are_replaced_count() {
     assert!(!log.contains(TOKEN) && !log.contains("expired"), "{log}");
 }
 
-/// An address of IPv6 whose connections go to `server`; `None` where there is none.
+/// An IPv6 address that forwards connections to `server`; `None` if the machine has no IPv6.
 async fn forward_ipv6(server: Arc<Mutex<SocketAddr>>) -> Option<SocketAddr> {
     let Ok(listener) = TcpListener::bind("[::1]:0").await else {
         must_not_skip("an address of IPv6");

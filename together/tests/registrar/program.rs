@@ -1,11 +1,11 @@
-//! Which program is under test, and how flags of csi-node-driver-registrar are written for it.
+//! The program under test, and how to spell csi-node-driver-registrar's flags for it.
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_csi-node-sidecars");
 
-/// What every start needs besides.
+/// Arguments of every start.
 pub(crate) const FIRST: &[&str] = &["--controllers=node-driver-registrar"];
 
-/// Listeners of its own have its name in front.
+/// Flags of its own listeners have its name as prefix.
 pub(crate) fn flag(flag: &str) -> String {
     for own in ["--http-endpoint", "--health-port"] {
         if let Some(rest) = flag.strip_prefix(own) {

@@ -1,12 +1,12 @@
 use super::Step::{Abandon, Cut, Drain, Over, Release, Seek, Start};
 use super::*;
 
-/// Steps until something has to happen first.
+/// Steps up to the point where an event is needed.
 fn steps(order: &mut Order) -> Vec<Step> {
     std::iter::from_fn(|| order.next_step()).collect()
 }
 
-/// Three controllers that work.
+/// Three working controllers.
 fn working() -> Order {
     let mut order = Order::new(3);
     for place in 0..3 {
@@ -55,7 +55,7 @@ fn a_38_without_the_head_it_is_over_at_once() {
     order.gone(0);
     assert_eq!(steps(&mut order), [Over(Then::Again)]);
     assert_eq!(steps(&mut order), []);
-    // Whatever was being given back, for whatever reason.
+    // Whatever was being released, and for whatever reason.
     for (begin, then) in [
         (Order::rest as fn(&mut Order), Then::Again),
         (Order::end, Then::Exit),
@@ -116,7 +116,7 @@ fn a_campaign_ends_with_the_process() {
     steps(&mut order);
     order.end();
     assert_eq!(steps(&mut order), [Drain(0), Abandon(1)]);
-    // What was acquired after all is given back before the head.
+    // A lease acquired in spite of the cancellation is released before the head.
     order.acquired(1);
     order.stopped(0);
     assert_eq!(steps(&mut order), [Release(1)]);
@@ -142,7 +142,7 @@ fn a_48_a_controller_that_stays_off_gives_its_lease_back_and_the_head_stays() {
     assert_eq!(steps(&mut order), [Release(1)]);
     order.gone(1);
     assert_eq!(steps(&mut order), []);
-    // One that has ended by itself.
+    // A controller that has ended by itself.
     order.stopped(0);
     order.switch_off(0);
     assert_eq!(steps(&mut order), []);
@@ -163,12 +163,12 @@ fn a_52_without_driver_all_leases_are_given_back_and_then_comes_another_order() 
     assert_eq!(steps(&mut order), [Release(0)]);
     order.gone(0);
     assert_eq!(steps(&mut order), [Over(Then::Again)]);
-    // A standby whose driver is away.
+    // A standby whose driver is unreachable.
     let mut standby = Order::new(3);
     steps(&mut standby);
     standby.rest();
     assert_eq!(steps(&mut standby), [Abandon(0), Over(Then::Again)]);
-    // The signal comes while others may try already.
+    // The signal arrives while other replicas may already try.
     let mut order = working();
     order.rest();
     steps(&mut order);
@@ -186,7 +186,7 @@ fn a_controller_that_ended_by_itself_begins_anew() {
 
 type Event = fn(&mut Order, Place);
 
-/// Whatever may happen to one place.
+/// All events of one place.
 const EVENTS: [(&str, Event); 8] = [
     ("acquired", |order, place| order.acquired(place)),
     ("gone", |order, place| order.gone(place)),
@@ -201,7 +201,7 @@ const EVENTS: [(&str, Event); 8] = [
     ("cut short", |order, _| order.cut_short()),
 ];
 
-/// Each state of two places that can be reached, however unlikely, with how it was.
+/// Each reachable state of two places, however unlikely, with the events that lead to it.
 fn reachable() -> Vec<(String, Order)> {
     let mut known = vec![("begun".to_owned(), Order::new(2))];
     let mut seen = std::collections::BTreeSet::from([format!("{:?}", known[0].1)]);
@@ -228,7 +228,7 @@ fn reachable() -> Vec<(String, Order)> {
     known
 }
 
-/// Carries out what is to be done, each as whoever is asked does it in the end; what it comes to.
+/// Executes all steps with their eventual results. Returns how the order ends.
 fn carried_out(order: &mut Order) -> Result<Option<Then>, String> {
     for _ in 0..64 {
         let Some(step) = order.next_step() else {
@@ -245,7 +245,7 @@ fn carried_out(order: &mut Order) -> Result<Option<Then>, String> {
     Err(format!("never rests: {order:?}"))
 }
 
-/// What is under way in a state ends, whichever way it was begun.
+/// Ends all operations in progress, whatever started them.
 fn what_is_under_way_ends(order: &mut Order) {
     for place in 0..2 {
         if order.parts[place].lease == Lease::Leaving {
@@ -260,7 +260,7 @@ fn what_is_under_way_ends(order: &mut Order) {
     }
 }
 
-/// In no state is an event lost: the process works, or it is over.
+/// No event is lost in any state: in the end the process works or the order is over.
 #[test]
 fn a_38_each_event_in_each_state_leads_to_work_or_to_the_end() {
     let states = reachable();
@@ -292,7 +292,7 @@ fn a_38_each_event_in_each_state_leads_to_work_or_to_the_end() {
     }
 }
 
-/// Nothing is done without the head, and nothing without its own lease.
+/// No controller works without the head or without its own lease.
 #[test]
 fn a_34_no_step_in_any_state_lets_a_controller_work_without_both_leases() {
     for (how, mut order) in reachable() {

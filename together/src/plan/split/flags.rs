@@ -1,27 +1,27 @@
-//! Whose a flag is.
+//! Determines which program a flag belongs to.
 
 use sidecar::flags::Note;
 use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING, SECURE_HTTP};
 
 use super::{Known, Program};
 
-/// One flag of the command line.
+/// A flag on the command line.
 #[derive(Clone, Debug)]
 pub(super) struct Given<'a> {
-    /// As it was written, without dashes.
+    /// Its name as written, without dashes.
     pub(super) name: &'a str,
     pub(super) owner: Owner,
     pub(super) value: &'a str,
 }
 
-/// Who takes a flag.
+/// The recipient of a flag.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Owner {
     /// `--controllers`.
     Split,
-    /// This program alone, as this flag of its own.
+    /// Only this program, as this flag of its own.
     One(&'static Program, Known),
-    /// All that have it, under this name or another.
+    /// All programs that have the flag, under this or another name.
     All(Known),
 }
 
@@ -47,7 +47,7 @@ impl Owner {
     }
 }
 
-/// Said once for the whole process.
+/// Flags that are given once for the whole process.
 const ONCE: [&str; 7] = [
     "version",
     "kubeconfig",
@@ -58,10 +58,10 @@ const ONCE: [&str; 7] = [
     "enable-otel-tracing",
 ];
 
-/// Programs with a listener of their own, for probes that were written for them.
+/// Flags of the programs' own listeners, for probes written for the single programs.
 const OWN_LISTENER: [&str; 2] = ["http-endpoint", "health-port"];
 
-/// Two names of one thing.
+/// Pairs of names with the same meaning.
 const SAME: [(&str, &str); 2] = [("worker-threads", "workers"), ("resync", "resync-period")];
 
 pub(super) fn is_once(name: &str) -> bool {
@@ -72,10 +72,10 @@ pub(super) fn is_once(name: &str) -> bool {
         || shared.into_iter().any(|flag| flag.name == name)
 }
 
-/// An argument without its dashes, and its value if it has one.
+/// The name of an argument without dashes, and its value if there is one.
 pub(super) fn name_and_value(argument: &str) -> Result<(&str, Option<&str>), String> {
     let long = argument.strip_prefix("--");
-    // One letter, as -v=5.
+    // A single letter, as in `-v=5`.
     let short = argument.strip_prefix('-').filter(|rest| {
         let name = rest.split('=').next().unwrap_or_default();
         name.len() == 1
@@ -96,7 +96,7 @@ pub(super) fn name_and_value(argument: &str) -> Result<(&str, Option<&str>), Str
     })
 }
 
-/// The flag of this program that `name` means.
+/// The program's flag with this name or its synonym.
 fn find(program: &Program, name: &str) -> Option<Known> {
     let twin = SAME.iter().find_map(|(one, other)| match name {
         name if name == *one => Some(*other),
@@ -107,7 +107,7 @@ fn find(program: &Program, name: &str) -> Option<Known> {
     program.spec.find(name).or_else(twin)
 }
 
-/// What a flag for all is called in this program, if it takes it.
+/// The program's name for a common flag, if it has that flag.
 pub(super) fn own_name(program: &Program, flag: Known) -> Option<&'static str> {
     if is_retired(flag) {
         return retired(program, flag.name).map(|flag| flag.name);
@@ -119,18 +119,19 @@ pub(super) fn own_name(program: &Program, flag: Known) -> Option<&'static str> {
     find(program, flag.name).map(|flag| flag.name)
 }
 
-/// The flag that upstream's program no longer has.
+/// A flag that upstream's program has retired.
 fn retired(program: &Program, name: &str) -> Option<Known> {
     let found = program.spec.retired.find(name);
     found.map(|(flag, _)| flag)
 }
 
-/// No program takes it but to say so, and one that does is enough.
+/// Whether the flag is retired. Programs accept such a flag only to warn about it, and one warning is
+/// enough.
 pub(super) fn is_retired(flag: Known) -> bool {
     matches!(flag.note, Note::Retired | Note::Renamed(_))
 }
 
-/// A retired flag says nothing to anyone, unless another one took its place.
+/// Accepts a retired flag, which has no effect, unless another one has replaced it.
 fn without_effect(flag: Known, name: &str, prefix: &str) -> Result<Known, String> {
     match flag.note {
         Note::Renamed(now) => Err(format!(
@@ -140,7 +141,7 @@ fn without_effect(flag: Known, name: &str, prefix: &str) -> Result<Known, String
     }
 }
 
-/// Who takes the flag called `name`.
+/// The recipient of the flag called `name`.
 pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, String> {
     if name == "controllers" {
         return Ok(Owner::Split);
@@ -167,7 +168,7 @@ pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, S
     }
 }
 
-/// A flag with a program's name in front.
+/// Resolves a flag that is prefixed with a program's name.
 fn one(program: &'static Program, rest: &str, name: &str) -> Result<Owner, String> {
     let listens = program.has_own_listener && OWN_LISTENER.contains(&rest);
     if is_once(rest) && !listens {
@@ -215,7 +216,7 @@ fn unknown(name: &str, programs: &[Program]) -> String {
     }
 }
 
-/// Flags of all first, then those of each controller.
+/// Lists the flags common to all first, then those of each controller.
 pub(super) fn help(file: &str, programs: &[Program]) -> String {
     let mut text = format!("Usage of {file} --controllers=LIST:\n\nOnce for all controllers:\n");
     let mut once: Vec<Known> = { programs.iter() }

@@ -1,17 +1,17 @@
-//! `--feature-gates`, where each gate is for those that know it.
+//! `--feature-gates`: each gate goes to the programs that know it.
 
 use super::Program;
 
 pub(super) const FLAG: &str = "feature-gates";
 
-/// Gates of all programs that have gates: groups of stages.
+/// Groups by stage, which every program with gates knows.
 const GROUPS: [&str; 2] = ["AllAlpha", "AllBeta"];
 
-/// What of `list` is for `program`; `None` if nothing is. One with a list of its own takes no gates from
-/// that of all.
+/// The gates of `list` for `program`; `None` if there are none. A program with its own prefixed list
+/// ignores the known gates of the common list.
 ///
-/// A gate that nobody knows goes to the first who has gates, with a list of its own or without: it says
-/// what is wrong in its own words.
+/// A gate that no program knows goes to the first one with gates, even if that has its own list, because
+/// its error message names the problem.
 pub(super) fn of(
     program: &Program,
     list: &str,
@@ -24,7 +24,7 @@ pub(super) fn of(
     let is_for = |gate: &&str| {
         let name = gate.split('=').next().unwrap_or_default().trim();
         let is_known = chosen.iter().any(|program| knows(program, name));
-        // One warning about a gate of the past is enough.
+        // One warning about a retired gate is enough.
         let knew = |program: &&&Program| program.retired_gates.release(name).is_some();
         if !is_known && let Some(first) = chosen.iter().find(knew) {
             return first.name == program.name;

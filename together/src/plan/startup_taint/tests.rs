@@ -1,4 +1,4 @@
-//! Rows O-103 to O-114 as far as they are decisions.
+//! The decisions of rows O-103 to O-114.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn csi_node(drivers: &[&str], owner: &str) -> CsiNode {
 fn taint(text: &str) -> Value {
     let (rest, effect) = text.rsplit_once(':').unwrap();
     match rest.split_once('=') {
-        // As the API server writes it.
+        // In the API server's format.
         Some((key, "")) => json!({"key": key, "effect": effect}),
         Some((key, value)) => json!({"key": key, "value": value, "effect": effect}),
         None => json!({"key": rest, "effect": effect}),
@@ -44,7 +44,7 @@ fn decided(flags: &[&str], taints: &[Value]) -> Step {
     next(DRIVER, &wanted(flags), Some(&csi_node), Some(&node))
 }
 
-/// What a Node has left.
+/// The taints that remain on a Node.
 fn left(flags: &[&str], taints: &[&str]) -> Vec<String> {
     let taints: Vec<_> = taints.iter().map(|text| taint(text)).collect();
     let mut object = json!({"metadata": {"uid": "u1"}, "spec": {"taints": taints}});
@@ -62,7 +62,7 @@ fn left(flags: &[&str], taints: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// What an API server makes of the patch: all of it or nothing. What is not there passes a test for null.
+/// Applies the patch like an API server: all of it or nothing. A missing value passes a test for null.
 fn apply(operations: &Value, object: &mut Value) -> Result<(), String> {
     let mut patched = object.clone();
     for operation in operations.as_array().unwrap() {
@@ -199,7 +199,7 @@ fn o_109_key_value_and_effect() {
     }
 }
 
-/// A value that the flag names is tested, the empty one as well.
+/// The patch tests a value that the flag names, even an empty one.
 #[test]
 fn o_106_o_109_a_taint_whose_value_has_changed_meanwhile_stays() {
     let (key, empty, value) = (KEY.to_owned(), format!("{KEY}="), format!("{KEY}=v"));
@@ -252,7 +252,7 @@ fn o_114_what_is_no_taint() {
     }
 }
 
-/// When one confirmation is followed by looks, all of which find everything in order.
+/// Times of the checks after one confirmation if all of them find everything in order.
 fn looks(unit_random: f64) -> Vec<Duration> {
     let (mut course, mut at) = (Course::default(), Duration::ZERO);
     let mut all = vec![at];
@@ -290,7 +290,7 @@ fn o_107_looks_go_on_for_ten_minutes() {
     }
 }
 
-/// Looks that all go the same way.
+/// The pauses after checks that all have the same result.
 fn pauses(look: Look, unit_random: f64, since: u64) -> Vec<f64> {
     let mut course = Course::default();
     let since = Duration::from_secs(since);
@@ -303,7 +303,7 @@ fn pauses(look: Look, unit_random: f64, since: u64) -> Vec<f64> {
     (0..8).map(|_| pause()).collect()
 }
 
-/// Nobody answered for so long.
+/// The API server did not answer for this long.
 fn away(took: u64) -> Look {
     Look::Away {
         took: Duration::from_secs(took),
@@ -312,7 +312,8 @@ fn away(took: u64) -> Look {
     }
 }
 
-/// The API server answered after so long that it cannot now, and asked to wait for so long.
+/// The API server answered after `took` seconds that it cannot serve the request now, and asked to wait
+/// for `asked` seconds.
 fn busy(took: u64, asked: u64) -> Look {
     Look::Away {
         took: Duration::from_secs(took),
@@ -350,17 +351,17 @@ fn o_112_who_is_away_and_who_refuses() {
 #[test]
 fn o_112_an_api_server_that_returns_is_noticed() {
     let quick = [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0];
-    // However late it is: the taint may still be there.
+    // At any time: the taint may still be there.
     for since in [3, 3600] {
         assert_eq!(pauses(away(0), 0.0, since), quick);
         // A deadline of 10 s passed, and a connection is tried once more 7 s after it began.
         assert_eq!(pauses(away(10), 0.0, since), [1.0; 8]);
-        // What it asks for is kept, as far as a back-off goes.
+        // The pause that the API server asks for is kept, up to the longest back-off.
         assert_eq!(pauses(busy(0, 17), 0.0, since)[..4], [17.0; 4]);
         assert_eq!(pauses(busy(0, 3600), 0.0, since), [30.0; 8]);
     }
     assert_eq!(pauses(busy(0, 1), 0.0, 3), quick);
-    // All nodes of a cluster must not keep it busy for ever.
+    // Requests of all nodes of a cluster must not keep it overloaded.
     let slower = [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0];
     assert_eq!(pauses(busy(0, 1), 0.0, 3600), slower);
     for (took, unit_random) in [(0, 0.5), (2, 0.999), (10, 0.999)] {
@@ -380,7 +381,7 @@ fn o_111_refusals_back_off() {
     for pause in pauses(Look::Failed, 0.999, 3) {
         assert!(pause >= 0.8, "{pause}");
     }
-    // An API server that has just returned may refuse until it has read the roles.
+    // An API server that has just started may refuse until it has loaded the roles.
     for between in [Look::Settled, away(0)] {
         let (mut course, at) = (Course::default(), Duration::from_secs(2));
         for _ in 0..4 {
@@ -392,7 +393,7 @@ fn o_111_refusals_back_off() {
     }
 }
 
-/// What is to be removed where ours is at this place.
+/// A removal of our taint at this position.
 fn at_place(place: usize) -> Removal {
     let mut taints = vec![taint("a:NoSchedule"); place];
     taints.push(taint(&format!("{KEY}:NoSchedule")));
@@ -405,7 +406,7 @@ fn at_place(place: usize) -> Removal {
 #[test]
 fn o_106_o_111_a_patch_that_is_not_applied_is_a_conflict_or_refused() {
     let conflict = Look::Conflict;
-    // Status and place of each patch, and what comes of it.
+    // Status and position of each patch, and the expected result.
     for (row, patches) in [
         ("moved", &[(422, 1, conflict(1)), (422, 2, conflict(2))][..]),
         (
@@ -460,7 +461,7 @@ fn o_106_o_111_a_patch_that_is_not_applied_is_a_conflict_or_refused() {
             assert!(course.pause(at, look, 0.0).is_some());
         }
     }
-    // Once all is in order, what was refused before says nothing any more.
+    // Once all is in order, earlier refusals no longer count.
     let mut course = Course::default();
     assert_eq!(course.unapplied(at_place(1), 422), conflict(1));
     assert!(course.pause(Duration::ZERO, Look::Settled, 0.0).is_some());
@@ -476,7 +477,7 @@ fn o_108_who_stands_further_back_waits_longer() {
     }
 }
 
-/// O-108: ten drivers read one list at once; each sees what those before it have done.
+/// O-108: ten drivers read one list at once; each sees the removals of those before it.
 #[test]
 fn o_108_ten_drivers_take_turns() {
     for (step, unit_random) in [(0, 0.0), (1, 0.5), (3, 0.999)] {
@@ -493,7 +494,7 @@ fn o_108_ten_drivers_take_turns() {
             let node: Node = serde_json::from_value(object.clone()).unwrap();
             next(DRIVER, &wanted(&[key]), Some(&csi_node), Some(&node))
         };
-        // All have read before one writes; in an order that begins elsewhere each time.
+        // All drivers read before one writes; the order starts at a different driver each time.
         let mut waiting = Vec::new();
         let removals: Vec<_> = keys.iter().map(|key| read(&object, key)).collect();
         for it in 0..10 {
@@ -510,7 +511,7 @@ fn o_108_ten_drivers_take_turns() {
         }
         waiting.sort();
         for pair in waiting.windows(2) {
-            // Longer than a look takes.
+            // Longer than a check takes.
             assert!(
                 pair[1].0 - pair[0].0 >= Duration::from_millis(150),
                 "{waiting:?}"
@@ -521,7 +522,7 @@ fn o_108_ten_drivers_take_turns() {
             let Step::Remove(removal) = read(&object, &keys[it]) else {
                 panic!()
             };
-            // Three requests more than needed.
+            // Three requests more than necessary.
             apply(&removal.operations, &mut object).unwrap();
         }
         assert_eq!(object["spec"]["taints"], json!([]));
@@ -529,8 +530,8 @@ fn o_108_ten_drivers_take_turns() {
 }
 
 proptest! {
-    /// O-106: whatever another writer makes of the list between GET and PATCH, no taint of others goes, and
-    /// reading anew removes ours.
+    /// O-106: whatever another writer does to the list between GET and PATCH, no other taint is removed,
+    /// and reading again removes ours.
     #[test]
     fn o_106_no_other_taint_is_ever_removed(
         before in proptest::collection::vec((0_usize..5, 0_usize..3, 0_usize..3), 0..7),
@@ -542,7 +543,7 @@ proptest! {
         let list = |list: &[(usize, usize, usize)]| -> Vec<Value> {
             let mut seen = std::collections::BTreeSet::new();
             { list.iter() }
-                // Key and effect are there once.
+                // A list contains each key and effect only once.
                 .filter(|(key, _, effect)| seen.insert((*key, *effect)))
                 .map(|(key, value, effect)| {
                     let key = ["a", "b", KEY, "c", KEY][*key];

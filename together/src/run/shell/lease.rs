@@ -1,4 +1,4 @@
-//! The leases: how one is sought, held and given back.
+//! The leases: how the shell requests, holds and releases one.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{Event, Shell};
 use crate::plan::order::Place;
 use crate::run::members::Controllers;
 
-/// For events that are on their way when the process ends.
+/// Time for events that are still being sent when the process ends.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 
-/// A lease that is sought or held. Without leader election it is held for the asking.
+/// A lease that is requested or held. Without leader election it is acquired at once.
 pub(super) struct Held(Option<Box<Elector>>);
 
 impl Held {
@@ -27,7 +27,8 @@ impl Held {
         self
     }
 
-    /// Holds the lease until it is lost, or until `asked` for it and given back as far as possible.
+    /// Holds the lease until it is lost, or until `asked` for its release and released as far as
+    /// possible.
     async fn keep(self, asked: oneshot::Receiver<()>) {
         let Some(mut elector) = self.0 else {
             let _ = asked.await;
@@ -45,7 +46,7 @@ impl<C: Controllers> Shell<'_, C> {
     pub(super) fn campaign(&mut self, place: Place) {
         let fence = match place {
             0 => self.controllers.fence(),
-            // Without leader election it is open, as without a lease.
+            // Stays open without leader election, where there is no lease.
             _ => Fence::default(),
         };
         let elector = match self.controllers.elector(place, &fence) {
@@ -73,7 +74,7 @@ impl<C: Controllers> Shell<'_, C> {
         }));
     }
 
-    /// Holds a lease that was acquired.
+    /// Holds an acquired lease.
     pub(super) fn hold(&mut self, place: Place, held: Held) {
         let (give_back, asked) = oneshot::channel();
         if let Some(slot) = self.slot(place) {
@@ -87,7 +88,7 @@ impl<C: Controllers> Shell<'_, C> {
     }
 }
 
-/// Waits until the events about leases are written, once no more can come.
+/// Waits until the events about leases are written, once no new ones can come.
 pub(super) async fn last_events(writers: Vec<JoinHandle<()>>) {
     let written = async {
         for writer in writers {

@@ -1,9 +1,9 @@
-//! The shell as it is, with leases as they are, on a model API server and in paused time. Made up are the
-//! controllers, which end by themselves, or as they are told, or never, and the driver, which goes and comes back.
+//! The real shell with real leases, on a model API server in paused time. Only the controllers, which
+//! end by themselves, on request or never, and the driver, which disappears and comes back, are models.
 //!
-//! Held at any moment: no controller runs for long without its lease and the head, whoever is ready asks for a lease
-//! or holds one, and health never hangs. Left alone all controllers come to work, and after a signal the process ends
-//! in time.
+//! Invariants: no controller runs for long without its own lease and the head, a ready process requests
+//! or holds a lease, and health never hangs. Without faults, all controllers come to work, and after a
+//! signal the process ends in time.
 
 mod made_up;
 
@@ -26,13 +26,14 @@ use super::*;
 use made_up::{Conduct, MadeUp, NAMES, Run, Seen};
 
 const S: Duration = Duration::from_secs(1);
-/// Between two looks at what must hold.
+/// Interval between checks of the invariants.
 const TICK: Duration = Duration::from_millis(250);
 const GRACE_OF_A_POD: Duration = Duration::from_secs(30);
-/// A lease that was taken by hand expires, a standby asks for it, and each of the others after the head; and who has
-/// failed again and again has paused.
+/// Enough time for a lease that was edited by hand to expire, a standby to take the head and then the
+/// other leases, and a controller that kept failing to get through its back-off.
 const CALM: Duration = Duration::from_secs(420);
-/// A standby whose request hangs, and who then waits before the next one: not much more than a lease lasts.
+/// Enough time for a standby whose request hangs and that then waits before its next one: little more
+/// than the duration of a lease.
 const SOON: Duration = Duration::from_secs(17);
 
 /// A process, seen from outside.
@@ -81,7 +82,7 @@ impl Story {
         }
     }
 
-    /// Lets time pass, and looks.
+    /// Lets time pass and checks the invariants.
     async fn pass(&self, time: Duration) {
         let mut passed = Duration::ZERO;
         while passed < time {
@@ -117,7 +118,7 @@ impl Story {
             let same = runs.iter().filter(|other| other.place == run.place);
             assert_eq!(same.count(), 1, "{} runs twice", NAMES[run.place]);
         }
-        // One is the story's, one the process'.
+        // One reference belongs to the story, one to the process.
         let asks = Arc::strong_count(&self.electors) > 2;
         let is_ready = self.shown.ready().status == StatusCode::OK;
         let idle = more(&self.seen.idle, is_ready && !asks);
@@ -125,7 +126,7 @@ impl Story {
         assert_eq!(self.health.problem(), None);
     }
 
-    /// Everybody leaves it alone.
+    /// Ends all faults.
     fn calm(&self) {
         self.api.clear_faults();
         self.driver.send_replace(true);
@@ -150,7 +151,7 @@ impl Story {
         assert_eq!(Arc::strong_count(&self.electors), 1);
     }
 
-    /// Nothing is in its way: all leases are free, the head's since last.
+    /// Ends without obstacles: all leases are released, the head last.
     async fn ends_well(self) {
         let api = self.api.clone();
         api.clear_requests();
@@ -164,7 +165,7 @@ impl Story {
         assert_eq!(freed[NAMES.len() - 1], NAMES[0]);
     }
 
-    /// The API server does not answer about leases, in one way or another.
+    /// The API server fails to answer requests for leases in one of several ways.
     fn outage(&self, dice: &mut Dice) {
         let of = *dice.of(&["*/leases*", "*/leases/provisioner", "*/leases/attacher"]);
         let fault = Fault::on("*", of);
@@ -206,7 +207,7 @@ impl Story {
     }
 }
 
-/// Tells a story; its title says which one it was, if it fails.
+/// Runs a story; a failing test prints its title.
 fn tell<F: Future<Output = ()>>(title: &str, story: F) {
     eprintln!("{title}");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -253,11 +254,11 @@ fn a_103_fifty_outages_in_a_row_cost_no_more_than_one_each() {
     });
 }
 
-/// The moments at which the head's lease, and then each of the others, is over.
+/// Covers the moments at which the head's lease and each of the others expire.
 #[test]
 fn a_103_a_signal_at_any_moment_of_an_outage_ends_it_in_time() {
     for tick in 0..100 {
-        // What it is at, and two requests without an answer; or whatever it takes.
+        // The running work and two unanswered requests; or the whole grace period.
         let quick = (Conduct::Obeys(3 * S), 14 * S);
         for (conduct, limit) in [quick, (Conduct::Hangs, GRACE_OF_A_POD)] {
             tell(&format!("after {tick} ticks, {conduct:?}"), async {
@@ -272,7 +273,7 @@ fn a_103_a_signal_at_any_moment_of_an_outage_ends_it_in_time() {
     }
 }
 
-/// The driver goes at any moment of an outage, and is back when that is over.
+/// The driver disappears at any moment of an outage, and returns when the outage is over.
 #[test]
 fn a_103_a_driver_that_goes_at_any_moment_of_an_outage() {
     for tick in 0..80 {

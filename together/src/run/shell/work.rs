@@ -1,4 +1,4 @@
-//! The controllers: how they begin, and what follows when one ends by itself.
+//! The controllers: how they start, and the consequences when one ends by itself.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl<C: Controllers> Shell<'_, C> {
         }
     }
 
-    /// Does something on a controller's account, until it is cut off.
+    /// Runs a task for a controller until it is aborted.
     pub(super) fn work(&mut self, place: Place, work: impl Future<Output = Event> + 'static) {
         let (work, handle) = abortable(work);
         if let Some(slot) = self.slot(place) {
@@ -44,7 +44,7 @@ impl<C: Controllers> Shell<'_, C> {
         }));
     }
 
-    /// A controller has ended: it was asked to, or by itself.
+    /// A controller has ended, on request or by itself.
     pub(super) fn ended(&mut self, place: Place, result: Result<(), Exit>) {
         if self.order.is_stopping(place) {
             self.order.stopped(place);
@@ -54,7 +54,7 @@ impl<C: Controllers> Shell<'_, C> {
         self.conclude(Some(place), End::ByItself(place), exit);
     }
 
-    /// A controller has nothing to do with this driver.
+    /// Switches off a controller that cannot work with this driver.
     pub(super) fn switch_off(&mut self, place: Place, exit: Exit) {
         self.order.switch_off(place);
         if let Some(off) = self.lasting.off.get_mut(place) {
@@ -65,7 +65,7 @@ impl<C: Controllers> Shell<'_, C> {
         self.conclude(Some(place), end, exit);
     }
 
-    /// Carries out what follows from an end, that of the controller at `place` or of the driver.
+    /// Carries out the consequences of an end, of the controller at `place` or of the driver.
     pub(super) fn conclude(&mut self, place: Option<Place>, end: End, exit: Exit) {
         let next = self.lasting.ends.after(end, Instant::now().into_std());
         let name = place.map_or("", |place| self.controllers.name(place));
@@ -111,7 +111,7 @@ impl<C: Controllers> Shell<'_, C> {
         }
     }
 
-    /// Lets a controller begin anew after this time.
+    /// Lets a controller restart after this time.
     fn pause(&mut self, place: Place, pause: Duration) {
         let (ending, requested) = Requested::channel();
         if let Some(slot) = self.slot(place) {

@@ -1,4 +1,4 @@
-//! What is not the shell's: controllers, a driver, leases on a model API server.
+//! Models around the shell: controllers, a driver, and leases on a model API server.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -22,26 +22,26 @@ use crate::run::members::{Candidacy, Controllers, DriverLost};
 
 pub(super) const NAMES: [&str; 3] = ["provisioner", "attacher", "resizer"];
 
-/// How a controller goes about it.
+/// Behaviour of a controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Conduct {
-    /// Ends so long after it was told to.
+    /// Ends this long after it was asked to.
     Obeys(Duration),
-    /// Ends by itself after so long.
+    /// Ends by itself after this time.
     Fails(Duration),
-    /// Does not end.
+    /// Never ends.
     Hangs,
 }
 
-/// One controller that runs.
+/// A running controller.
 pub(super) struct Run {
     pub(super) place: Place,
     pub(super) fences: [Fence; 2],
-    /// For how long it has run without one of its leases.
+    /// How long it has been running without one of its leases.
     pub(super) astray: Cell<Duration>,
 }
 
-/// What a story looks at.
+/// The state that a story checks.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) runs: RefCell<Vec<Weak<Run>>>,
@@ -49,14 +49,14 @@ pub(super) struct Seen {
     pub(super) idle: Cell<Duration>,
 }
 
-/// What is not the shell's.
+/// The models.
 pub(super) struct MadeUp {
     pub(super) api: FakeApi,
     pub(super) seen: Rc<Seen>,
     pub(super) fence: Fence,
     pub(super) driver: watch::Receiver<bool>,
     pub(super) health: LeaderHealth,
-    /// One of these is in each elector.
+    /// Cloned into each elector, to count them.
     pub(super) electors: Arc<()>,
 }
 
