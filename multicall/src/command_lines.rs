@@ -1,8 +1,8 @@
-//! Command lines that were written for upstream's programs, each read by the program of ours that has its name.
+//! Command lines written for upstream's programs, each read by our program of the same name.
 //!
-//! `tests/testdata/command-lines.tsv` has those of drivers' charts and manifests of today, `command-lines-older.tsv`
+//! `tests/testdata/command-lines.tsv` has those of current charts and manifests of drivers, `command-lines-older.tsv`
 //! those of earlier ones with the version that each was written for, and `flags-of-releases.tsv` every flag and
-//! feature gate that a released program of upstream's took, with the last release that did.
+//! feature gate of upstream's released programs, with the last release that accepted it.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ const TODAY: &str = include_str!("../tests/testdata/command-lines.tsv");
 const OLDER: &str = include_str!("../tests/testdata/command-lines-older.tsv");
 const RELEASES: &str = include_str!("../tests/testdata/flags-of-releases.tsv");
 
-/// What a command line comes to.
+/// The configuration and the warnings of a command line.
 struct Read {
-    /// The configuration, to be compared.
+    /// The configuration, for comparison.
     decided: String,
     warnings: Vec<String>,
 }
@@ -25,18 +25,18 @@ fn program(name: &str) -> &'static Program {
     named(name).unwrap_or_else(|| panic!("{name}"))
 }
 
-/// What a program cannot do without.
+/// The flag that a program requires.
 pub(crate) fn required(name: &str) -> Option<&'static str> {
     (name == "csi-node-driver-registrar").then_some("--kubelet-registration-path=/p")
 }
 
 impl Program {
-    /// Reads what it cannot do without, and then these.
+    /// Reads the program's required flag, then `arguments`.
     fn with<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Read, Exit> {
         let required = [self.name].into_iter().chain(required(self.name));
         let line = required.chain(arguments.iter().map(AsRef::as_ref));
         let values = flags::parse(self.spec, line)?;
-        // Each variable is set, to its own name.
+        // Every environment variable is set, to its own name.
         let read = (self.decide)(&values, &|name| Some(name.to_owned()))?;
         let warnings = values.warnings().iter().cloned().chain(read.warnings);
         Ok(Read {
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-/// Rows without their heading.
+/// The table's rows without the heading.
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().skip(1).map(|line| line.split('\t').collect())
 }
@@ -91,8 +91,8 @@ fn every_command_line_of_todays_manifests_is_taken() {
     assert!(rows(TODAY).count() > 200);
 }
 
-/// With no more warnings than it has flags, and refused only where upstream's of that version refused it: those are
-/// command lines of programs that somebody made of upstream's.
+/// Each causes at most as many warnings as it has flags, and is refused only where upstream's of that version refused
+/// it: those are command lines of programs derived from upstream's.
 #[test]
 fn every_command_line_of_earlier_manifests_is_taken_as_upstreams_of_its_time_took_it() {
     let mut wrong = Vec::new();
@@ -112,7 +112,7 @@ fn every_command_line_of_earlier_manifests_is_taken_as_upstreams_of_its_time_too
     assert!(rows(OLDER).count() > 400);
 }
 
-/// An argument for a flag that the table of releases names.
+/// An argument for a flag listed in the table of releases.
 fn given(spec: &Spec, named: &str) -> String {
     let name = named.split('=').next().unwrap();
     let flag = spec
@@ -124,7 +124,7 @@ fn given(spec: &Spec, named: &str) -> String {
     let value = match (flag.note, flag.default) {
         (Note::Retired, _) => "any thing",
         (Note::Renamed(now), _) => spec.find(now).unwrap().default,
-        // The flag is not available, upstream's neither.
+        // The flag is not available, in upstream's programs neither.
         _ if name.starts_with("log-") => flag.default,
         _ if flag.kind.is_boolean() => "true",
         (_, "") => match name {
@@ -152,7 +152,7 @@ fn every_flag_and_gate_of_a_released_program_is_taken_and_those_retired_are_name
             .strip_prefix("feature-gates=")
             .and_then(|gate| gate.split('=').next());
         let is_known = match gate {
-            // Those of the API server never had an effect; that a value is locked now, is no reason to end.
+            // Flags of the API server never had an effect; a value that is now locked is no reason to exit.
             Some(_) => !read
                 .warnings
                 .iter()
@@ -186,7 +186,7 @@ fn every_flag_and_gate_of_a_released_program_is_taken_and_those_retired_are_name
     assert!(retired > 100, "{retired} flags and gates");
 }
 
-/// The version behind `text`.
+/// The version that follows `text`.
 fn release_in<'a>(warning: &'a str, text: &str) -> &'a str {
     let (_, rest) = warning
         .split_once(text)
@@ -199,7 +199,7 @@ fn number(version: &str) -> Vec<u32> {
     parts.map(|part| part.parse().unwrap()).collect()
 }
 
-/// So that the table says nothing of flags that no release had, and hides none that there is.
+/// The table must neither list flags that no release had, nor hide flags that still exist.
 #[test]
 fn every_retired_flag_was_once_there_and_is_no_longer() {
     for program in PROGRAMS {
@@ -268,7 +268,7 @@ fn a_misspelt_flag_or_gate_is_a_mistake_as_ever() {
     }
 }
 
-/// B-6: the two dashes forgotten. Go's package stops there, pflag goes on behind it.
+/// B-6: the two dashes are missing. Go's flag package stops there, pflag reads on.
 #[test]
 fn a_word_without_dashes_is_named_in_every_program() {
     for program in PROGRAMS {

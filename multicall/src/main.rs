@@ -1,10 +1,10 @@
-//! `csi-sidecars`: every program in one file, for an image that a node pulls once, and the controllers of
+//! `csi-sidecars`: all programs in one file, for an image that a node pulls once, and the controllers of
 //! a driver in one process.
 //!
-//! A pod with five sidecars then holds one file in memory and on disk instead of five with much the
-//! same code in them. Links in the image's root directory have the programs' names, so
-//! that a container chooses with `command: ["/csi-attacher"]` and everything after that is as usual.
-//! Called by its own name with flags alone, it runs the controllers that `--controllers` names together.
+//! A pod with five sidecars then has one file in memory and on disk instead of five with much the same
+//! code. Links in the image's root directory carry the programs' names, so that a container selects its
+//! program with `command: ["/csi-attacher"]`; everything else stays as usual. Called by its own name with
+//! flags only, it runs the controllers listed in `--controllers` together.
 
 #[cfg(test)]
 mod command_lines;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The program and its command line, which starts with the name that it was called by.
+/// Selects the program. The command line starts with the name that it was called by.
 fn choose(argv: Vec<OsString>) -> Result<(&'static Program, Vec<OsString>), Exit> {
     if let Some(program) = argv.first().and_then(|name| programs::named(name)) {
         return Ok((program, argv));
@@ -139,7 +139,7 @@ mod tests {
             chosen(line),
             Ok(("preflight", "preflight - -n csi".to_owned()))
         );
-        // Behind a link it is an argument as any other.
+        // Called through a link, the program takes it as any other argument.
         let line = "/csi-attacher preflight";
         assert_eq!(chosen(line), Ok(("csi-attacher", line.to_owned())));
     }

@@ -1,16 +1,16 @@
-//! `csi-sidecars preflight`: what changes if the images of a driver's sidecars change. It only reads.
+//! `csi-sidecars preflight`: reports what changes when a driver's sidecar images are replaced. It only reads.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `args` | the command line |
 //! | `input` | manifests |
-//! | `cluster` | the same objects, and reviews of access, from an API server |
+//! | `cluster` | workloads and roles, and access reviews, from an API server |
 //! | `program` | the programs: their tables of flags, gates and permissions |
-//! | `container` | what a container runs, with which arguments |
-//! | `roles` | what an account may do |
-//! | `verdict` | what is said |
+//! | `container` | the program of a container and its arguments |
+//! | `roles` | the permissions of an account |
+//! | `verdict` | verdicts and remarks |
 //! | `flags`, `pod`, `election`, `around` | the checks |
-//! | `report` | how it is printed |
+//! | `report` | the output, for people and in JSON |
 
 mod args;
 mod around;
@@ -41,7 +41,7 @@ use report::Report;
 use roles::Account;
 use verdict::{Answer, Case, Plan, Remark};
 
-/// What is looked at in a container. The order is that in which remarks are printed.
+/// A check of one container. Remarks are printed in this order.
 type Check = fn(&Case<'_>, &mut Vec<Remark>);
 static CHECKS: &[Check] = &[
     pod::image,
@@ -58,13 +58,13 @@ static CHECKS: &[Check] = &[
     pod::profiles,
 ];
 
-/// Answers of an API server about accounts, by namespace and name.
+/// The API server's access reviews of accounts, by namespace and name.
 pub(crate) type Reviews = BTreeMap<(String, String), BTreeMap<String, bool>>;
 
-/// The program.
+/// Runs preflight.
 ///
 /// # Errors
-/// What it prints and how it ends, always.
+/// Always: its output and the exit code.
 pub(crate) async fn run(argv: Vec<OsString>) -> Result<(), Exit> {
     let ask = args::parse(argv.into_iter().skip(1).collect())?;
     let mut plan = ask.plan;
@@ -98,7 +98,7 @@ pub(crate) async fn run(argv: Vec<OsString>) -> Result<(), Exit> {
     })
 }
 
-/// Every sidecar of the input; of one driver, if one is named.
+/// Checks every sidecar of the input, or those of one driver.
 pub(crate) fn examine(
     input: &Input,
     reviews: &Reviews,
@@ -119,7 +119,7 @@ pub(crate) fn examine(
                 .any(|one| one.program().is_some() || is_ours(one))
         })
         .collect();
-    // A controller's socket may be in an emptyDir and its driver's name nowhere: it stands beside the node plugin.
+    // A controller's socket may be in an emptyDir and the driver's name nowhere: its namespace is the node plugin's.
     let places: Option<BTreeSet<&str>> = driver.map(|driver| {
         let own = { workloads.iter() }.filter(|(one, _)| around::is_of(one, driver));
         own.map(|(one, _)| &*one.namespace).collect()
@@ -183,7 +183,7 @@ fn answer(
         account,
     };
     let mut remarks = Vec::new();
-    // What a shell is given is no command line of the program.
+    // A shell's arguments are no command line of the program.
     if let Some(exit) =
         refusal.filter(|_| !matches!(container.identity, container::Identity::Shell(_)))
     {

@@ -1,4 +1,4 @@
-//! The programs by name.
+//! All programs, by name.
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -10,28 +10,28 @@ use sidecar::rt::Exit;
 /// A program's asynchronous main function at work.
 pub(crate) type Main = Pin<Box<dyn Future<Output = Result<(), Exit>>>>;
 
-/// A program.
+/// A program of this file.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Name of its file when it stands alone.
+    /// Name of its file when installed alone.
     pub(crate) name: &'static str,
-    /// What its own `main` would run.
+    /// The same function that its own `main` runs.
     pub(crate) main: fn(Vec<OsString>) -> Main,
 }
 
-/// Several in one process, as their command line says.
+/// Several controllers in one process, selected on the command line.
 pub(crate) const TOGETHER: Program = Program {
     name: "csi-sidecars",
     main: |argv| Box::pin(together::run::run(argv)),
 };
 
-/// What changes if the images of a driver's sidecars change.
+/// Reports what changes when a driver's sidecar images are replaced.
 pub(crate) const PREFLIGHT: Program = Program {
     name: "preflight",
     main: |argv| Box::pin(crate::preflight::run(argv)),
 };
 
-/// All programs, sorted.
+/// All programs, sorted by name.
 pub(crate) const ALL: &[Program] = &[
     Program {
         name: "csi-attacher",
@@ -79,7 +79,7 @@ pub(crate) const ALL: &[Program] = &[
     },
 ];
 
-/// The program that the last part of a path names.
+/// The program named by the last component of a path.
 pub(crate) fn named(path: &OsStr) -> Option<&'static Program> {
     let name = Path::new(path).file_name()?;
     ALL.iter().find(|program| name == program.name)

@@ -1,4 +1,4 @@
-//! The built program behind links, as in its image.
+//! The built program called through links, as in its image.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What each program answers to `--version`.
+/// Asserts the program's answer to `--version`.
 fn answers(called: &str, output: &Output) {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     let start = format!("{called} ");
@@ -40,7 +40,7 @@ fn the_list_it_prints_is_the_list_of_the_image() {
     let line = format!("Programs: {}\n", PROGRAMS.join(", "));
     let output = Command::new(BINARY).output().unwrap();
     assert!(text(&output.stderr).ends_with(&line));
-    // Go's form with one dash; with two it is that of several controllers in one process.
+    // `-help` in Go's form; `--help` is that of several controllers in one process.
     let output = Command::new(BINARY).arg("-help").output().unwrap();
     assert!(text(&output.stdout).ends_with(&line));
 }

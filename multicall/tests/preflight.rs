@@ -1,4 +1,4 @@
-//! `csi-sidecars preflight`, the built program: with files, on standard input, and against a model API server.
+//! `csi-sidecars preflight`, the built program: on files, standard input, and a model API server.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ fn preflight(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Who ends before reading it all closes the pipe.
+    // The program closes the pipe if it exits before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -55,7 +55,7 @@ fn deployment() -> Value {
     })
 }
 
-/// A workload, all that its variables name, and an account that may do everything.
+/// A workload, the ConfigMaps of its variables, and an account that may do everything.
 fn manifests(workload: &Value) -> String {
     json!({"kind": "List", "items": [
         workload,
@@ -93,7 +93,7 @@ fn p_4_standard_input_files_and_exit_codes() {
             "cannot",
         ),
         (&["-"], &manifest.replace("$(T)", "soon"), 3, "change first"),
-        // Neither its variable nor its roles are known.
+        // The input lacks its variable and its roles.
         (&["-"], &alone, 5, "not checked"),
         (
             &["-"],
@@ -138,7 +138,7 @@ fn p_4_standard_input_files_and_exit_codes() {
     }
 }
 
-/// What of a line a program of ours says at its start: refused at once, or something else later.
+/// Our program's message when started with a command line: refused at once, or a later failure.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn p_3_the_verdict_is_what_starting_the_program_says() {
@@ -194,13 +194,13 @@ fn p_3_the_verdict_is_what_starting_the_program_says() {
             .spawn();
         let mut started = started.unwrap();
         let begun = Instant::now();
-        // Who waits for the driver has taken its flags.
+        // A program that waits for its driver has accepted its flags.
         let status = loop {
             let status = started.try_wait().unwrap();
             if status.is_some() || begun.elapsed() > Duration::from_secs(2) {
                 break status;
             }
-            // The child says nothing when it has got past its flags.
+            // A program that has accepted its flags prints nothing.
             std::thread::sleep(Duration::from_millis(20));
         };
         let _ = started.kill();
@@ -298,7 +298,7 @@ async fn p_12_p_13_p_14_workloads_and_roles_of_a_cluster() {
     for arguments in [by_name, by_driver] {
         let api = served();
         let (code, said) = asked(&api, arguments).await;
-        // The account may not write the lease of its election.
+        // The account must not write the Lease of its election.
         assert_eq!(code, Some(3), "{said}");
         assert!(
             said.contains("no replica can lead") && said.contains("in namespace csi"),

@@ -1,4 +1,4 @@
-//! The command line of preflight, which people type.
+//! The command line of preflight, typed by people.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,23 +9,23 @@ use sidecar::rt::Exit;
 
 use super::verdict::Plan;
 
-/// How it is printed.
+/// The output's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Human,
     Json,
 }
 
-/// What of a cluster is looked at.
+/// The part of a cluster to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Resources and names.
+    /// These workloads, as resource and name.
     Workloads(Vec<(&'static str, String)>),
     /// All workloads of a driver.
     Driver(String),
 }
 
-/// Where manifests come from.
+/// The source of the manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     /// A file, or standard input.
@@ -33,12 +33,12 @@ pub(crate) enum From {
     Cluster(What),
 }
 
-/// What is asked.
+/// The command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) from: From,
     pub(crate) namespace: String,
-    /// Of the input, workloads of this driver alone.
+    /// Only workloads of this driver.
     pub(crate) driver: Option<String>,
     pub(crate) plan: Plan,
     pub(crate) format: Format,
@@ -81,10 +81,10 @@ fn command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// Reads the command line behind `preflight`.
+/// Reads the command line after `preflight`.
 ///
 /// # Errors
-/// The text to print, and code 2; 0 where help was asked for.
+/// The text to print, and exit code 2; for `--help`, 0.
 pub(crate) fn parse(argv: Vec<OsString>) -> Result<Ask, Exit> {
     let matches = command().try_get_matches_from(argv).map_err(|error| {
         let text = error.render().to_string();

@@ -1,4 +1,4 @@
-//! Checks of what several containers or workloads have to do with each other.
+//! Checks across several containers or workloads.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::input::{Input, list, text};
 use super::program::Program;
 use super::verdict::{Answer, Plan, Remark, Verdict};
 
-/// A listener of a container in the network of its node.
+/// A port that a container listens on in its node's network.
 struct Listener {
     workload: String,
     container: String,
@@ -23,7 +23,7 @@ pub(crate) fn called(workload: &super::input::Object) -> String {
     format!("{} {}/{}", workload.kind, workload.namespace, workload.name)
 }
 
-/// The value of a flag as text; empty where the program does not have it.
+/// The value of a flag as text; empty if the program does not have the flag.
 fn shown(values: &Values, program: &Program, flag: &str) -> String {
     match program.spec.find(flag).map(|flag| flag.kind) {
         Some(Kind::Int) => values.int(flag).to_string(),
@@ -32,7 +32,7 @@ fn shown(values: &Values, program: &Program, flag: &str) -> String {
     }
 }
 
-/// P-15: listeners of pods with the node's network that want the same port.
+/// P-15: pods in the node's network that listen on the same port.
 pub(crate) fn ports(input: &Input) -> Vec<Remark> {
     let mut listeners = Vec::new();
     for workload in input.workloads() {
@@ -50,7 +50,7 @@ pub(crate) fn ports(input: &Input) -> Vec<Remark> {
                 continue;
             };
             for flag in ["http-endpoint", "metrics-address", "health-port"] {
-                // The livenessprobe's port has a default, which an endpoint takes the place of.
+                // The livenessprobe's port has a default, which an endpoint overrides.
                 let idle = flag == "health-port"
                     && (!values.has(flag) || !shown(&values, program, "http-endpoint").is_empty());
                 if idle || !values.has(flag) {
@@ -85,7 +85,7 @@ fn text_of(value: Option<&serde_json::Value>) -> String {
     value.map(ToString::to_string).unwrap_or_default()
 }
 
-/// What a monitor keeps of what it scrapes; what it drops does not have to be there.
+/// The metrics that a monitor keeps of its scrapes; dropped ones need not exist.
 fn kept(monitor: &serde_json::Value) -> String {
     let endpoints = list(monitor, "/spec/endpoints").iter();
     let endpoints = endpoints.chain(list(monitor, "/spec/podMetricsEndpoints"));
@@ -97,7 +97,7 @@ fn kept(monitor: &serde_json::Value) -> String {
         .join(" ")
 }
 
-/// P-21: metrics of Go's runtime, which monitors and rules of the input name.
+/// P-21: metrics of Go's runtime that monitors and rules of the input refer to.
 pub(crate) fn metrics(input: &Input) -> Vec<Remark> {
     const FAMILIES: &[&str] = &["go_", "promhttp_", "apiserver_", "registered_metrics_total"];
     let kinds = ["ServiceMonitor", "PodMonitor", "PrometheusRule"];
@@ -131,7 +131,7 @@ pub(crate) fn metrics(input: &Input) -> Vec<Remark> {
     remarks
 }
 
-/// P-22: sidecars of one pod that could be one process.
+/// P-22: sidecars of one pod that could share one process.
 pub(crate) fn together(plan: &Plan, all: &[Container<'_>]) -> Option<Remark> {
     let apart = all
         .iter()
@@ -151,7 +151,7 @@ pub(crate) fn together(plan: &Plan, all: &[Container<'_>]) -> Option<Remark> {
     })
 }
 
-/// P-23: the way back.
+/// P-23: going back to upstream's images.
 pub(crate) fn back(all: &[Container<'_>]) -> Option<Remark> {
     let provisioner = all.iter().find(|one| {
         one.program()
@@ -168,7 +168,7 @@ pub(crate) fn back(all: &[Container<'_>]) -> Option<Remark> {
     )
 }
 
-/// P-2: what is no sidecar of ours, in a line.
+/// P-2: containers that are none of our sidecars, a line each.
 pub(crate) fn others(all: &[Container<'_>]) -> Vec<String> {
     let left = |one: &&Container<'_>| matches!(one.identity, Identity::Other | Identity::Foreign);
     all.iter()
@@ -177,14 +177,14 @@ pub(crate) fn others(all: &[Container<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a workload belongs to a driver: it mounts its folder, or says its name.
+/// Whether a workload belongs to a driver: it mounts the driver's directory, or contains its name.
 pub(crate) fn is_of(workload: &super::input::Object, driver: &str) -> bool {
-    // In JSON the end of a script's line is a letter behind a backslash.
+    // JSON escapes a script's line ends as backslash and letter.
     let spec = template(workload).to_string().replace("\\n", " ");
     names_driver(&spec, driver)
 }
 
-/// P-2: the sidecars of a driver's controller are not among the answers.
+/// P-2: the answers lack the sidecars of the driver's controller.
 pub(crate) fn incomplete(driver: &str, answers: &[Answer]) -> Option<Remark> {
     let of_controller = ["csi-provisioner", "csi-attacher", crate::NAME];
     let found = answers

@@ -1,5 +1,5 @@
-//! The same objects from an API server: workloads, what their variables name, and roles; where roles may not be listed,
-//! reviews of access for the accounts. Secrets are never asked for.
+//! The input from an API server: workloads, the ConfigMaps that their variables refer to, and roles; where roles must
+//! not be listed, access reviews of the accounts. It never reads Secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ use super::roles::{Account, Named, Question, key};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Of 500 objects each: no cluster has as many roles or workloads.
+/// Pages of 500 objects: no cluster has as many roles or workloads.
 const MOST_PAGES: usize = 1_000;
 
-/// Why an answer is none.
+/// Why a request has no answer.
 enum Refusal {
-    /// 403 or 404.
+    /// 403 or 404: forbidden, or absent.
     Not,
     Error(String),
 }
@@ -55,7 +55,7 @@ impl Server {
         self.send(Request::get(path), Vec::new()).await
     }
 
-    /// A whole list; none: it may not be seen.
+    /// A complete list; `None` if listing is forbidden.
     async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Exit> {
         let (mut all, mut next) = (Vec::new(), String::new());
         for _ in 0..MOST_PAGES {
@@ -121,10 +121,11 @@ async fn server(kubeconfig: &str) -> Result<Server, Exit> {
     })
 }
 
-/// Looks at what is asked for. With it go the API server's answers about accounts, where roles may not be listed, and its version.
+/// Reads the workloads to check. Also returns access reviews of the accounts, if roles must not be listed, and the
+/// API server's minor version.
 ///
 /// # Errors
-/// A workload is not there, or the API server does not answer.
+/// A workload does not exist, or the API server does not answer.
 pub(crate) async fn look(
     kubeconfig: &str,
     namespace: &str,
@@ -173,7 +174,7 @@ pub(crate) async fn look(
     Ok((input, reviews, version))
 }
 
-/// ConfigMaps that containers take variables from.
+/// The ConfigMaps that containers take variables from.
 async fn variables(server: &Server, input: &mut Input) -> Result<(), Exit> {
     let mut maps = BTreeSet::new();
     for workload in input.workloads() {
@@ -193,7 +194,7 @@ async fn variables(server: &Server, input: &mut Input) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Roles and bindings, and whether all could be seen.
+/// Roles and bindings, and whether all could be listed.
 async fn roles(server: &Server, input: &mut Input) -> Result<Roles, Exit> {
     for resource in [
         "clusterroles",
@@ -209,7 +210,7 @@ async fn roles(server: &Server, input: &mut Input) -> Result<Roles, Exit> {
     Ok(Roles::Whole)
 }
 
-/// Asks about every verb of every rule.
+/// Reviews every verb of every rule.
 async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
     let mut reviews = Reviews::new();
     for workload in input.workloads() {
@@ -247,12 +248,12 @@ async fn review(server: &Server, input: &Input) -> Result<Reviews, Exit> {
                     Ok(answer) => {
                         let allowed = answer.pointer("/status/allowed").and_then(Value::as_bool);
                         let allowed = allowed == Some(true);
-                        // Without the driver's name nobody can ask about its Lease: it may be all that is granted.
+                        // Without the driver's name nobody can ask about its Lease: a grant may be for that one alone.
                         if allowed || named.is_none_or(|named| named.whole) {
                             answers.insert(key(question), allowed);
                         }
                     }
-                    // Who may not ask gets no answer: it is unknown then.
+                    // Without permission for reviews there are no answers: everything is unknown.
                     Err(Refusal::Not) => return Ok(Reviews::new()),
                     Err(Refusal::Error(error)) => return Err(silent(&error)),
                 }

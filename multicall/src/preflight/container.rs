@@ -1,4 +1,4 @@
-//! What a container runs, and with which arguments.
+//! A container's program and arguments.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use sidecar::flags::Kind;
 use super::input::{Input, Object, list, text, texts};
 use super::program::{PROGRAMS, Program, named};
 
-/// Words in front of and behind the names of sidecars' images, in whatever registry.
+/// Words before and after the names of sidecars' images, in any registry.
 const AFFIXES: &[&str] = &[
     "csi",
     "external",
@@ -25,7 +25,7 @@ const AFFIXES: &[&str] = &[
     "linux",
 ];
 
-/// Images beside drivers that this project does not replace.
+/// Sidecars of drivers that this project does not replace.
 const OTHERS: &[&str] = &[
     "health-monitor-agent",
     "health-monitor",
@@ -36,24 +36,24 @@ const OTHERS: &[&str] = &[
     "volume-modifier",
 ];
 
-/// Ours that have no predecessor.
+/// Our images without a predecessor.
 const OURS: &[&str] = &["csi-sidecars", "csi-node-sidecars"];
 
-/// Behind a prefix: all variables that begin so may have values that are not in the input. No name has it.
+/// Follows a prefix that stands for all variables with it: their values may lie outside the input. No name contains it.
 const ANY: char = '*';
 
-/// What a container is.
+/// The content of a container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Identity {
-    /// Upstream's program, or ours, in an image of its own.
+    /// Upstream's program, or ours, in its own image.
     Sidecar(&'static Program),
     /// The program in the driver's image.
     Inside(&'static Program),
-    /// Behind a shell, which our images do not have.
+    /// The program started by a shell, which our images do not have.
     Shell(&'static Program),
-    /// A program of ours that has no predecessor.
+    /// One of our programs without a predecessor.
     Ours,
-    /// A sidecar that is left as it is.
+    /// A sidecar that this project does not replace.
     Other,
     /// The driver, or something else.
     Foreign,
@@ -67,19 +67,19 @@ pub(crate) struct Container<'a> {
     pub(crate) name: &'a str,
     pub(crate) image: &'a str,
     pub(crate) identity: Identity,
-    /// Arguments behind the program's name, variables put in.
+    /// Arguments after the program's name, with variables expanded.
     pub(crate) arguments: Vec<String>,
-    /// Those with variables whose value is not in the input: what it depends on.
+    /// The sources of values missing in the input, on which arguments depend.
     pub(crate) unknown: Vec<String>,
-    /// Variables that stay as text, since the container does not have them.
+    /// Variables left unexpanded, since the container does not have them.
     pub(crate) unset: Vec<String>,
     pub(crate) environment: BTreeMap<String, String>,
-    /// Variables whose value is not in the input, and where it is.
+    /// Variables whose value is not in the input, with its source.
     pub(crate) hidden: BTreeMap<String, String>,
 }
 
 impl Container<'_> {
-    /// The program, however it is packed.
+    /// The program, however it is packaged.
     pub(crate) fn program(&self) -> Option<&'static Program> {
         match self.identity {
             Identity::Sidecar(program) | Identity::Inside(program) | Identity::Shell(program) => {
@@ -89,7 +89,7 @@ impl Container<'_> {
         }
     }
 
-    /// Takes away a flag whose value is the next argument, so that no other argument becomes its value.
+    /// Takes away a last flag that awaits its value, so that no other argument becomes the value.
     fn awaiting(&mut self) -> Option<String> {
         let flag = self.arguments.last()?;
         let name = flag.strip_prefix('-')?.trim_start_matches('-');
@@ -101,7 +101,7 @@ impl Container<'_> {
     }
 }
 
-/// The pod template of a workload.
+/// The pod template of a workload, or the pod's own spec.
 pub(crate) fn template(workload: &Object) -> &Value {
     let pointer = if workload.kind == "Pod" {
         "/spec"
@@ -111,7 +111,7 @@ pub(crate) fn template(workload: &Object) -> &Value {
     workload.value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
-/// All containers of a workload, native sidecars and init containers too.
+/// All containers of a workload, including init containers and native sidecars.
 pub(crate) fn containers<'a>(input: &'a Input, workload: &'a Object) -> Vec<Container<'a>> {
     let spec = template(workload);
     let all = list(spec, "/containers")
@@ -132,7 +132,7 @@ fn is_affix(text: &str) -> bool {
         .all(|word| word.is_empty() || AFFIXES.contains(&word))
 }
 
-/// Whether an image is that of `stem`, whatever the registry puts around its name.
+/// Whether this is the image of `stem`, with any affixes of the registry.
 fn is_called(base: &str, stem: &str) -> bool {
     base.match_indices(stem).any(|(at, _)| {
         let before = base.get(..at).unwrap_or_default();
@@ -144,7 +144,7 @@ fn is_called(base: &str, stem: &str) -> bool {
 }
 
 fn of_image(image: &str) -> Option<&'static Program> {
-    // Both are written, and no image is called so but this one.
+    // Both spellings occur, and no other image has this name.
     let base = base(image).replace("liveness-probe", "livenessprobe");
     PROGRAMS
         .iter()
@@ -155,7 +155,7 @@ fn of_path(path: &str) -> Option<&'static Program> {
     named(path.rsplit('/').next().unwrap_or_default())
 }
 
-/// Whether a command line is one for a shell.
+/// Whether the command is a shell.
 fn is_shell(command: &str) -> bool {
     matches!(
         command.rsplit('/').next(),
@@ -181,7 +181,7 @@ fn identity(image: &str, command: &[&str], line: &[&str]) -> Identity {
         Some(first) => match (of_path(first), of_image) {
             (Some(program), Some(_)) => Identity::Sidecar(program),
             (Some(program), None) => Identity::Inside(program),
-            // A script that the image, or a ConfigMap, has.
+            // A script from the image or a ConfigMap.
             (None, Some(program)) => Identity::Shell(program),
             (None, None) => other(base),
         },
@@ -231,15 +231,15 @@ fn container<'a>(input: &'a Input, workload: &'a Object, value: &'a Value) -> Co
     container
 }
 
-/// An argument with its variables put in.
+/// An argument after expansion of its variables.
 enum Filled {
-    /// The text, and the variables that stay in it.
+    /// The text, and the variables left unexpanded.
     Known(String, Vec<String>),
-    /// What its value depends on.
+    /// The source of a value that the input lacks.
     Hidden(String),
 }
 
-/// As the kubelet does: `$(NAME)` is the variable's value, `$$(NAME)` the text `$(NAME)`.
+/// As kubelet does: `$(NAME)` expands to the variable's value, `$$(NAME)` to the text `$(NAME)`.
 fn filled(
     argument: &str,
     environment: &BTreeMap<String, String>,
@@ -283,7 +283,7 @@ fn filled(
     Filled::Known(text, unset)
 }
 
-/// What the downward API fills in, as far as it has to have a form.
+/// A placeholder for a value of the downward API, in the form that programs may require.
 fn downward(field: &str, workload: &Object) -> Option<String> {
     let known = match field {
         "metadata.name" => "pod",
@@ -299,7 +299,7 @@ fn downward(field: &str, workload: &Object) -> Option<String> {
 
 type Variables = BTreeMap<String, String>;
 
-/// The container's variables, and those whose values are elsewhere. Secrets are never looked into.
+/// The container's variables, and those whose values are not in the input. Secrets are never read.
 fn environment(input: &Input, workload: &Object, value: &Value) -> (Variables, Variables) {
     let (mut known, mut hidden) = (Variables::new(), Variables::new());
     for source in list(value, "/envFrom") {
@@ -310,7 +310,7 @@ fn environment(input: &Input, workload: &Object, value: &Value) -> (Variables, V
                 "" => format!("Secret {}", text(source, "/secretRef/name")),
                 called => format!("ConfigMap {called}"),
             };
-            // It may have any of them, and then counts more than what is named before it.
+            // The source may define any of them, and overrides the sources before it.
             known.retain(|name, _| !name.starts_with(prefix));
             hidden.insert(format!("{prefix}{ANY}"), what);
             continue;

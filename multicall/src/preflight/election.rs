@@ -1,4 +1,4 @@
-//! Checks of the election of a leader.
+//! Checks of leader election.
 
 use serde_json::Value;
 use sidecar::flags::Values;
@@ -10,7 +10,7 @@ use super::pod::pasted;
 use super::roles::Named;
 use super::verdict::{Case, Remark, Verdict};
 
-/// P-14: several replicas, and who elects one.
+/// P-14: several replicas need leader election.
 pub(crate) fn check(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let Some((values, _)) = &case.read else {
         return;
@@ -53,10 +53,10 @@ pub(crate) fn check(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// The Lease that elects the leader of a program. Manifests do not name the driver that is in the Lease's name.
+/// The Lease that elects the leader of a program. Its name contains a driver's name that manifests do not state.
 pub(crate) fn lease(owner: LeaseOwner) -> Named {
     let whole = owner == LeaseOwner::SnapshotController;
-    // A driver's name of one letter, which is cut off again: the dash before it stays.
+    // Builds the name with a one-letter driver and strips the letter again, so that the dash before it stays.
     let name = names::lease(owner, "d");
     let begins = if whole {
         &*name
@@ -69,7 +69,7 @@ pub(crate) fn lease(owner: LeaseOwner) -> Named {
     }
 }
 
-/// What the election of a leader needs, where there is one.
+/// The permissions of leader election, if it is on.
 pub(crate) fn rule(values: &Values, workload: &Object) -> Option<Rule> {
     const VERBS: &[&str] = &["get", "create", "update"];
     if !values.has("leader-election") || !values.bool("leader-election") {

@@ -1,4 +1,4 @@
-//! Checks of a command line: what the program of ours makes of it (P-3 to P-8, P-20).
+//! Checks of a command line against our program (P-3 to P-8, P-20).
 
 use sidecar::flags::{self, Exit, Values};
 
@@ -6,7 +6,7 @@ use super::container::Container;
 use super::program::{Program, Read};
 use super::verdict::{Case, Remark, Verdict};
 
-/// Reads a container's command line as the program does at its start.
+/// Reads a container's command line as the program does when it starts.
 pub(crate) fn read(program: &Program, container: &Container<'_>) -> Result<(Values, Read), Exit> {
     let line = std::iter::once(program.name).chain(container.arguments.iter().map(String::as_str));
     let values = flags::parse(program.spec, line)?;
@@ -26,12 +26,12 @@ pub(crate) fn read(program: &Program, container: &Container<'_>) -> Result<(Valu
     Ok((values, read))
 }
 
-/// What the program prints when it refuses a line.
+/// The program's message when it refuses a command line.
 fn diagnostic(exit: &Exit) -> String {
     if let Some(error) = &exit.error {
         return error.clone();
     }
-    // Go's package prints it first, pflag last.
+    // Go's flag package prints it first, pflag last.
     let lines: Vec<&str> = exit
         .stderr
         .lines()
@@ -46,7 +46,7 @@ fn diagnostic(exit: &Exit) -> String {
     line.unwrap_or_default().to_owned()
 }
 
-/// P-3, P-6: the program ends over its command line.
+/// P-3, P-6: the program refuses its command line.
 pub(crate) fn refused(case: &Case<'_>, exit: &Exit) -> Remark {
     let text = diagnostic(exit);
     let name = case.program.name;
@@ -111,7 +111,7 @@ pub(crate) fn warnings(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// P-8: variables.
+/// P-8: variables in arguments.
 pub(crate) fn variables(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     for name in &case.container.unset {
         let text = format!(
@@ -128,7 +128,7 @@ pub(crate) fn variables(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// P-20: the rate of requests.
+/// P-20: the request rate.
 pub(crate) fn rate(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let Some((values, _)) = &case.read else {
         return;

@@ -1,7 +1,7 @@
-//! Manifests: a file, the output of `helm template`, or what `kubectl get -o json` prints.
+//! Manifests: a file, the output of `helm template` or that of `kubectl get -o json`.
 //!
-//! Documents are told apart by their first lines, and only kinds that matter are parsed: a chart may bring megabytes of
-//! definitions, and what is between documents need not be YAML at all.
+//! Reads the kind off a document's lines and parses only the kinds that matter: a chart may contain megabytes of
+//! CRDs, and the text between documents need not be YAML at all.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -11,15 +11,15 @@ use std::path::Path;
 use serde_json::Value;
 use sidecar::visible::visible;
 
-/// More is not rendered from a chart.
+/// Charts do not render to more.
 const LARGEST: u64 = 256 << 20;
-/// No object of an API server is larger, by far.
+/// Far more than any object of an API server.
 const LARGEST_OBJECT: usize = 8 << 20;
 
-/// Some editors put it in front of a text.
+/// Byte order mark, which some editors put at the start of a text.
 const BOM: char = '\u{feff}';
 
-/// What is read; everything else is passed over.
+/// The kinds that are read; all others are skipped.
 const KINDS: &[&str] = &[
     "Deployment",
     "DaemonSet",
@@ -40,13 +40,13 @@ const KINDS: &[&str] = &[
 /// The input cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    /// The system says no.
+    /// The operating system's error.
     #[error("{name}: {error}")]
     Io { name: String, error: std::io::Error },
-    /// It is too large.
+    /// The input is too large.
     #[error("{name}: larger than 256 MiB; give it the rendered manifests of one driver")]
     TooLarge { name: String },
-    /// It has nothing in it.
+    /// The input has no workload.
     #[error(
         "{name}: no Deployment, DaemonSet, StatefulSet or Pod in it; give it manifests, such as the output of helm template{}",
         not_read(unreadable)
@@ -57,7 +57,7 @@ pub(crate) enum InputError {
     },
 }
 
-/// What could not be read, behind an error: it may be what the user means.
+/// Lists the unreadable documents after an error: one of them may be the one that matters.
 pub(crate) fn not_read(unreadable: &[String]) -> String {
     let lines = unreadable
         .iter()
@@ -65,16 +65,16 @@ pub(crate) fn not_read(unreadable: &[String]) -> String {
     lines.collect()
 }
 
-/// Where an object comes from.
+/// The place of an object in the input.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
-    /// File, and the line of its document.
+    /// The file, and the line where its document begins.
     file: String,
     line: usize,
     range: Range<usize>,
 }
 
-/// An object.
+/// An object of the input.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) kind: String,
@@ -84,28 +84,28 @@ pub(crate) struct Object {
     pub(crate) origin: Origin,
 }
 
-/// Which roles and bindings there are.
+/// How completely the input shows roles and bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Roles {
-    /// Those that somebody put into manifests.
+    /// Only those in the manifests.
     #[default]
     Given,
-    /// Some of a cluster's could not be listed.
+    /// Some of the cluster's could not be listed.
     Partial,
-    /// All of a cluster.
+    /// All of the cluster's.
     Whole,
 }
 
-/// All that was read.
+/// The parsed input.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     pub(crate) objects: Vec<Object>,
-    /// Documents of other kinds.
+    /// Number of documents of other kinds.
     pub(crate) passed_over: usize,
-    /// Documents that are none, or too large, by the line that they begin in.
+    /// Documents that are malformed or too large, with the line where they begin.
     pub(crate) unreadable: Vec<String>,
     pub(crate) roles: Roles,
-    /// ConfigMaps that were not read yet.
+    /// ConfigMaps that are not parsed yet.
     maps: Vec<Origin>,
     text: String,
 }
@@ -123,7 +123,7 @@ pub(crate) fn configured(spec: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
-/// The text behind a path, or nothing.
+/// The text at a JSON pointer, or an empty one.
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
         .pointer(pointer)
@@ -131,13 +131,13 @@ pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The list behind a path, or an empty one.
+/// The list at a JSON pointer, or an empty one.
 pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     let list = value.pointer(pointer).and_then(Value::as_array);
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Texts of the list behind a path.
+/// The texts of the list at a JSON pointer.
 pub(crate) fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
     list(value, pointer)
         .iter()
@@ -146,10 +146,10 @@ pub(crate) fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
 }
 
 impl Input {
-    /// From a file, or standard input (`-`). `namespace` is that of objects that name none.
+    /// Reads a file, or standard input (`-`). Objects without a namespace get `namespace`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The input cannot be read.
     pub(crate) fn read(path: &Path, namespace: &str) -> Result<Self, InputError> {
         let name = match path == Path::new("-") {
             true => "standard input".to_owned(),
@@ -182,7 +182,7 @@ impl Input {
         Ok(input)
     }
 
-    /// From text.
+    /// Reads a text.
     pub(crate) fn parse(name: &str, text: String, namespace: &str) -> Self {
         let mut input = Self::default();
         for (line, range) in documents(&text) {
@@ -199,7 +199,7 @@ impl Input {
         input
     }
 
-    /// Reads the ConfigMaps that a container takes variables from; a chart may have many others.
+    /// Parses the ConfigMaps that a container takes variables from; a chart may have many others.
     fn variables(&mut self, text: &str, namespace: &str) {
         let names: BTreeSet<String> = { self.workloads() }
             .flat_map(|workload| configured(super::container::template(workload)))
@@ -229,7 +229,7 @@ impl Input {
                 self.object(document, namespace, origin);
             }
             Some(_) => self.passed_over += 1,
-            // Notes of a chart, and what has no kind anywhere, are no objects.
+            // A chart's notes, and texts without any kind, are no objects.
             None if first.starts_with("NOTES:") || !document.contains("kind") => {
                 self.passed_over += 1;
             }
@@ -247,7 +247,7 @@ impl Input {
                 .push(format!("{place}: larger than any object may be"));
             return;
         }
-        // A key that stands twice counts as the API server and kubectl read it: the last one does.
+        // Of duplicate keys the last one counts, as for the API server and kubectl.
         let options = serde_saphyr::options! {
             duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         };
@@ -263,7 +263,7 @@ impl Input {
         }
     }
 
-    /// Objects in JSON, one behind the other. Whether there is any: what begins like JSON may be YAML.
+    /// Reads concatenated JSON objects. Returns whether there was any: YAML, too, may begin like JSON.
     fn json(&mut self, document: &str, namespace: &str, origin: &Origin) -> bool {
         let mut any = false;
         for value in serde_json::Deserializer::from_str(document).into_iter::<Value>() {
@@ -312,12 +312,12 @@ impl Input {
         });
     }
 
-    /// An object that did not come out of a file.
+    /// Adds an object that comes from no file.
     pub(crate) fn add(&mut self, value: Value) {
         self.take(value, "default", &Origin::default());
     }
 
-    /// What makes pods, and pods.
+    /// Pods and the objects that create pods.
     pub(crate) fn workloads(&self) -> impl Iterator<Item = &Object> {
         let kinds = [
             "Deployment",
@@ -343,7 +343,7 @@ impl Input {
             .filter(move |object| object.kind == kind)
     }
 
-    /// File and line of the first line in the object's document that has `needle`.
+    /// File and line where the object's document first contains `needle`.
     pub(crate) fn place(&self, object: &Object, needle: &str) -> Option<String> {
         let document = self.text.get(object.origin.range.clone())?;
         let line = document.lines().position(|line| line.contains(needle))?;
@@ -355,7 +355,7 @@ impl Input {
     }
 }
 
-/// The documents of a YAML stream with the lines that they begin in.
+/// The documents of a YAML stream with the lines where they begin.
 fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
     let mut documents = Vec::new();
     let (mut line, mut begin) = (1, 0);
@@ -367,7 +367,7 @@ fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
         let behind = behind.filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if let Some(rest) = behind {
             documents.push((line, begin..at));
-            // A document may begin on this line; a comment is of no document.
+            // A document may begin on this line; comments before it belong to no document.
             let content = rest.trim_start();
             (line, begin) = match content.is_empty() || content.starts_with('#') {
                 true => (number + 1, end),
@@ -380,7 +380,7 @@ fn documents(text: &str) -> Vec<(usize, Range<usize>)> {
     documents
 }
 
-/// The kind of a document, read off its line. None: it has to be parsed to know.
+/// The kind of a document, from its `kind:` line; `None` if it must be parsed.
 fn kind_of(document: &str) -> Option<&str> {
     let mut lines = { document.lines() }.filter_map(|line| line.strip_prefix("kind:"));
     let line = lines.next_back()?;

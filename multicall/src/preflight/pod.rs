@@ -1,4 +1,4 @@
-//! Checks of what is around a command line: images, hooks, probes, permissions, resources.
+//! Checks around a command line: images, hooks, probes, permissions, resources.
 
 use serde_json::Value;
 use sidecar::kube::access::{Missing, Need, Rule};
@@ -7,7 +7,7 @@ use super::container::{Container, Identity, template};
 use super::input::{list, text, texts};
 use super::verdict::{Case, Remark, Verdict};
 
-/// P-1, P-9, P-24: how the program is packed.
+/// P-1, P-9, P-24: how the program is packaged.
 pub(crate) fn image(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let (container, program) = (case.container, case.program.name);
     let image = case.plan.image(program);
@@ -34,7 +34,7 @@ pub(crate) fn image(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// P-24: there is nothing to change.
+/// P-24: it is one of our images already.
 pub(crate) fn ours(container: &Container<'_>) -> Remark {
     let image = container.image;
     Remark::note(
@@ -54,7 +54,7 @@ const HOOKS: &[(&str, &str, bool)] = &[
     ("startupProbe", "/startupProbe/exec/command", false),
 ];
 
-/// P-10: what a hook or probe runs is in no image of ours, but for the registrar's own check.
+/// P-10: our images do not contain the program that a hook or probe runs, except for the registrar's own check.
 pub(crate) fn hooks(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     for (name, pointer, may_fail) in HOOKS {
         let command = texts(case.container.value, pointer);
@@ -92,7 +92,7 @@ pub(crate) fn pasted(rule: &Rule, verbs: Vec<&'static str>) -> String {
     .to_string()
 }
 
-/// P-11 to P-13: what the account may not do.
+/// P-11 to P-13: permissions that the account lacks.
 pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let Some((_, read)) = &case.read else {
         return;
@@ -155,7 +155,7 @@ pub(crate) fn permissions(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// P-16: variables of Go's runtime, and of the connection.
+/// P-16: environment variables of Go's runtime and of connections.
 pub(crate) fn environment(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let is_controller = case.program.spec.find("kubeconfig").is_some();
     for (name, value) in &case.container.environment {
@@ -188,7 +188,7 @@ pub(crate) fn environment(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// The bytes of a quantity, in MB.
+/// A quantity of bytes, in MB.
 fn megabytes(quantity: &str) -> Option<u64> {
     let quantity: sidecar::quantity::Quantity = quantity.parse().ok()?;
     u64::try_from(quantity.value())
@@ -196,7 +196,7 @@ fn megabytes(quantity: &str) -> Option<u64> {
         .map(|bytes| bytes / 1_000_000)
 }
 
-/// P-17: resources.
+/// P-17: the memory limit.
 pub(crate) fn resources(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let limit = text(case.container.value, "/resources/limits/memory");
     let Some(limit) = megabytes(limit) else {
@@ -217,10 +217,10 @@ pub(crate) fn resources(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     remarks.push(remark);
 }
 
-/// The oldest and the newest minor version of Kubernetes that docs/compatibility.md says was tried.
+/// The oldest and the newest minor version of Kubernetes tested, as in docs/compatibility.md.
 pub(crate) const TRIED: (u32, u32) = (34, 37);
 
-/// P-18: where it runs.
+/// P-18: the platform.
 pub(crate) fn platform(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let spec = template(case.container.workload);
     let label = |name: &str| {
@@ -268,7 +268,7 @@ pub(crate) fn platform(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// Differences from upstream that apply to what is in use: the program, what is in use, and the row of docs/parity.md.
+/// Differences from upstream that apply to a feature in use: the program, the feature, and the row of docs/parity.md.
 const DEVIATIONS: &[(&str, &str, &str)] = &[
     ("csi-provisioner", "enable-capacity", "QP6"),
     ("csi-provisioner", "migrated", "QP1"),
@@ -280,7 +280,7 @@ const DEVIATIONS: &[(&str, &str, &str)] = &[
     ("csi-snapshotter", "node-deployment", "Q28"),
 ];
 
-/// P-19: what of docs/parity.md is about what the workload uses.
+/// P-19: rows of docs/parity.md about features that the workload uses.
 pub(crate) fn deviations(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let Some((values, _)) = &case.read else {
         return;
@@ -308,7 +308,7 @@ pub(crate) fn deviations(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     }
 }
 
-/// P-21: profiles.
+/// P-21: profiling.
 pub(crate) fn profiles(case: &Case<'_>, remarks: &mut Vec<Remark>) {
     let Some((values, _)) = &case.read else {
         return;

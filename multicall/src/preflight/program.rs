@@ -1,6 +1,6 @@
-//! Upstream's programs and ours: how each reads its command line, and what it needs to be permitted.
+//! Upstream's programs and ours: how each reads its command line, and the permissions that it needs.
 //!
-//! Nothing is described here: flags, gates and rules are the programs' own tables.
+//! Describes nothing itself: flags, gates and rules come from the programs' own tables.
 
 use sidecar::controller::{self, Controller as _};
 use sidecar::flags::{Exit, Spec, Values};
@@ -10,29 +10,29 @@ use sidecar::names::LeaseOwner;
 /// The environment of a container.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What a command line comes to.
+/// The result of reading a command line.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    /// The configuration, to be compared.
+    /// The configuration, for comparison.
     #[cfg(test)]
     pub(crate) decided: String,
     pub(crate) warnings: Vec<String>,
     pub(crate) rules: Rules,
 }
 
-/// What a program has to be permitted.
+/// The permissions that a program needs.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// With every driver.
+    /// Needed with every driver.
     pub(crate) always: Vec<Rule>,
-    /// Only with drivers that can do what the rule is for.
+    /// Needed only with drivers that have a certain capability.
     pub(crate) sometimes: Vec<Rule>,
-    /// Of the journal, if it keeps one.
+    /// For the journal, if the program keeps one.
     pub(crate) journal: Option<Rule>,
 }
 
 impl Rules {
-    /// `all`: what a driver with every ability needs. Whether Secrets matter is a matter of classes and volumes.
+    /// `all`: the rules for a driver with every capability. Whether Secrets are needed depends on classes and volumes.
     fn new(mut always: Vec<Rule>, mut all: Vec<Rule>) -> Self {
         always.retain(|rule| rule.resource != "secrets");
         all.retain(|rule| !always.contains(rule));
@@ -46,15 +46,15 @@ impl Rules {
 
 type Decide = fn(&Values, Environment<'_>) -> Result<Read, Exit>;
 
-/// A program with a predecessor.
+/// A program that replaces one of upstream's.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// Whose Lease elects its leader.
+    /// Owner of its leader election's Lease.
     pub(crate) lease: LeaseOwner,
-    /// The name of its image behind prefixes such as `csi-` and `external-`.
+    /// Its image's name without prefixes such as `csi-` and `external-`.
     pub(crate) stem: &'static str,
-    /// As `--controllers` of csi-sidecars calls it; empty where it is none of those.
+    /// Its name in csi-sidecars' `--controllers`; empty if it is no controller there.
     pub(crate) controller: &'static str,
     pub(crate) spec: &'static Spec,
     pub(crate) decide: Decide,
@@ -80,7 +80,7 @@ fn read<C: std::fmt::Debug>(
     }
 }
 
-/// Of a program without permissions, whose command line has no warnings of its own.
+/// For a program without permissions, whose command line has no warnings of its own.
 #[cfg_attr(
     not(test),
     expect(unused_variables, reason = "only tests compare configurations")
@@ -131,7 +131,7 @@ fn resizer_rules(config: &resizer::args::Config) -> Rules {
     Rules::new(rules(Abilities::default(), settings), rules(all, settings))
 }
 
-/// Drivers of CSI 1.13 have claims patched, and older ones have events written.
+/// For drivers of CSI 1.13 the program patches claims, for older ones it writes events.
 fn health_monitor_rules() -> Rules {
     use health_monitor::permission::rules;
     use health_monitor::plan::mode::Mode;
@@ -140,7 +140,7 @@ fn health_monitor_rules() -> Rules {
     Rules::new(rules(Mode::Nothing), all)
 }
 
-/// All of them.
+/// All programs with a predecessor.
 pub(crate) static PROGRAMS: &[Program] = &[
     Program {
         name: "csi-attacher",
@@ -166,7 +166,7 @@ pub(crate) static PROGRAMS: &[Program] = &[
             let command = health_monitor::args::decide(values)?;
             Ok(read(command, |_| health_monitor_rules()))
         },
-        // What its measurement with 50,000 volumes allows: health-monitor/tests/process/memory.rs.
+        // The limit of its measurement with 50,000 volumes: health-monitor/tests/process/memory.rs.
         memory: 25,
     },
     Program {

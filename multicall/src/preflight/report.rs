@@ -1,31 +1,31 @@
-//! How it is printed.
+//! The output of preflight.
 
 use serde_json::{Value, json};
 use sidecar::visible::visible;
 
 use super::verdict::{Answer, Remark, Verdict};
 
-/// All that preflight says.
+/// The complete result of preflight.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) answers: Vec<Answer>,
-    /// Of several workloads, or of none in particular.
+    /// Remarks about several workloads, or about none in particular.
     pub(crate) around: Vec<Remark>,
-    /// Containers that are left alone, by workload.
+    /// Containers without a check, by workload.
     pub(crate) left: Vec<(String, Vec<String>)>,
     pub(crate) passed_over: usize,
     pub(crate) unreadable: Vec<String>,
 }
 
 impl Report {
-    /// The worst of it.
+    /// The worst verdict.
     pub(crate) fn verdict(&self) -> Verdict {
         let around = self.around.iter().map(|remark| remark.verdict);
         let all = self.answers.iter().map(Answer::verdict).chain(around);
         all.max().unwrap_or_default()
     }
 
-    /// The exit code. What could not be read may have been what decides.
+    /// The exit code. An unreadable document may have been the decisive one.
     pub(crate) fn code(&self) -> u8 {
         match self.verdict() {
             _ if !self.unreadable.is_empty() => 1,
@@ -56,7 +56,7 @@ fn human_remark(remark: &Remark, text: &mut String) {
     }
 }
 
-/// Texts have pieces of manifests in them: one line, of a length that somebody reads.
+/// One line of readable length: texts contain pieces of manifests.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 1024;
     let mut end = text.len().min(LONGEST);
@@ -68,7 +68,7 @@ fn shown(text: &str) -> String {
     format!("{}{more}", visible(cut).replace(['\n', '\t'], " "))
 }
 
-/// For people.
+/// The output for people.
 pub(crate) fn human(report: &Report) -> String {
     let mut text = String::new();
     let mut workload = "";
@@ -79,7 +79,7 @@ pub(crate) fn human(report: &Report) -> String {
         }
         let (name, verdict) = (shown(&answer.container), answer.verdict().words());
         text.push_str(&format!("  {name} ({}): {verdict}\n", answer.program));
-        // The worst first.
+        // Worst remarks first.
         let mut remarks: Vec<_> = answer.remarks.iter().collect();
         remarks.sort_by_key(|remark| std::cmp::Reverse(remark.verdict));
         remarks
@@ -138,7 +138,7 @@ fn json_remark(remark: &Remark) -> Value {
     })
 }
 
-/// For programs.
+/// The output for programs.
 pub(crate) fn json(report: &Report) -> String {
     let answers = report.answers.iter().map(|answer| {
         json!({

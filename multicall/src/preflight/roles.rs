@@ -1,6 +1,7 @@
-//! What the account of a workload may do, from the roles and bindings of the input.
+//! The permissions of a workload's account, from the roles and bindings of the input.
 //!
-//! Rules are read as the API server's authorizer reads them. What is bound to a role that is not in the input is unknown, never missing.
+//! Rules are read as the API server's authorizer reads them. If a binding's role is not in the input, its
+//! permissions are unknown, never missing.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +10,33 @@ use sidecar::kube::access::Rule;
 
 use super::input::{Input, Object, Roles, list, text, texts};
 
-/// Whether something is granted.
+/// Whether a permission is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     Yes,
     No,
-    /// A role is not in the input, or no binding of the account is.
+    /// The input lacks a role, or has no binding of the account.
     Unknown,
 }
 
-/// What is asked of the authorizer.
+/// A question to the authorizer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     pub(crate) group: &'a str,
-    /// With the subresource behind a slash.
+    /// With the subresource after a slash.
     pub(crate) resource: &'a str,
     pub(crate) verb: &'a str,
-    /// Empty: in all of them.
+    /// Empty means all namespaces.
     pub(crate) namespace: &'a str,
-    /// It is about one object; none: about all of them.
+    /// The object in question; `None` means all objects.
     pub(crate) named: Option<&'a Named>,
 }
 
-/// The name of an object, as far as manifests say it.
+/// The name of an object, as far as the manifests determine it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) begins: String,
-    /// That is the whole name; otherwise a driver's name follows.
+    /// Whether `begins` is the complete name; otherwise a driver's name follows.
     pub(crate) whole: bool,
 }
 
@@ -48,23 +49,23 @@ impl Named {
     }
 }
 
-/// An account, and what is bound to it.
+/// A service account with the rules bound to it.
 #[derive(Debug)]
 pub(crate) struct Account<'a> {
-    /// Rules, with the namespace that they are bound in, or none.
+    /// Rules with the namespace of their binding; `None` for the whole cluster.
     rules: Vec<(Option<&'a str>, &'a Value)>,
-    /// Some of its roles, or all of its bindings, are elsewhere.
+    /// The input lacks some of its roles, or all of its bindings.
     partial: bool,
-    /// Whether roles of namespaces are known: all were listed, or one that is bound to it was seen.
+    /// Whether roles within namespaces are known: all were listed, or the input has a RoleBinding of the account.
     within: bool,
-    /// Answers of an API server, by what was asked, where there are any.
+    /// The API server's access reviews, by question, if any.
     reviewed: BTreeMap<String, bool>,
 }
 
-/// The built-in role that may do everything.
+/// The built-in role that permits everything.
 const ADMIN: &str = "cluster-admin";
 
-/// Whether a subject is this account; `place` is the namespace of a RoleBinding, which is that of a subject without.
+/// Whether a subject is this account; subjects without a namespace inherit `place`, the RoleBinding's.
 fn named(subject: &Value, place: Option<&str>, namespace: &str, name: &str) -> bool {
     let user = format!("system:serviceaccount:{namespace}:{name}");
     let groups = [
@@ -91,7 +92,7 @@ impl<'a> Account<'a> {
         Self::called(input, &namespace, &name)
     }
 
-    /// Its namespace and name.
+    /// The account's namespace and name.
     pub(crate) fn name_of(workload: &Object) -> (String, String) {
         let spec = super::container::template(workload);
         let name = match text(spec, "/serviceAccountName") {
@@ -145,13 +146,13 @@ impl<'a> Account<'a> {
             .extend(rules_of(input, role).map(|rule| (place, rule)));
     }
 
-    /// With an API server's answers, which count more than roles.
+    /// Adds the API server's access reviews, which override roles.
     pub(crate) fn reviewed(mut self, answers: BTreeMap<String, bool>) -> Self {
         self.reviewed = answers;
         self
     }
 
-    /// Whether the account may do it.
+    /// Whether the account has the permission.
     pub(crate) fn may(&self, question: Question<'_>) -> Grant {
         if let Some(answer) = self.reviewed.get(&key(question)) {
             return if *answer { Grant::Yes } else { Grant::No };
@@ -159,7 +160,7 @@ impl<'a> Account<'a> {
         let granted = self.rules.iter().any(|(place, rule)| {
             place.is_none_or(|place| place == question.namespace) && grants(rule, question)
         });
-        // Charts often leave a namespace's roles to somebody else.
+        // Charts often leave a namespace's roles to the administrator.
         let elsewhere = !question.namespace.is_empty() && !self.within;
         match (granted, self.partial || elsewhere) {
             (true, _) => Grant::Yes,
@@ -168,7 +169,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The verbs of a rule that are not granted, and whether of some nobody knows. `named`: the rule is for one object.
+    /// The verbs of a rule that are not granted, and whether some are unknown. `named` is the rule's only object.
     pub(crate) fn lacks(&self, rule: &Rule, named: Option<&Named>) -> (Vec<&'static str>, bool) {
         let (mut missing, mut unknown) = (Vec::new(), false);
         for verb in rule.verbs {
@@ -189,7 +190,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// How an answer is remembered.
+/// The key of a question's review.
 pub(crate) fn key(question: Question<'_>) -> String {
     let Question {
         group,
@@ -211,7 +212,7 @@ fn everything() -> &'static Value {
     &RULE
 }
 
-/// A role's rules; those of an aggregated one are the rules of the roles that it selects.
+/// A role's rules; an aggregated role has the rules of the roles that it selects.
 fn rules_of<'a>(input: &'a Input, role: &'a Object) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
     let selectors = list(&role.value, "/aggregationRule/clusterRoleSelectors");
     let own = list(&role.value, "/rules").iter();
@@ -246,7 +247,7 @@ fn selects(selector: &Value, object: &Value) -> bool {
         })
 }
 
-/// Whether one rule grants it, as the authorizer of RBAC reads it: a rule for objects of certain names grants nothing for all.
+/// Whether one rule grants it, as for the RBAC authorizer: a rule with `resourceNames` grants nothing for all objects.
 fn grants(rule: &Value, question: Question<'_>) -> bool {
     let has = |pointer: &str, wanted: &str| {
         let all = texts(rule, pointer);
@@ -265,7 +266,7 @@ fn grants(rule: &Value, question: Question<'_>) -> bool {
         && is_for(&texts(rule, "/resourceNames"), question)
 }
 
-/// Whether a rule for objects of these names is for what is asked. Who creates an object names it in its content alone.
+/// Whether a rule for these names covers the question. A create request has no object name for the authorizer.
 fn is_for(names: &[&str], question: Question<'_>) -> bool {
     let Some(named) = question.named.filter(|_| question.verb != "create") else {
         return names.is_empty();
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// What is no role of the cluster as far as anybody could look may still be one of a namespace.
+    /// A permission that no ClusterRole grants may still come from a Role that could not be seen.
     #[test]
     fn p_13_roles_of_namespaces_that_were_not_seen_are_unknown() {
         let role = "kind: ClusterRole\nmetadata: {name: r}\nrules: []\n";
@@ -482,7 +483,7 @@ roleRef: {kind: ClusterRole, name: r}
             (bind("ClusterRoleBinding", own, role), "", Grant::Yes),
             (bind("ClusterRoleBinding", own, role), "other", Grant::Yes),
             (bind("RoleBinding", own, role), "csi", Grant::Yes),
-            // A RoleBinding's subject is in its namespace, a ClusterRoleBinding's nowhere.
+            // A subject of a RoleBinding inherits its namespace, one of a ClusterRoleBinding has none.
             (
                 bind("RoleBinding", "{kind: ServiceAccount, name: a}", role),
                 "csi",
@@ -526,7 +527,7 @@ roleRef: {kind: ClusterRole, name: r}
                 "",
                 Grant::Yes,
             ),
-            // Another account's, so nothing of this one is in the input.
+            // Another account's binding: the input has nothing about this account.
             (
                 bind(
                     "ClusterRoleBinding",
@@ -536,7 +537,7 @@ roleRef: {kind: ClusterRole, name: r}
                 "",
                 Grant::Unknown,
             ),
-            // A role that is not in the input.
+            // The role is not in the input.
             (
                 bind(
                     "ClusterRoleBinding",

@@ -1,9 +1,9 @@
-//! The rows of the specification, as manifests.
+//! The specification's rows, as manifests.
 //!
 //! | file | rows |
 //! |---|---|
 //! | `commands` | P-1 to P-9: images and command lines |
-//! | `pods` | P-10 to P-27: what is around them |
+//! | `pods` | P-10 to P-27: everything around command lines |
 
 mod commands;
 mod pods;
@@ -11,7 +11,7 @@ mod pods;
 use super::verdict::Verdict;
 use super::*;
 
-/// An account that may do everything.
+/// Lets the account do everything.
 const ADMIN: &str = "
 ---
 kind: ClusterRoleBinding
@@ -20,7 +20,7 @@ subjects: [{kind: ServiceAccount, name: default, namespace: csi}]
 roleRef: {kind: ClusterRole, name: cluster-admin}
 ";
 
-/// A Deployment with one container, of which `container` is the inside, and `spec` more of the pod.
+/// A Deployment with one container, whose fields are `container`; `spec` adds fields of the pod.
 fn deployment(container: &str, spec: &str) -> String {
     format!(
         "kind: Deployment\nmetadata: {{name: controller, namespace: csi}}\nspec: {{template: {{spec: {{{spec} containers: [{{name: c, {container}}}]}}}}}}\n{ADMIN}"
@@ -37,7 +37,7 @@ fn report(text: &str) -> Report {
     examined(text, &Plan::default())
 }
 
-/// Row and verdict of what is said of the only container.
+/// Verdict and remarks of the only container.
 fn said(report: &Report) -> (Verdict, Vec<(&'static str, String)>) {
     let [answer] = &*report.answers else {
         panic!("{report:?}");
@@ -57,7 +57,7 @@ fn said(report: &Report) -> (Verdict, Vec<(&'static str, String)>) {
     )
 }
 
-/// That a row is told with these words, and the verdict.
+/// Asserts that a row is reported in these words, and with this verdict.
 fn tells(text: &str, row: &str, verdict: Verdict, words: &[&str]) {
     let report = report(text);
     let (whole, remarks) = said(&report);

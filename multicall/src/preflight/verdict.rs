@@ -1,27 +1,27 @@
-//! What preflight says.
+//! The verdicts and remarks of preflight.
 
 use super::container::Container;
 use super::program::{Program, Read};
 use super::roles::Account;
 
-/// What changing the image comes to; the worst remark decides.
+/// The effort of changing the image; the worst remark decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// Another image, and nothing else.
+    /// Replace the image, and nothing else.
     #[default]
     Swap,
-    /// Something that it depends on could not be seen.
+    /// A fact that decides could not be seen.
     Unknown,
-    /// Something is less than before.
+    /// Something gets lost.
     Loss,
-    /// Something has to be changed first.
+    /// Something must be changed first.
     Change,
-    /// Not with another image.
+    /// Another image alone does not work.
     Cannot,
 }
 
 impl Verdict {
-    /// As people and JSON have it.
+    /// The wording in the output, for people and in JSON.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Swap => "swap",
@@ -33,21 +33,21 @@ impl Verdict {
     }
 }
 
-/// One thing that is said.
+/// One finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Remark {
-    /// `P-1` …: a contract.
+    /// The specification's row, such as `P-1`.
     pub(crate) row: &'static str,
     pub(crate) verdict: Verdict,
     pub(crate) text: String,
-    /// What to do about it; empty: nothing.
+    /// The remedy; empty if none is needed.
     pub(crate) way: String,
-    /// File and line, if it is about one.
+    /// File and line, if the finding has a place.
     pub(crate) place: Option<String>,
 }
 
 impl Remark {
-    /// Nothing is against the change.
+    /// A finding that does not stand in the way.
     pub(crate) fn note(row: &'static str, text: impl Into<String>) -> Self {
         Self {
             row,
@@ -56,7 +56,7 @@ impl Remark {
         }
     }
 
-    /// Something is against it.
+    /// A finding that stands in the way.
     pub(crate) fn new(row: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
         Self {
             verdict,
@@ -64,25 +64,25 @@ impl Remark {
         }
     }
 
-    /// What to do about it.
+    /// Adds the remedy.
     pub(crate) fn way(mut self, way: impl Into<String>) -> Self {
         self.way = way.into();
         self
     }
 
-    /// Where it stands.
+    /// Adds the place.
     pub(crate) fn at(mut self, place: Option<String>) -> Self {
         self.place = place;
         self
     }
 }
 
-/// What the user says of the change.
+/// The user's plan for the change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// Where our images are; empty: not said.
+    /// The registry of our images; empty if not given.
     pub(crate) registry: String,
-    /// Minor version of Kubernetes, if it is known.
+    /// Kubernetes' minor version, if known.
     pub(crate) kubernetes: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
         format!("{registry}/{program}:VERSION")
     }
 
-    /// Whether an image is one of ours already.
+    /// Whether this is one of our images already.
     pub(crate) fn is_ours(&self, image: &str) -> bool {
         let registry = self.registry.trim_end_matches('/');
         !registry.is_empty()
@@ -106,37 +106,37 @@ impl Plan {
     }
 }
 
-/// What checks of a container look at.
+/// The subject of a check: one container with its surroundings.
 pub(crate) struct Case<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) input: &'a super::input::Input,
     pub(crate) container: &'a Container<'a>,
     pub(crate) program: &'static Program,
-    /// What the command line comes to; none: it is refused.
+    /// The result of the command line; `None` if the program refuses it.
     pub(crate) read: Option<(sidecar::flags::Values, Read)>,
     pub(crate) account: &'a Account<'a>,
 }
 
 impl Case<'_> {
-    /// Where the container's document names something.
+    /// The place where the container's document contains `needle`.
     pub(crate) fn place(&self, needle: &str) -> Option<String> {
         self.input.place(self.container.workload, needle)
     }
 }
 
-/// A container, and all that is said of it.
+/// A container with all findings about it.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// `Deployment csi/controller`.
     pub(crate) workload: String,
     pub(crate) container: String,
-    /// Empty: none of ours.
+    /// Empty for a container that is none of ours.
     pub(crate) program: &'static str,
     pub(crate) remarks: Vec<Remark>,
 }
 
 impl Answer {
-    /// The worst of it.
+    /// The worst verdict.
     pub(crate) fn verdict(&self) -> Verdict {
         let verdicts = self.remarks.iter().map(|remark| remark.verdict);
         verdicts.max().unwrap_or_default()

@@ -37,14 +37,14 @@ async fn a_16_health_has_a_connection_of_its_own() {
     let running = stage.start(&[controllers, &endpoint]);
     stage.ask_all(0);
     stage.until_done_by(0, &["provisioner", "attacher"]).await;
-    // As a caller that comes new, it asks once for the name.
+    // As a new client, the livenessprobe asks once for the name.
     stage.until_calls("GetPluginInfo", 2).await;
     let before = stage.calls("Probe");
     for _ in 0..200 {
         assert_eq!(get(&address, "/healthz").await, (200, "ok".to_owned()));
     }
     assert_eq!(stage.calls("Probe"), before + 200);
-    // Controllers; the question for the name; health.
+    // One connection each for controllers, the livenessprobe's question for the name, and its probes.
     assert_eq!(stage.driver.connections(), 3);
     running.terminated().await.well();
 }
@@ -143,7 +143,7 @@ async fn a_51_one_that_has_nothing_to_do_is_off_and_alone_it_ends() {
 
     let alone = stage.start(&["--controllers=resizer"]).end().await;
     assert_eq!(alone.code, Some(255), "{}", alone.log);
-    // In the words of the single program.
+    // The single program's message.
     let said = alone.log.lines().last().unwrap_or_default();
     let said = said.split_once("] ").map_or(said, |(_, text)| text);
     let said = said.trim_matches('"');
@@ -170,7 +170,7 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     stage.until_held(&ALL, str::is_empty).await;
     assert!(gone.elapsed() > Duration::from_secs(50), "{gone:?}");
     until_answer(&address, "/healthz", 500, "").await;
-    // Longer than a single program waits for its driver at the start, too.
+    // Also longer than a single program waits for its driver at the start.
     let before = running.log().matches("Still connecting").count();
     running.logs_times("Still connecting", before + 4).await;
     stay_away().await;
@@ -187,7 +187,7 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     running.terminated().await.well();
 }
 
-/// Longer than a single program waits for it.
+/// The driver comes later than a single program would wait for it.
 #[tokio::test]
 async fn a_101_a_driver_that_comes_late_is_waited_for() {
     let stage = Stage::new().await;

@@ -15,7 +15,7 @@ const METHODS: [&str; 3] = [
     "ControllerExpandVolume",
 ];
 
-/// A container's limit ends it as SIGKILL does; a limit of the process ends it where it asks for more.
+/// A container's memory limit ends it like SIGKILL; a limit of the process ends it at an allocation.
 #[tokio::test]
 async fn a_54_without_memory_the_process_ends_and_the_next_one_goes_on() {
     let stage = Stage::new().await;
@@ -54,9 +54,9 @@ async fn a_62_what_is_under_way_ends_and_is_recorded() {
     }
     running.terminate();
     let told = Instant::now();
-    // Nothing ends before its calls have.
+    // No controller ends before its calls.
     sleep(Duration::from_millis(500)).await;
-    // The attacher is done first, and its lease is free while the others go on.
+    // The attacher finishes first, and releases its lease while the others go on.
     gates[1].open();
     stage.until_held(&["attacher"], str::is_empty).await;
     assert!(is_together(&stage.holder_of("provisioner")));
@@ -92,7 +92,7 @@ async fn a_63_a_driver_that_never_answers_holds_up_nobody_for_long() {
     for controller in ALL {
         assert_eq!(stage.holder_of(controller), "", "{controller}");
     }
-    // The provisioner's doubt is recorded.
+    // The journal contains the provisioner's call with unknown outcome.
     let leases = stage.api.objects("leases");
     let journal = leases.iter().find(|lease| {
         let name = lease["metadata"]["name"].as_str();

@@ -1,4 +1,4 @@
-//! Rows: one list and one watch of a kind for all.
+//! Rows: controllers share one LIST and one watch per kind.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const VOLUMES: &str = "/api/v1/persistentvolumes";
 const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 const ADDS: &str = "workqueue_adds_total{";
 
-/// How often each queue was given a key, as name and number.
+/// How many keys each queue was given, by queue.
 async fn adds(address: &str) -> Vec<(String, f64)> {
     let (_, text) = get(address, "/metrics").await;
     let lines = text.lines().filter(|line| line.starts_with(ADDS));
@@ -24,7 +24,7 @@ async fn adds(address: &str) -> Vec<(String, f64)> {
     adds.collect()
 }
 
-/// What each queue is given when a claim gets the annotation that asks for a volume, until the driver is asked for it.
+/// The keys that each queue gets between a claim's provisioner annotation and the call to the driver.
 async fn told(stage: &Stage, programs: &[(u32, String)]) -> Vec<(String, f64)> {
     let at_rest = async || {
         for (id, _) in programs {
@@ -100,7 +100,7 @@ fn patches(stage: &Stage, name: &str) -> Vec<Request> {
     patches
 }
 
-/// Lets the attacher put its finalizer on the volume of `ns1/e0`, then the resizer change the same volume.
+/// Makes the attacher add its finalizer to the volume of `ns1/e0`, then the resizer patch the same volume.
 async fn finalizer_then_size(stage: &Stage, running: Running, order: &str) {
     settle().await;
     stage.api.clear_requests();

@@ -1,4 +1,4 @@
-//! Rows for the health monitor, which is the last one in the order of leases.
+//! Rows for the health monitor, the last one in the order of leases.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const HEALTH: [ControllerRpc; 2] = [
     ControllerRpc::GetVolumeHealth,
 ];
 
-/// With a driver that says that the volume of the claim `ns1/e0` is slow.
+/// With a driver that reports the volume of the claim `ns1/e0` as slow.
 async fn stage() -> Stage {
     let stage = Stage::new().await;
     HEALTH.into_iter().for_each(|rpc| stage.can(rpc));
@@ -56,7 +56,7 @@ async fn a_22_and_24_the_health_monitor_adds_no_list_no_watch_and_no_question() 
     stage.all_work(1).await;
     until_slow(&stage).await;
     let watches: Vec<Request> = { stage.api.requests().into_iter() }
-        // One that is to stream the list is refused before.
+        // Requests for a streamed list were refused before.
         .filter(|request| request.is_watch() && request.status == Some(200))
         .collect();
     for kind in ["persistentvolumes", CLAIMS] {
@@ -134,7 +134,7 @@ async fn a_39_and_55_without_its_lease_it_counts_no_volumes_and_the_others_work_
     running.terminated().await.well();
 }
 
-/// The driver restarts with these of the calls about health.
+/// Restarts the driver with these health capabilities.
 fn back_with(stage: &Stage, rpcs: &[ControllerRpc]) {
     stage.driver.stop();
     stage.driver.configure(|model| {
@@ -144,7 +144,7 @@ fn back_with(stage: &Stage, rpcs: &[ControllerRpc]) {
     stage.driver.start();
 }
 
-/// Waits until no volume is counted any more.
+/// Waits until the metrics count no volume any more.
 async fn until_gone(address: &str) {
     let gone = async {
         while get(address, "/metrics").await.1.contains(STATUS) {
@@ -184,7 +184,7 @@ async fn a_4_and_51_a_driver_without_health_leaves_it_out_unless_it_is_named() {
     named.terminated().await.well();
 }
 
-/// H-7 where nobody has named it: what the driver becomes while it works is no reason to leave it out.
+/// H-7 for a health monitor that is not named: losing a capability at work does not switch it off.
 #[tokio::test]
 async fn a_19_back_without_health_it_asks_nothing_and_back_with_it_asks_again() {
     let stage = stage().await;
@@ -206,7 +206,8 @@ async fn a_19_back_without_health_it_asks_nothing_and_back_with_it_asks_again() 
     running.terminated().await.well();
 }
 
-/// Its lease is lost while the driver is back without health: it takes it again, and asks once the driver has health again.
+/// It loses its lease while the driver is back without health: it takes the lease again, and asks once the driver has
+/// health again.
 #[tokio::test]
 async fn a_19_led_anew_without_health_it_asks_again_once_the_driver_has_it() {
     let stage = stage().await;

@@ -1,4 +1,4 @@
-//! Rows A-34 to A-46 and A-100: all the old leases, in one order.
+//! Rows A-34 to A-46 and A-100: all leases of the single programs, in one order.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_34_one_replica_holds_all_leases_and_the_other_none() {
     stage.all_work(0).await;
     let log = second.log();
     assert!(!log.contains("Successfully acquired lease"), "{log}");
-    // It asks for the head alone.
+    // It campaigns for the head lease only.
     assert_eq!(log.matches("Attempting to acquire").count(), 1, "{log}");
     first.terminated().await.well();
     stage
@@ -78,7 +78,8 @@ async fn a_38_without_the_head_nothing_works_and_the_process_lives() {
     running.terminated().await.well();
 }
 
-/// In turn refused and left without an answer, each time until the head is lost, with a signal in the last one.
+/// In turn leaves requests unanswered and refuses them, each time until the head lease is lost; the last time a signal
+/// comes.
 #[tokio::test]
 async fn a_103_outages_longer_than_the_lease_cost_one_lease_duration_each() {
     let stage = Stage::new().await;
@@ -142,11 +143,11 @@ async fn a_40_one_that_was_frozen_does_nothing_when_it_goes_on() {
     let writes = stage.api.writes().len();
     frozen.signal(Signal::CONT);
     frozen.logs("Stopped leading").await;
-    // No further call may come meanwhile.
+    // No further call may arrive meanwhile.
     sleep(Duration::from_secs(1)).await;
     assert_eq!(stage.driver.calls_to("CreateVolume").len(), 2);
     assert!(stage.driver.overlaps().is_empty());
-    // It meets the driver anew, and asks nothing else of it.
+    // The controller repeats the handshake, and asks the driver nothing else.
     let after = stage.driver.calls().split_off(calls);
     let asked: Vec<_> = after.iter().map(|call| call.method).collect();
     let meets = |method: &&str| method.starts_with("Get") || *method == "Probe";
@@ -168,7 +169,7 @@ async fn a_42_killed_and_started_again_it_takes_its_leases_at_once() {
     let start = Instant::now();
     let again = stage.three_in_election(&[]);
     stage.all_work(0).await;
-    // Not after the fifteen seconds of the leases.
+    // Not only after the leases' fifteen seconds.
     assert!(start.elapsed() < Duration::from_secs(12), "{start:?}");
     for controller in ALL {
         let stored = stage.api.object("leases", lease(controller));
@@ -201,7 +202,7 @@ async fn a_41_and_36_a_sidecar_left_in_the_same_pod_is_waited_for() {
     stage.ask_all(0);
     stage.until_done_by(0, &ALL).await;
     running.logs("Leader lease is held").await;
-    // The single program did it.
+    // The single program attached the volume.
     let attaches = stage.api.requests_to("PATCH", "*/volumeattachments/*");
     let agents = attaches.iter().map(|write| write.user_agent.as_str());
     assert!(
@@ -219,7 +220,7 @@ async fn a_41_and_36_a_sidecar_left_in_the_same_pod_is_waited_for() {
     running.terminated().await.well();
 }
 
-/// Row A-37 in small: no rolling update of a chart, but both directions with work at every moment.
+/// A small form of row A-37: no rolling update of a chart, but both directions with work at every moment.
 #[tokio::test]
 async fn a_37_from_separate_to_together_and_back() {
     let stage = Stage::new().await;
@@ -319,7 +320,7 @@ async fn a_100_single_programs_of_another_driver_in_the_same_cluster() {
             "{name}: {holder}"
         );
     }
-    // Neither ends with the other.
+    // Neither process ends with the other.
     other.stop();
     drop(singles);
     stage.all_work(1).await;

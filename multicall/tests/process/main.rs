@@ -1,4 +1,4 @@
-//! Several controllers in one process, as its surroundings see it: command line, API server, driver,
+//! Several controllers in one process, seen from outside: command line, API server, driver,
 //! leases, signals.
 
 #![allow(

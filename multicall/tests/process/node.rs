@@ -9,7 +9,7 @@ use sidecar_testkit::{CallFault, Gate, build};
 
 use super::stage::{DRIVER, Stage, free_address, get, is_provisioned};
 
-/// A driver that makes volumes of its own node.
+/// A driver that creates volumes on its own node.
 async fn stage() -> Stage {
     let stage = Stage::new().await;
     stage.driver.configure(|model| {
@@ -78,7 +78,7 @@ async fn a_72_the_registrar_beside_the_provisioner_of_a_node() {
         "{line}"
     );
 
-    // The driver stays registered as long as work goes on.
+    // The driver stays registered while work goes on.
     provision_here(&stage, 1);
     stage.until_calls("CreateVolume", 2).await;
     running.terminate();
@@ -105,7 +105,7 @@ async fn a_104_who_is_refused_by_kubelet_works_on_and_asks_again() {
     let running = stage.start_in(&arguments, &[("NODE_NAME", "here")]);
     let socket = directory.path().join(format!("{DRIVER}-reg.sock"));
     stage.until("the socket", || socket.exists()).await;
-    // It may end before it answers.
+    // The process may end before it answers.
     let _ = kubelet::notify(&socket, false, "a name that is taken").await;
     running.logs("a name that is taken").await;
     let (status, why) = get(&address, "/readyz").await;

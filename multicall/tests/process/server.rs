@@ -1,4 +1,4 @@
-//! Rows: one way to the API server, and one server.
+//! Rows: one connection to the API server, and one HTTP server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::stage::{ALL, Stage, THREE, free_address, get, is_together, settle, until_metrics};
 
-/// How many TCP connections a process has.
+/// Number of TCP connections of a process.
 fn connections(process: u32) -> usize {
     let process = format!("/proc/{process}");
     let entries = std::fs::read_dir(format!("{process}/fd")).unwrap();
@@ -183,7 +183,7 @@ async fn a_27_a_controller_that_comes_later_joins_and_the_others_have_no_work() 
     running.terminated().await.well();
 }
 
-/// How many requests each may have under way, as the lines that say so.
+/// The metrics of each controller's limit of concurrent requests, a line each.
 async fn concurrency(address: &str) -> Vec<String> {
     let (_, metrics) = get(address, "/metrics").await;
     let family = "csi_sidecar_kube_api_concurrency_limit{";
@@ -191,7 +191,7 @@ async fn concurrency(address: &str) -> Vec<String> {
     limits.map(str::to_owned).collect()
 }
 
-/// How many requests of this controller were refused as too many.
+/// Number of this controller's requests that were refused with 429.
 fn refusals(metrics: &str, controller: &str) -> f64 {
     let family = format!("csi_sidecar_kube_api_refused_total{{controller=\"{controller}\"");
     let counts = metrics.lines().filter(|line| line.starts_with(&family));
@@ -226,7 +226,7 @@ async fn a_31_what_one_is_refused_does_not_slow_the_others() {
     running.terminated().await.well();
 }
 
-/// The changelog says which upstream programs it stands for.
+/// The changelog names the upstream programs that the process replaces.
 #[tokio::test]
 async fn o_67_one_build_for_all_controllers() {
     let stage = Stage::new().await;

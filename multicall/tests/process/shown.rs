@@ -1,4 +1,4 @@
-//! Rows A-21, A-33, A-55 and A-61: what the process says of each controller.
+//! Rows A-21, A-33, A-55 and A-61: logs and metrics by controller.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::stage::{ALL, DRIVER, Stage, free_address, get, is_together, provision, settle};
 
-/// A content that wants a snapshot of the volume of `a3`.
+/// A content that requests a snapshot of the volume of `a3`.
 fn content() -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
@@ -53,7 +53,7 @@ async fn a_21_each_line_of_a_call_says_whose_it_is_and_is_cut_for_that_one_alone
         content.unwrap_or_default()["status"]["readyToUse"] == true
     };
     stage.until("the snapshot", is_ready).await;
-    // The log is written a moment later.
+    // The log line follows a moment later.
     let answered = "err=null controller=\"snapshotter\"";
     running.logs(answered).await;
     let log = running.log();
@@ -118,7 +118,7 @@ async fn a_33_a_missing_permission_is_named_once_with_all_that_miss_it() {
     running.terminated().await.well();
 }
 
-/// Each series as it stands in `text`, without what is another one's for each controller of a process.
+/// The series in `text`, without labels that differ between single programs and controllers of a process.
 fn series(text: &str) -> BTreeSet<String> {
     let lines = text
         .lines()
@@ -131,9 +131,9 @@ fn series(text: &str) -> BTreeSet<String> {
             .map(|label| label.trim_end_matches('"'))
             .filter(|label| !label.is_empty() && !label.starts_with("controller="))
             .filter(|label| !(family.starts_with("leader_election") && label.starts_with("name=")))
-            // Each stage has an API server of its own.
+            // Each stage has its own API server.
             .filter(|label| !(family.starts_with("rest_client") && label.starts_with("host=")))
-            // O-67: one build, which stands for all of them.
+            // O-67: one build, which replaces all of them.
             .filter(|label| {
                 let names = ["program=", "replaces="].iter();
                 !(family == "csi_sidecar_build_info" && { names }.any(|it| label.starts_with(it)))
@@ -173,7 +173,7 @@ async fn a_55_every_family_and_label_value_of_the_single_programs() {
         separate.extend(series(&get(address, "/metrics").await.1));
     }
     let shown = series(&together);
-    // What one process asks once, before there is a controller, is no single one's question.
+    // The shared process asks for capabilities once, before any controller runs; single programs have no such series.
     let once =
         |series: &&String| series.contains("unknown-driver") && series.contains("Capabilities");
     let lost: Vec<_> = { separate.difference(&shown) }
@@ -214,7 +214,7 @@ async fn a_61_a_flood_of_claims_does_not_silence_the_attacher() {
             .any(|event| event.to_string().contains("no path to the array"))
     };
     stage.until("the event of the attach", is_written).await;
-    // However fast the machine is: it comes amid the flood, and not behind it.
+    // Independent of the machine's speed: the event is written amid the flood, not after it.
     let made = stage.api.objects("persistentvolumes");
     let flood = |volume: &&Value| !volume["spec"]["claimRef"].is_null();
     let made = made.iter().filter(flood).count();
@@ -228,7 +228,7 @@ async fn o_96_the_figures_for_service_levels_are_shown_once() {
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let running = stage.three_in_election(&[&endpoint]);
-    // Of an expansion that it finds, it does not know since when it has been asked for.
+    // The resizer does not know when an expansion that it found was requested.
     running.logs("Starting external resizer").await;
     stage.all_work(0).await;
     settle().await;

@@ -1,4 +1,4 @@
-//! The built program between a model API server and a model driver, with work for each controller.
+//! The built program between a model API server and a model driver, with work for every controller.
 
 use std::ops::Deref;
 use std::process::Command;
@@ -64,7 +64,7 @@ pub(crate) fn is_provisioned(stage: &controller::Stage, number: usize) -> bool {
     stage.api.object("persistentvolumes", &name).is_some()
 }
 
-/// The shared stage, with a driver that can do what three controllers ask, volumes `aN` to attach to
+/// The shared stage, with a driver that has three controllers' capabilities, volumes `aN` to attach to
 /// `node1`, and claims `ns1/eN` to expand.
 pub(crate) struct Stage(controller::Stage);
 
@@ -81,7 +81,7 @@ impl Stage {
         Self::with(controller::Stage::new(&PROGRAM).await)
     }
 
-    /// The same behind TLS, where requests share connections.
+    /// The same with TLS, where requests share connections.
     pub(crate) async fn over_tls() -> Self {
         Self::with(controller::Stage::over_tls(&PROGRAM).await)
     }
@@ -128,7 +128,7 @@ impl Stage {
         handle
     }
 
-    /// Starts three controllers, with more arguments.
+    /// Starts three controllers, with further arguments.
     pub(crate) fn three(&self, arguments: &[&str]) -> Running {
         self.start(&[&[THREE], arguments].concat())
     }
@@ -138,7 +138,7 @@ impl Stage {
         self.three(&[&ELECTION, arguments].concat())
     }
 
-    /// The same on a host of another name.
+    /// The same on a host with another name.
     pub(crate) fn three_elsewhere(&self, arguments: &[&str]) -> Process {
         let here = self.command(&[&[THREE], &ELECTION[..], arguments].concat());
         let script = "echo elsewhere > /proc/sys/kernel/hostname; exec \"$0\" \"$@\"";
@@ -149,7 +149,7 @@ impl Stage {
         Process::start(command)
     }
 
-    /// Starts a single program of this name in the election.
+    /// Starts the single program of this name with leader election.
     pub(crate) fn single(&self, name: &str, arguments: &[&str]) -> Process {
         let here = self.command(&[&ELECTION[..], arguments].concat());
         let mut command = Command::new(here.get_program());
@@ -158,7 +158,7 @@ impl Stage {
         Process::start(command)
     }
 
-    /// Gives each of the three something to do.
+    /// Gives each of the three controllers work.
     pub(crate) fn ask_all(&self, number: usize) {
         provision(self, number);
         self.attach(number);
@@ -178,7 +178,7 @@ impl Stage {
         });
     }
 
-    /// Which of the three have done it.
+    /// The controllers that have done their work.
     pub(crate) fn done(&self, number: usize) -> Vec<&'static str> {
         let attachment = self.api.object("volumeattachments", &format!("va{number}"));
         let key = format!("ns1/e{number}");
@@ -193,19 +193,19 @@ impl Stage {
         of.filter(|(_, is)| *is).map(|(name, _)| *name).collect()
     }
 
-    /// Waits until these and no others have.
+    /// Waits until exactly these controllers have done their work.
     pub(crate) async fn until_done_by(&self, number: usize, who: &[&str]) {
         let what = format!("{who:?} for {number}, not {:?}", self.done(number));
         self.until(&what, || self.done(number) == who).await;
     }
 
-    /// Gives each something to do, and waits until that is done.
+    /// Gives each controller work, and waits until it is done.
     pub(crate) async fn all_work(&self, number: usize) {
         self.ask_all(number);
         self.until_done_by(number, &ALL).await;
     }
 
-    /// Who holds a controller's lease.
+    /// The holder of a controller's lease.
     pub(crate) fn holder_of(&self, controller: &str) -> String {
         let lease = self
             .api
@@ -215,20 +215,20 @@ impl Stage {
         holder.unwrap_or_default().to_owned()
     }
 
-    /// Waits until these controllers' leases are held by such a name, and returns when that was.
+    /// Waits until the holders of these controllers' leases all satisfy `fits`.
     pub(crate) async fn until_held(&self, controllers: &[&str], fits: impl Fn(&str) -> bool) {
         let all = || controllers.iter().all(|one| fits(&self.holder_of(one)));
         self.until(&format!("leases of {controllers:?}"), all).await;
     }
 
-    /// Writes another holder into a lease, as `kubectl edit` does.
+    /// Writes another holder into a lease, as with `kubectl edit`.
     pub(crate) fn take_away(&self, controller: &str, holder: &str) {
         self.api.edit("leases", lease(controller), |lease| {
             lease["spec"]["holderIdentity"] = holder.into();
         });
     }
 
-    /// Somebody else leads.
+    /// Creates a lease held by another replica.
     pub(crate) fn foreign(&self, controller: &str, holder: &str, seconds: u32) {
         let name = lease(controller).trim_start_matches("ns/");
         self.api.insert(serde_json::json!({
@@ -243,12 +243,12 @@ impl Stage {
     }
 }
 
-/// The name under which this host's process holds leases.
+/// Whether this is the holder name of a shared process.
 pub(crate) fn is_together(holder: &str) -> bool {
     holder.ends_with("_provisioner_together")
 }
 
-/// The writes to leases, as lease and new holder.
+/// The writes to leases, with the lease and the new holder.
 pub(crate) fn lease_writes(stage: &Stage) -> Vec<(String, String)> {
     let puts = stage.api.requests_to("PUT", "*/leases/*");
     let of = |body: &Value| {

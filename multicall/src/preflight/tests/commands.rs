@@ -157,7 +157,7 @@ spec: {{template: {{spec: {{containers: [
     assert!(human(&report).contains(left), "{}", human(&report));
 }
 
-/// One Deployment for each command line, as a manifest.
+/// One Deployment per command line, as a manifest.
 fn manifests(table: &str, arguments: usize) -> (String, Vec<Vec<&str>>) {
     let rows: Vec<Vec<&str>> = table
         .lines()
@@ -197,7 +197,7 @@ fn manifests(table: &str, arguments: usize) -> (String, Vec<Vec<&str>>) {
         .collect();
     let mut text = ADMIN.to_owned();
     for (number, row) in rows.iter().enumerate() {
-        // What a program cannot do without stands in its row only where a chart is rendered whole.
+        // A row contains a required flag only if its chart was rendered completely.
         let own: Vec<String> = serde_json::from_str(row[arguments]).unwrap();
         let required = crate::command_lines::required(row[0]).into_iter();
         let line: Vec<_> = required.map(str::to_owned).chain(own).collect();
@@ -283,7 +283,7 @@ fn p_4_p_5_p_6_p_7_flags_and_gates_of_other_versions() {
             &["v2.0.0"],
         ),
         ("csi-attacher", "--logtostderr", "P-5", Swap, &["v4.6.0"]),
-        // Its name there is --workers.
+        // That release calls the flag --workers.
         (
             "csi-resizer",
             "--worker-threads=10",
@@ -415,7 +415,7 @@ fn p_8_variables_are_put_in_and_what_is_not_known_is_said() {
             Swap,
             "",
         ),
-        // The flag goes with the value that is not known, and no other flag takes its place.
+        // The flag disappears with its unknown value, and no other flag becomes the value.
         (
             of(&from_map("t"), "--timeout, $(T), --leader-election, --v=3"),
             "P-8",
@@ -428,7 +428,7 @@ fn p_8_variables_are_put_in_and_what_is_not_known_is_said() {
             Unknown,
             "input: $(T)",
         ),
-        // All of a map that is not in the input may be variables.
+        // The missing map may define any variable.
         (
             of("", "--timeout=$(P_T)").replace(
                 "env: []",

@@ -1,4 +1,4 @@
-//! What is around command lines: hooks, permissions, ports, variables, platforms, and strange input.
+//! Everything around command lines: hooks, permissions, ports, variables, platforms, and odd input.
 
 use super::super::report::{human, json};
 use super::super::verdict::Verdict::{Cannot, Change, Loss, Swap, Unknown};
@@ -54,7 +54,7 @@ fn p_10_hooks_and_probes_that_run_a_program() {
     }
 }
 
-/// A controller whose account has these rules, in a ClusterRole and in a Role of the namespace.
+/// A controller whose account has these rules, in a ClusterRole and in a Role of its namespace.
 fn granted(program: &str, cluster: &str, own: &str) -> String {
     format!("kind: Deployment
 metadata: {{name: controller, namespace: csi}}
@@ -80,7 +80,7 @@ roleRef: {{kind: Role, name: r}}
 ")
 }
 
-/// What upstream's manifest for csi-provisioner grants in the cluster.
+/// The rules of upstream's ClusterRole for csi-provisioner.
 const PROVISIONER: &str = r#"
   {apiGroups: [""], resources: [persistentvolumes], verbs: [get, list, watch, create, patch, delete]},
   {apiGroups: [""], resources: [persistentvolumeclaims], verbs: [get, list, watch, update]},
@@ -90,7 +90,7 @@ const PROVISIONER: &str = r#"
   {apiGroups: ["storage.k8s.io"], resources: [csinodes], verbs: [get, list, watch]},
   {apiGroups: [""], resources: [nodes], verbs: [get, list, watch]}"#;
 const LEASES: &str = "{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, watch, list, delete, update, create]}";
-/// What older manifests for csi-snapshotter grant: contents' status by update.
+/// The rules of older manifests for csi-snapshotter: they grant update of contents' status.
 const SNAPSHOTTER: &str = r#"
   {apiGroups: [""], resources: [events], verbs: [list, watch, create, update, patch]},
   {apiGroups: [""], resources: [secrets], verbs: [get, list]},
@@ -153,7 +153,7 @@ fn p_11_p_12_p_13_what_the_account_lacks() {
     }
 }
 
-/// The roles of five drivers, as adoption found them: what is missing, and whether that matters.
+/// The roles of five drivers: which permissions are missing, and whether that matters.
 #[test]
 fn p_11_p_12_roles_of_drivers() {
     let attributes = "get of volumeattributesclasses";
@@ -227,7 +227,7 @@ fn p_14_several_replicas_elect_one() {
     );
     assert_eq!(said(&report(&of(1, ""))).0, Swap);
     assert_eq!(said(&report(&of(2, "--leader-election"))).0, Swap);
-    // A role for the one lease that it is about.
+    // A Role restricted to the one Lease.
     let named = format!(
         "{}, {}",
         LEASES.replace(
@@ -247,7 +247,7 @@ fn p_14_several_replicas_elect_one() {
     assert_eq!(said(&report(&text)).0, Swap, "{text}");
     let text = text.replace("[snapshot-controller-leader]", "[x]");
     tells(&text, "P-14", Change, &["lacks get, update of leases"]);
-    // The role is in another namespace than the election.
+    // The Role is in another namespace than the Lease.
     let text = granted(
         "csi-resizer",
         r#"{apiGroups: ["", "storage.k8s.io"], resources: ["*"], verbs: ["*"]}"#,
@@ -524,7 +524,7 @@ fn p_25_much_and_strange_input_is_passed_over() {
     text.push_str("---\nkind: CustomResourceDefinition\nspec: \"");
     text.push_str(&"x".repeat(10 << 20));
     text.push_str("\"\n---\nNOTES:\nThank you for installing: {{ this is no YAML\n");
-    // References that would unfold to gigabytes, one to nothing, and one to itself.
+    // Aliases that would expand to gigabytes, one that refers to nothing, and one to itself.
     let mut bomb =
         "---\nkind: Role\nmetadata: {name: m}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
@@ -543,7 +543,7 @@ fn p_25_much_and_strange_input_is_passed_over() {
         "{:?}, not optimized",
         begun.elapsed()
     );
-    // Roles that cannot be read may be the account's: the answer is no answer.
+    // The unreadable roles may be the account's: no verdict is certain.
     assert_eq!((report.answers.len(), report.code()), (1, 1));
     assert_eq!(report.passed_over, 10_002);
     assert_eq!(report.unreadable.len(), 4, "{:?}", report.unreadable);
@@ -589,7 +589,7 @@ fn p_25_an_object_is_read_however_it_is_written() {
     }
 }
 
-/// Controllers often have their driver's socket in an emptyDir, and its name nowhere.
+/// Controllers often have their driver's socket in an emptyDir and do not state the driver's name.
 #[test]
 fn p_2_the_controller_of_a_driver_is_found_beside_its_node_plugin() {
     let workload = |kind: &str, namespace: &str, image: &str, spec: &str| {
@@ -622,7 +622,7 @@ fn p_2_the_controller_of_a_driver_is_found_beside_its_node_plugin() {
         "{said}"
     );
     assert!(code >= 3, "{code}: {said}");
-    // A driver whose name only ends or begins so is another one.
+    // A name that merely contains the driver's is another driver's.
     let text = node.replace("my.csi.example.com", "not.my.csi.example.com");
     assert_eq!(asked(&text).0, [""; 0]);
 }
