@@ -1,65 +1,65 @@
 //! Crash simulation: the controller that ships against a model API server, driver, snapshot-controller
 //! and administrators.
 //!
-//! One run is one interleaving, drawn from a seed: contents come, with and without the finalizer that
-//! protects them, and with what backup tools copy of an older life, are bound, go with their
-//! VolumeSnapshots or are deleted by hand, change their policy; classes come, go, change and become another driver's; Secrets come and go; others hold contents;
-//! watch events arrive late or again; attempts on several contents advance one step at a time; requests
-//! are refused, conflict, lose their answer, or are applied when nobody waits for them any more; calls
-//! fail with or without effect, outlive their caller, or find the driver away; snapshots become ready
-//! some time after they are cut, or are lost before, and the driver takes others; it spells some handles in
-//! another way than administrators; and the process stops at any point and starts anew with empty caches,
-//! while its patches are still on their way, or stands still while another one leads and then goes on.
-//! Then the faults end and everything must come to rest; in some runs what is impossible stays so, and
-//! everything else must come to rest. In the end all objects go.
+//! One run is one interleaving, drawn from a seed: contents are created, with and without the finalizer that
+//! protects them and with leftovers that backup tools copied, are bound, deleted with their VolumeSnapshots or by
+//! hand, and change their policy; classes come, go, change and pass to another driver; Secrets come and go; other
+//! programs hold contents; watch events arrive late or twice; attempts on several contents advance one step at a
+//! time; requests are refused, conflict, lose their answer, or are applied after nobody waits for them; calls fail
+//! with or without effect, outlive their caller, or find the driver away; snapshots become ready some time after
+//! they are cut, or are lost before, and the driver takes others; it spells some handles differently from
+//! administrators; and the process stops at any point and restarts with empty caches while its patches are still
+//! under way, or stands still while another one leads and then goes on. Then the faults end and everything must
+//! come to rest; in some runs impossible requests stay impossible, and everything else must come to rest. In the
+//! end all objects are deleted.
 //!
-//! What is held, in every run:
+//! Every run checks that
 //!
-//! 1. there is at most one snapshot for each VolumeSnapshot, ever, unless the driver lost one: another makes
-//!    nothing ready, and is told of;
-//! 2. no snapshot is in storage, nor may come into being, without a content that names it or is marked,
-//!    unless its policy was to retain it; nor one that was there before, and was found or bound;
-//! 3. the driver is asked to delete what a content names that is being deleted, whose VolumeSnapshot has
-//!    said so or was never bound, and whose policy is to delete; never while a call is in doubt;
-//! 4. a handle, once in a status, is the driver's and never changes but for being cleared, after the
-//!    snapshot is gone;
+//! 1. each VolumeSnapshot gets at most one snapshot, ever, unless the driver lost one: then another one makes
+//!    nothing ready, and is reported;
+//! 2. storage neither has nor can get a snapshot without a content that names it or is marked, unless the
+//!    policy was to retain it; nor an existing one that a lookup found or whose content was bound;
+//! 3. the driver is asked to delete only the snapshot of a content that is being deleted, whose VolumeSnapshot is
+//!    being deleted or was never bound, and whose policy is `Delete`; never while a call's outcome is unknown;
+//! 4. a handle in a status is the driver's and never changes; it is only cleared, after the snapshot is
+//!    gone;
 //! 5. readiness and size are the driver's;
-//! 6. what others write survives: finalizers here, and of annotations nothing but the mark is touched;
+//! 6. the writes of others survive: their finalizers, and all annotations except the mark;
 //! 7. contents of other drivers are left alone;
 //! 8. calls carry the Secret that the content or its class names;
-//! 9. every content becomes what it should be once its cause is gone: ready, without mark and error;
-//!    deleted where it is to go. Nobody stays Terminating;
-//! 10. without faults each snapshot is asked for once, and once more each time that it was not ready or that
-//!     the answer found nobody who wanted it, since the VolumeSnapshot was going and its policy to retain;
-//! 11. between two changes or back-offs a content costs a bounded number of requests, and what was called
-//!     impossible is not asked for again within 30 seconds;
-//! 12. what nobody wants to become ready is not polled;
-//! 13. nothing is remembered of contents that are gone;
-//! 14. where a snapshot is was written before its handle.
+//! 9. every content reaches its proper state once its obstacle is gone: ready, without mark and error, or
+//!    deleted. None stays Terminating;
+//! 10. without faults each snapshot is requested once, plus once for each answer that it is not ready, and for
+//!     each answer that came when nobody wanted it, its VolumeSnapshot being deleted and its policy `Retain`;
+//! 11. between two changes or back-offs a content costs a bounded number of requests, and a request that the
+//!     driver called impossible is not repeated within 30 seconds;
+//! 12. a snapshot that nobody wants to become ready is not polled;
+//! 13. the controller remembers nothing of contents that are gone;
+//! 14. a snapshot's topology is written before its handle.
 //!
-//! An assumption: a process whose lease is over sends nothing more, as the connections see to it
-//! ([`Fence`](sidecar::election::Fence)); what it had sent arrives at any time. Another, about drivers: a
-//! call that finds the snapshot of its name makes none, however late it ends.
+//! Assumptions: a process whose lease has expired sends nothing more, which its connections ensure
+//! ([`Fence`](sidecar::election::Fence)); what it sent before arrives at any time. A driver's call that
+//! finds the snapshot of its name creates none, however late it ends.
 //!
-//! All of it is run for single snapshots and for groups, which the same controller takes: there the
-//! snapshot is a group of two, which
+//! All of it runs for single snapshots and for groups, which the same controller takes. For groups, each of
+//! two members, it also checks that the members
 //!
-//! 15. are written down with its handle, and stay who they are and as ready as they were;
-//! 16. are named when it is deleted, although answers may lack one of them.
+//! 15. are recorded with the group's handle, and keep their identity and readiness;
+//! 16. are listed when the group is deleted, although answers may lack one of them.
 //!
-//! Not simulated: contents of members, drivers that cannot list, and such as do not know groups.
+//! Not simulated: contents of members, drivers that cannot list, and drivers without groups.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `answer` | what the model driver answers about snapshots |
-//! | `users` | what the snapshot-controller, users and administrators do |
-//! | `check` | what is held at each step |
-//! | `process` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
-//! | `world` | one run: what happens next |
+//! | `answer` | the model driver's answers about snapshots |
+//! | `users` | actions of the snapshot-controller, users and administrators |
+//! | `check` | the checks at each step |
+//! | `process` | one snapshotter process: the controller that ships, its caches, a set as queue |
+//! | `world` | one run, which picks the next action |
 //! | `step` | attempts advance |
-//! | `freeze` | a leader that is stopped while another one leads |
+//! | `freeze` | a leader that stands still while another one leads |
 //! | `quiescence` | the end of a run |
-//! | `mutant` | faulty snapshotters, each of which must be caught |
+//! | `mutant` | faulty snapshotters, which the checks must catch |
 
 mod answer;
 mod check;
@@ -77,17 +77,17 @@ use sidecar_testkit::sim::mutant::missed;
 use sidecar_testkit::sim::{self, Dice};
 use world::{Faults, run};
 
-/// Runs seeds.
+/// Runs the seeds without a mutant.
 fn hold(runs: u64, kind: Kind, faults: Faults) {
     sim::mutant::hold(runs, |seed| run(seed, kind, faults, Mutant::None));
 }
 
-/// Runs of each kind.
+/// Number of seeds for each kind.
 fn runs() -> u64 {
     sim::runs(2_000)
 }
 
-/// A mutant that goes unnoticed for so long is not caught.
+/// Number of seeds that must catch a mutant.
 const MOST: u64 = 20_000;
 
 #[test]
@@ -110,7 +110,7 @@ fn one_call_for_each_snapshot_without_faults() {
     hold(runs(), Kind::Single, Faults::None);
 }
 
-/// Groups: at most one for each VolumeGroupSnapshot, whose members stay who they are, and none is left.
+/// Groups: at most one for each VolumeGroupSnapshot, whose members keep their identity; none is left over.
 #[test]
 fn g_36_g_37_invariants_hold_for_groups_under_every_fault() {
     hold(2 * runs(), Kind::Group, Faults::All);
@@ -131,7 +131,7 @@ fn one_call_for_each_group_without_faults() {
     hold(runs(), Kind::Group, Faults::None);
 }
 
-/// The simulation is worth something only if it finds what is wrong.
+/// A simulation that misses faults proves nothing.
 #[test]
 fn every_mutant_is_caught() {
     catch(Kind::Single, &Mutant::CAUGHT_ALONE);
@@ -144,7 +144,7 @@ fn every_mutant_is_caught_with_groups() {
     catch(Kind::Group, &Mutant::CAUGHT_BY);
 }
 
-/// What is violated with one mutant: `MUTANT=ForgetsMark cargo test -p snapshotter one_mutant -- --ignored
+/// Prints the violation by one mutant: `MUTANT=ForgetsMark cargo test -p snapshotter one_mutant -- --ignored
 /// --nocapture`.
 #[test]
 #[ignore = "for looking at one mutant"]

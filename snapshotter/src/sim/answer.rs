@@ -1,4 +1,4 @@
-//! What the model driver answers about the snapshots that it has.
+//! The model driver's answers about its snapshots.
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// About the snapshot of this name, which was asked for: its handle, its size, whether it is ready.
+    /// Handle, size and readiness of the snapshot that was requested under this name.
     fn taken_as(&mut self, content: &Text, name: &str) -> Result<(Text, i64, bool), Code> {
         let handle = self.driver.named(name).cloned().ok_or(Code::Internal)?;
         let found = self.driver.snapshots.get_mut(&handle).unwrap();
@@ -113,19 +113,19 @@ impl World {
     }
 }
 
-/// Whether the driver shows this handle in a longer way than administrators name it.
+/// Whether the driver spells this handle longer than administrators do.
 fn spells(handle: &str) -> bool {
     plain(handle).ends_with(['2', '5', '8'])
 }
 
-/// Where every snapshot is.
+/// The topology of every snapshot.
 fn there() -> Vec<Topology> {
     vec![Topology {
         segments: [("zone".to_owned(), "a".to_owned())].into(),
     }]
 }
 
-/// Gives an answer about a group what it lacks.
+/// Completes an answer about a group, as a mutant does.
 pub(super) fn make_up(group: &mut VolumeGroupSnapshot) {
     if group.snapshots.len() == 1 {
         group.snapshots.push(Snapshot {
@@ -136,7 +136,7 @@ pub(super) fn make_up(group: &mut VolumeGroupSnapshot) {
     }
 }
 
-/// A group of two, of which the first is ready at once.
+/// A group of two members, the first of which is ready at once.
 pub(super) fn group(handle: &str, size_bytes: i64, ready: bool) -> VolumeGroupSnapshot {
     let snapshots = members(handle).into_iter().enumerate();
     let snapshots = snapshots.map(|(number, snapshot_id)| Snapshot {

@@ -1,4 +1,4 @@
-//! What is held at each step: invariants about calls, patches and what is in storage.
+//! The checks at each step: calls, patches, and the state of storage.
 
 use super::mutant::Mutant;
 use super::users::{members, secret};
@@ -8,11 +8,11 @@ use crate::plan::request::{Announcement, Call, Secrets, Write};
 use crate::testing::DRIVER;
 use sidecar_testkit::sim::storage::plain;
 
-/// More than this an attempt does not need, nor several that follow one another.
+/// Most requests for a content in a row, over several attempts.
 const EFFORT: u32 = 60;
 
 impl World {
-    /// A request is sent, or the driver is asked.
+    /// Counts a request to the API server or the driver.
     pub(super) fn count_effort(&mut self, name: &Text) {
         let truth = self.truth(name);
         truth.effort += 1;
@@ -26,7 +26,7 @@ impl World {
         known.map(|known| Content::clone(&known))
     }
 
-    /// What the driver is asked for is on the content, and the content cannot go.
+    /// Before a call the content carries the mark and cannot be removed.
     pub(super) fn check_create(&mut self, name: &Text, (wanted, secrets): (&str, &Secrets)) {
         let found = self.server.contents.get(name).cloned();
         let Some((_, content)) = found else {
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Whether nobody wants the snapshot to become ready, as far as the process knows.
+    /// Whether, as far as the process knows, nobody wants the snapshot to become ready.
     pub(super) fn is_unwanted(&self, name: &Text) -> bool {
         let told = |known: Content| known.being_deleted && known.policy == Policy::Retain;
         self.known(name).is_some_and(told)
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// A call carries the Secret that the content names.
+    /// A call carries the Secret named by the content.
     fn check_secret(&mut self, name: &Text, named: bool, value: Option<&str>) {
         if named && value != Some("s") {
             self.complain(format!("a call without its Secret {:?}: {name}", secret()));
@@ -104,9 +104,9 @@ impl World {
         }
     }
 
-    /// What is asked to be deleted may be.
+    /// The driver is asked only for deletions that are permitted.
     pub(super) fn check_delete(&mut self, name: &Text, (asked, secrets): (&str, &Secrets)) {
-        // What others held may have gone on the way.
+        // A content held by others only may have been removed since the call was sent.
         let found = self.server.contents.get(name).cloned();
         let found = found
             .map(|(_, content)| content)
@@ -135,7 +135,7 @@ impl World {
         if kept {
             self.complain(format!("a deletion of what is retained: {content:?}"));
         }
-        // The driver may spell it otherwise in a status that the process has not seen yet.
+        // The status may have the driver's spelling, which the process has not seen yet.
         let known = self.known(name);
         let unseen = known.is_none_or(|known| known.handle().is_none());
         let handle = { content.handle() }.map(|handle| &**handle);
@@ -145,14 +145,14 @@ impl World {
         }
     }
 
-    /// A group goes with those that belong to it.
+    /// A group is deleted together with its members.
     pub(super) fn check_members(&mut self, group: &str, named: &[String]) {
         if *named != members(plain(group)) {
             self.complain(format!("{group} is deleted without its members: {named:?}"));
         }
     }
 
-    /// Who belongs to a group is written with its handle, and never changes.
+    /// A group's members are recorded with its handle, and never change.
     fn check_list_of_members(&mut self, before: &Content, after: &Content) {
         let of = |content: &Content| {
             let status = content.status.clone().unwrap_or_default();
@@ -179,8 +179,8 @@ impl World {
         }
     }
 
-    /// Whether the deletion of what has gone is repeated by a process that cannot know: whoever cleared
-    /// the status was a process before it, or has not heard that its patch was applied.
+    /// Whether a process repeats a finished deletion without being able to know: a process before it cleared
+    /// the status, or it has not learnt that its patch was applied.
     fn repeats_deletion(&self, name: &Text, asked: &str) -> bool {
         let cleared = self.cleared.get(name);
         let believed = self.known(name);
@@ -191,7 +191,7 @@ impl World {
             && self.driver.get(asked).is_none()
     }
 
-    /// What a patch has done.
+    /// Checks the effect of a patch.
     pub(super) fn check_patch(
         &mut self,
         name: &Text,
@@ -240,9 +240,9 @@ impl World {
             self.complain(format!("{handle} without its topology: {after:?}"));
         }
         let Some(snapshot) = self.driver.get(handle).cloned() else {
-            // A lookup's report may be on its way still when the deletion is carried out, which changes nothing
-            // of the content before: its version fits. The handle is then deleted, and cleared, once more. What
-            // was taken loses its mark between the two.
+            // The report of a lookup may still be under way while the deletion is executed, which does not change the
+            // content before: its version still fits. The handle is then deleted and cleared once more. A requested
+            // snapshot loses its mark between the two.
             let found = after.source.as_ref().and_then(Source::wished).is_some();
             let reported_late = after.deleting && found;
             if after.is_ready() && !before.is_ready() && !reported_late {
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// After a patch: the content may have gone.
+    /// After a patch, which may have removed the content.
     pub(super) fn check_gone(&mut self, name: &Text, last: &Content) {
         if self.server.contents.contains_key(name) {
             return;
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// After somebody's change: the content may have gone without this program.
+    /// After a change by others, which may have removed the content.
     pub(super) fn check_vanished(&mut self, name: &Text) {
         if self.server.contents.contains_key(name) {
             return;
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// What outlives its content by its policy.
+    /// Records a snapshot that its policy keeps.
     fn keep(&mut self, last: &Content) {
         if last.policy == Policy::Retain {
             let name = format!("snapshot-{}", last.snapshot.uid);
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// Nothing is in storage, or may come to be there, that nobody would delete.
+    /// Storage neither has nor can get a snapshot that nobody would delete.
     pub(super) fn check_storage(&mut self) {
         let mut wrong = None;
         for (name, count) in &self.driver.made {
@@ -333,7 +333,7 @@ impl World {
         }
     }
 
-    /// Events are about what cannot be done, never about what only this process noticed.
+    /// Events report failures, never conflicts that only this process noticed.
     pub(super) fn check_event(&mut self, name: &Text, event: &Announcement) {
         let conflict = event.message.contains("changed since it was read");
         if self.faults == Faults::None && event.reason.ends_with("SnapshotDeleteError") || conflict

@@ -1,7 +1,7 @@
-//! A leader that is stopped for so long that another one leads, and then goes on.
+//! A leader that stands still until another one leads, and then goes on.
 //!
-//! Its lease is over, and the connections to driver and API server send nothing from then on, however
-//! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
+//! Its lease has expired: its connections to driver and API server send nothing any more, however far it
+//! gets. What it sent before may arrive at any time: meanwhile, later or never.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -19,11 +19,11 @@ use crate::plan::outcome::Refusal;
 use crate::plan::request::Request;
 use crate::testing::refused;
 
-/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+/// Most steps of a former leader; since it can send nothing, it gets no further.
 const STEPS: usize = 30;
 
 impl World {
-    /// The process stops anywhere and another one leads, or the one that was stopped goes on.
+    /// Freezes the process and starts a successor, or lets the frozen one go on.
     pub(super) fn freeze_or_thaw(&mut self) {
         if self.frozen.is_some() {
             self.thaw()
@@ -41,8 +41,8 @@ impl World {
         self.fill();
     }
 
-    /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
-    /// before its successor lists, later or never.
+    /// Answers arrive while the process stands still, or its deadline passes. Its requests arrive before its
+    /// successor lists, later or never.
     fn overtake(&mut self, index: usize) {
         let name = self.process.attempts.running[index].key.clone();
         let state = self.process.attempts.leave(index);
@@ -64,7 +64,7 @@ impl World {
         self.process.attempts.enter(index, state);
     }
 
-    /// The process goes on until it notices that its lease is over.
+    /// The process goes on until it notices that its lease has expired.
     pub(super) fn thaw(&mut self) {
         let Some(mut frozen) = self.frozen.take() else {
             return;
@@ -79,7 +79,7 @@ impl World {
         self.process = *frozen;
     }
 
-    /// Whether a process that goes on after its lease does not come to send this.
+    /// Whether the connections of a process without lease hold this request back.
     pub(super) fn is_fenced(&self, request: &Request) -> bool {
         let holds = match request {
             Request::Call(_) => self.mutant != Mutant::AsksWithoutLease,

@@ -1,4 +1,4 @@
-//! Faulty snapshotters. Each breaks one rule; a simulation that does not notice proves nothing.
+//! Faulty snapshotters. Each breaks one rule; a simulation that misses one proves nothing.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -22,95 +22,95 @@ use crate::testing::DRIVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real thing.
+    /// The snapshotter that ships.
     None,
-    /// Deletes as soon as the content is being deleted, whatever its VolumeSnapshot says.
+    /// Deletes as soon as the content is being deleted, even if its VolumeSnapshot is not.
     DeletesOnDeletionAlone,
-    /// Asks for a snapshot before that is on the content.
+    /// Calls CreateSnapshot without a mark on the content.
     ForgetsMark,
-    /// Asks for a snapshot for a content that may go meanwhile.
+    /// Calls CreateSnapshot for a content without a finalizer.
     ForgetsProtection,
-    /// Lets a content go while a call is in doubt.
+    /// Releases a content while a call's outcome is unknown.
     DeletesInDoubt,
-    /// Does not care about the policy.
+    /// Ignores the deletion policy.
     DeletesRetained,
     /// Works for other drivers.
     TakesForeign,
-    /// Goes on to look at what nobody wants to become ready.
+    /// Polls snapshots that nobody wants to become ready.
     PollsWhatIsKept,
-    /// Takes the mark away before the handle is stored.
+    /// Removes the mark before the handle is stored.
     UnmarksFirst,
-    /// Lets the content go before the snapshot.
+    /// Releases the content before the snapshot is deleted.
     ReleasesFirst,
-    /// Says that the snapshot is gone before it is.
+    /// Clears the handle before the snapshot is deleted.
     ClearsFirst,
-    /// Patches contents whatever version they have.
+    /// Patches contents of any version.
     PatchesAnyVersion,
-    /// Lets a content go with whoever else holds it.
+    /// Releases a content along with all other holders.
     ReleasesForOthers,
-    /// Asks under another name each time.
+    /// Requests each snapshot under a new name.
     NamesAnew,
-    /// Asks without the Secret that it could not get.
+    /// Calls without a Secret that it could not read.
     AsksWithoutSecret,
     /// Takes an expired deadline for success.
     BelievesTimeout,
-    /// Takes an expired deadline for a final answer.
+    /// Takes an expired deadline for a final error.
     TakesTimeoutForFinal,
-    /// Takes `ResourceExhausted` and the like for a final answer.
+    /// Takes `ResourceExhausted` and the like for a final error.
     TakesUnavailableForFinal,
-    /// Takes a driver that could not be reached for one that said no.
+    /// Takes an unreachable driver for a refusal.
     TakesUnsentForFinal,
-    /// Takes every end of a deletion for success.
+    /// Takes every result of a deletion for success.
     BelievesDeleted,
-    /// Takes what is cut for ready.
+    /// Reports a cut snapshot as ready.
     TakesCutForReady,
-    /// Takes the first entry of a list for the one that it looks for.
+    /// Takes the first entry of a list for the right one.
     TakesFirstEntry,
-    /// Takes an entry of a list only if its handle is spelled as it was asked for.
+    /// Accepts an entry of a list only if its handle is spelled as requested.
     TakesOnlyEqual,
-    /// Takes whatever the driver answers with for the snapshot on record.
+    /// Takes any snapshot in an answer for the one on record.
     TakesOther,
-    /// Takes what was there before for a member of a group by a mark of an older life.
+    /// Takes an existing snapshot for a group's member because of a copied annotation.
     TakesCopies,
-    /// Does not try again what failed.
+    /// Does not retry failures.
     ForgetsRetries,
-    /// Does not look again at what is not ready.
+    /// Does not poll snapshots that are not ready.
     ForgetsUnready,
-    /// Tries again at once.
+    /// Retries without back-off.
     RetriesAtOnce,
-    /// Does not remember what the driver called impossible.
+    /// Forgets that the driver called a request impossible.
     ForgetsImpossible,
-    /// Decides by the watch alone.
+    /// Ignores its own writes until the watch shows them.
     ForgetsOwnWrites,
-    /// Does not hear of changes of contents.
+    /// Misses changes of contents.
     OverhearsContents,
-    /// Leaves the mark.
+    /// Never removes the mark.
     LeavesMark,
-    /// Asks the driver although its lease is over.
+    /// Calls the driver after its lease expired.
     AsksWithoutLease,
-    /// Relies on marks that patches on their way may take away.
+    /// Relies on marks that an older patch under way may remove.
     TakesNothingOver,
-    /// Does not look again when a class becomes its driver's.
+    /// Does not check again when a class passes to its driver.
     ForgetsForeignClasses,
-    /// Does not hear where a snapshot is.
+    /// Ignores the topology of a snapshot.
     OverhearsTopology,
-    /// Does not write down the members of a group.
+    /// Does not record the members of a group.
     ForgetsMembers,
-    /// Writes the members of a group down as if nothing had been known of them.
+    /// Overwrites the recorded members of a group.
     ResetsMembers,
-    /// Deletes a group by its name alone.
+    /// Deletes a group without listing its members.
     NamesNoMembers,
-    /// Makes up what an answer about a group lacks.
+    /// Invents the missing parts of an answer about a group.
     CompletesAnswers,
-    /// Says that the members of a group are gone with its handle, before the deletion is over.
+    /// Clears the members of a group along with its handle, before the deletion is over.
     ClearsMembers,
 }
 
-/// A mutant, under which faults it must be caught, and by what.
+/// A mutant, the faults under which it must be caught, and the violation.
 pub(super) type Caught = (Mutant, Faults, &'static str);
 
 impl Mutant {
-    /// Those that only groups can show.
+    /// Mutants that only groups can reveal.
     pub(super) const CAUGHT_WITH_GROUPS: [Caught; 5] = [
         (Self::ForgetsMembers, Faults::None, "without its members"),
         (Self::ResetsMembers, Faults::All, "another member"),
@@ -119,7 +119,7 @@ impl Mutant {
         (Self::CompletesAnswers, Faults::All, "without its members"),
     ];
 
-    /// Those that only single snapshots can show.
+    /// Mutants that only single snapshots can reveal.
     pub(super) const CAUGHT_ALONE: [Caught; 4] = [
         (Self::TakesOnlyEqual, Faults::All, "snapcontent-"),
         (Self::TakesOther, Faults::All, "called ready, and gone"),
@@ -131,7 +131,7 @@ impl Mutant {
         ),
     ];
 
-    /// All others.
+    /// All other mutants.
     pub(super) const CAUGHT_BY: [Caught; 31] = [
         (Self::TakesCopies, Faults::None, "is left behind"),
         (
@@ -170,7 +170,7 @@ impl Mutant {
         (Self::ForgetsForeignClasses, Faults::All, "snapcontent-"),
     ];
 
-    /// What a mutant takes the content for.
+    /// The content as the mutant sees it.
     pub(super) fn sees(self, content: Arc<Content>) -> Arc<Content> {
         let mut seen = Content::clone(&content);
         match self {
@@ -180,7 +180,7 @@ impl Mutant {
                 seen.finalizers = [seen.kind().finalizer().into()].into();
             }
             Self::DeletesInDoubt if seen.deleting => seen.being_created = false,
-            // Members go with their group.
+            // A member is deleted along with its group.
             Self::TakesCopies if seen.member && seen.deleting => seen.policy = Policy::Retain,
             Self::DeletesRetained => seen.policy = Policy::Delete,
             Self::TakesForeign => seen.driver = DRIVER.into(),
@@ -197,7 +197,7 @@ impl Mutant {
         Arc::new(seen)
     }
 
-    /// What a mutant takes the class for.
+    /// The class as the mutant sees it.
     pub(super) fn sees_class(self, class: Arc<Class>) -> Arc<Class> {
         match self {
             Self::TakesForeign => Arc::new(Class {
@@ -208,7 +208,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of the decision.
+    /// The mutant's request in place of the right one.
     pub(super) fn decides(
         self,
         request: Request,
@@ -274,7 +274,7 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of a patch.
+    /// Changes a patch as the mutant would write it.
     fn writes(self, purpose: &Purpose, body: &mut Value, content: &Content) {
         match (self, purpose) {
             (Self::PatchesAnyVersion, Purpose::Content(_)) => {
@@ -313,7 +313,7 @@ impl Mutant {
         }
     }
 
-    /// Whether a mutant hears of a change.
+    /// Whether the mutant notices a change.
     pub(super) fn is_told(self, change: &Change<'_>) -> bool {
         match (self, change) {
             (Self::OverhearsContents, Change::Content { old, .. }) => old.is_none(),
@@ -322,7 +322,7 @@ impl Mutant {
         }
     }
 
-    /// Whether a mutant comes back to this.
+    /// Whether the mutant retries.
     pub(super) fn retries(self, retry: &Retry) -> bool {
         match self {
             Self::ForgetsRetries => !matches!(retry, Retry::Failed(_)),

@@ -1,5 +1,5 @@
-//! One snapshotter process: the controller that ships, caches fed by late events, a queue that is a
-//! set, and attempts that advance step by step.
+//! One snapshotter process: the controller that ships, caches fed by late events, a set as its
+//! queue, and attempts that advance step by step.
 //!
 //! The caches are the real ones, without their locks.
 
@@ -20,7 +20,7 @@ use crate::plan::request::{Reply, Request};
 use crate::plan::{Driver, Informers, Settings, Snapshotter};
 use crate::testing::{Event, NOW, Server, Versioned, driver};
 
-/// What the controller looks at: caches, as a mutant sees them.
+/// The controller's informers: caches, as a mutant sees them.
 pub(super) struct Known {
     driver: Arc<Driver>,
     pub(super) contents: Watch<Content>,
@@ -45,10 +45,10 @@ impl Informers for Known {
 pub(super) type Running = attempts::Running<Process>;
 pub(super) type State = attempts::State<Process>;
 
-/// What is noted of an attempt.
+/// Notes about an attempt.
 #[derive(Default)]
 pub(super) struct Note {
-    /// What the driver says of the snapshot is not on the content.
+    /// Whether the driver's answer is not recorded on the content yet.
     pub(super) untold: bool,
 }
 
@@ -63,14 +63,14 @@ pub(super) struct Process {
     pub(super) attempts: Attempts<Self>,
     pub(super) known: Known,
     pub(super) mutant: Mutant,
-    /// Keys that something has woken since the world looked last.
+    /// Keys woken since the world looked last.
     pub(super) woken: BTreeSet<Text>,
-    /// Keys that are ready since their back-off has ended, and for nothing else.
+    /// Keys that became ready only because their back-off ended.
     waited: BTreeSet<Text>,
 }
 
 impl Process {
-    /// A process that has just begun to list everything.
+    /// A process that starts to list everything.
     pub(super) fn start(server: &Server, mutant: Mutant) -> Self {
         let snapshotter = Snapshotter::new(&Settings {
             topology: true,
@@ -92,7 +92,7 @@ impl Process {
         process
     }
 
-    /// Begins to list everything anew, as at the start and after watches broke.
+    /// Lists everything again, as at the start and after broken watches.
     pub(super) fn relist(&mut self, server: &Server) {
         self.known
             .contents
@@ -100,18 +100,18 @@ impl Process {
         self.known.classes.begin_list(&server.classes, &server.log);
     }
 
-    /// The rest of the lists.
+    /// Reads the remaining pages of the lists.
     pub(super) fn fill(&mut self) {
         while self.page(true) {}
         while self.page(false) {}
     }
 
-    /// Whether work may begin.
+    /// Whether work can begin.
     pub(super) fn is_open(&self) -> bool {
         self.known.contents.synced && self.known.classes.synced
     }
 
-    /// The next page of a list, of contents or of classes; whether one was under way.
+    /// Reads the next page of the list of contents or classes; returns whether a list was under way.
     pub(super) fn page(&mut self, contents: bool) -> bool {
         if contents {
             let under_way = self.known.contents.is_listing();
@@ -144,7 +144,7 @@ impl Process {
         self.attempts.take(due);
     }
 
-    /// Takes in one event of the server's log.
+    /// Applies one event of the server's log.
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         match event.clone() {
             Event::Content(name, object) => {
@@ -194,13 +194,13 @@ impl Process {
         self.changed(Change::DriverBack);
     }
 
-    /// Begins an attempt on a queued content; whether it has waited out its back-off.
+    /// Begins an attempt on a queued content; returns whether it has waited out its back-off.
     pub(super) fn begin(&mut self, name: &Text) -> bool {
         self.attempts.begin(name, &self.known);
         self.waited.remove(name)
     }
 
-    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next request of attempt `index`; `None` once the attempt has ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
         match self.attempts.decide(index, &self.known) {
             Some(request) => {
@@ -218,7 +218,7 @@ impl Process {
         }
     }
 
-    /// What came of the last request of attempt `index` reaches the controller.
+    /// Passes the reply to the last request of attempt `index` to the controller.
     pub(super) fn answer(&mut self, index: usize, reply: Reply) {
         let content = self.known.contents.get(&self.attempts.running[index].key);
         let record = content.and_then(|content| content.handle());
@@ -227,12 +227,12 @@ impl Process {
         self.wake(due);
     }
 
-    /// A request about the content is about to be sent.
+    /// Announces a request about the content to the cache.
     pub(super) fn announce(&mut self, name: &Text) {
         self.known.contents.slots.begin_write(&key(name));
     }
 
-    /// Takes the answer to a request about the content into the cache; `None` is a failure.
+    /// Puts the answer about the content into the cache; `None` is a failure.
     pub(super) fn absorb(&mut self, name: &Text, object: Option<Versioned<Content>>) {
         let forgets = self.mutant == Mutant::ForgetsOwnWrites;
         let slots = &mut self.known.contents.slots;
@@ -266,7 +266,7 @@ impl Process {
         }
     }
 
-    /// Time passes, and back-offs end.
+    /// Lets time pass, so that back-offs end.
     pub(super) fn wait(&mut self, seconds: u64) {
         let due = self.attempts.wait(seconds);
         self.waited.extend(due);

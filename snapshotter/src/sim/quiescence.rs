@@ -1,4 +1,4 @@
-//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+//! The end of a run: faults end, everything comes to rest, and the result is checked.
 
 use sidecar_testkit::sim::rest;
 
@@ -8,7 +8,7 @@ use crate::model::{Content, Kind, Policy, Source, Text};
 use crate::testing::DRIVER;
 
 impl World {
-    /// Faults stop. Everything that can move moves until nothing does.
+    /// Ends the faults, and lets everything advance until nothing can.
     pub(super) fn settle(&mut self) {
         self.thaw();
         self.settling = true;
@@ -32,11 +32,11 @@ impl World {
             self.process.relist(&self.server);
             self.process.fill();
             self.begin_anew();
-            // Some back-offs end soon, all of them at last.
+            // Short back-offs end soon, long ones in the end.
             self.process.wait(20);
             self.rest_truths();
             self.drain();
-            // What takes long to be ready is what a driver may lose.
+            // A driver may lose snapshots that take long to become ready.
             if self.has_all_faults() && self.dice.one_in(4) {
                 self.forget();
             }
@@ -45,7 +45,7 @@ impl World {
             self.drain();
             let now = self.server.log.len();
             quiet = if now == before { quiet + 1 } else { 0 };
-            // What is tried again for ever changes nothing.
+            // Retries without end change nothing.
             let lasting = self.faults == Faults::Lasting || !self.forgotten.is_empty();
             let lasting = lasting && quiet >= 6;
             if quiet > 0 && self.process.attempts.later.is_empty() || lasting {
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Works until the queue has nothing; what waits for a retry keeps waiting.
+    /// Works until the queue is empty; back-offs do not end.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| world.process.attempts.is_idle();
         if let Err(violation) = rest::drain(self, is_idle, Self::work) {
@@ -84,7 +84,7 @@ impl World {
         self.check_calls()
     }
 
-    /// The driver has another snapshot than it told of, and nobody hears of it.
+    /// The driver has another snapshot than it first reported, and the status does not mention it.
     fn untold(&self, content: &Content) -> Option<&'static str> {
         let name = format!("snapshot-{}", content.snapshot.uid);
         let other = self
@@ -119,7 +119,7 @@ impl World {
         if content.is_ready() || kept && !found {
             return None;
         }
-        // Nothing is begun for what cannot be protected any more.
+        // No request is made for a content that can no longer be protected.
         let bare = content.deleting && !content.is_protected() && !found;
         match (bare, content.handle()) {
             (true, None) => None,
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// What is in the way stays so.
+    /// Whether an obstacle remains for ever.
     fn is_hopeless(&self, content: &Content) -> bool {
         let name = format!("snapshot-{}", content.snapshot.uid);
         if self.forgotten.contains(&name) && !(content.deleting && content.being_deleted) {
@@ -159,8 +159,8 @@ impl World {
         name.is_some_and(|name| !secrets.any(|(of, values)| *of.name == *name && values.is_some()))
     }
 
-    /// Without faults one call for each snapshot is enough, one each time it was not ready, and one each
-    /// time that its answer found nobody who wanted it.
+    /// Without faults each snapshot costs one call, plus one for each answer that it is not ready and for each
+    /// answer that came when nobody wanted it.
     fn check_calls(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());
@@ -176,7 +176,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is deleted, by force, and the caches learn of it.
+    /// Deletes everything by force, and lets the caches notice.
     pub(super) fn leave(&mut self) {
         for name in self.server.contents.keys().cloned().collect::<Vec<Text>>() {
             self.server.put(&name, None);
@@ -187,7 +187,7 @@ impl World {
         self.drain();
     }
 
-    /// Nothing is remembered of what is gone, whatever stood in its way.
+    /// The controller remembers nothing of deleted contents, whatever obstacle they had.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let in_flight = self.process.attempts.reactor.in_flight();
         let mut left = rest::remembered(in_flight, &Default::default(), &[]);

@@ -25,7 +25,7 @@ impl World {
         self.has_all_faults() && !self.settling
     }
 
-    /// Something in the process advances.
+    /// Advances something in the process.
     pub(super) fn work(&mut self) {
         let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
@@ -37,7 +37,7 @@ impl World {
             return;
         }
         if let Some(name) = process.attempts.choose(&mut self.dice, 3) {
-            // Whatever woke it meanwhile counts, also what the last attempt had seen.
+            // It may have been woken meanwhile, even by news that the last attempt had seen.
             if !process.begin(&name) {
                 self.truth(&name).impossible = None;
             }
@@ -63,7 +63,7 @@ impl World {
             State::Answered(reply, object) => {
                 if matches!(reply, Reply::Get(..) | Reply::Write(..)) {
                     self.process.absorb(&name, object);
-                    // What others changed is known from this answer.
+                    // The answer shows the changes of others.
                     self.begin_anew();
                 }
                 if !self.thawed && shows(&reply) {
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// A request reaches the API server.
+    /// A request arrives at the API server.
     fn arrive(&mut self, request: Request) -> State {
         let fate = self.fate();
         if let (Request::Secret(wanted), Fate::Applied) = (&request, fate) {
@@ -184,7 +184,7 @@ impl World {
         answered(request, result)
     }
 
-    /// A request reaches the driver's list.
+    /// A request for the driver's list arrives.
     fn look_up(&mut self, call: Call) -> Reply {
         let result = match self.fate() {
             Fate::Applied => Ok(()),
@@ -205,7 +205,7 @@ impl World {
         Reply::Call(called, Duration::ZERO)
     }
 
-    /// The driver's call comes to its end, one way or the other.
+    /// Ends the driver's call, with one result or another.
     pub(super) fn call(&mut self, name: &Text, call: Call, id: u64) -> State {
         let rare = if self.stormy { 2 } else { 4 };
         if self.faulty() && self.dice.one_in(rare) {
@@ -247,7 +247,7 @@ impl World {
             }
             _ => {
                 let call = self.driver.end(id, false, taken);
-                // A driver that has the snapshot does not say that there is none.
+                // A driver that has the snapshot does not deny it.
                 if call.found.is_some() {
                     Code::Aborted
                 } else {
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// The server does what a request asks for.
+    /// The server executes a request.
     pub(super) fn apply(&mut self, request: &Request) -> Result<Versioned<Content>, ApiError> {
         match request {
             Request::Get(name) => {
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// What came of a request to the API server.
+/// The state of an attempt after a request to the API server.
 pub(super) fn answered(request: Request, result: Result<Versioned<Content>, ApiError>) -> State {
     match (request, result) {
         (Request::Get(name), Ok(object)) => State::Answered(Reply::Get(name, Ok(())), Some(object)),
@@ -295,12 +295,12 @@ pub(super) fn answered(request: Request, result: Result<Versioned<Content>, ApiE
     }
 }
 
-/// A call that failed.
+/// The reply to a failed call.
 pub(super) fn failed(call: Call, error: CallError) -> Reply {
     Reply::Call(call.failed(error), Duration::ZERO)
 }
 
-/// Whether a reply shows what was looked up.
+/// Whether a reply shows a snapshot that was looked up.
 fn shows(reply: &Reply) -> bool {
     match reply {
         Reply::Call(Called::GetGroup(_, result), _) => result.is_ok(),

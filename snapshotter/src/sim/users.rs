@@ -1,4 +1,4 @@
-//! What the snapshot-controller, users and administrators do.
+//! Actions of the snapshot-controller, users and administrators.
 
 use sidecar::snapshot::group;
 
@@ -9,7 +9,7 @@ use crate::model::{
 use crate::testing::{DRIVER, pairs};
 
 const HOLDER: &str = "x/y";
-/// More contents there are not in one run.
+/// Most contents in one run.
 const CONTENTS: usize = 5;
 
 pub(super) fn secret() -> SecretRef {
@@ -26,13 +26,13 @@ fn listing() -> SecretRef {
     }
 }
 
-/// Handles of the snapshots of a group.
+/// Handles of the members of a group.
 pub(super) fn members(group: &str) -> [String; 2] {
     [1, 2].map(|number| format!("{group}-{number}"))
 }
 
 impl World {
-    /// What there is before the first process starts.
+    /// The objects that exist before the first process starts.
     pub(super) fn furnish(&mut self) {
         for class in ["c1", "c2"] {
             self.put_class(class);
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// `c2` names a Secret for lists.
+    /// Creates a class; `c2` names a Secret for lists.
     pub(super) fn put_class(&mut self, name: &str) {
         let parameters = match name {
             "c1" => pairs(&[("a", "b")]),
@@ -70,7 +70,7 @@ impl World {
         self.server.put_class(&name.into(), Some(class));
     }
 
-    /// A content comes.
+    /// Creates a content.
     fn bear(&mut self) {
         if self.born >= CONTENTS {
             return;
@@ -84,7 +84,7 @@ impl World {
         let source = if found {
             let (size, unready) = self.taken();
             let handle = self.driver.furnish(size, unready);
-            // Some of those that are named are not there.
+            // Some named snapshots do not exist.
             if self.faults == Faults::Lasting && self.dice.one_in(3) {
                 self.driver.snapshots.remove(&handle);
             }
@@ -106,11 +106,11 @@ impl World {
         } else {
             String::new()
         };
-        // Whoever re-creates an object copies what that had of its older life.
+        // Backup tools re-create an object with leftovers of its old annotations.
         let copied = found && self.dice.one_in(2);
         let mut has = || copied && self.dice.one_in(2);
         let (being_created, being_deleted, member) = (has(), has(), has());
-        // The controller before ours protects later.
+        // Upstream's controller protects contents later.
         let protected = has() || bound && !self.dice.one_in(3);
         let class = ["c1", "c2"][self.dice.below(2)];
         let content = Content {
@@ -178,7 +178,7 @@ impl World {
         self.check_vanished(&name);
     }
 
-    /// The controller adds its finalizer, once the content is bound.
+    /// The snapshot-controller adds its finalizer once the content is bound.
     pub(super) fn protect(&mut self) {
         let bare = self.pick(|content| {
             !content.deleting && !content.is_protected() && !content.snapshot.uid.is_empty()
@@ -198,14 +198,14 @@ impl World {
         });
     }
 
-    /// A VolumeSnapshot is deleted: its controller says so.
+    /// A VolumeSnapshot is deleted; the snapshot-controller says so on the content.
     fn forsake(&mut self) {
         let living =
             self.pick(|content| !content.being_deleted && !content.snapshot.uid.is_empty());
         self.change(living, |content| content.being_deleted = true);
     }
 
-    /// And deletes the content, where the policy says so.
+    /// Then it deletes the content, if that is the policy.
     pub(super) fn delete_forsaken(&mut self) {
         let told = self.pick(|content| {
             content.being_deleted && !content.deleting && content.policy == Policy::Delete
@@ -221,7 +221,7 @@ impl World {
         self.change(living, |content| content.deleting = true);
     }
 
-    /// Whoever else holds a content lets it go.
+    /// Another holder releases a content.
     pub(super) fn let_go(&mut self) {
         let held = self.pick(is_held);
         self.change(held, |content| {
@@ -230,7 +230,7 @@ impl World {
         });
     }
 
-    /// Classes, Secrets and the driver.
+    /// Changes a class, a Secret or the driver.
     pub(super) fn surroundings(&mut self) {
         let all = self.has_all_faults();
         let class = ["c1", "c2"][self.dice.below(2)];
@@ -255,7 +255,7 @@ impl World {
         self.begin_anew();
     }
 
-    /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
+    /// The driver loses a snapshot that it never reported as ready, and takes another one when asked again.
     pub(super) fn forget(&mut self) {
         if self.frozen.is_some() {
             return;
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// What was in the way is there.
+    /// Provides everything that was missing.
     pub(super) fn provide(&mut self) {
         for class in ["c1", "c2"] {
             self.put_class(class);

@@ -1,4 +1,4 @@
-//! One run: dice decide what happens next, and every change is checked as it happens.
+//! One run: dice pick the next action, and each change is checked as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,31 +13,31 @@ use crate::model::{Content, Kind, Text};
 use crate::plan::request::{Request, Write};
 use crate::testing::{Event, Server};
 
-/// Which faults a run has.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
-    /// Late watch events only.
+    /// Watch events are late, nothing else.
     None,
-    /// The process stops anywhere, too.
+    /// Also, the process stops anywhere.
     Crashes,
-    /// And requests, calls and watches fail, snapshots are impossible, the driver is away.
+    /// Also, requests, calls and watches fail, snapshots are impossible, the driver is away.
     All,
-    /// As `All`, and what is impossible or missing stays so for ever.
+    /// As `All`, and whatever is impossible or missing stays so.
     Lasting,
 }
 
-/// What is known of a content beyond the objects.
+/// Facts about a content beyond the objects.
 #[derive(Default)]
 pub(super) struct Truth {
     /// Requests and calls since time passed or anything changed.
     pub(super) effort: u32,
-    /// How often the driver was asked for its snapshot, and how often that was not ready.
+    /// Number of calls to create its snapshot, and of answers that it is not ready.
     pub(super) calls: (u32, u32),
-    /// How often the driver's answer found that nobody wanted the snapshot to become ready any more.
+    /// Number of answers that came when nobody wanted the snapshot to become ready any more.
     pub(super) unwanted: u32,
-    /// When the driver called its snapshot impossible last.
+    /// When the driver last called its snapshot impossible.
     pub(super) impossible: Option<Instant>,
-    /// Whether the process heard from a lookup that its snapshot is there.
+    /// Whether a lookup showed the process that its snapshot exists.
     pub(super) found: bool,
 }
 
@@ -47,36 +47,36 @@ pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) faults: Faults,
     pub(super) mutant: Mutant,
-    /// What all contents are of.
+    /// The kind of all contents.
     pub(super) kind: Kind,
     pub(super) server: Server,
     pub(super) driver: Storage,
     pub(super) process: Process,
-    /// The process that led before and stands still.
+    /// A former leader that stands still.
     pub(super) frozen: Option<Box<Process>>,
-    /// Whether `process` leads no more and goes on.
+    /// Whether `process` is a former leader that goes on.
     pub(super) thawed: bool,
-    /// Patches that nobody waits for any more, and that are still on their way.
+    /// Patches under way that nobody waits for any more.
     pub(super) late: Vec<Write>,
-    /// By name of the content.
+    /// Facts by name of the content.
     pub(super) truths: BTreeMap<Text, Truth>,
-    /// Snapshots that outlive their contents: names, and handles of such as were there before.
+    /// Snapshots that outlive their contents: names, and handles of those that existed before.
     pub(super) kept: BTreeSet<Text>,
-    /// The handles that statuses named until they were cleared, by name of the content.
+    /// The last handle of each content before its status was cleared, by name of the content.
     pub(super) cleared: BTreeMap<Text, Text>,
-    /// Names of snapshots that the driver lost after it had told of them.
+    /// Names of snapshots that the driver reported and then lost.
     pub(super) forgotten: BTreeSet<String>,
-    /// How many contents there were.
+    /// Number of contents created so far.
     pub(super) born: usize,
-    /// What went wrong first.
+    /// The first violation.
     violation: Option<String>,
-    /// Whether faults are many. Not in every run: others then come to more.
+    /// Whether the run has many faults. Only some have, since fewer faults let others get further.
     pub(super) stormy: bool,
-    /// The end of the run, without faults.
+    /// Whether the run ends, without faults.
     pub(super) settling: bool,
 }
 
-/// Runs the interleaving of `seed`, with contents of this kind.
+/// Runs the interleaving of `seed` with contents of this kind.
 pub(super) fn run(seed: u64, kind: Kind, faults: Faults, mutant: Mutant) -> Result<(), String> {
     let server = Server::default();
     let process = Process::start(&server, mutant);
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// A watch brings its next event, or one it brought before, or breaks.
+    /// A watch delivers its next event, repeats an earlier one, or breaks.
     fn deliver(&mut self) {
         let all = self.has_all_faults();
         if all && self.dice.one_in(12) {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// Back-offs end.
+    /// Lets back-offs end.
     pub(super) fn retry(&mut self) {
         let seconds = if self.settling {
             400
@@ -186,7 +186,7 @@ impl World {
         self.process.wait(seconds);
     }
 
-    /// What matters most are stops right after a patch has left.
+    /// Works on until a patch is under way: stops right after that matter most.
     pub(super) fn send(&mut self) {
         let sent = |running: &Running| matches!(running.state, State::Sent(Request::Write(_)));
         for _ in 0..self.dice.below(24) {
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// The process ends; what it sent is applied now, later or never.
+    /// Ends the process; its requests are applied now, later or never.
     pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.attempts.running);
         for Running { state, .. } in running {
@@ -224,7 +224,7 @@ impl World {
         self.fill();
     }
 
-    /// The next process leads; returns the one that did.
+    /// Starts the next leader; returns the former one.
     pub(super) fn take_over(&mut self) -> Process {
         for truth in self.truths.values_mut() {
             (truth.impossible, truth.found) = (None, false);
@@ -233,7 +233,7 @@ impl World {
         std::mem::replace(&mut self.process, next)
     }
 
-    /// Lists often come in one page.
+    /// Fills the caches: lists often have one page.
     pub(super) fn fill(&mut self) {
         if !self.dice.one_in(3) {
             self.process.fill();
@@ -241,14 +241,14 @@ impl World {
         self.begin_anew();
     }
 
-    /// What was woken may be asked for again, whatever the driver said.
+    /// Woken contents may be requested again, whatever the driver said.
     pub(super) fn begin_anew(&mut self) {
         for name in std::mem::take(&mut self.process.woken) {
             self.truth(&name).impossible = None;
         }
     }
 
-    /// What nobody waits for any more arrives.
+    /// A patch that nobody waits for arrives.
     pub(super) fn arrive_late(&mut self) {
         if self.late.is_empty() {
             return;
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// Size of a new snapshot, and how often it is not ready.
+    /// Size of a new snapshot, and how many answers report it as not ready.
     pub(super) fn taken(&mut self) -> (i64, usize) {
         let unready = [0, 0, 1, 3][self.dice.below(4)];
         (i64::try_from(self.dice.below(4)).unwrap(), unready)

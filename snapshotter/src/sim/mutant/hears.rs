@@ -1,4 +1,4 @@
-//! What mutants make of answers.
+//! How mutants misread answers.
 
 use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot};
 use sidecar::controller::CallError;
@@ -11,7 +11,7 @@ use crate::plan::request::{Called, Reply};
 use crate::sim::answer::{group, make_up};
 
 impl Mutant {
-    /// What a mutant makes of a reply.
+    /// The reply as the mutant understands it.
     pub(in crate::sim) fn hears(self, reply: Reply, record: Option<&Text>) -> Reply {
         match reply {
             Reply::Secret(wanted, Err(_)) if self == Self::AsksWithoutSecret => {
@@ -83,7 +83,7 @@ impl Mutant {
         }
     }
 
-    /// How a call for a snapshot failed, to a mutant; `None` if it takes that for success.
+    /// The error of a call for a snapshot, as the mutant understands it; `None` if it assumes success.
     fn hears_error<T>(self, result: Result<T, CallError>) -> Result<T, Option<CallError>> {
         let refused = |error: RpcError| {
             Some(CallError::Failed(RpcError {
@@ -122,7 +122,7 @@ impl Mutant {
     }
 }
 
-/// What a driver that did not answer might have said.
+/// The response that a mutant invents when the driver did not answer.
 fn ghost() -> CreateSnapshotResponse {
     let snapshot = Some(Snapshot {
         snapshot_id: "ghost".into(),
