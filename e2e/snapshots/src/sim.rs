@@ -1,78 +1,78 @@
-//! Crash simulation of both programs that take snapshots: each drives the reactor that ships, and what
-//! they say to each other goes through one API server.
+//! Crash simulation of both snapshot programs: each runs its reactor as shipped, and they communicate
+//! through one API server.
 //!
 //! One run is one interleaving, drawn from a seed: users create VolumeSnapshots of claims and of contents
 //! that an administrator made, delete them, restore from them, delete contents, change their policies;
-//! claims, classes and the Secret come and go; claims of other namespaces want to be restored; backup tools
-//! apply objects again under names of their own, cut members loose from their group, and take finalizers away;
+//! claims, classes and the Secret come and go; claims of other namespaces try to restore; backup tools
+//! apply objects again under new names, detach members from their group, and remove finalizers;
 //! other programs hold objects; watch events reach each program late and kind by kind; requests meet
-//! conflicts, are refused or lose their answer, or arrive when nobody waits any more; calls fail with or
+//! conflicts, are refused or lose their answer, or arrive after nobody waits for them; calls fail with or
 //! without effect, outlive their caller, or find the driver away; snapshots become ready some time after they
-//! are cut; and either program stops at any point and starts anew with empty caches, at times without groups,
+//! are cut; and either program stops at any point and restarts with empty caches, at times without groups,
 //! or stands still while another one leads, and then goes on. In some runs the snapshotter is an older one,
-//! which protects nothing that it takes. Then the faults end, but for a few of the driver about groups, and
-//! everything must come to rest; what is left is deleted, and must go.
+//! which adds no finalizers to its contents. Then the faults end, except for a few of the driver about groups, and
+//! everything must come to rest; whatever is left is deleted, and must disappear.
 //!
-//! What is held, in every run:
+//! Every run checks that
 //!
-//! 1. there is at most one snapshot, and at most one content, for each VolumeSnapshot, ever, unless the driver
-//!    lost a snapshot and took another, which then makes nothing ready, or users took the content away;
-//! 2. no snapshot is in storage, nor may come into being, without a content that names it or is marked,
-//!    unless its policy was to retain it or nothing held what users took away;
-//! 3. no content is deleted whose policy is `Retain` or whose VolumeSnapshot lives, and no snapshot under
-//!    a content that always was to be retained;
-//! 4. the driver is asked to delete what a content names that is being deleted, and whose VolumeSnapshot
-//!    has said so or was never bound; never while a call is in doubt;
-//! 5. a VolumeSnapshot that can be used, and lives, has a content whose snapshot is there and can be used;
-//! 6. a handle, once in a status, never changes but for being cleared, after the snapshot is gone;
-//! 7. no snapshot is taken anew, none beside the content that is bound, and none of a claim that is not
+//! 1. each VolumeSnapshot has at most one snapshot and one content, ever, unless the driver lost a snapshot and
+//!    took another, which then makes nothing ready, or users removed the content;
+//! 2. storage neither has nor can get a snapshot without a content that names it or is marked,
+//!    unless the policy was to retain it, or users removed the content and no finalizer held it;
+//! 3. no content is deleted whose policy is `Retain` or whose VolumeSnapshot exists, and no snapshot whose
+//!    content always had the policy `Retain`;
+//! 4. the driver is asked to delete only the snapshot of a content that is being deleted, and whose VolumeSnapshot
+//!    is being deleted or was never bound; never while a call's outcome is unknown;
+//! 5. a VolumeSnapshot that is ready and not being deleted has a content whose snapshot exists and is ready;
+//! 6. a handle in a status never changes; it is only cleared, after the snapshot is gone;
+//! 7. no snapshot is taken a second time, none besides the bound content's, and none of a claim that is not
 //!    protected; no VolumeSnapshot goes before its content is being deleted, if that is its policy;
-//! 8. finalizers of others survive every write;
-//! 9. at rest every VolumeSnapshot can be used whose claim or content is there, no claim is held without
+//! 8. the finalizers of others survive every write;
+//! 9. at rest every VolumeSnapshot is ready whose claim or content exists, no claim is held without
 //!    need, and nothing that was deleted stays Terminating;
-//! 10. in the end no content is left that was to go, and neither program remembers anything of what is gone;
-//! 11. no request is repeated again and again without time going on;
-//! 12. without faults whatever the controller waits for wakes it without its back-off, users are told of no
-//!     failure that only the order of events explains, and no claim is held for what is never mended.
+//! 10. in the end no content is left that should be deleted, and neither program remembers any deleted object;
+//! 11. no request is repeated many times without time passing;
+//! 12. without faults everything that the controller waits for wakes it before its back-off ends, users get no
+//!     warning that only the order of events explains, and no claim is held for a failure that lasts.
 //!
-//! In half of the runs people take groups, too, of claims with a label and of what an administrator made;
-//! the driver cuts and deletes them member by member, fails in the middle, lists members late, and at times
-//! answers with fewer members, or about others, than it was asked for or told before. All of the above is
-//! held of them and their contents, and beyond that:
+//! In half of the runs users also take groups, of labelled claims and of contents that an administrator made;
+//! the driver cuts and deletes them member by member, fails in between, lists members late, and at times
+//! answers with fewer or other members than it was asked for or reported before. All of the above holds
+//! for groups and their contents. In addition,
 //!
-//! 13. a group has one content and one group snapshot, ever, and is protected before its content is made;
-//! 14. who belongs to a group is written with its handle, is named when it is deleted, and never changes;
-//! 15. no snapshot is taken for a member, and none deleted alone where it is known to be one; nothing of a
-//!     member is deleted while its group lives;
+//! 13. a group has one content and one group snapshot, ever, and is protected before its content is created;
+//! 14. a group's members are recorded with its handle, are listed when it is deleted, and never change;
+//! 15. no snapshot is taken for a member, and none deleted alone if it is known to be a member; no object of a
+//!     member is deleted while its group exists;
 //! 16. a member's content is bound to the VolumeSnapshot of its name, has the snapshot of its volume, and is
-//!     never reset to what the driver said first;
-//! 17. no group is deleted of which a member is being restored;
-//! 18. what is called ready of a group is the group that was cut, and ready;
-//! 19. at rest each snapshot of a group that lives has a VolumeSnapshot that can be used, and no half member
-//!     is left behind; without faults no group goes before it has deleted its members;
-//! 20. nobody who was cut loose is owned again.
+//!     never reset to the driver's first report;
+//! 17. no group is deleted while one of its members is being restored;
+//! 18. a group is reported as ready only if it is the one that was cut, and is ready;
+//! 19. at rest each snapshot of an existing group has a ready VolumeSnapshot, and no half-made member is left;
+//!     without faults no group goes before it has deleted its members;
+//! 20. a detached member never gets an owner again.
 //!
-//! What is assumed: requests of a stopped process arrive at any later time or never, but a content's
+//! Assumptions: requests of a stopped process arrive at any later time or never, except a content's
 //! POST, the patch that binds one and the PUT of a claim, which arrive before the successor has listed;
-//! and a process whose lease is over sends nothing more.
+//! and a process whose lease has expired sends nothing more.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `kind` | the kinds of objects that the two programs meet |
-//! | `world` | one run: what happens next |
-//! | `process` | one process of either program: the reactor that ships, on queues that are sets |
-//! | `controller`, `snapshotter` | what the two differ in: caches, words of their steps |
-//! | `driver` | groups in storage, and what the driver answers |
-//! | `request`, `effect` | requests to the API server, and what each brings about |
+//! | `kind` | the kinds of objects that both programs use |
+//! | `world` | one run, which picks the next action |
+//! | `process` | one process of either program: its reactor as shipped, on sets as queues |
+//! | `controller`, `snapshotter` | the differences of the two: caches and requests |
+//! | `driver` | groups in storage, and the driver's answers |
+//! | `request`, `effect` | requests to the API server, and the effect of each |
 //! | `step` | attempts advance |
 //! | `death` | a program stops, or stands still |
-//! | `window` | the crash windows that runs pass through |
-//! | `check`, `change`, `groups` | what is held at each step |
-//! | `seen` | what was seen of objects that may be gone |
-//! | `users`, `backup`, `grouping`, `objects` | what people do |
+//! | `window` | the crash windows, and how often runs pass them |
+//! | `check`, `change`, `groups` | the checks at each step |
+//! | `seen` | records of objects that may be gone |
+//! | `users`, `backup`, `grouping`, `objects` | actions of people |
 //! | `quiescence` | the end of a run |
 //! | `life` | one life of a VolumeSnapshot, and of a group, with a stop at each step |
-//! | `mutant` | faulty programs, each of which must be caught |
+//! | `mutant` | faulty programs, which the checks must catch |
 
 mod backup;
 mod change;
@@ -103,22 +103,22 @@ use sidecar_testkit::sim::mutant::caught;
 use window::Windows;
 use world::{Faults, run};
 
-/// Runs without faults, and of those under every fault; where nobody asks for more.
+/// Default number of runs without faults, and under all faults.
 const USUAL: u64 = 1_500;
 
 fn runs() -> u64 {
     sim::runs(USUAL)
 }
 
-/// Runs of other kinds, whose faults are among these.
+/// Number of runs under a part of these faults.
 fn fewer() -> u64 {
     runs() / 2
 }
 
-/// A mutant that goes unnoticed for so long is not caught.
+/// Number of seeds that must catch a mutant.
 const MOST: u64 = 2_000;
 
-/// Runs seeds; which windows they pass through.
+/// Runs the seeds; returns the windows that they passed.
 fn hold(runs: u64, faults: Faults) -> Windows {
     let mut windows = Windows::default();
     for seed in 0..runs {
@@ -130,7 +130,7 @@ fn hold(runs: u64, faults: Faults) -> Windows {
     windows
 }
 
-/// Chance passes each window of the specification, section 9.1, time and again.
+/// Random runs pass each window of the specification, section 9.1, many times.
 #[test]
 fn invariants_hold_in_every_crash_window() {
     passes_every_window(fewer(), Faults::Crashes);
@@ -156,13 +156,13 @@ fn claims_are_free_although_snapshots_are_taken_away_by_force() {
     hold(fewer(), Faults::Strips);
 }
 
-/// Nothing waits for a back-off of the controller.
+/// Nothing depends on the controller's back-off.
 #[test]
 fn without_faults_everything_is_reached() {
     hold(runs(), Faults::None);
 }
 
-/// The simulation is worth something only if it finds what is wrong.
+/// A simulation that misses faults proves nothing.
 #[test]
 fn every_mutant_is_caught() {
     catch(&Mutant::CAUGHT_BY);
@@ -173,7 +173,7 @@ fn every_mutant_of_groups_is_caught() {
     catch(&Mutant::CAUGHT_WITH_GROUPS);
 }
 
-/// The seed of the table comes first, and others if it catches the mutant no more.
+/// Tries the table's seed first, and others if it no longer catches the mutant.
 fn catch(mutants: &[Caught]) {
     let missed = mutants.iter().filter_map(|&(mutant, faults, by, seed)| {
         let seeds = std::iter::once(seed).chain(0..MOST);
@@ -204,7 +204,7 @@ fn seeds() {
     }
 }
 
-/// What is violated, and by which runs: `FAULTS=All cargo test -p snapshot-programs violations -- --ignored --nocapture`.
+/// Prints the seeds of violations: `FAULTS=All cargo test -p snapshot-programs violations -- --ignored --nocapture`.
 #[test]
 #[ignore = "for whoever changes the simulation"]
 fn violations() {
@@ -215,7 +215,7 @@ fn violations() {
     }
 }
 
-/// One run that is looked at: `SEED=… FAULTS=All cargo test -p snapshot-programs one_seed -- --ignored`.
+/// Runs one seed: `SEED=… FAULTS=All cargo test -p snapshot-programs one_seed -- --ignored`.
 #[test]
 #[ignore = "for looking at one run"]
 fn one_seed() {
@@ -232,7 +232,7 @@ fn faults() -> Faults {
     }
 }
 
-/// What is violated with one mutant: `MUTANT=ForgetsMark cargo test -p snapshot-programs one_mutant --
+/// Prints the violation by one mutant: `MUTANT=ForgetsMark cargo test -p snapshot-programs one_mutant --
 /// --ignored --nocapture`.
 #[test]
 #[ignore = "for looking at one mutant"]

@@ -58,7 +58,7 @@ pub const SNAPSHOTTER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// csi-external-health-monitor-controller, or what `HEALTH_MONITOR` names.
+/// csi-external-health-monitor-controller, or the program that `HEALTH_MONITOR` names.
 pub const HEALTH_MONITOR: Sidecar = Sidecar {
     name: "csi-external-health-monitor-controller",
     manifest: "storage-csi/external-health-monitor/external-health-monitor-controller/rbac.yaml",
@@ -85,7 +85,7 @@ pub const TOGETHER: Sidecar = Sidecar {
     has_driver: true,
 };
 
-/// The sections of the chart's values that are about what runs under this account.
+/// The sections of the chart's values for the program under this account.
 pub(super) fn sections(account: &'static str) -> Vec<&'static str> {
     match account.trim_start_matches("csi-") {
         "sidecars" => vec![

@@ -123,7 +123,7 @@ pub(super) fn metrics(expressions: &[String]) -> Result<BTreeSet<String>> {
     Ok(names.lines().map(str::to_owned).collect())
 }
 
-/// Every series of a provisioner that had successes and failures, an attacher, a livenessprobe, a health monitor and a
+/// All series of a provisioner with successes and failures, an attacher, a livenessprobe, a health monitor and a
 /// snapshot-controller.
 fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     let api = cluster.api()?;
@@ -194,14 +194,14 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Names of the series of a page.
+/// The names of the series of a scrape.
 fn series(page: &str) -> BTreeSet<String> {
     let samples = page.lines().filter(|line| !line.starts_with('#'));
     let series = samples.filter_map(|line| line.split(['{', ' ']).next());
     series.map(str::to_owned).collect()
 }
 
-/// What a health monitor exports once the driver calls the volume of the claim ill.
+/// The series of a health monitor once the driver reports the claim's volume as ill.
 fn of_health(cluster: &Cluster, seat: &Seat<'_>, api: &Api) -> Result<BTreeSet<String>> {
     let claim = api.get(CLAIM)?;
     let volume = text(&claim, "/spec/volumeName").context("the claim's volume")?;

@@ -1,4 +1,4 @@
-//! What a driver says of the health of its volumes, on their claims.
+//! The health monitor reports the health of a driver's volumes on their claims.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     },
 ];
 
-/// Beyond this something hangs.
+/// Time limit of a step.
 const SOON: Duration = Duration::from_secs(60);
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
@@ -40,24 +40,24 @@ const FLAGS: [&str; 4] = [
     "-v=2",
 ];
 
-/// The gate of `status.healthStatus`, which is off as long as it is alpha.
+/// The feature gate of `status.healthStatus`, an alpha field.
 const GATE: &str = "--feature-gates=CSIVolumeHealth=true";
-/// The first minor version of Kubernetes with the field.
+/// The first minor version of Kubernetes with that field.
 const SINCE: u32 = 37;
 
-/// A driver with two volumes that are bound, and a health monitor beside it.
+/// A driver with two bound volumes, and a health monitor for it.
 struct Scene<'a> {
     api: Api,
     seat: Seat<'a>,
     monitor: Controller<'a>,
-    /// Names of the claims and of their volumes.
+    /// Names of the claims.
     names: [String; 2],
     handles: Vec<String>,
     _driver: Process,
 }
 
 impl<'a> Scene<'a> {
-    /// The monitor does not run yet; it may do what the chart grants with these values.
+    /// Prepares the scene without starting the monitor, whose account has the chart's permissions with these values.
     fn new(cluster: &'a Cluster, name: &str, values: &[&str]) -> Result<Self> {
         let api = cluster.api()?;
         let seat = Seat::controller(cluster, &format!("{name}.health.test"))?;
@@ -101,13 +101,13 @@ impl<'a> Scene<'a> {
         self.api.get(&format!("{CLAIMS}/{name}"))
     }
 
-    /// The claim of the volume that falls ill.
+    /// The claim whose volume falls ill.
     fn ill(&self) -> &str {
         let [ill, _] = &self.names;
         ill
     }
 
-    /// What the driver says of the first volume from now on.
+    /// Sets the driver's answer about the first volume's health.
     fn suffers(&self, ailments: &Value) -> Result<()> {
         let handle = self.handles.first().context("a volume")?;
         let health = json!({ "health": { handle: ailments } });
@@ -115,7 +115,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Waits until the monitor has done so.
+    /// Waits until `is` holds, while the monitor runs.
     fn until(
         &self,
         monitor: &mut Process,
@@ -132,7 +132,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// csi-driver-host-path says nothing on demand.
+/// csi-driver-host-path cannot report health on demand.
 fn skipped() -> Option<Verdict> {
     program::driver_is_foreign()
         .then(|| Verdict::Skipped("another driver does not say what it is told to".to_owned()))
@@ -152,7 +152,7 @@ fn status_of_a_claim(cluster: &Cluster) -> Result<Verdict> {
             "Kubernetes {version} has no status.healthStatus"
         )));
     }
-    // With the gate the kubelets of the others would ask their drivers about health, too.
+    // A cluster of its own: with the gate the kubelets of other scenarios would ask their drivers about health, too.
     let gated = Cluster::up(&Options {
         flags: vec!["--apiserver-arg".to_owned(), GATE.to_owned()],
         ..Options::default()
@@ -188,7 +188,7 @@ fn shown_and_cleared(cluster: &Cluster) -> Result<()> {
         let is_ill = claim.pointer("/status/healthStatus").is_some();
         ensure!(is_ill == (name == ill), "{claim:#}");
     }
-    // Three lists more say the same.
+    // Three further lists report the same.
     wait::stays(Duration::from_secs(3), "nothing is written", || {
         monitor.must_run()?;
         Ok(scene.claim(ill)? == shown)
@@ -237,7 +237,7 @@ fn events(cluster: &Cluster) -> Result<Verdict> {
     let scene = Scene::new(cluster, "older", &[])?;
     let handle = scene.handles.first().context("a volume")?;
     let control = scene.seat.control();
-    // 11 was VOLUME_CONDITION.
+    // VOLUME_CONDITION had the number 11.
     let older = json!({
         "capabilities": {"controller": ["CREATE_DELETE_VOLUME", "LIST_VOLUMES", 11]},
         "conditions": { handle: "disk gone" },

@@ -95,8 +95,8 @@ fn whole_life(cluster: &Cluster) -> Result<Verdict> {
     let volume = object::persistent_volume("solo-0", deployment.driver(), handle);
     api.create("/api/v1/persistentvolumes", &volume)?;
     api.create(CLAIMS, &object::claim_of("solo-0", "solo-0"))?;
-    // A scheduler waits for this, too. The attach/detach controller looks at a pod when it comes and when its claim
-    // changes: if its watch of PersistentVolumes is behind both, it looks again after minutes.
+    // A scheduler waits for this, too. The attach/detach controller processes a pod when it is created and when its
+    // claim changes: if its watch of PersistentVolumes lags behind both, it tries again only after minutes.
     wait::until_true(SOON, "the claim is bound", || {
         let claim = api.get(&format!("{CLAIMS}/solo-0"))?;
         Ok(text(&claim, "/status/phase") == Some("Bound"))

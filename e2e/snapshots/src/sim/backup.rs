@@ -1,4 +1,4 @@
-//! What backup tools do, and people who take away by force what the programs rely on.
+//! Actions of backup tools, and of people who remove by force objects that the programs rely on.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::SNAPSHOT_IN_GROUP;
@@ -12,7 +12,7 @@ use super::objects::{applied_again, restored_elsewhere};
 use super::users::NAMES;
 use super::world::{Faults, World};
 
-/// Key of the VolumeSnapshot that a content names.
+/// Key of the content's VolumeSnapshot.
 fn snapshot_of(content: &Value) -> String {
     let of = &content["spec"]["volumeSnapshotRef"];
     let part = |name: &str| of[name].as_str().unwrap_or_default();
@@ -20,7 +20,7 @@ fn snapshot_of(content: &Value) -> String {
 }
 
 impl World {
-    /// Backup tools keep a snapshot by its content, take the finalizers of the VolumeSnapshot and delete that.
+    /// A backup tool keeps a snapshot through its content: it removes the VolumeSnapshot's finalizers and deletes it.
     pub(super) fn someone_cuts_loose(&mut self) {
         let all = self.server.all(Kind::Content);
         let loose = all.filter(|(_, content)| {
@@ -40,8 +40,8 @@ impl World {
         self.server.strip(Kind::Snapshot, &snapshot);
     }
 
-    /// Backup tools keep a member that can be used when its group goes: it is owned no more, and nothing says
-    /// that it is one.
+    /// A backup tool keeps a ready member when its group goes: it removes the owner and the finalizer that mark it as
+    /// a member.
     pub(super) fn someone_frees_a_member(&mut self) {
         let usable = |one: &Value| {
             owner_of(one).is_some() && !is_deleting(one) && one["status"]["readyToUse"] == true
@@ -56,7 +56,7 @@ impl World {
         let member = self.server.get(Kind::Snapshot, &key).unwrap();
         let uid = Text::from(member["metadata"]["uid"].as_str().unwrap());
         if bare {
-            // Nothing holds it before the controller has seen that: who deletes it now leaves its content.
+            // Until the controller notices, no finalizer holds it: whoever deletes it leaves its content behind.
             self.seen.stripped.insert(uid.clone());
         }
         self.seen.cut.insert(uid);
@@ -68,7 +68,7 @@ impl World {
         });
     }
 
-    /// A backup tool applies a VolumeSnapshot and its content again, under names of its own.
+    /// A backup tool applies a VolumeSnapshot and its content again, under new names.
     pub(super) fn someone_applies_again(&mut self) {
         let name = *self.dice.of(&NAMES);
         if { self.server.get(Kind::Snapshot, &format!("ns/{name}")) }.is_some() {
@@ -80,7 +80,7 @@ impl World {
         self.add(Kind::Snapshot, again);
     }
 
-    /// A claim of another namespace wants to be restored.
+    /// A claim of another namespace tries to restore.
     pub(super) fn someone_restores_elsewhere(&mut self) {
         let name = *self.dice.of(&NAMES);
         if { self.server.get(Kind::Claim, &format!("away/r-{name}")) }.is_none() {
@@ -95,7 +95,7 @@ impl World {
                 let Some(name) = self.any(Kind::Content) else {
                     return;
                 };
-                // With its finalizers taken: the snapshot is theirs from now on.
+                // The finalizers are removed as well: the snapshot now belongs to the users.
                 let content = self.server.get(Kind::Content, &name).unwrap().clone();
                 self.outlives(&content);
                 self.robs(&content);

@@ -1,4 +1,4 @@
-//! What is held of changes of the API.
+//! The checks of API writes.
 
 use serde_json::Value;
 use sidecar::controller::request::Body;
@@ -13,13 +13,13 @@ use super::kind::Kind;
 use super::request::{Request, Write};
 use super::world::World;
 
-/// Whether a content was made for a member, and nobody is bound to it.
+/// Whether a content was made for a member, and is bound to no VolumeSnapshot yet.
 fn is_half(content: &Value) -> bool {
     is_member(content) && uid_of(content).is_empty()
 }
 
 impl World {
-    /// What must be true of a change of the API, now that it is made.
+    /// Checks a write that was just applied.
     pub(super) fn hold_applied(&mut self, request: &Request, before: Option<&Value>) {
         let Request::Write(Write {
             kind, key, body, ..
@@ -114,10 +114,10 @@ impl World {
             let mut contents = self.server.all(Kind::Content);
             claim.is_some_and(|claim| **key == format!("ns/{claim}"))
                 && snapshot["status"]["readyToUse"] != true
-                // Groups protect no claims.
+                // A group's members do not protect their claims.
                 && owner_of(snapshot).is_none()
                 && !is_deleting(snapshot)
-                // What was applied with its content is taken without its claim.
+                // A VolumeSnapshot applied together with its content needs no claim.
                 && contents.any(|(name, content)| {
                     uid_of(content) == uid && **name == format!("snapcontent-{uid}")
                 })
@@ -163,8 +163,8 @@ impl World {
         }
     }
 
-    /// A VolumeSnapshot is let go only after its content, if that is to go with it; and nobody who was cut
-    /// loose is owned again.
+    /// Reports a VolumeSnapshot released before its content, if that is to be deleted with it, or a detached one
+    /// that gets an owner again.
     fn may_not_let_go(&self, before: &Value, patch: &Value) -> Option<String> {
         let name = &before["metadata"]["name"];
         let uid = before["metadata"]["uid"].as_str()?;

@@ -1,4 +1,4 @@
-//! What is held at each step.
+//! The checks at each step.
 
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub(super) fn uid_of(content: &Value) -> &str {
 /// Kinds of contents.
 pub(super) const CONTENTS: [Kind; 2] = [Kind::Content, Kind::GroupContent];
 
-/// Handles that a content names: the one on record, and the wished one.
+/// The handles of a content: the recorded one, and the one its source names.
 fn handles(content: &Value) -> impl Iterator<Item = &str> {
     let on_record = handle(content).as_str();
     let source = &content["spec"]["source"];
@@ -45,7 +45,7 @@ fn handles(content: &Value) -> impl Iterator<Item = &str> {
 }
 
 impl World {
-    /// After each tick.
+    /// Checks after each tick.
     pub(super) fn check(&mut self) {
         self.check_storage();
         let stamp = self.stamp();
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Takes note of what has happened to contents.
+    /// Records changes of contents.
     pub(super) fn look(&mut self) {
         let events = self.server.log.get(self.seen.cursor..).unwrap_or_default();
         let contents = events.iter().filter(|event| CONTENTS.contains(&event.kind));
@@ -78,11 +78,11 @@ impl World {
         }
     }
 
-    /// A content is gone: what outlives it, and whose VolumeSnapshot was robbed.
+    /// A content is gone: records a snapshot that outlives it, and a VolumeSnapshot that lost it.
     fn went(&mut self, last: &Value) {
         let uid = uid_of(last);
         let retained = last["spec"]["deletionPolicy"] == "Retain";
-        // Nothing held it: whoever deleted it keeps the snapshot.
+        // No finalizer held it: the user who deleted it keeps the snapshot.
         let held = holds(last, CONTENT_BOUND) || holds(last, GROUP_CONTENT_BOUND);
         let bare = self.seen.by_hand && !held;
         if retained || bare || uid.is_empty() {
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// The snapshot of a content is nobody's from now on, and may stay.
+    /// Records that the snapshot of a content belongs to nobody from now on, and may stay.
     pub(super) fn outlives(&mut self, content: &Value) {
         let uid = uid_of(content);
         let all = handles(content).map(plain).map(Text::from);
@@ -106,7 +106,7 @@ impl World {
         self.seen.kept.extend(all);
     }
 
-    /// Users take a content away from its VolumeSnapshot.
+    /// Records that users removed a VolumeSnapshot's content.
     pub(super) fn robs(&mut self, content: &Value) {
         let name = content["metadata"]["name"].as_str().unwrap_or_default();
         self.seen
@@ -114,7 +114,7 @@ impl World {
             .extend([uid_of(content), name].map(Text::from));
     }
 
-    /// Nothing is in storage, or may come to be there, that nobody would delete.
+    /// Storage neither has nor can get a snapshot that nobody would delete.
     pub(super) fn check_storage(&mut self) {
         let stamp = self.stamp();
         if std::mem::replace(&mut self.seen.stored, stamp) == stamp {
@@ -166,7 +166,7 @@ impl World {
         all.flat_map(|kind| self.server.all(kind).map(|(_, content)| content))
     }
 
-    /// A VolumeSnapshot that can be used has a snapshot that can be.
+    /// Finds a ready VolumeSnapshot whose snapshot is not ready.
     fn wrong_promise(&self) -> Option<String> {
         self.server.all(Kind::Snapshot).find_map(|(key, snapshot)| {
             let uid = snapshot["metadata"]["uid"].as_str().unwrap();
@@ -189,7 +189,7 @@ impl World {
             let lost = lost.as_str().is_some_and(|group| {
                 !self.storage.snapshots.contains_key(group) || self.groups.torn.contains(group)
             });
-            // An administrator's, which the group did not know yet, or one that was cut loose from it.
+            // An administrator's, unknown to the group as yet, or a detached member.
             if lost && owner_of(snapshot).is_none() || self.seen.cut.contains(uid) {
                 return None;
             }
@@ -209,7 +209,7 @@ impl World {
         })
     }
 
-    /// Users are told of no failure that only the order of events explains.
+    /// Users get no warning that only the order of events explains.
     pub(super) fn hear_warnings(&mut self) {
         for (reason, key, message) in std::mem::take(&mut self.controller.warnings) {
             if self.faults != Faults::None {
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    /// The driver is to be asked for a snapshot.
+    /// Checks a call of CreateSnapshot.
     pub(super) fn hold_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
         *self.seen.calls.entry(name.clone()).or_default() += 1;
         let Some(content) = self.server.get(Kind::Content, name) else {
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// The driver is to be asked to delete.
+    /// Checks a call of DeleteSnapshot.
     pub(super) fn hold_delete(&mut self, name: &Text, call: &DeleteSnapshotRequest) {
         let known = self.snapshotter.single.known.contents.store.get(name);
         let known = known.cloned();
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// A snapshot is gone.
+    /// Checks a snapshot's deletion.
     pub(super) fn hold_deleted(&mut self, handle: &Text) {
         let mut all = self.seen.contents.iter();
         let of = all.find(|(_, content)| handles(content).any(|one| *plain(one) == **handle));

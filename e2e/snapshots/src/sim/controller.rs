@@ -1,4 +1,4 @@
-//! `snapshot-controller`: its caches, and its requests.
+//! `snapshot-controller`: its caches and its requests.
 
 mod change;
 mod informers;
@@ -24,14 +24,14 @@ use super::process::{Act, Dues, Failure, Note, Process, Program, Warning};
 use super::request::Request;
 use super::world::World;
 
-/// What a group fails with that finds no claims.
+/// The error of a group whose selector matches no claims.
 const NONE_SELECTED: &str = "not applied to any PVC";
 
 pub(super) struct Controller {
     mutant: Mutant,
-    /// Whether group snapshots are switched on.
+    /// Whether group snapshots are enabled.
     pub(super) serves_groups: bool,
-    /// Whether what failed comes again without anything that wakes it.
+    /// Whether failures are retried without a wake.
     pub(super) backs_off: bool,
     snapshots: Watch<Snapshot>,
     contents: Watch<Content>,
@@ -242,7 +242,7 @@ impl Program for Controller {
         let Verdict::Retry { failure, .. } = verdict else {
             return true;
         };
-        // No cache has labels of claims: nothing else brings back a group that finds none.
+        // Caches have no labels of claims: only the back-off retries a group without claims.
         let backs_off = self.backs_off || failure.error.contains(NONE_SELECTED);
         backs_off && self.mutant != Mutant::ControllerForgetsRetries
     }

@@ -1,7 +1,7 @@
-//! A program ends, or stands still until another one leads.
+//! A program stops, or stands still until another one leads.
 //!
-//! What it has sent arrives now, later or never; its calls go on in the driver. Who stands still goes on
-//! when its lease is over: its connections send nothing from then on, however far it comes.
+//! Its requests arrive now, later or never; its calls go on in the driver. A frozen program goes on after its
+//! lease has expired: its connections send nothing any more, however far it gets.
 
 use super::controller::Controller;
 use super::kind::Kind;
@@ -11,10 +11,10 @@ use super::snapshotter::{Both, Grouped, Single, Snapshotter, Sort};
 use super::window::End;
 use super::world::World;
 
-/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+/// Most steps of a former leader; since it can send nothing, it gets no further.
 const STEPS: usize = 30;
 
-/// Fewer steps than this all others take at once while one stands still: what is deleted goes in most.
+/// Most steps of the others while one stands still: enough for most deletions to finish.
 const MEANWHILE: usize = 200;
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
         self.snapshotter = self.next_snapshotter();
     }
 
-    /// The controller that leads next, which somebody may have told to serve no groups.
+    /// The next leader, with groups enabled or disabled.
     fn next_controller(&mut self) -> Process<Controller> {
         let mut next = Process::<Controller>::start(self.mutant);
         let closely = self.settling || self.stop.is_some();
@@ -45,7 +45,7 @@ impl World {
         next
     }
 
-    /// What it has sent leaves it behind; and which windows it stops in.
+    /// Leaves its requests under way, and records the windows in which it stops.
     fn stop<P: Program>(&mut self) {
         for mut running in std::mem::take(&mut P::of(self).attempts.running) {
             if let State::Sent(step) = &running.state
@@ -94,8 +94,8 @@ impl World {
         }
     }
 
-    /// People take away what a snapshotter works on that stands still, and the one that leads now sees to
-    /// that: what was to be asked before must not be asked any more.
+    /// People delete objects of a frozen snapshotter, and the current leader handles that: the frozen one must not
+    /// send its requests any more.
     fn people_give_up(&mut self) {
         let Some(frozen) = &self.frozen.1 else { return };
         let single = frozen.single.attempts.running.iter();
@@ -141,8 +141,8 @@ impl World {
         self.frozen.1 = Some(Box::new(old));
     }
 
-    /// Attempts as they stand: what was sent is on its way, and nobody takes the answers in. The driver
-    /// still works for who stands still.
+    /// The attempts of a frozen process: its requests are under way, and nobody reads the answers. The driver
+    /// still works on its calls.
     fn still<P: Program>(&mut self) -> Vec<Running<P>> {
         let all = std::mem::take(&mut P::of(self).attempts.running);
         let (calling, others) = all
@@ -178,7 +178,7 @@ impl World {
         self.thaw_snapshotter();
     }
 
-    /// It goes on until it notices that its lease is over.
+    /// The process goes on until it notices that its lease has expired.
     fn goes_on<P: Program>(&mut self) {
         self.fenced = true;
         for _ in 0..self.dice.below(STEPS) {
@@ -192,7 +192,7 @@ impl World {
         self.stop::<P>();
     }
 
-    /// Whether who works now does not come to send this.
+    /// Whether the connections of a process without lease hold this request back.
     pub(super) fn is_fenced(&self, act: &Act) -> bool {
         let holds = match act {
             Act::Api(_) => true,

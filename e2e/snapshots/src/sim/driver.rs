@@ -1,7 +1,7 @@
-//! The driver: groups of snapshots beside the single ones in storage, and what it answers.
+//! The driver: groups of snapshots besides single ones in storage, and its answers.
 //!
-//! The storage has each group as one snapshot; what belongs to it is here. A group is cut, and deleted,
-//! member by member: a call that fails may have done a part of that, and the next one does the rest.
+//! Storage has each group as one snapshot; its members are here. The driver cuts and deletes a group
+//! member by member: a call that fails may have done a part, and the next one does the rest.
 
 mod call;
 
@@ -24,37 +24,37 @@ use super::kind::Kind;
 use super::snapshotter::{Sort, failed};
 use super::world::World;
 
-/// A handle that nothing in storage has.
+/// A handle of no snapshot in storage.
 const ANOTHER: &str = "another";
 
-/// A snapshot of a group.
+/// A member of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     /// The group's handle.
     pub(super) group: Text,
     pub(super) volume: Text,
     size: i64,
-    /// How often it is still to be called unready.
+    /// Number of answers that still report it as not ready.
     pub(super) unready: usize,
-    /// How often the list still does not have it.
+    /// Number of lists that still lack it.
     hidden: usize,
 }
 
-/// See the module.
+/// The members of groups.
 #[derive(Default)]
 pub(super) struct Groups {
-    /// Volumes of groups, by the group's name.
+    /// Volumes of requested groups, by the group's name.
     wanted: BTreeMap<String, Vec<Text>>,
-    /// What is there, by handle.
+    /// Existing members, by handle.
     pub(super) members: BTreeMap<Text, Member>,
-    /// What was ever there, by the group's handle; in order.
+    /// All members ever, in order, by the group's handle.
     pub(super) all: BTreeMap<Text, Vec<Text>>,
-    /// Groups of which a part is deleted.
+    /// Groups that are deleted in part.
     pub(super) torn: BTreeSet<Text>,
 }
 
 impl Groups {
-    /// A group of this name is asked for.
+    /// Records a request for a group of this name.
     pub(super) fn want(&mut self, name: &str, volumes: Vec<Text>) {
         self.wanted.insert(name.to_owned(), volumes);
     }
@@ -63,7 +63,7 @@ impl Groups {
         self.all.contains_key(handle)
     }
 
-    /// Cuts as many of the group as are to be.
+    /// Cuts all members of the group, or a first part.
     fn cut(&mut self, group: &Text, name: &str, whole: bool, mut taken: impl FnMut() -> Taken) {
         let Some(volumes) = self.wanted.get(name).cloned() else {
             return;
@@ -93,7 +93,7 @@ impl Groups {
         self.members.insert(handle, member);
     }
 
-    /// The group goes, or a first part of it.
+    /// Deletes the group, or a first part of it.
     fn remove(&mut self, group: &Text, whole: bool) {
         let of = |member: &Member| member.group == *group;
         let first = self
@@ -111,20 +111,20 @@ impl Groups {
     }
 }
 
-/// Size, how often it is unready, how often it is not in the list.
+/// Size, number of answers as not ready, number of lists without it.
 type Taken = (i64, usize, usize);
 
-/// What becomes of a call.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     Nothing,
-    /// A part of a group; of a single snapshot nothing.
+    /// A part of a group; nothing of a single snapshot.
     Part,
     All,
 }
 
 impl World {
-    /// A group that nobody here has taken.
+    /// An existing group that neither program took.
     pub(super) fn furnish_group(&mut self) -> (Text, Vec<Text>) {
         let (size, unready) = self.taken();
         let group = self.storage.furnish(size, unready);
@@ -137,7 +137,7 @@ impl World {
         (group, members)
     }
 
-    /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
+    /// The driver loses a snapshot that it never reported as ready, and takes another one when asked again.
     pub(super) fn forget(&mut self) {
         if self.frozen.1.is_some() {
             return;
@@ -158,16 +158,16 @@ impl World {
         }
     }
 
-    /// Whether it lost the snapshot that a content names.
+    /// Whether the driver lost this content's snapshot.
     pub(super) fn forgot(&self, content: &Value) -> bool {
         let name = format!("snapshot-{}", uid_of(content));
         self.seen.forgotten.contains(&*name)
     }
 
-    /// What the driver says at once to a call, if it does.
+    /// Begins a call, or refuses it at once.
     pub(super) fn begins(&mut self, wish: Wish) -> Result<u64, Code> {
         match &wish {
-            // That is said of members of groups.
+            // The driver's answer for a member of a group.
             Wish::Delete(handle) if self.groups.members.contains_key(handle) => {
                 Err(Code::InvalidArgument)
             }
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// A call comes to its end.
+    /// Ends a call.
     pub(super) fn ends(&mut self, id: u64, done: Done, taken: (i64, usize)) -> storage::Call {
         let call = { self.storage.running.iter() }.find(|call| call.id == id);
         let grouped = match call.map(|call| &call.wish) {
@@ -184,7 +184,7 @@ impl World {
             None => false,
         };
         let creates = matches!(call.map(|call| &call.wish), Some(Wish::Create(_)));
-        // What is cut in part is there; what is deleted in part is not gone.
+        // A group cut in part exists; one deleted in part is not gone.
         let effect = done == Done::All || done == Done::Part && grouped && creates;
         let call = self.storage.end(id, effect, taken);
         match &call.wish {
@@ -207,7 +207,7 @@ impl World {
         call
     }
 
-    /// It fails: with effect or without, or goes on.
+    /// Fails a call with or without effect, or lets it go on.
     pub(super) fn fail<S: Sort>(&mut self, name: &Text, id: u64) -> Code {
         let taken = self.taken();
         match self.dice.below(6) {
@@ -232,7 +232,7 @@ impl World {
             }
             _ => {
                 let call = self.ends(id, Done::Nothing, taken);
-                // A driver that has the snapshot does not say that there is none.
+                // A driver that has the snapshot does not deny it.
                 if call.found.is_some() {
                     Code::Aborted
                 } else {
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// What it says of a group that is there.
+    /// The driver's answer about an existing group.
     fn group(&mut self, handle: &Text) -> VolumeGroupSnapshot {
         let whole = self.storage.snapshots.get_mut(handle).unwrap();
         let mut ready = whole.unready == 0;
@@ -263,12 +263,12 @@ impl World {
         }
     }
 
-    /// The answer does not fit what was asked for, or what the driver has said before.
+    /// Falsifies an answer, against the request or earlier answers.
     fn misreport(&mut self, content: &Text, group: &mut VolumeGroupSnapshot) {
         let content = self.server.get(Kind::GroupContent, content);
         let said = content.is_some_and(|content| !members_of(content).is_empty());
         let wrong = match (said, group.ready_to_use) {
-            // What is waited for is what a ready one is mistaken for.
+            // A group that is not ready gets mistaken for a ready one.
             (true, false) => 3 + self.dice.below(2),
             (true, true) => self.dice.below(5),
             (false, _) => self.dice.below(3),
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// GetVolumeGroupSnapshot.
+    /// Answers GetVolumeGroupSnapshot.
     pub(super) fn shows_group(
         &mut self,
         handle: &str,
@@ -299,7 +299,7 @@ impl World {
             return Err(failed(Code::NotFound));
         }
         let mut group = self.group(&handle.into());
-        // One that is not what was asked for beside one that is; in another spelling it would be all of them.
+        // Adds a wrong member beside a right one; in another spelling all of them would look wrong.
         if self.is_faulty()
             && self.dice.one_in(6)
             && let [_, .., last] = &mut *group.snapshots
@@ -311,7 +311,7 @@ impl World {
         Ok(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
-    /// ListSnapshots, for one handle, which the driver may spell in another way.
+    /// Answers ListSnapshots for one handle, which the driver may spell differently.
     pub(super) fn lists(&mut self, handle: &str) -> ListSnapshotsResponse {
         let spelled = self.dice.one_in(4);
         let found = if let Some(member) = self.groups.members.get_mut(handle) {
@@ -340,7 +340,7 @@ impl World {
 }
 
 impl Member {
-    /// What the driver says of it, and it comes nearer to be ready.
+    /// The driver's answer about it; each answer brings it closer to readiness.
     fn shown(&mut self, handle: &Text) -> Snapshot {
         let ready = self.unready == 0;
         self.unready = self.unready.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What a request brings about: the crash windows lie between two of these.
+//! The effects of requests: a crash window lies between two of them.
 
 use serde_json::Value;
 use sidecar::controller::request::{Body, Part};
@@ -13,7 +13,7 @@ use super::groups::is_member;
 use super::kind::Kind;
 use super::request::Request;
 
-/// What an attempt has brought about.
+/// The effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     ProtectsSnapshot,
@@ -31,19 +31,19 @@ pub(super) enum Effect {
     DeletesContent,
     FreesSnapshot,
     Marks,
-    /// The driver has taken it.
+    /// The driver has taken the snapshot.
     Takes,
-    /// Where it is, is written.
+    /// The snapshot's topology is written.
     Places,
     Reports,
-    /// What is in the status already is reported again.
+    /// The status reports more about the recorded snapshot.
     ReportsMore,
     Unmarks,
-    /// After a final error: nothing is in doubt, and nothing there.
+    /// After a final error: no call is in doubt, and no snapshot exists.
     GivesUp,
-    /// Why is in the status.
+    /// The error is in the status.
     Tells,
-    /// The driver has deleted it.
+    /// The driver has deleted the snapshot.
     Removes,
     Clears,
     LetsGo,
@@ -60,7 +60,7 @@ pub(super) enum Effect {
 }
 
 impl Request {
-    /// What it does to what was there `before`.
+    /// The write's effect on the object `before`.
     pub(super) fn effect(&self, before: Option<&Value>) -> Option<Effect> {
         let nothing = Value::Null;
         let before = before.unwrap_or(&nothing);
@@ -121,7 +121,7 @@ fn of_group(part: Part, patch: &Value, before: &Value) -> Effect {
     }
 }
 
-/// The handle on record.
+/// The recorded handle.
 pub(super) fn handle(content: &Value) -> &Value {
     let status = &content["status"];
     match status.get("snapshotHandle") {
@@ -131,24 +131,24 @@ pub(super) fn handle(content: &Value) -> &Value {
     }
 }
 
-/// Whether it is the content of a group.
+/// Whether this is a group's content.
 pub(super) fn is_of_group(content: &Value) -> bool {
     content["spec"]["volumeGroupSnapshotRef"].is_object()
 }
 
-/// Whether a call may have had an effect.
+/// Whether a call may have taken effect.
 pub(super) fn is_marked(content: &Value) -> bool {
     let annotations = &content["metadata"]["annotations"];
     annotations[BEING_CREATED].is_string() || annotations[GROUP_BEING_CREATED].is_string()
 }
 
-/// Whether it was said that what it was made for is being deleted.
+/// Whether the content says that its VolumeSnapshot or group is being deleted.
 pub(super) fn is_told(content: &Value) -> bool {
     let annotations = &content["metadata"]["annotations"];
     annotations[BEING_DELETED].is_string() || annotations[GROUP_BEING_DELETED].is_string()
 }
 
-/// What a patch of the status does to the handle on record, if anything.
+/// The new value of the recorded handle in a status patch, if it has one.
 pub(super) fn new_handle<'a>(before: &Value, patch: &'a Value) -> Option<&'a Value> {
     let field = if is_of_group(before) {
         "volumeGroupSnapshotHandle"

@@ -1,4 +1,4 @@
-//! What users and administrators do with groups, and the garbage collector of the cluster.
+//! Actions of users and administrators with groups, and the cluster's garbage collector.
 
 use serde_json::json;
 use sidecar::snapshot::{
@@ -10,18 +10,18 @@ use super::kind::Kind;
 use super::objects::{content, group, group_content, group_of_content, of_content};
 use super::world::World;
 
-/// What a content of a group has: its finalizer, and marks.
+/// The finalizer and the annotations of a group's content.
 const GROUP_MARKS: [&str; 4] = [
     GROUP_CONTENT_BOUND,
     GROUP_BEING_CREATED,
     GROUP_BEING_DELETED,
     GROUP_HANDLE,
 ];
-/// Of claims.
+/// Names of groups of claims.
 const TAKEN: [&str; 2] = ["v1", "v2"];
-/// Of contents that administrators made.
+/// Names of groups of contents that administrators made.
 const FOUND: [&str; 2] = ["w1", "w2"];
-/// More contents than these are not made by hand.
+/// Most contents made by hand.
 const BY_HAND: usize = 2;
 
 impl World {
@@ -108,7 +108,7 @@ impl World {
         if self.dice.one_in(2) {
             return;
         }
-        // Each member, as users want to have it.
+        // Each member, as users import it.
         for handle in members {
             self.uids += 1;
             let (name, content_name) = (format!("m{}", self.uids), format!("ppm{}", self.uids));
@@ -148,7 +148,7 @@ impl World {
         });
     }
 
-    /// Nobody takes labels away any more.
+    /// Adds the labels again, so that all claims have them.
     pub(super) fn label_claims(&mut self) {
         for key in ["ns/p1", "ns/p2"] {
             let labels = json!({"app": "x"});
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// What is owned by nobody who is there is deleted. Says whether there was anything.
+    /// Deletes objects whose owners are gone. Returns whether there were any.
     pub(super) fn collect_garbage(&mut self) -> bool {
         let groups = self.server.all(Kind::Group);
         let there: Vec<&str> = { groups }

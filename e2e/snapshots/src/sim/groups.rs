@@ -1,4 +1,4 @@
-//! What is held of groups, beside what is held of all snapshots.
+//! The checks of groups, in addition to those of all snapshots.
 
 use csi_proto::csi::{CreateVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 use serde_json::Value;
@@ -12,18 +12,18 @@ use super::effect::{is_marked, is_told, new_handle};
 use super::kind::Kind;
 use super::world::{Faults, World};
 
-/// The UID of the group that owns a VolumeSnapshot.
+/// The UID of the VolumeSnapshot's group.
 pub(super) fn owner_of(snapshot: &Value) -> Option<&str> {
     snapshot["metadata"]["ownerReferences"][0]["uid"].as_str()
 }
 
-/// Whether a content was made for a member: on what was there before, the annotation is a copy.
+/// Whether a content was made for a member; on a content of an existing snapshot the annotation is a copy.
 pub(super) fn is_member(content: &Value) -> bool {
     let annotated = content["metadata"]["annotations"][GROUP_HANDLE].is_string();
     annotated && content["spec"]["source"]["volumeHandle"].is_string()
 }
 
-/// Volumes and handles of a group's content.
+/// The volume and snapshot handles of a group's members.
 pub(super) fn members_of(content: &Value) -> Vec<(&str, &str)> {
     let list = content["status"]["volumeSnapshotInfoList"].as_array();
     let list = list.into_iter().flatten();
@@ -41,13 +41,13 @@ impl World {
         all.find_map(|(_, group)| (group["metadata"]["uid"] == uid).then_some(group))
     }
 
-    /// Who a content was made for, if that is there.
+    /// The VolumeSnapshot or VolumeGroupSnapshot of a content, if it exists.
     pub(super) fn owner(&self, content: &Value) -> Option<&Value> {
         let uid = uid_of(content);
         self.snapshot(uid).or_else(|| self.group_object(uid))
     }
 
-    /// Whether the group that a VolumeSnapshot is a member of lives.
+    /// Whether the VolumeSnapshot's group exists and is not being deleted.
     pub(super) fn is_held_by_group(&self, snapshot: &Value) -> bool {
         let owner = owner_of(snapshot).and_then(|uid| self.group_object(uid));
         let name = snapshot["status"]["volumeGroupSnapshotName"].as_str();
@@ -55,7 +55,7 @@ impl World {
         owner.or(named).is_some_and(|group| !is_deleting(group))
     }
 
-    /// The driver is to be asked for a group.
+    /// Checks a call of CreateVolumeGroupSnapshot.
     pub(super) fn hold_group_create(
         &mut self,
         name: &Text,
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The driver is to be asked to delete a group.
+    /// Checks a call of DeleteVolumeGroupSnapshot.
     pub(super) fn hold_group_delete(
         &mut self,
         name: &Text,
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// The driver is to be asked to delete a snapshot: not one that is a group's, as far as that is known.
+    /// Checks a call of DeleteSnapshot: the snapshot must not be known as a group's.
     pub(super) fn hold_alone(&mut self, content: &Value, handle: &str) {
         let known = is_member(content) || !content["status"]["volumeGroupSnapshotHandle"].is_null();
         if known || self.groups.members.contains_key(handle) && is_member(content) {
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// What is made for a group, or for a member of one.
+    /// Checks the creation of an object for a group or a member.
     pub(super) fn may_not_group(&mut self, kind: Kind, body: &Value) -> Option<String> {
         let name = body["metadata"]["name"].as_str().unwrap_or_default();
         if kind != Kind::Snapshot && !self.seen.robbed.contains(name) {
@@ -147,7 +147,7 @@ impl World {
             return None;
         }
         let uid = uid_of(body);
-        // What is posted for one that is gone must not come so far.
+        // A POST for a deleted group must not arrive.
         let group = self.group_object(uid)?;
         if !group["status"]["creationTime"].is_null() {
             return Some(format!("{uid} is made again although it was taken"));
@@ -156,7 +156,7 @@ impl World {
             .then(|| format!("{uid} is made of a group that is not protected"))
     }
 
-    /// The controller deletes what belongs to a group.
+    /// Checks a deletion by the controller of an object that belongs to a group.
     pub(super) fn may_not_ungroup(&self, kind: Kind, before: &Value) -> Option<String> {
         let name = &before["metadata"]["name"];
         if kind == Kind::Snapshot {
@@ -166,7 +166,7 @@ impl World {
                 .then(|| format!("{name} is deleted without its group"));
         }
         if kind == Kind::Content {
-            // One that nobody is bound to.
+            // A content that is bound to no VolumeSnapshot.
             let handle = &before["metadata"]["annotations"][GROUP_HANDLE];
             let mut groups = self.server.all(Kind::GroupContent);
             let of = groups.find(|(_, group)| {
@@ -191,14 +191,14 @@ impl World {
         }
     }
 
-    /// A bound content of a member goes with its group alone.
+    /// Reports a member's bound content that goes while its group exists.
     pub(super) fn goes_alone(&self, content: &Value) -> Option<String> {
         let snapshot = self.snapshot(uid_of(content))?;
         let held = is_member(content) && self.is_held_by_group(snapshot);
         held.then(|| format!("{} goes, and its group lives", content["metadata"]["name"]))
     }
 
-    /// What must be true of a patch about a group, or about a member of one.
+    /// Checks a patch about a group or a member.
     pub(super) fn may_not_change_group(
         &self,
         kind: Kind,
@@ -234,7 +234,7 @@ impl World {
             return None;
         }
         let uid = before["metadata"]["uid"].as_str()?;
-        // The garbage collector would see to them, too, and only after the group.
+        // The garbage collector would delete them, too, but only after the group.
         let lives = |one: &Value| owner_of(one) == Some(uid) && !is_deleting(one);
         let made = |one: &Value| one["spec"]["source"]["persistentVolumeClaimName"].is_string();
         let mut members = self.server.all(Kind::Snapshot);
@@ -253,7 +253,7 @@ impl World {
         waits.map(|(name, _)| format!("{} goes before {name}", before["metadata"]["name"]))
     }
 
-    /// A member's content is its VolumeSnapshot's, and has the snapshot of its volume in its group.
+    /// Reports a member's content with another VolumeSnapshot, or without the snapshot of its volume in its group.
     fn wrong_member(&self, before: &Value, patch: &Value) -> Option<String> {
         let name = before["metadata"]["name"].as_str()?;
         let volume = before["spec"]["source"]["volumeHandle"].as_str()?;
@@ -278,7 +278,7 @@ impl World {
         (!same).then(|| format!("{name} gets another's snapshot, {handle}: {member:?}"))
     }
 
-    /// Who belongs to a group is written with its handle, and never changes.
+    /// Reports members that are not recorded with the group's handle, or that changed.
     fn wrong_list(&self, before: &Value, patch: &Value) -> Option<String> {
         let name = &before["metadata"]["name"];
         let (had, says) = (members_of(before), members_of(patch));
@@ -294,7 +294,7 @@ impl World {
             .then(|| format!("{name} is without its members: {patch}"))
     }
 
-    /// A group that can be used is there as a whole, and so are its members.
+    /// Reports a ready group that does not exist completely, or whose members are not ready.
     pub(super) fn wrong_promise_of_group(&self) -> Option<String> {
         self.server
             .all(Kind::GroupContent)
@@ -310,7 +310,7 @@ impl World {
             })
     }
 
-    /// What is true of groups at rest.
+    /// Checks groups at rest.
     pub(super) fn check_groups(&self) -> Result<(), String> {
         let going = { self.server.all(Kind::Claim) }.any(|(_, claim)| is_deleting(claim));
         for (key, group) in self.server.all(Kind::Group) {
@@ -326,7 +326,7 @@ impl World {
                 let content = self.server.get(Kind::GroupContent, name);
                 content.is_some_and(|content| uid_of(content) == uid)
             });
-            // Nothing is begun with a claim that is being deleted.
+            // No group is begun with a claim that is being deleted.
             if found.unwrap_or(!going) {
                 return Err(format!("{key} is never ready: {group}"));
             }
@@ -334,7 +334,7 @@ impl World {
         self.check_members()
     }
 
-    /// Each snapshot of a group that lives has its VolumeSnapshot.
+    /// Checks that each snapshot of an existing group has its VolumeSnapshot.
     fn check_members(&self) -> Result<(), String> {
         for (name, content) in self.server.all(Kind::GroupContent) {
             let uid = uid_of(content);
@@ -364,7 +364,7 @@ impl World {
         Ok(())
     }
 
-    /// What is true of groups when all were deleted.
+    /// Checks groups after all objects were deleted.
     pub(super) fn check_end_of_groups(&self) -> Result<(), String> {
         if let Some((key, group)) = self.server.all(Kind::Group).next() {
             return Err(format!("{key} stays Terminating: {group}"));

@@ -1,4 +1,4 @@
-//! The kinds of objects that the two programs meet.
+//! The kinds of objects that both programs use.
 
 use sidecar_testkit::sim::informer::Informer;
 use sidecar_testkit::sim::server;

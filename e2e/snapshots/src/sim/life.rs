@@ -1,7 +1,7 @@
-//! The life of one VolumeSnapshot, or of one group, in which either program stops at each of its steps.
+//! The life of one VolumeSnapshot, or of one group, with a stop of either program at each step.
 //!
-//! What chance passes through often enough it need not pass in each combination: here it is every step
-//! of every life, once with the process gone and once with it standing still.
+//! Random runs pass frequent points, but not in every combination: these runs stop at every step
+//! of every life, once with the process gone and once with it frozen.
 
 use super::kind::Kind;
 use super::mutant::Mutant;
@@ -12,15 +12,15 @@ use super::world::{Faults, Stop, World};
 
 #[derive(Clone, Copy, Debug)]
 enum Life {
-    /// Taken of a claim, and deleted with its VolumeSnapshot.
+    /// Taken of a claim, and deleted along with its VolumeSnapshot.
     Taken,
-    /// The same, and kept.
+    /// Taken of a claim, and retained.
     Kept,
-    /// Named by an administrator, and deleted with its VolumeSnapshot.
+    /// Imported by an administrator, and deleted along with its VolumeSnapshot.
     Found,
-    /// Deleted before it is ready.
+    /// Deleted before it becomes ready.
     Regretted,
-    /// A group, with all of these.
+    /// The same for groups.
     Group,
     GroupKept,
     GroupFound,
@@ -39,7 +39,7 @@ impl Life {
         Self::GroupRegretted,
     ];
 
-    /// More steps than any program makes in it.
+    /// Upper bound on a program's steps in this life.
     fn steps(self) -> usize {
         match self {
             Self::Taken | Self::Kept | Self::Found | Self::Regretted => 40,
@@ -47,7 +47,7 @@ impl Life {
         }
     }
 
-    /// Runs for each stop.
+    /// Number of seeds for each stop.
     fn seeds(self) -> u64 {
         if self.steps() > 40 { 1 } else { 2 }
     }
@@ -84,7 +84,7 @@ impl Life {
     }
 }
 
-/// Whether the program made as many steps as that.
+/// Lives one life. Returns whether the program got as far as the stop.
 fn live(life: Life, stop: Stop, seed: u64) -> Result<bool, String> {
     let mut world = World::new(seed, Faults::Crashes, Mutant::None);
     world.stop = Some(stop);
@@ -138,8 +138,8 @@ fn either_program_stops_at_each_step_of_a_life() {
     }
 }
 
-/// A content that nobody has bound yet is deleted, which takes its snapshot along, while a VolumeSnapshot
-/// that names it comes: what is bound to it must not be called usable without its snapshot.
+/// A content without a VolumeSnapshot is deleted, along with its snapshot, while a VolumeSnapshot
+/// that names it is created: it must not be reported as ready without the snapshot.
 #[test]
 fn a_content_that_is_going_is_promised_to_nobody() {
     for seed in 0..400 {

@@ -1,12 +1,12 @@
-//! Faulty programs, either of the two. Each breaks one rule; a simulation that does not notice proves
+//! Faulty versions of the two programs. Each breaks one rule; a simulation that misses one proves
 //! nothing.
 //!
-//! They sit around the reactors that ship: what these see and hear is changed, or what they want.
+//! They wrap the reactors as shipped and change their input or their requests.
 //!
 //! | file | mutants |
 //! |---|---|
-//! | `controller` | of the snapshot-controller |
-//! | `group` | such as only groups can show |
+//! | `controller` | those of the snapshot-controller |
+//! | `group` | those that only groups can reveal |
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -33,144 +33,144 @@ use super::world::Faults;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// The real things.
+    /// The programs as shipped.
     None,
     // --- snapshot-controller
-    /// Deletes contents whatever their policy.
+    /// Deletes contents despite their policy.
     IgnoresPolicy,
-    /// Deletes a content of whatever version.
+    /// Deletes a content of any version.
     DeletesAnything,
-    /// Does not tell contents that their VolumeSnapshot is being deleted.
+    /// Does not mark contents whose VolumeSnapshot is being deleted.
     ForgetsToAnnounce,
-    /// Tells contents, and deletes them, while their VolumeSnapshot lives.
+    /// Marks and deletes contents while their VolumeSnapshot exists.
     DeletesForTheLiving,
-    /// Calls a VolumeSnapshot ready as soon as there is a content.
+    /// Reports a VolumeSnapshot as ready as soon as it has a content.
     CallsReadyEarly,
-    /// Does not ask the server about a content that the cache does not have.
+    /// Does not read a content from the server that the cache lacks.
     TrustsTheCache,
-    /// Does not hear of contents.
+    /// Misses changes of contents.
     ControllerOverhearsContents,
-    /// Does not try again.
+    /// Does not retry.
     ControllerForgetsRetries,
-    /// Takes finalizers of others away.
+    /// Removes the finalizers of others.
     FreesForOthers,
-    /// Makes contents that nothing holds, as upstream does.
+    /// Creates contents without a finalizer, as upstream does.
     PostsWithoutFinalizer,
-    /// Adds no finalizer to what an administrator made.
+    /// Adds no finalizer to contents that an administrator made.
     LeavesContentsBare,
-    /// Takes anew what was taken and lost.
+    /// Takes a lost snapshot a second time.
     TakesAnew,
-    /// Does not look at claims whose last VolumeSnapshot is gone.
+    /// Does not look at a claim whose last VolumeSnapshot is gone.
     ForgetsClaims,
-    /// Does not remember what a failure waits for: it hears neither of classes nor of volumes.
+    /// Forgets the cause of a failure: changes of classes and volumes do not wake it.
     ForgetsTriggers,
-    /// Does not hear that a VolumeSnapshot is gone, and keeps what it knows of it.
+    /// Misses the deletion of a VolumeSnapshot, and keeps its state.
     RemembersWhatIsGone,
-    /// Replaces finalizers of whatever version.
+    /// Replaces finalizers of any version.
     PatchesAnything,
-    /// Tells users of conflicts.
+    /// Warns users of conflicts.
     TellsOfConflicts,
-    /// Does not know which claims are being restored.
+    /// Ignores that claims are being restored.
     IgnoresRestores,
-    /// Lets several attempts write to a claim at once.
+    /// Lets several attempts write to one claim at once.
     WritesAtOnce,
-    /// Takes what is not begun for something that needs its claim.
+    /// Keeps a claim protected for a VolumeSnapshot that was not begun.
     CountsWhatNeverBegan,
-    /// Takes what has lost its content for something that needs its claim.
+    /// Keeps a claim protected for a VolumeSnapshot that lost its content.
     CountsWhatIsLost,
-    /// Knows contents by the name that it gives them alone, as upstream does.
+    /// Finds contents only by the names that it gives them, as upstream does.
     ForgetsWhatIsBound,
-    /// Takes each claim of another namespace for one that may be restored.
+    /// Treats each claim of another namespace as permitted to restore.
     WaitsForStrangers,
     // --- csi-snapshotter
-    /// Deletes as soon as the content is being deleted, whatever its VolumeSnapshot says.
+    /// Deletes as soon as the content is being deleted, even if its VolumeSnapshot is not.
     DeletesOnDeletionAlone,
-    /// Asks for a snapshot before that is on the content.
+    /// Calls CreateSnapshot without a mark on the content.
     ForgetsMark,
-    /// Lets a content go while a call is in doubt.
+    /// Releases a content while a call's outcome is unknown.
     DeletesInDoubt,
-    /// Does not care about the policy.
+    /// Ignores the deletion policy.
     DeletesRetained,
-    /// Takes the mark away before the handle is stored.
+    /// Removes the mark before the handle is stored.
     UnmarksFirst,
-    /// Lets the content go before the snapshot.
+    /// Releases the content before the snapshot is deleted.
     ReleasesFirst,
-    /// Asks under another name each time.
+    /// Requests each snapshot under a new name.
     NamesAnew,
-    /// Takes an expired deadline for a final answer.
+    /// Takes an expired deadline for a final error.
     TakesTimeoutForFinal,
-    /// Takes every end of a deletion for success.
+    /// Takes every result of a deletion for success.
     BelievesDeleted,
-    /// Takes what is cut for ready.
+    /// Reports a cut snapshot as ready.
     TakesCutForReady,
-    /// Takes whatever the driver answers with for the snapshot on record.
+    /// Takes any snapshot in an answer for the one on record.
     TakesOther,
-    /// Asks the driver although its lease is over.
+    /// Calls the driver after its lease expired.
     AsksWithoutLease,
-    /// Hears of contents once.
+    /// Notices contents only once.
     OverhearsContents,
-    /// Does not try again.
+    /// Does not retry.
     ForgetsRetries,
     // --- groups: snapshot-controller
     /// Adds no finalizer to a group.
     LeavesGroupsBare,
-    /// Deletes contents of groups whatever their policy.
+    /// Deletes contents of groups despite their policy.
     IgnoresGroupPolicy,
-    /// Does not tell contents of groups that their group is being deleted.
+    /// Does not mark contents of groups whose group is being deleted.
     ForgetsToAnnounceGroups,
-    /// Deletes a group as soon as it can be used.
+    /// Deletes a group as soon as it is ready.
     DeletesForLivingGroups,
-    /// Lets a member that is to be deleted go before its group.
+    /// Releases a member that is being deleted before its group.
     FreesMembers,
-    /// Writes the driver's first answer into members again and again.
+    /// Writes the driver's first report into members again and again.
     ResetsMembers,
-    /// Binds a member's content to some VolumeSnapshot.
+    /// Binds a member's content to any VolumeSnapshot.
     BindsWrongly,
     /// Writes the first snapshot of a group into the second member.
     MixesMembersUp,
-    /// Does not know which claims are being restored.
+    /// Ignores that claims are being restored.
     OverhearsRestores,
-    /// Does not ask the server about a group's content that the cache does not have.
+    /// Does not read a group's content from the server that the cache lacks.
     TrustsTheCacheOfGroups,
-    /// Does not hear of contents of groups.
+    /// Misses changes of contents of groups.
     ControllerOverhearsGroupContents,
-    /// Does not know which VolumeSnapshots a group has.
+    /// Ignores which VolumeSnapshots a group owns.
     OverhearsOwners,
-    /// Gives members that were cut loose their owner back, as upstream does.
+    /// Gives detached members their owner back, as upstream does.
     AdoptsWhatIsLoose,
     // --- groups: csi-snapshotter
-    /// Takes a snapshot for a member.
+    /// Calls CreateSnapshot for a member.
     TakesMembers,
-    /// Deletes the snapshot of a member with its content.
+    /// Deletes the snapshot of a member along with its content.
     DeletesMembers,
-    /// Deletes a group by its name alone.
+    /// Deletes a group without listing its members.
     NamesNoMembers,
-    /// Does not write who belongs to a group.
+    /// Does not record the members of a group.
     ForgetsMembers,
-    /// Says that nobody belongs to a group that is going.
+    /// Clears the members of a group that is being deleted.
     ChangesMembers,
-    /// Lets the content of a group go while a call is in doubt.
+    /// Releases the content of a group while a call's outcome is unknown.
     DeletesGroupsInDoubt,
-    /// Does not care about the policy of groups.
+    /// Ignores the deletion policy of groups.
     DeletesRetainedGroups,
-    /// Takes the mark away before the handle of a group is stored.
+    /// Removes the mark before the handle of a group is stored.
     UnmarksGroupsFirst,
-    /// Asks for a group under another name each time.
+    /// Requests each group under a new name.
     NamesGroupsAnew,
-    /// Takes every end of a group's deletion for success.
+    /// Takes every result of a group's deletion for success.
     BelievesGroupsDeleted,
-    /// Makes up what an answer about a group lacks.
+    /// Invents the missing parts of an answer about a group.
     CompletesAnswers,
-    /// Takes an answer about another group for one about its own.
+    /// Takes an answer about another group for its own.
     BelievesOtherGroups,
 }
 
-/// A mutant, under which faults it must be caught, what is violated then, and a seed whose run shows it: the
+/// A mutant, the faults under which it must be caught, the violation, and a seed whose run shows it: the
 /// first one, until the simulation changes. `seeds` prints them.
 pub(super) type Caught = (Mutant, Faults, &'static str, u64);
 
 impl Mutant {
-    /// Under which faults each must be caught, by what, and in which run.
+    /// All mutants that need no groups.
     pub(super) const CAUGHT_BY: [Caught; 37] = [
         (Self::IgnoresPolicy, Faults::None, "was to be kept", 1),
         (Self::DeletesAnything, Faults::None, "was to be kept", 46),
@@ -241,7 +241,7 @@ impl Mutant {
         (Self::ForgetsRetries, Faults::All, "", 0),
     ];
 
-    /// What a snapshotter takes the content for.
+    /// The content as a faulty snapshotter sees it.
     pub(super) fn sees(self, content: &Arc<Content>) -> Arc<Content> {
         let mut seen = Arc::clone(content);
         match self {

@@ -19,7 +19,7 @@ pub(super) fn snapshot(name: &str, uid: &str, claim: &str, class: Option<&str>) 
     snapshot
 }
 
-/// VolumeSnapshot `ns/<name>` of a content that an administrator made.
+/// VolumeSnapshot `ns/<name>` for a content that an administrator made.
 pub(super) fn of_content(name: &str, uid: &str, content: &str) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
@@ -40,7 +40,7 @@ pub(super) fn content(name: &str, of: &str, handle: &str, policy: &str) -> Value
     })
 }
 
-/// VolumeSnapshotClass. `cr` keeps, `cs` names a Secret, `d1` and `d2` are defaults.
+/// VolumeSnapshotClass. `cr` retains, `cs` names a Secret, `d1` and `d2` are defaults.
 pub(super) fn class(name: &str) -> Value {
     let policy = if name == "cr" { "Retain" } else { "Delete" };
     let mut class = json!({
@@ -76,7 +76,7 @@ pub(super) fn claim(name: &str, volume: &str) -> Value {
     })
 }
 
-/// Claim `ns/r-<of>`, which is being restored from a VolumeSnapshot.
+/// Claim `ns/r-<of>`, which restores from a VolumeSnapshot.
 pub(super) fn restored(of: &str) -> Value {
     let mut claim = claim(&format!("r-{of}"), "");
     claim["status"]["phase"] = "Pending".into();
@@ -87,7 +87,7 @@ pub(super) fn restored(of: &str) -> Value {
     claim
 }
 
-/// Claim `away/r-<of>`, which wants to be restored from a VolumeSnapshot of another namespace, without a grant.
+/// Claim `away/r-<of>`, which tries to restore from a VolumeSnapshot of another namespace, without a grant.
 pub(super) fn restored_elsewhere(of: &str) -> Value {
     let mut claim = restored(of);
     claim["metadata"]["namespace"] = "away".into();
@@ -97,8 +97,8 @@ pub(super) fn restored_elsewhere(of: &str) -> Value {
     claim
 }
 
-/// The content `kept-<uid>` and its VolumeSnapshot `ns/<name>`, as a backup tool applies them again: with what
-/// held the two and what the status says of them.
+/// The content `kept-<uid>` and its VolumeSnapshot `ns/<name>`, as a backup tool applies them again: with
+/// their finalizers and status.
 pub(super) fn applied_again(name: &str, uid: &str) -> (Value, Value) {
     let kept = format!("kept-{uid}");
     let content = json!({
@@ -131,7 +131,7 @@ pub(super) fn volume(name: &str, claim: &str) -> Value {
     })
 }
 
-/// VolumeGroupSnapshot `ns/<name>` of the claims that have a label, with a class.
+/// VolumeGroupSnapshot `ns/<name>` of the labelled claims, with a class.
 pub(super) fn group(name: &str, uid: &str, class: Option<&str>) -> Value {
     let mut group = json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
@@ -144,7 +144,7 @@ pub(super) fn group(name: &str, uid: &str, class: Option<&str>) -> Value {
     group
 }
 
-/// VolumeGroupSnapshot `ns/<name>` of a content that an administrator made.
+/// VolumeGroupSnapshot `ns/<name>` for a content that an administrator made.
 pub(super) fn group_of_content(name: &str, uid: &str, content: &str) -> Value {
     json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
@@ -174,7 +174,7 @@ pub(super) fn group_content(
     })
 }
 
-/// VolumeGroupSnapshotClass. `gr` keeps, `gs` names a Secret, `gd` is the default.
+/// VolumeGroupSnapshotClass. `gr` retains, `gs` names a Secret, `gd` is the default.
 pub(super) fn group_class(name: &str) -> Value {
     let policy = if name == "gr" { "Retain" } else { "Delete" };
     let mut class = json!({

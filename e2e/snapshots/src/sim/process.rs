@@ -1,5 +1,5 @@
-//! One process of either program: the reactor that ships, caches fed by late events, queues that are
-//! sets, and attempts that advance step by step.
+//! One process of either program: its reactor as shipped, caches fed by late events, sets as
+//! queues, and attempts that advance step by step.
 
 use std::convert::Infallible;
 
@@ -18,21 +18,21 @@ use super::mutant::Mutant;
 use super::request::Request;
 use super::world::World;
 
-/// What a request asks of whom.
+/// A request's action and its recipient.
 pub(super) enum Act {
     Api(Request),
-    /// The driver's call.
+    /// A call to the driver.
     Call(Wish),
-    /// The driver's list.
+    /// A request for the driver's list.
     List,
     /// An event, which needs no answer.
     Tell,
 }
 
-/// What a failed request comes back as.
+/// The failure of a request.
 pub(super) enum Failure {
     Refused(Refused),
-    /// Whether it was applied is not known.
+    /// It is unknown whether the request was applied.
     Unknown,
 }
 
@@ -58,17 +58,17 @@ pub(super) type Running<P> = attempts::Running<P>;
 pub(super) type State<P> = attempts::State<P>;
 pub(super) type Dues<P> = Vec<DueOf<<P as Simulated>::Reactor>>;
 
-/// What is noted of an attempt.
+/// Notes about an attempt.
 #[derive(Default)]
 pub(super) struct Note {
-    /// What it has brought about last.
+    /// Its last effect.
     pub(super) last: Option<Effect>,
 }
 
-/// A warning that users are told: its reason, the key of its object, its words.
+/// A warning to users: its reason, the key of its object, its message.
 pub(super) type Warning = (&'static str, Text, String);
 
-/// What the two programs differ in: their caches, and the words of their requests.
+/// The differences of the two programs: their caches, and the types of their requests.
 pub(super) trait Program:
     Simulated<Object = Text, Waiting = Infallible, Note = Note> + Sized
 {
@@ -82,7 +82,7 @@ pub(super) trait Program:
     fn new(mutant: Mutant) -> Self;
     fn informers(&self) -> &InformersOf<Self>;
     fn is_synced(&self) -> bool;
-    /// Kinds of which something is left to be told.
+    /// Kinds with events that were not delivered yet.
     fn news(&self, server: &Server) -> Vec<Kind>;
     fn watch(&mut self, of: &mut Self::Reactor, from: (Kind, &Server, bool)) -> Dues<Self>;
     fn begin_write(&mut self, about: (Kind, &Text));
@@ -98,32 +98,32 @@ pub(super) trait Program:
         about: (&KeyOf<Self>, Now),
         request: RequestOf<Self>,
     ) -> RequestOf<Self>;
-    /// Whether a key comes again for this.
+    /// Whether a key is retried after this verdict.
     fn retries(&self, verdict: &VerdictOf<Self>) -> bool;
-    /// Whether a key is woken.
+    /// Whether a wake of this key arrives.
     fn wakes(&self, key: &KeyOf<Self>) -> bool;
-    /// What users are told of by the way.
+    /// The warnings to users among the notices.
     fn warnings(due: &DueOf<Self::Reactor>) -> Vec<Warning>;
     fn act(request: &RequestOf<Self>) -> Act;
-    /// The object that is read or written, if it is one.
+    /// The object of a single read or write.
     fn about(reply: &ReplyOf<Self>) -> Option<(Kind, Text)>;
     fn answered(request: RequestOf<Self>, came: Result<Text, Failure>) -> ReplyOf<Self>;
     fn said(&self, key: &KeyOf<Self>, reply: ReplyOf<Self>) -> ReplyOf<Self>;
     fn of(world: &mut World) -> &mut Process<Self>;
-    /// What must be true of a request at the moment at which it is decided on.
+    /// Checks a request when it is decided.
     fn hold(world: &mut World, key: &KeyOf<Self>, request: &RequestOf<Self>);
-    /// What comes of a call; which of its effects are there is known to the storage.
+    /// Ends a call; storage knows its effect.
     fn call(world: &mut World, key: &KeyOf<Self>, call: (RequestOf<Self>, u64)) -> ReplyOf<Self>;
     fn refuse(request: RequestOf<Self>, code: tonic::Code) -> ReplyOf<Self>;
     fn away(request: RequestOf<Self>) -> ReplyOf<Self>;
-    /// The driver's list, or an event, which needs nobody.
+    /// Answers a request for the driver's list, or an event, which needs no answer.
     fn list(world: &mut World, request: RequestOf<Self>) -> ReplyOf<Self>;
 }
 
 pub(super) struct Process<P: Program> {
     pub(super) attempts: Attempts<P>,
     pub(super) known: P,
-    /// Warnings that nobody has looked at yet.
+    /// Warnings not checked yet.
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -152,7 +152,7 @@ impl<P: Program> Process<P> {
         self.attempts.begin(key, self.known.informers());
     }
 
-    /// The next request of attempt `index`; `None` if the attempt is over, and ended.
+    /// The next request of attempt `index`; `None` once the attempt has ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<RequestOf<P>> {
         let (attempts, informers) = (&mut self.attempts, self.known.informers());
         if let Some(request) = attempts.decide(index, informers) {
@@ -167,7 +167,7 @@ impl<P: Program> Process<P> {
         None
     }
 
-    /// The reply arrives: first in the cache, then in the attempt.
+    /// Passes the reply first to the cache, then to the attempt.
     pub(super) fn answer(&mut self, index: usize, reply: ReplyOf<P>, json: Option<&str>) {
         if let Some((kind, key)) = P::about(&reply) {
             let reactor = &mut self.attempts.reactor;
@@ -180,7 +180,7 @@ impl<P: Program> Process<P> {
         self.take(due);
     }
 
-    /// Whether there is something to do without time going on.
+    /// Whether it can advance without time passing.
     pub(super) fn is_busy(&self) -> bool {
         let attempts = &self.attempts;
         !attempts.running.is_empty() || self.known.is_synced() && !attempts.startable().is_empty()

@@ -1,4 +1,4 @@
-//! The end of a run: faults end, everything comes to rest; all VolumeSnapshots are deleted, and go.
+//! The end of a run: faults end, everything comes to rest; all VolumeSnapshots are deleted and disappear.
 
 use serde_json::Value;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
@@ -13,12 +13,12 @@ use super::process::Program;
 use super::window::Windows;
 use super::world::{Faults, World};
 
-/// More than any run takes to come to rest.
+/// Most ticks that a run needs to come to rest.
 const MOST: usize = 20_000;
-/// Back-offs that pass in vain before what fails counts as failing for ever.
+/// Number of back-offs without success before a failure counts as permanent.
 const RETRIES: usize = 40;
-/// How often the driver is still wrong about groups. Most of them are cut, asked about and deleted only
-/// now: before, they wait for everything else that fails.
+/// Number of wrong answers about groups that the driver still gives. Most groups are cut, polled and deleted only
+/// now, since other failures held them up before.
 const SLIPS: usize = 3;
 
 impl World {
@@ -29,7 +29,7 @@ impl World {
             self.crash_controller();
         }
         if self.faults == Faults::None {
-            // Even what is never mended holds nothing of others.
+            // Even a permanent failure holds no objects of others.
             self.settle()?;
             self.check_claims()?;
         }
@@ -37,7 +37,7 @@ impl World {
         self.settle()?;
         self.check_rest()?;
         if self.grouped && self.dice.one_in(2) {
-            // Before, few groups can be used yet.
+            // Earlier, few groups are ready.
             self.someone_frees_a_member();
             if self.dice.one_in(2) {
                 self.settle()?;
@@ -55,7 +55,7 @@ impl World {
         self.delete_what_is_lost();
         self.settle()?;
         self.check_gone()?;
-        // What was never restored is given up, and nothing has waited for that.
+        // Restores that never came about are abandoned; nothing has waited for them.
         let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
         let restored = claims.filter(|key| key.contains("/r-"));
         for key in restored.collect::<Vec<Text>>() {
@@ -69,7 +69,7 @@ impl World {
         Ok(self.windows)
     }
 
-    /// What outlives everybody goes by force, so that whatever is remembered then is remembered for ever.
+    /// Removes all remaining contents by force: whatever is remembered afterwards is never forgotten.
     fn take_away_the_rest(&mut self) {
         for kind in CONTENTS {
             let all = self.server.all(kind);
@@ -82,7 +82,7 @@ impl World {
         self.look();
     }
 
-    /// Members of groups whose contents nobody could know to be such are deleted by hand.
+    /// Deletes members by hand whose contents gave no sign that they are members.
     fn delete_what_nobody_knew(&mut self) {
         let all = self.server.all(Kind::Content);
         let held = all.filter(|(_, content)| self.is_held_by_driver(content));
@@ -92,8 +92,8 @@ impl World {
         }
     }
 
-    /// What an administrator made, and what is looked for in vain, is deleted by hand; so is what was cut loose, as
-    /// its event says: with the policy Retain.
+    /// Deletes contents of administrators whose snapshots are gone, by hand, and detached contents as
+    /// the event advises: with the policy `Retain`.
     fn delete_what_is_lost(&mut self) {
         self.seen.by_hand = true;
         for name in self.seen.loose.clone() {
@@ -133,9 +133,9 @@ impl World {
             } else if !current.1 {
                 self.deliver_to_snapshotter()
             } else if self.collect_garbage() || self.end_orphan() {
-                // A driver comes to an end with everything.
+                // The driver ends all of its calls.
             } else if !self.late.is_empty() || !self.soon.is_empty() {
-                // Whatever has not arrived by now never will.
+                // Requests that have not arrived by now never will.
                 self.late.clear();
                 self.soon.clear();
             } else if self.waits() && self.retried < RETRIES {
@@ -184,20 +184,20 @@ impl World {
         })
     }
 
-    /// What an administrator made for it.
+    /// The administrator's content for a VolumeSnapshot.
     fn content_of(&self, snapshot: &Value) -> Option<&Value> {
         let name = snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str();
         self.server.get(Kind::Content, name?)
     }
 
-    /// Whether it is to be deleted, and the driver does not delete it alone although nobody was told why.
+    /// Whether the content stays Terminating because the driver refuses to delete a group's member alone.
     fn is_held_by_driver(&self, content: &Value) -> bool {
         let handle = content["spec"]["source"]["snapshotHandle"].as_str();
         is_deleting(content) && handle.is_some_and(|one| self.groups.members.contains_key(one))
     }
 
-    /// Whether a group took the snapshot along that an administrator named, before anybody knew that it was a
-    /// member: it is looked for as long as somebody wants it.
+    /// Whether a group's deletion took along an administrator's snapshot before anybody knew that it was a
+    /// member: its content is retried as long as somebody wants it.
     fn is_lost(&self, content: &Value) -> bool {
         let handle = content["spec"]["source"]["snapshotHandle"].as_str();
         handle.is_some_and(|handle| {
@@ -215,12 +215,12 @@ impl World {
             return false;
         }
         if owner_of(snapshot).is_some() {
-            // That is looked at with its group.
+            // Its group's check covers it.
             return false;
         }
         let source = &snapshot["spec"]["source"];
         if let Some(claim) = source["persistentVolumeClaimName"].as_str() {
-            // Nothing is begun with a claim that is being deleted.
+            // No snapshot is begun of a claim that is being deleted.
             let claim = self.server.get(Kind::Claim, &format!("ns/{claim}"));
             return claim.is_some_and(|claim| !is_deleting(claim));
         }
@@ -245,7 +245,7 @@ impl World {
         Ok(())
     }
 
-    /// Its snapshot was taken, and its content is gone.
+    /// Whether its snapshot was taken and its content is gone.
     fn is_taken_and_lost(&self, snapshot: &Value) -> bool {
         let uid = &snapshot["metadata"]["uid"];
         let mut contents = self.server.all(Kind::Content);
@@ -263,7 +263,7 @@ impl World {
     fn check_left(&self) -> Result<(), String> {
         self.check_claims()?;
         let all = self.server.all(Kind::Content);
-        // Of what was taken away by force nobody says that it is to go.
+        // A VolumeSnapshot removed by force leaves no mark that its content must go.
         let all = all.filter(|(_, content)| !self.seen.stripped.contains(uid_of(content)));
         for (name, content) in all {
             if is_deleting(content) {

@@ -1,4 +1,4 @@
-//! Requests to the API server, whichever program makes them, and what each does.
+//! Requests of either program to the API server.
 
 use sidecar::controller::request::{self, Body, Part, Requests};
 use sidecar::text::Text;
@@ -24,7 +24,7 @@ pub(super) struct Write {
 }
 
 impl Request {
-    /// What a program writes to the object of this kind and key.
+    /// A program's write of the object of this kind and key.
     pub(super) fn write<R: Requests>(kind: Kind, key: Text, write: &request::Write<R>) -> Self {
         Self::Write(Write {
             kind,
@@ -34,7 +34,7 @@ impl Request {
         })
     }
 
-    /// The object that it is about, if it is one.
+    /// The object of the request, unless it lists.
     pub(super) fn about(&self) -> Option<(Kind, &Text)> {
         match self {
             Self::Read(kind, key) | Self::Write(Write { kind, key, .. }) => Some((*kind, key)),
@@ -62,7 +62,7 @@ impl Request {
         }
     }
 
-    /// Whether it arrives before its process sends the next one about the same, and before its successor
+    /// Whether it arrives before its process sends another write of the same object, and before its successor
     /// lists: the controller relies on that.
     pub(super) fn comes_in_order(&self) -> bool {
         let Self::Write(write) = self else {

@@ -1,44 +1,44 @@
-//! What was seen of objects that may be gone.
+//! Records of objects that may be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sidecar::text::Text;
 
-/// See the module.
+/// Records for the checks.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// How far into the server's log.
+    /// Position in the server's log.
     pub(super) cursor: usize,
-    /// Contents as they were last.
+    /// The last state of each content.
     pub(super) contents: BTreeMap<Text, Value>,
-    /// Contents whose policy was to delete at some time.
+    /// Contents whose policy was `Delete` at some time.
     pub(super) deletable: BTreeSet<Text>,
     /// Handles and names of snapshots that outlive their contents.
     pub(super) kept: BTreeSet<Text>,
-    /// Contents whose policy users changed when their VolumeSnapshot was going or gone.
+    /// Contents whose policy users changed while the VolumeSnapshot was being deleted or gone.
     pub(super) reconsidered: BTreeSet<Text>,
-    /// Names of snapshots that the driver lost after it had told of them.
+    /// Names of snapshots that the driver reported and then lost.
     pub(super) forgotten: BTreeSet<Text>,
-    /// UIDs of VolumeSnapshots whose content users took away.
+    /// UIDs of VolumeSnapshots whose content users removed.
     pub(super) robbed: BTreeSet<Text>,
-    /// Contents that users kept when they took the VolumeSnapshot away.
+    /// Contents that users kept when they removed the VolumeSnapshot.
     pub(super) loose: BTreeSet<Text>,
-    /// UIDs of VolumeSnapshots that may go although their content stays: by force, or since users took away
-    /// what held them.
+    /// UIDs of VolumeSnapshots that may go while their content stays: removed by force, or without finalizers because
+    /// users took them off.
     pub(super) stripped: BTreeSet<Text>,
-    /// UIDs of members that users cut loose from their group.
+    /// UIDs of members that users detached from their group.
     pub(super) cut: BTreeSet<Text>,
-    /// Contents made, by UID of their VolumeSnapshot.
+    /// Number of contents created, by UID of their VolumeSnapshot.
     pub(super) made: BTreeMap<Text, usize>,
-    /// How often the driver was asked for a snapshot, and answered that it is not ready.
+    /// Number of calls to create a snapshot, and of answers that it is not ready.
     pub(super) calls: BTreeMap<Text, usize>,
-    /// Whether a user is at work.
+    /// Whether a user is acting.
     pub(super) by_hand: bool,
-    /// What was looked at last: nothing can have become wrong while it is the same.
+    /// The state at the last check, which need not be repeated for the same state.
     pub(super) checked: Stamp,
     pub(super) stored: Stamp,
 }
 
-/// The server's version, and what the storage says of itself.
+/// The versions of the server and of storage.
 pub(super) type Stamp = Option<(u64, (u64, usize, usize))>;

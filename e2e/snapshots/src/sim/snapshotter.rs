@@ -1,5 +1,5 @@
-//! `csi-snapshotter`: its caches, and the words of its steps. It is two controllers of one object that
-//! ships, one for single snapshots and one for groups, in one process.
+//! `csi-snapshotter`: its caches and its requests. It runs the controller that ships twice in one
+//! process, for single snapshots and for groups.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -38,12 +38,12 @@ use super::world::World;
 
 pub(super) use both::Both;
 
-/// What one of the two controllers is for.
+/// The differences between single snapshots and groups.
 pub(super) trait Sort: Sized + 'static {
     const CONTENT: Kind;
     const CLASS: Kind;
     const WATCHED: &'static [Kind];
-    /// How what it takes is named.
+    /// Prefix of the names of snapshots.
     const PREFIX: &'static str;
 
     fn of(world: &mut World) -> &mut Process<Snapshotter<Self>>;
@@ -76,7 +76,7 @@ impl Sort for Grouped {
 
 pub(super) struct Snapshotter<S> {
     mutant: Mutant,
-    /// Whether it is an older one, which does not add the finalizer that it takes away.
+    /// Whether it is an older release, which adds no finalizer, but removes it.
     pub(super) older: bool,
     driver: Arc<Driver>,
     pub(super) contents: Watch<Content>,

@@ -38,7 +38,7 @@ impl World {
         P::of(self).attempts.enter(index, state);
     }
 
-    /// A run that is looked at closely has a program stop at this step.
+    /// In a run with a stop, stops the program if this is the step.
     fn stops_here(&mut self, who: usize) -> bool {
         self.steps[who] += 1;
         let Some(stop) = self.stop.filter(|stop| stop.who == who) else {
@@ -86,7 +86,7 @@ impl World {
         P::of(self).attempts.enter(index, state);
     }
 
-    /// A request reaches the API server, or the driver's list.
+    /// A request arrives at the API server or at the driver's list.
     fn arrive<P: Program>(&mut self, index: usize, asked: RequestOf<P>) -> State<P> {
         let request = match P::act(&asked) {
             Act::Api(request) => request,
@@ -120,7 +120,7 @@ impl World {
         };
         let note = &mut P::of(self).attempts.running[index].note;
         note.last = effect.or(note.last);
-        // The answer to a DELETE that leaves nothing is no object.
+        // The answer to a DELETE that removed the object is no object.
         let there = |(kind, key): (Kind, &Text)| self.server.get(kind, key).is_some();
         let gone = request.is_delete() && !request.about().is_some_and(there);
         let json = came.as_ref().ok().filter(|_| !gone).cloned();
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// The server does what is asked for, and what that did.
+    /// The server executes a request; returns the effect.
     pub(super) fn applies(&mut self, request: &Request) -> Result<(Text, Option<Effect>), Failure> {
         let about = request.about();
         let before = about.and_then(|(kind, key)| self.server.get(kind, key).cloned());

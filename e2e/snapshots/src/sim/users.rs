@@ -1,4 +1,4 @@
-//! What users and administrators do.
+//! Actions of users and administrators.
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_HANDLE};
@@ -11,10 +11,10 @@ use super::kind::Kind;
 use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
 use super::world::World;
 
-/// What a content of a single snapshot has: its finalizer, and marks.
+/// The finalizer and the annotations of a single snapshot's content.
 const SINGLE_MARKS: [&str; 4] = [CONTENT_BOUND, BEING_CREATED, BEING_DELETED, GROUP_HANDLE];
 pub(super) const NAMES: [&str; 3] = ["s1", "s2", "s3"];
-/// What other programs hold.
+/// Kinds of objects that other programs hold.
 const HELD: [Kind; 4] = [
     Kind::Snapshot,
     Kind::Content,
@@ -22,7 +22,7 @@ const HELD: [Kind; 4] = [
     Kind::GroupContent,
 ];
 const HOLDER: &str = "x/y";
-/// More contents than these are not made by hand.
+/// Most contents made by hand.
 const BY_HAND: usize = 3;
 
 impl World {
@@ -73,7 +73,7 @@ impl World {
             3 => snapshot(name, &uid, claim, Some("cs")),
             4 => match self.made_for(name) {
                 Some(content) => of_content(name, &uid, &content),
-                // An administrator may make it later.
+                // An administrator may create the content later.
                 None => of_content(name, &uid, &format!("pp-{uid}")),
             },
             _ => snapshot(name, &uid, claim, Some("c1")),
@@ -81,7 +81,7 @@ impl World {
         self.add(Kind::Snapshot, object);
     }
 
-    /// A content that an administrator made for this VolumeSnapshot.
+    /// An administrator's content for this VolumeSnapshot.
     fn made_for(&self, name: &str) -> Option<Text> {
         let mut all = self.server.all(Kind::Content);
         let found = all.find(|(_, content)| {
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// A content says that its VolumeSnapshot is being deleted, as a copy of an older life: who deletes it by
-    /// hand deletes the snapshot.
+    /// Because of a copied annotation a content says that its VolumeSnapshot is being deleted: a user who deletes it
+    /// by hand deletes the snapshot.
     fn seen_by_copies(&mut self, kind: Kind, key: &str) {
         let content = { self.server.get(kind, key) }.filter(|content| is_told(content));
         let Some(content) = content else { return };
@@ -139,7 +139,7 @@ impl World {
             });
         } else if self.dice.one_in(3) {
             self.delete(Kind::Claim, &key);
-            // No pod uses it.
+            // No pod uses the claim.
             self.edit(Kind::Claim, &key, |claim| {
                 let mut left = finalizers(claim);
                 left.retain(|one| one != "kubernetes.io/pvc-protection");
@@ -169,7 +169,7 @@ impl World {
         if let Some(name) = self.any(kind) {
             let content = self.server.get(kind, &name).unwrap();
             if self.owner(content).is_none_or(is_deleting) {
-                // Nobody but whoever decided so will delete it now.
+                // Only the user who made this decision will delete it now.
                 self.seen.reconsidered.insert(name.clone());
             }
             self.edit(kind, &name, |content| {
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Finalizers of other programs.
+    /// Other programs add and remove their finalizers.
     fn others_hold_and_let_go(&mut self) {
         let kind = *self.dice.of(&HELD);
         let Some(key) = self.any(kind) else { return };
@@ -229,7 +229,7 @@ impl World {
         self.add(Kind::Content, made);
     }
 
-    /// A content that some VolumeSnapshot names and nobody has made yet, and the name of that VolumeSnapshot.
+    /// A content that a VolumeSnapshot names and nobody has created yet, and the name of that VolumeSnapshot.
     fn awaited_content(&self) -> Option<(String, String)> {
         self.server.all(Kind::Snapshot).find_map(|(_, snapshot)| {
             let name = snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str()?;
@@ -239,7 +239,7 @@ impl World {
         })
     }
 
-    /// Backup tools re-create objects with what these had of their older life.
+    /// Copies leftovers of an older life, as backup tools do when they re-create objects.
     pub(super) fn copy_of_an_older_life(&mut self, made: &mut Value, marks: [&str; 4]) {
         let [finalizer, marks @ ..] = marks;
         for mark in marks {
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What people had forgotten is there at last, and nothing is in the way.
+    /// People finally provide everything that was missing and remove all obstacles.
     pub(super) fn mend(&mut self) {
         self.seen.by_hand = true;
         self.storage.picky = false;
@@ -298,8 +298,8 @@ impl World {
         }
         self.seen.by_hand = false;
         self.restore_what_is_ready();
-        // Of two defaults nobody knows which is meant. One that somebody was given stays as a class; a
-        // process that has not heard yet may still give it to somebody.
+        // With two defaults the choice is open. A default that is in use stays as a class; a process that has not
+        // noticed may still choose it.
         self.delete(Kind::Class, "d2");
         let mut usual = class("c1");
         usual["metadata"]["name"] = "d2".into();
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    /// Claims get their volumes, but for those that are to be restored from what is not ready.
+    /// Binds claims, except those that restore from a VolumeSnapshot that is not ready.
     pub(super) fn restore_what_is_ready(&mut self) {
         let is_ready = |claim: &Value| {
             let Some(name) = claim["spec"]["dataSource"]["name"].as_str() else {
@@ -329,7 +329,7 @@ impl World {
             let snapshot = self.server.get(Kind::Snapshot, &format!("ns/{name}"));
             snapshot.is_some_and(|snapshot| snapshot["status"]["readyToUse"] == true)
         };
-        // Nobody ever allows a restore into another namespace.
+        // Nobody ever permits a restore across namespaces.
         let claims = { self.server.all(Kind::Claim) }
             .filter(|(key, claim)| key.starts_with("ns/") && is_ready(claim));
         for key in claims.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// A claim that somebody deleted comes again, for who waits for it.
+    /// Creates deleted claims again if something waits for them.
     pub(super) fn claims_that_are_wanted(&mut self) {
         for (name, volume) in [("p1", "pv1"), ("p2", "pv2")] {
             let key = format!("ns/{name}");

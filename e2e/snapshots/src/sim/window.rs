@@ -1,4 +1,4 @@
-//! The crash windows of the specification, section 9.1, and which of them runs pass through: a program
+//! The crash windows of the specification, section 9.1, and how often runs pass them: a program
 //! stops after one effect and before the next.
 
 #![expect(
@@ -15,23 +15,23 @@ use super::effect::Effect;
 use super::kind::Kind;
 use super::world::{Faults, World};
 
-/// How often each was passed. 0 is none of them.
+/// Number of passes of each window. 0 stands for no window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windows([usize; 28]);
 
-/// Where an attempt ends.
+/// The end of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    /// Whether the controller's, not the snapshotter's.
+    /// Whether the controller's or the snapshotter's attempt ends.
     pub(super) controller: bool,
     /// Whether it is about a group.
     pub(super) grouped: bool,
-    /// Whether the driver works on a call of it.
+    /// Whether the driver works on a call of the attempt.
     pub(super) calling: bool,
 }
 
 impl Windows {
-    /// An attempt ends here, whose last effect was this one. W1 has no width any more: its first effect
+    /// An attempt ends after this last effect. W1 is empty by now: its first effect
     /// is W4's.
     pub(super) fn pass(&mut self, end: End, last: Option<Effect>) {
         let Some(last) = last else { return };
@@ -45,7 +45,7 @@ impl Windows {
         }
     }
 
-    /// An old leader is in a call while a new one leads.
+    /// A former leader's call runs while a new one leads.
     pub(super) fn overlap(&mut self) {
         self.0[27] += 1;
     }
@@ -56,7 +56,7 @@ impl Windows {
         }
     }
 
-    /// Those that were passed less often than this.
+    /// Windows passed less often than this.
     pub(super) fn rarer(&self, than: usize) -> Vec<usize> {
         let all = 1..self.0.len();
         all.filter(|window| self.0[*window] < than).collect()
@@ -117,8 +117,8 @@ fn of_snapshotter(last: Effect, grouped: bool, calling: bool) -> &'static [usize
 }
 
 impl World {
-    /// Whether a VolumeSnapshot whose content is gone waits for its last finalizer to be taken away, which
-    /// nothing in the program remembers.
+    /// Whether a VolumeSnapshot whose content is gone has its last finalizer still, which the program does
+    /// not remember.
     fn is_in_last_window(&self) -> bool {
         self.server.all(Kind::Snapshot).any(|(_, snapshot)| {
             let content = snapshot["status"]["boundVolumeSnapshotContentName"].as_str();
@@ -130,7 +130,7 @@ impl World {
         })
     }
 
-    /// The controller stops while it is: that is short, and chance alone would hardly meet it.
+    /// Stops the controller in that window, which is too short to be met by chance.
     pub(super) fn stop_in_last_window(&mut self) {
         if self.faults != Faults::None && self.is_in_last_window() && self.dice.one_in(12) {
             self.crash_controller();

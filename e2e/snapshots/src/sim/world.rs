@@ -1,4 +1,4 @@
-//! One run: what happens next.
+//! One run, which picks the next action.
 
 use serde_json::Value;
 use sidecar_testkit::sim::Dice;
@@ -15,32 +15,32 @@ use super::seen::{Seen, Stamp};
 use super::snapshotter::{Both, Grouped, Single, Snapshotter};
 use super::window::Windows;
 
-/// What may go wrong in a run.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Faults {
-    /// Nothing, but that events come late and in any order of kinds, and that the driver fails as drivers
-    /// do. Whatever the controller waits for must wake it: its back-offs never end.
+    /// Only late events, in any order of kinds, and a driver that fails as drivers do. Everything that the controller
+    /// waits for must wake it: its back-offs never end.
     None,
-    /// Either program stops at any point, or stands still while another one leads.
+    /// Also, either program stops at any point, or stands still while another one leads.
     Crashes,
-    /// That, requests and calls that fail or whose answers are lost, broken watches, a driver that is
-    /// away or calls snapshots impossible, and a Secret that is missing.
+    /// Also, requests and calls fail or lose their answers, watches break, the driver is away or calls snapshots
+    /// impossible, and a Secret is missing.
     All,
-    /// The same, and VolumeSnapshots that are taken away by force.
+    /// As `All`, and VolumeSnapshots are removed by force.
     Strips,
 }
 
-/// Where a run that is looked at closely has one of the programs stop.
+/// The point at which one of the programs stops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stop {
     pub(super) who: usize,
-    /// After so many of its steps.
+    /// Number of its steps before.
     pub(super) after: usize,
-    /// Whether it stands still instead, while the next one leads.
+    /// Whether it stands still instead, while another one leads.
     pub(super) frozen: bool,
 }
 
-/// More requests without time going on than any run needs.
+/// Most requests without time passing.
 const SPINS: usize = 600;
 
 pub(super) struct World {
@@ -50,21 +50,21 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) storage: Storage,
     pub(super) groups: Groups,
-    /// Whether people take groups.
+    /// Whether users take groups.
     pub(super) grouped: bool,
-    /// Whether the snapshotters are older ones, which protect nothing that they take.
+    /// Whether the snapshotters are older releases, which add no finalizers to contents.
     pub(super) older: bool,
     pub(super) controller: Process<Controller>,
     pub(super) snapshotter: Both,
-    /// Those that led before and stand still.
+    /// Former leaders that stand still.
     pub(super) frozen: (Option<Box<Process<Controller>>>, Option<Box<Both>>),
-    /// Whether the lease of who works now is over.
+    /// Whether the acting process has lost its lease.
     pub(super) fenced: bool,
-    /// Requests that nobody waits for any more, and that are still on their way.
+    /// Requests under way that nobody waits for any more.
     pub(super) late: Vec<Request>,
-    /// The same, of what arrives before the next process has listed.
+    /// Requests under way that arrive before the next process has listed.
     pub(super) soon: Vec<Request>,
-    /// Whether nothing can be sent to the driver, and whether new snapshots are impossible: for now.
+    /// Whether the driver is unreachable for now.
     pub(super) away: bool,
     /// Whether faults have ended.
     pub(super) settling: bool,
@@ -73,22 +73,22 @@ pub(super) struct World {
     pub(super) stop: Option<Stop>,
     pub(super) uids: usize,
     spins: usize,
-    /// How often back-offs have passed since faults ended.
+    /// Number of back-offs that ended since the faults did.
     pub(super) retried: usize,
-    /// How often the driver is still wrong about groups since then.
+    /// Number of wrong answers about groups that the driver may still give.
     pub(super) slips: usize,
     pub(super) windows: Windows,
     pub(super) seen: Seen,
     violation: Option<String>,
 }
 
-/// One run to its end.
+/// Runs one seed to its end.
 ///
 /// # Errors
-/// What was violated first.
+/// The first violation.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, String> {
     let mut world = World::new(seed, faults, mutant);
-    // Where a mutant can be seen is known.
+    // The mutant determines whether the run needs groups.
     let chance = world.dice.one_in(2);
     world.grouped = mutant.needs_groups().unwrap_or(chance);
     world.older = world.dice.one_in(4);
@@ -166,12 +166,12 @@ impl World {
         !self.settling && matches!(self.faults, Faults::All | Faults::Strips)
     }
 
-    /// The server's version, and what the storage says of itself.
+    /// The versions of the server and of storage.
     pub(super) fn stamp(&self) -> Stamp {
         Some((self.server.version, self.storage.stamp()))
     }
 
-    /// Whether a call about a group goes wrong, which one in so many does.
+    /// Whether this call about a group fails, with a chance of one in `one_in`.
     pub(super) fn slips(&mut self, one_in: usize) -> bool {
         let may = self.is_faulty() || self.slips > 0;
         let slips = may && self.dice.one_in(one_in);
@@ -194,7 +194,7 @@ impl World {
         self.check();
     }
 
-    /// Anything but what users do.
+    /// Advances everything except users.
     pub(super) fn lives(&mut self) {
         match self.dice.below(4) {
             0 => self.work::<Controller>(),
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// One of its two controllers does.
+    /// One of the snapshotter's two controllers works.
     pub(super) fn work_snapshotter(&mut self) {
         let turn = self.dice.one_in(2);
         let Both { single, grouped } = &self.snapshotter;
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Something in a program advances.
+    /// Advances something in a program.
     pub(super) fn work<P: Program>(&mut self) {
         if !P::of(self).known.is_synced() {
             return self.deliver::<P>();
@@ -242,9 +242,9 @@ impl World {
         }
     }
 
-    /// One kind is listed, or its next event arrives.
+    /// Lists one kind, or delivers its next event.
     pub(super) fn deliver<P: Program>(&mut self) {
-        // Whatever a process before has sent that must not come later.
+        // Requests of a former process that must not arrive later.
         for request in std::mem::take(&mut self.soon) {
             if self.dice.one_in(2) {
                 drop(self.applies(&request));
@@ -263,7 +263,7 @@ impl World {
         self.hear_warnings();
     }
 
-    /// Back-offs pass, old requests arrive, calls of nobody end, a program stops.
+    /// Back-offs end, old requests arrive, orphaned calls end, a program stops.
     fn time_goes_on(&mut self) {
         self.spins = 0;
         let seconds = *self.dice.of(&[1, 20, 400]);
@@ -299,7 +299,7 @@ impl World {
                 self.crash_snapshotter();
             }
             4 | 5 => {
-                // A call, or what comes right before it, is where that matters.
+                // A freeze matters during a call, or right before it.
                 if self.dice.one_in(2) {
                     self.come_to_write::<Snapshotter<Single>>();
                 }
@@ -309,7 +309,7 @@ impl World {
         }
     }
 
-    /// What matters most are stops right after something has been brought about.
+    /// Works on until a step has an effect: stops right after that matter most.
     fn come_to_write<P: Program>(&mut self) {
         for _ in 0..self.dice.below(60) {
             if P::of(self)
@@ -349,13 +349,13 @@ impl World {
         true
     }
 
-    /// Size of a new snapshot, and how often it is not ready.
+    /// Size of a new snapshot, and how many answers report it as not ready.
     pub(super) fn taken(&mut self) -> (i64, usize) {
         let unready = *self.dice.of(&[0, 0, 1, 3]);
         (i64::try_from(self.dice.below(4)).unwrap(), unready)
     }
 
-    /// A request is sent: not again and again while no time goes on.
+    /// Counts a request: many without time passing are a violation.
     pub(super) fn spin(&mut self) {
         self.spins += 1;
         if self.spins > SPINS {

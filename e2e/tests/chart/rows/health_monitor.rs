@@ -72,7 +72,7 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, TESTED, "Pod/test-csi-sidecars-test", "/spec/containers/[controller-monitor]/command/6", Is(r#""http://test-csi-sidecars-controller-test:8085/metrics""#)),
 ];
 
-/// As the table of permissions of all others. What `features.volumeHealth` takes away is in [`TABLE`].
+/// Like the permissions table of the other programs. The effect of `features.volumeHealth` is in [`TABLE`].
 #[rustfmt::skip]
 pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     (&["controller.leaderElection.enabled=true"], "healthMonitor", &[
@@ -83,7 +83,7 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     (&["secrets.access=all"], "healthMonitor", &[]),
 ];
 
-/// What it has with all of that switched off.
+/// Its permissions with all of these features off.
 #[rustfmt::skip]
 pub(super) const ALWAYS: &[(&str, &[&str])] = &[
     ("healthMonitor", &[

@@ -1,4 +1,4 @@
-//! What the controller is told of changes, by which mutants learn less.
+//! Passes changes to the controller; mutants miss some.
 
 use sidecar::controller::reactor::{Now, Reactor};
 use sidecar::kube::cache::store;
@@ -78,7 +78,7 @@ impl Controller {
         if self.mutant == Mutant::ForgetsTriggers {
             return Vec::new();
         }
-        // Of two defaults one may be left.
+        // If one of two defaults goes, the other one counts.
         vec![of.observe(Change::Class(key), self)]
     }
 
@@ -89,8 +89,8 @@ impl Controller {
         due.into_iter().collect()
     }
 
-    /// A mutant ends a write to a claim as soon as it begins: others need not wait for it. It does so as if
-    /// another attempt had heard of the end.
+    /// A mutant ends a write to a claim as soon as it begins, so that others do not wait for it. It pretends that
+    /// another attempt has noticed the end.
     pub(super) fn end_early(&self, of: &mut Shipped, (key, now): (&Key, Now), request: &Decided) {
         if let (Mutant::WritesAtOnce, Decided::Write(write)) = (self.mutant, request)
             && matches!(write.object, Object::Claim(_))

@@ -1,4 +1,4 @@
-//! What the controller's decisions may look at.
+//! The informers of the controller's decisions.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Informers for Controller {
 }
 
 impl Controller {
-    /// Whether a claim waits for what this content stands for, and can get it, as far as is known.
+    /// Whether, as far as is known, a claim waits for a restore from this content, and can get it.
     pub(super) fn is_restored(&self, content: &str) -> bool {
         let content = self.contents.store.get(content);
         let snapshot =
@@ -97,13 +97,13 @@ impl Controller {
 
     fn is_awaited(&self, snapshot: &Snapshot) -> bool {
         let restores = Some(snapshot.key());
-        // Those of other namespaces have no grant.
+        // Claims of other namespaces have no grant.
         let claims = self.claims.store.iter();
         let mut claims = claims.filter(|(key, _)| key.as_str().starts_with("ns/"));
         snapshot.can_be_restored() && claims.any(|(_, claim)| claim.restores == restores)
     }
 
-    /// The same of a member of the group that this content stands for.
+    /// The same for a member of this content's group.
     pub(super) fn is_group_restored(&self, content: &str) -> bool {
         let Some(content) = self.group_contents.store.get(content) else {
             return false;

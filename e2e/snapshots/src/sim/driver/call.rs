@@ -1,4 +1,4 @@
-//! What comes of calls that have effect.
+//! The results of calls that take effect.
 
 use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Topology};
 use sidecar::controller::CallError;
@@ -13,7 +13,7 @@ use super::super::world::World;
 use super::{Done, shown};
 
 impl World {
-    /// A call comes to its end, with effect.
+    /// Ends a call with effect.
     pub(in super::super) fn succeed<S: Sort>(
         &mut self,
         content: &Text,
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// The handle of what was taken.
+    /// The handle of the snapshot that was taken.
     fn took<S: Sort>(&mut self, content: &Text, wish: &Wish) -> Result<Text, CallError> {
         let Wish::Create(wished) = wish else {
             unreachable!("nothing is taken")
@@ -74,7 +74,7 @@ impl World {
         CreateSnapshotResponse { snapshot }
     }
 
-    /// What the driver did for the attempt on a content.
+    /// Records the driver's effect for the attempt on a content.
     pub(super) fn did<S: Sort>(&mut self, name: &Text, effect: Effect) {
         let attempts = S::of(self).attempts.running.iter_mut();
         for running in attempts.filter(|running| running.key == *name) {

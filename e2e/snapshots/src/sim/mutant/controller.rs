@@ -1,4 +1,4 @@
-//! Faulty snapshot-controllers: what they see and hear, and what they want.
+//! Faulty snapshot-controllers: their input and their requests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use snapshotter::model::Policy;
 
 use super::Mutant;
 
-/// Whether its status says that its content is gone.
+/// Whether the status says that the content is gone.
 fn is_lost(snapshot: &Snapshot) -> bool {
     let status = snapshot.status.as_deref();
     let error = status.and_then(|status| status.error.as_ref());
     error.and_then(|error| error.message.as_deref()) == Some(MISSING)
 }
 
-/// It holds one more.
+/// Adds a finalizer.
 fn hold(snapshot: &mut Snapshot, finalizer: &str) {
     let held = snapshot.finalizers.iter().cloned();
     snapshot.finalizers = held.chain([finalizer.into()]).collect();
 }
 
 impl Mutant {
-    /// What a controller takes the VolumeSnapshot for.
+    /// The VolumeSnapshot as a faulty controller sees it.
     pub(in super::super) fn sees_snapshot(self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
         let mut arc = Arc::clone(snapshot);
         if self == Self::None {
@@ -65,7 +65,7 @@ impl Mutant {
         arc
     }
 
-    /// What a controller takes the content for.
+    /// The content as a faulty controller sees it.
     pub(in super::super) fn sees_content(self, content: &Arc<Content>) -> Arc<Content> {
         let mut seen = Arc::clone(content);
         match self {
@@ -91,7 +91,7 @@ impl Mutant {
         seen
     }
 
-    /// What a controller hears of a VolumeSnapshot.
+    /// The change of a VolumeSnapshot as a faulty controller notices it.
     pub(in super::super) fn hears_snapshot(self, snapshot: &Snapshot) -> Cow<'_, Snapshot> {
         let mut heard = Cow::Borrowed(snapshot);
         match self {

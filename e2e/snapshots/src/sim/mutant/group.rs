@@ -1,4 +1,4 @@
-//! Faulty programs that only groups can show.
+//! Faulty programs that only groups can reveal.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::super::world::Faults;
 use super::{Caught, Mutant};
 
 impl Mutant {
-    /// Under which faults each must be caught, by what, and in which run.
+    /// All mutants that need groups.
     pub(in super::super) const CAUGHT_WITH_GROUPS: [Caught; 25] = [
         (Self::LeavesGroupsBare, Faults::None, "is not protected", 1),
         (Self::IgnoresGroupPolicy, Faults::None, "was to be kept", 2),
@@ -66,7 +66,7 @@ impl Mutant {
         (Self::BelievesOtherGroups, Faults::All, "ready too early", 3),
     ];
 
-    /// Whether a run must have groups to show it; `None` of no mutant.
+    /// Whether a run needs groups to reveal it; `None` for the programs as shipped.
     pub(in super::super) fn needs_groups(self) -> Option<bool> {
         let mut grouped = Self::CAUGHT_WITH_GROUPS.iter();
         (self != Self::None).then(|| grouped.any(|(mutant, ..)| *mutant == self))
@@ -106,7 +106,7 @@ impl Mutant {
         seen
     }
 
-    /// What a claim's record says.
+    /// The claim's record as a faulty controller notices it.
     pub(in super::super) fn hears_claim(
         self,
         claim: Option<&controller::Claim>,
@@ -119,12 +119,12 @@ impl Mutant {
         heard
     }
 
-    /// Whether it hears but once of contents of this kind.
+    /// Whether it notices contents of this kind only once.
     pub(in super::super) fn overhears(self, contents: kind::Kind) -> bool {
         self == Self::OverhearsContents && contents == kind::Kind::Content
     }
 
-    /// What a controller makes of its decision. `other`: the UID of some VolumeSnapshot.
+    /// Changes a write as a faulty controller would decide. `other` is the UID of another VolumeSnapshot.
     pub(super) fn wants_of_member(self, write: &mut asked::Write, other: Option<Text>) {
         let Body::Patch(part, Patch::Merge(body)) = &mut write.body else {
             return;
@@ -147,7 +147,7 @@ impl Mutant {
         }
     }
 
-    /// What a snapshotter takes the content for.
+    /// The content of a group as a faulty snapshotter sees it.
     pub(super) fn sees_of_group(self, seen: &mut Arc<Content>) {
         let grouped = seen.kind() == Kind::Group;
         match self {
@@ -173,7 +173,7 @@ impl Mutant {
         }
     }
 
-    /// What a snapshotter makes of its decision about a group.
+    /// Changes a request about a group as a faulty snapshotter would decide.
     pub(super) fn wants_of_group(self, request: Request, content: &Content) -> Request {
         match (self, request) {
             (Self::NamesGroupsAnew, Request::Call(Call::CreateGroup(mut call))) => {
@@ -229,7 +229,7 @@ impl Mutant {
     }
 }
 
-/// Gives the group a snapshot of each volume.
+/// Adds a snapshot for each missing volume to the group.
 fn complete(group: &mut VolumeGroupSnapshot, volumes: &[String]) {
     for volume in volumes {
         let there = |one: &Snapshot| one.source_volume_id == *volume;
@@ -243,7 +243,7 @@ fn complete(group: &mut VolumeGroupSnapshot, volumes: &[String]) {
     }
 }
 
-/// Calls the group, and its snapshots, as they are known.
+/// Gives the group and its snapshots the recorded handles.
 fn rename(group: &mut VolumeGroupSnapshot, known: &Status) {
     if let Some(handle) = &known.handle {
         group.group_snapshot_id = handle.to_string();

@@ -1,4 +1,4 @@
-//! Its two controllers in one process.
+//! The two controllers of csi-snapshotter in one process.
 
 use sidecar::controller::reactor::Reactor;
 use sidecar::text::Text;
@@ -38,13 +38,13 @@ impl Both {
         self.grouped.attempts.wait(seconds);
     }
 
-    /// What is tried again later.
+    /// Keys that wait for a retry.
     pub(in super::super) fn later(&self) -> Vec<&Text> {
         let all = self.single.attempts.later.keys();
         all.chain(self.grouped.attempts.later.keys()).collect()
     }
 
-    /// What is remembered, in words.
+    /// Everything that it still remembers, in words.
     pub(in super::super) fn not_empty(&self) -> Vec<String> {
         let single = self.single.attempts.reactor.in_flight();
         let mut left = remembered(single, &Default::default(), &[]);
