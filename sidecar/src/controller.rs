@@ -1,11 +1,11 @@
-//! What every controller does around its work: it starts, meets its driver and follows it through
-//! restarts, shows its metrics, leads, watches, and ends.
+//! The frame around every controller's work: it starts, connects to its driver and follows it through
+//! restarts, exposes metrics, leads, watches and shuts down.
 //!
-//! A process stands on [`process`]; each controller in it has a [`seat`]. A controller declares its
-//! watches ([`watch`]), is driven by the [`engine`], and runs as [`tasks`] until a signal comes.
+//! All controllers of a process share its [`process`]; each one has a [`seat`]. A controller declares its
+//! watches ([`watch`]), is driven by the [`engine`], and runs as [`tasks`] until the process gets a signal.
 //!
-//! Shell only: what is worked on, and whether a driver that came back is still the one to work
-//! with, is the controller's.
+//! Shell only: the controller decides what to work on, and whether it can go on with a driver that
+//! restarted.
 
 pub mod call;
 pub mod driver_info;

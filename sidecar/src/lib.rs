@@ -1,25 +1,25 @@
-//! What all CSI sidecars share.
+//! Shared code of all CSI sidecars.
 //!
 //! # Layout
 //!
-//! Pure modules, which know neither clock nor runtime:
+//! Pure modules, without clock or runtime:
 //! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`node_selector`], [`retry`],
 //! [`redact`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`waits`], [`error`].
 //!
 //! Shell modules, which act:
-//! [`build`] (which build it is), [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
-//! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
-//! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
+//! [`build`] (the build's identity), [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (the HTTP
+//! server's pages), [`queue`] (a controller's work queue), [`election`] (leader election), [`shutdown`] and [`rt`]
+//! (start and end of a process), [`clock`] (the time, for all of them).
 //!
-//! Behind the feature `in-cluster`: `in_cluster` (whether it is the API server that was meant, and a client of it for
+//! Behind the feature `in-cluster`: `in_cluster` (whether the API server is the right one, and a client of it for
 //! programs that are too small for Kubernetes' library).
 //!
-//! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
-//! around its work), `lifecycle` (how long users wait), `secure` (servers that speak TLS and ask who their clients are), `snapshot` (words that the two
-//! programs for snapshots share), `trace` (exports traces to a collector), `uid` (which object of a name).
+//! Behind the feature `kube`: `kube` (the API server), `controller` (the frame around every controller's work),
+//! `lifecycle` (how long users wait), `secure` (TLS servers that authenticate their clients), `snapshot` (names that
+//! the two snapshot programs share), `trace` (exports traces to a collector), `uid` (UIDs of objects).
 //!
-//! Nothing here knows a particular sidecar.
+//! This crate knows no particular sidecar.
 #![warn(missing_docs)]
 
 pub mod alike;

@@ -8,9 +8,9 @@
 //! | `names` | bounds the values of a label: pure |
 //! | `metrics` | the metric families |
 //!
-//! Caches look at each object as the list, the watch or the answer to a write of this process brings it
-//! ([`Record::steps`](crate::kube::cache::Record::steps)), before they forget most of it. Reactors, queues and simulations
-//! know nothing of this.
+//! Caches look at each object from a list, from the watch or from the answer to a write of this process
+//! ([`Record::steps`](crate::kube::cache::Record::steps)), before they drop most of its fields. Reactors, queues and
+//! simulations know nothing about it.
 
 mod metrics;
 mod names;
@@ -29,18 +29,18 @@ pub use metrics::LifecycleMetrics;
 pub use stage::{End, Id, Progress, Since, Stage, Step};
 use tracker::{Sample, Tracker, Waiting};
 
-/// How a cache came by an object.
+/// The cache's knowledge of an object before it looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It was not in the cache before.
+    /// The object was not in the cache.
     First,
-    /// It was.
+    /// The object was in the cache.
     Again,
-    /// The watch says that it is gone.
+    /// The watch reports the object as deleted.
     Gone,
 }
 
-/// Whose driver something is, by the name of an object.
+/// Looks up the driver by the name of an object.
 type Owner = Box<dyn Fn(&str) -> Option<Text> + Send + Sync>;
 
 /// The measurements of a controller while it leads; clones share one state.
@@ -51,9 +51,9 @@ struct Inner {
     parts: Parts,
     tracker: Mutex<Tracker>,
     owner: OnceLock<Owner>,
-    /// In a node deployment: the node of this process.
+    /// The node of this process in a node deployment.
     node: OnceLock<Text>,
-    /// Opened before it was known whose they are: with the object that says it.
+    /// Objects with stages that opened before their driver was known, each with the name of the object that knows it.
     unsure: Mutex<Vec<(Id, Text)>>,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Parts {
     pub(crate) driver: Text,
     /// The stages that the controller measures.
     pub(crate) stages: &'static [Stage],
-    /// When the leader before this one renewed its lease last, in seconds since 1970.
+    /// The previous leader's last renewal of the lease, in seconds since 1970.
     pub(crate) counted_until: Option<i64>,
-    /// Where samples go.
+    /// Metrics for the samples.
     pub(crate) metrics: LifecycleMetrics,
     /// The API server's clock.
     pub(crate) skew: ClockSkew,
@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lifecycle {
-    /// Begins; the gauges show it until it is dropped.
+    /// Begins to measure; the gauges show the open stages until the value is dropped.
     pub(crate) fn new(parts: Parts) -> Self {
         let now = parts.skew.now();
         let before = parts.counted_until;
@@ -102,8 +102,8 @@ impl Lifecycle {
         this
     }
 
-    /// `owner` looks up the driver by the name of the object that knows it. It may use caches other than the one whose
-    /// records ask.
+    /// Sets the lookup of the driver by the name of the object that knows it. `owner` may use all caches except the one
+    /// whose records call it.
     #[must_use]
     pub fn owned_by(self, owner: impl Fn(&str) -> Option<Text> + Send + Sync + 'static) -> Self {
         // Set once; later calls are ignored.
@@ -121,7 +121,7 @@ impl Lifecycle {
         self
     }
 
-    /// In a node deployment the node of this process.
+    /// The node of this process in a node deployment.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.0.node.get().map(|node| &**node)
@@ -133,15 +133,15 @@ impl Lifecycle {
         &self.0.parts.driver
     }
 
-    /// The driver that the object of this name knows, if it is cached.
+    /// The driver known to the object of this name, if that is cached.
     #[must_use]
     pub fn owner(&self, name: &str) -> Option<Text> {
         let owner = self.0.owner.get().filter(|_| !name.is_empty())?;
         owner(name)
     }
 
-    /// Whether the object of this name belongs to this driver. Until the first lists are complete that may be unknown:
-    /// the stages of `uid` are dropped then if it does not.
+    /// Whether the object of this name belongs to this driver. While the first lists are incomplete, returns true
+    /// if the driver is unknown, and drops the stages of `uid` later if it is another one.
     #[must_use]
     pub fn may_be_ours(&self, uid: &str, name: &str) -> bool {
         match self.owner(name) {
@@ -164,7 +164,7 @@ impl Lifecycle {
         for mut step in steps.into_iter().filter(measured) {
             let owners = step.owners;
             let known = || owners.iter().find_map(|name| self.owner(name));
-            // Once it is gone nobody may know it any more.
+            // After the deletion no cached object may know the driver any more.
             if step.stage.ends_with_object() && matches!(step.progress, Progress::Open { .. }) {
                 step.driver = step.driver.or_else(known);
             }
@@ -176,7 +176,7 @@ impl Lifecycle {
         }
     }
 
-    /// The object was not in the last list: stages that end with it have ended, others are dropped.
+    /// Handles an object that was not in the last list: ends the stages that end with it, and drops all others.
     pub(crate) fn vanished(&self, object: Id) {
         let steps = self.0.parts.stages.iter().map(|stage| {
             let gone = Progress::DONE;
@@ -197,7 +197,7 @@ impl Lifecycle {
             let owner = self.owner(name);
             owner.is_none_or(|owner| *owner != *self.0.parts.driver)
         });
-        // The owner is another cache's, which is not asked under the tracker's lock.
+        // Looked up without the tracker's lock: another cache answers.
         let others: Vec<_> = others.collect();
         let mut tracker = lock(&self.0.tracker);
         for (object, _) in others {

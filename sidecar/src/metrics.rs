@@ -1,7 +1,7 @@
 //! Metrics with the names, labels, buckets and text of the Go sidecars.
 //!
-//! Dashboards and recording rules mix fleets: a bucket label `le="1.0"` instead of `le="1"` makes a
-//! different series. The crate `prometheus` counts, the text is written here.
+//! Dashboards and recording rules cover mixed fleets: a bucket label `le="1.0"` instead of `le="1"` makes a
+//! different series. The crate `prometheus` does the counting; the text format is written here.
 
 mod controllers;
 mod election;
@@ -24,7 +24,7 @@ pub use text::float;
 /// `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// What a scrape shows.
+/// The metrics of a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     inner: prometheus::Registry,
@@ -32,13 +32,13 @@ pub struct Registry {
     scrapes: Arc<OnceLock<Scrapes>>,
 }
 
-/// What of the `process_*` family a scrape shows.
+/// The part of the `process_*` family in a scrape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Process {
-    /// Everything that the system tells.
+    /// All metrics that the operating system provides.
     #[default]
     All,
-    /// `process_start_time_seconds` alone, as the livenessprobe does.
+    /// `process_start_time_seconds` only, as in the livenessprobe.
     StartTime,
 }
 
@@ -48,12 +48,12 @@ pub enum Process {
 pub struct RegisterError(#[from] prometheus::Error);
 
 impl Registry {
-    /// An empty registry; the whole `process_*` family is part of the text.
+    /// An empty registry with the whole `process_*` family.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty registry with that part of the `process_*` family.
+    /// An empty registry with this part of the `process_*` family.
     pub fn with_process(process: Process) -> Self {
         Self {
             process,
@@ -61,25 +61,25 @@ impl Registry {
         }
     }
 
-    /// Adds a metric of the program's own.
+    /// Adds a metric.
     ///
     /// # Errors
-    /// The name is taken or the metric malformed.
+    /// The name is taken, or the metric is malformed.
     pub fn register(&self, metric: Box<dyn Collector>) -> Result<(), RegisterError> {
         Ok(self.inner.register(metric)?)
     }
 
-    /// Counts scrapes from now on, as `promhttp_metric_handler_requests_*`.
+    /// Counts scrapes from now on, in `promhttp_metric_handler_requests_*`.
     ///
     /// # Errors
-    /// It does already.
+    /// Scrapes are counted already.
     pub fn count_scrapes(&self) -> Result<(), RegisterError> {
         let scrapes = Scrapes::new(&self.inner)?;
         self.scrapes.get_or_init(|| scrapes);
         Ok(())
     }
 
-    /// The text of a scrape.
+    /// The text of one scrape.
     pub fn render(&self) -> String {
         match self.scrapes.get() {
             Some(scrapes) => scrapes.count(|| self.text()),

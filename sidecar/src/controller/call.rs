@@ -15,13 +15,13 @@ use crate::rpc_code::RpcError;
 /// Why a call has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// The driver was not asked.
+    /// No call reached the driver.
     Unreachable(RpcError),
-    /// The driver says so, or did not answer in time.
+    /// The driver returned an error, or did not answer in time.
     Failed(RpcError),
 }
 
-/// One call.
+/// A call to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call<M, T = ()> {
     message: Box<M>,
@@ -31,7 +31,7 @@ pub struct Call<M, T = ()> {
 }
 
 impl<M> Call<M> {
-    /// A call that is counted so.
+    /// A call to be marked and counted as `migrated` says.
     pub fn new(message: M, migrated: Migrated) -> Self {
         Self {
             migrated,
@@ -41,7 +41,7 @@ impl<M> Call<M> {
 }
 
 impl<M, T> Call<M, T> {
-    /// A call about this.
+    /// A call that carries `about`, for the caller to find in the result.
     pub fn about(message: M, about: T) -> Self {
         Self {
             message: Box::new(message),
@@ -71,26 +71,26 @@ impl<M> From<M> for Call<M> {
     }
 }
 
-/// The calls that one controller makes; [`calls!`](crate::calls) lists them.
+/// The calls to the driver that one controller makes; [`calls!`](crate::calls) lists them.
 pub trait Calls: Send + Sync {
-    /// A call, and what came of it.
+    /// A call with its result.
     type Called: Send;
 
-    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`. With how long it took.
+    /// Calls the driver as soon as it is reachable; `timeout` runs from then. Returns the call's duration as well.
     fn send<D: Driver>(
         self,
         driver: &View<D>,
         timeout: Duration,
     ) -> impl Future<Output = (Self::Called, Duration)> + Send;
 
-    /// The call ended with this error.
+    /// Ends the call with this error.
     fn failed(self, error: CallError) -> Self::Called;
 
-    /// Which call it was, and the error that it ended with.
+    /// The call's name, and the error that it ended with.
     fn outcome(called: &Self::Called) -> (&'static str, Option<&CallError>);
 }
 
-/// A call of one type; its response follows from it.
+/// A call of one type, which determines the type of the response.
 pub trait OneCall {
     /// The driver's response.
     type Response;
@@ -102,11 +102,11 @@ impl<M: Rpc, T> OneCall for Call<M, T> {
 
 /// A controller makes calls of this type.
 pub trait Makes<C: OneCall>: Calls {
-    /// The call and what came of it, if it is one of this type.
+    /// The call and its result, if it is of this type.
     fn found(called: &Self::Called) -> Option<(&C, Result<&C::Response, &CallError>)>;
 }
 
-/// Of a controller without a driver.
+/// For a controller without a driver.
 impl Calls for Infallible {
     type Called = Self;
 
@@ -123,11 +123,11 @@ impl Calls for Infallible {
     }
 }
 
-/// The calls that a controller makes, as two enums: `Call`, and `Called` with what came of each.
+/// Declares the calls that a controller makes, as two enums: `Call`, and `Called` with the result of each.
 #[macro_export]
 macro_rules! calls {
     ($($call:ident($request:ty $(, $about:ty)?)),+ $(,)?) => {
-        /// A call of the driver.
+        /// A call to the driver.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Call {
             $(
@@ -136,7 +136,7 @@ macro_rules! calls {
             )+
         }
 
-        /// A call, and what came of it.
+        /// A call with its result.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Called {
             $(
@@ -195,7 +195,7 @@ macro_rules! calls {
 }
 
 impl<D: Driver> View<D> {
-    /// Calls the driver as soon as it can be asked; from then on the call has `timeout`. With how long it took.
+    /// Calls the driver as soon as it is reachable; `timeout` runs from then. Returns the call's duration as well.
     pub async fn call<M: Rpc, T: Sync>(
         &self,
         call: &Call<M, T>,

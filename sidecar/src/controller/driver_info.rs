@@ -1,4 +1,4 @@
-//! Which driver it is, for metrics and for the log.
+//! The driver's identity, for metrics and for the log.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::csi::identity::Plugin;
 use crate::metrics::{RegisterError, Registry};
 use crate::visible::shortened;
 
-/// Of a name or a version that is shown: a driver chooses both.
+/// Most bytes shown of a driver's name or version, both of which the driver chooses.
 const LONGEST: usize = 128;
 
-/// What is known of the driver; clones are the same.
+/// The driver's identity and capabilities, once known; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct DriverInfo {
     info: Option<IntGaugeVec>,
     known: watch::Sender<Option<Arc<Known>>>,
 }
 
-/// What a driver has said of itself.
+/// Identity and capabilities as the driver reported them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Its name.
+    /// Name from `GetPluginInfo`.
     pub name: String,
-    /// Its version.
+    /// Version from `GetPluginInfo`.
     pub version: String,
     /// The names of its capabilities.
     pub capabilities: Vec<String>,
@@ -48,7 +48,7 @@ impl DriverInfo {
         })
     }
 
-    /// The driver says this now; what it said before is no longer shown.
+    /// Replaces what is shown with what the driver reports now.
     pub(super) fn set(&self, plugin: &Plugin, capabilities: &Capabilities) {
         let known = Known {
             name: shortened(&plugin.name, LONGEST),
@@ -69,7 +69,7 @@ impl DriverInfo {
         });
     }
 
-    /// What it said last, and whenever it says something else.
+    /// A receiver of the driver's last report and of every one that differs from it.
     pub(super) fn watch(&self) -> watch::Receiver<Option<Arc<Known>>> {
         self.known.subscribe()
     }

@@ -1,5 +1,5 @@
-//! Drives a [`Reactor`]: informers' events become keys in queues, a worker makes the requests of
-//! a key, and the queue learns how that ended.
+//! Drives a [`Reactor`]: informers' events become keys in queues, a worker executes the requests that a
+//! key needs, and the queue learns how the attempt ended.
 
 mod bound;
 
@@ -19,24 +19,24 @@ use crate::verbose;
 
 pub use bound::{Bound, Circle, MOST_REQUESTS};
 
-/// For an attempt of which nobody can say how long it should take.
+/// Stands in for the limit of attempts whose reactor states none.
 const NEVER: Duration = Duration::from_secs(86_400);
 
-/// What the reactor needs of the world.
+/// A reactor's surroundings: caches, clients and the log.
 pub trait Shell<R: Reactor>: Send + Sync + 'static {
-    /// What decisions look at.
+    /// The caches and the driver, on which decisions are based.
     fn informers(&self) -> &R::Informers;
 
-    /// Carries one request out. The caches have taken in what it wrote when this ends.
+    /// Executes one request. On return, the caches contain what it wrote.
     fn execute(&self, request: R::Request) -> impl Future<Output = ReplyOf<R>> + Send;
 
-    /// Logs.
+    /// Logs the notice.
     fn note(&self, notice: R::Notice);
 
     /// An attempt on `key` failed, for the `failures`-th time in a row, and is retried after `wait`.
     fn failed(&self, key: &R::Key, failure: &R::Failure, failures: u32, wait: Duration);
 
-    /// Nothing is begun from now on; for what is worked on beside the reactor.
+    /// Starts nothing any more. For work that runs beside the reactor.
     fn shut_down(&self) {}
 }
 
@@ -49,7 +49,7 @@ pub struct Engine<R: Reactor, S> {
 }
 
 impl<R: Reactor, S: Shell<R>> Engine<R, S> {
-    /// An engine at rest. `shell` gets a handle on the engine for the caches, whose changes go to
+    /// An engine that does not work yet. `shell` gets a handle on it for the caches, whose changes go to
     /// [`observe`](Self::observe).
     pub fn new(
         reactor: R,
@@ -64,26 +64,26 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         })
     }
 
-    /// What was given to [`new`](Self::new).
+    /// The shell that [`new`](Self::new) built.
     pub fn shell(&self) -> &S {
         &self.shell
     }
 
-    /// What fails while this server does not answer is tried again as soon as it does.
+    /// Retries keys that failed while this server was unreachable as soon as it answers again.
     pub fn depends_on(&self, server: &Outage) {
         self.queues
             .iter()
             .for_each(|queue| queue.depends_on(server));
     }
 
-    /// Attempts are told in traces from now on, if there are traces.
+    /// Traces attempts from now on; without a tracer nothing changes.
     pub fn traced_by(&self, tracer: Option<Tracer>) {
         if let Some(tracer) = tracer {
             let _another = self.traces.set(Traces::new(tracer));
         }
     }
 
-    /// Nothing is begun from now on.
+    /// Starts no further attempts.
     pub fn shut_down(&self) {
         self.queues.iter().for_each(Queue::shut_down);
         self.shell.shut_down();
@@ -96,14 +96,14 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    /// Attempts that run.
+    /// Number of attempts that are running.
     pub fn running(&self) -> usize {
         let lanes = self.queues.iter().flat_map(Queue::lanes);
         lanes.map(|lane| lane.running).sum()
     }
 
-    /// Works until [`shut_down`](Self::shut_down), then waits for what still runs. Dropping it aborts
-    /// what runs.
+    /// Works until [`shut_down`](Self::shut_down), then waits for running attempts. Dropping the future aborts
+    /// them.
     pub async fn serve(self: &Arc<Self>) {
         let serving = self.queues.iter().map(|queue| {
             queue.serve(|work| {
@@ -114,7 +114,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         join_all(serving).await;
     }
 
-    /// Something has changed.
+    /// Passes a change in the caches or of the driver to the reactor.
     pub fn observe(&self, change: R::Change<'_>) {
         let traces = self.traces.get();
         let over = self.turn(|reactor, informers| {
@@ -126,7 +126,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    /// Asks the reactor something, and does what that makes due.
+    /// Gives `ask` the reactor, then logs the notices and queues the keys that it made due.
     pub fn turn<T>(&self, ask: impl FnOnce(&mut R, &R::Informers) -> (T, DueOf<R>)) -> T {
         let (answer, due) = ask(&mut self.reactor(), self.shell.informers());
         for notice in due.notices {
@@ -144,8 +144,8 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         answer
     }
 
-    /// Never held across an await. The caches are read under it, and so tell their changes without a lock
-    /// of their own.
+    /// Never held across an await. Because the caches are read under this lock, they report changes without
+    /// holding one of their own.
     fn reactor(&self) -> MutexGuard<'_, R> {
         self.reactor.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,7 +160,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
             traces.ended(running, ending(&verdict, circle.is_some()), open);
         }
         match (verdict, circle) {
-            // Nobody else would say so, or try it again.
+            // The verdict neither reports the failure nor schedules a retry.
             (Verdict::Done | Verdict::After { failure: None, .. }, Some(circle)) => {
                 let key = work.key().clone();
                 let wait = work.retry();
@@ -188,7 +188,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    /// The attempt in traces, if it is about an object.
+    /// Begins a span for the attempt if its key stands for an object.
     fn trace(&self, queue: &Queue<R::Key>, work: &Work<R::Key>) -> Option<trace::Running<R::Key>> {
         let (traces, key) = (self.traces.get()?, work.key());
         let subject = self.reactor().subject(key, self.shell.informers());
@@ -199,7 +199,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         Some(traces.begin(key, subject, queue.failures(key), work.waited()))
     }
 
-    /// Makes requests until there is none, and notices if that takes unusually long.
+    /// Executes the attempt's requests, and tells the queue if it takes unusually long.
     async fn attempt(&self, work: &Work<R::Key>) -> (R::Attempt, Option<Circle>) {
         let limit = {
             let reactor = self.reactor();
@@ -218,7 +218,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    /// The attempt when it is over, and why requests of it were not sent, if some were not.
+    /// The finished attempt, and why some of its requests were not sent, if any.
     async fn requests(&self, key: &R::Key) -> (R::Attempt, Option<Circle>) {
         let (mut attempt, mut bound) = {
             let mut reactor = self.reactor();

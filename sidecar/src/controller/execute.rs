@@ -1,7 +1,7 @@
 //! Executes requests.
 //!
-//! No write can pass by the cache of its object: whatever the answer is, nobody sees an older object than what
-//! this process has written.
+//! Every write goes through the cache of its object: whatever the server answers, no reader of the cache sees an
+//! older object than this process has written.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub trait Executor<R: Requests>: Sync {
     /// The API server.
     fn api(&self) -> &Api;
 
-    /// The kind of an object, and the cache that keeps such objects, if there is one.
+    /// The kind of an object, and the cache of such objects, if there is one.
     fn kind(&self, object: &R::Object) -> (&Resource, Option<&dyn OwnWrites>);
 
     /// The part of a read or written object that an attempt sees in addition to the caches.
@@ -34,7 +34,7 @@ pub trait Executor<R: Requests>: Sync {
     /// The JSON is no such object.
     fn found(&self, object: &R::Object, json: &str) -> Result<R::Found, ApiError>;
 
-    /// Calls the driver, with the deadline of such a call.
+    /// Calls the driver with the call's own timeout.
     fn call(
         &self,
         call: R::Calls,
@@ -73,7 +73,7 @@ pub async fn execute<R: Requests>(with: &impl Executor<R>, request: Request<R>) 
     }
 }
 
-/// Reads the objects that are selected, of a namespace or of all.
+/// Reads the selected objects of one namespace or of all.
 async fn list<R: Requests>(
     with: &impl Executor<R>,
     of: &R::Object,
@@ -148,7 +148,7 @@ async fn send<R: Requests>(
                 }
                 (uid, _) => api.delete(resource, key, uid.as_deref()).await?,
             };
-            // What nothing held is gone, and the answer is none.
+            // An object without finalizers is gone at once; the answer is then a `Status`.
             if is_object(&json, key.name()) {
                 Ok(json)
             } else {
@@ -158,7 +158,7 @@ async fn send<R: Requests>(
     }
 }
 
-/// The object as it is afterwards, which this process may not have seen before even if nothing was written.
+/// The object after the edit. It may be new to this process even if nothing had to be written.
 async fn edit(
     api: &Api,
     resource: &Resource,
@@ -178,7 +178,7 @@ async fn edit(
     }
 }
 
-/// Whether an answer is the object of this name.
+/// Whether the answer is the object of this name.
 fn is_object(json: &str, name: &str) -> bool {
     let object: Result<Value, _> = serde_json::from_str(json);
     object.is_ok_and(|object| {

@@ -1,6 +1,6 @@
-//! What the flags that all controllers have ask for.
+//! Settings from the flags that all controllers share.
 //!
-//! Pure: the order of the checks, which decides about message and exit code, is the program's.
+//! Pure: the program decides the order of the checks, and with it message and exit code.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::election::Timing;
 use crate::flags::{Exit, Values};
 use crate::queue::{self, exponential};
 
-/// How often and how much at a time is worked.
+/// How many keys are worked on at once, and how failed ones back off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacing {
-    /// So many keys at the same time.
+    /// Number of keys worked on at once.
     pub workers: usize,
     /// `--retry-interval-start`
     pub retry_start: Duration,
@@ -31,14 +31,14 @@ impl Pacing {
         }
     }
 
-    /// How long a key waits after its failures.
+    /// The back-off of a failed key.
     #[must_use]
     pub fn delay(&self) -> queue::Delay {
         exponential(self.retry_start, self.retry_max)
     }
 }
 
-/// How many of something there are at the same time, from the flag of this name.
+/// A number of concurrent operations, from the flag `name`.
 ///
 /// # Errors
 /// Exit code 1 if it is not greater than zero.
@@ -54,11 +54,11 @@ pub fn at_least_one(values: &Values, name: &str) -> Result<usize, Exit> {
 /// The HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
-    /// Where to listen.
+    /// Address to listen on.
     pub address: String,
-    /// The flag that says so.
+    /// The flag that set the address.
     pub flag: &'static str,
-    /// `--metrics-path`; `None`: metrics are not served.
+    /// `--metrics-path`; `None` if metrics are not served.
     pub metrics_path: Option<String>,
     /// Whether the health of leader election is served.
     pub health: bool,
@@ -66,13 +66,13 @@ pub struct Http {
 
 impl Http {
     /// From `--http-endpoint`, `--metrics-address`, `--metrics-path` and `--leader-election`;
-    /// `None` if there is to be no server.
+    /// `None` without a server.
     ///
     /// # Errors
-    /// Exit code 1 if both addresses are set: they are two names of one listener.
+    /// Exit code 1 if both addresses are set: the two flags configure one listener.
     pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
         let endpoint = values.string("http-endpoint");
-        // A controller without the deprecated flag has one address.
+        // A controller without the deprecated flag has one address only.
         let metrics = if values.has("metrics-address") {
             values.string("metrics-address")
         } else {
@@ -104,18 +104,17 @@ impl Http {
 pub struct Election {
     /// `--leader-election-namespace`
     pub namespace: String,
-    /// The durations.
+    /// Lease duration, renew deadline and retry period.
     pub timing: Timing,
     /// `--leader-election-labels`
     pub labels: Vec<(String, String)>,
 }
 
 impl Election {
-    /// From `--leader-election` and the flags that go with it; `None` if it is off.
+    /// From `--leader-election` and its companions; `None` if leader election is off.
     ///
     /// # Errors
-    /// Exit code 2 if the durations contradict each other, as upstream, which panics with the same
-    /// words.
+    /// Exit code 2 if the durations contradict each other; upstream panics with the same words.
     pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
         if !values.bool("leader-election") {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! What a controller cannot go on with when the driver comes back.
+//! Why a controller cannot go on with a driver that restarted.
 
-/// The driver came back as something this process cannot go on with: it ends with this text.
+/// The driver restarted with another identity or other capabilities; the process ends with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IncompatibleDriver {
     /// Another driver answers on the socket.
@@ -9,21 +9,21 @@ pub enum IncompatibleDriver {
          with the driver"
     )]
     Renamed {
-        /// As [`super::Driver::CONTROLLER`].
+        /// See [`super::Driver::CONTROLLER`].
         controller: &'static str,
         /// Name at start-up.
         before: String,
         /// Name now.
         now: String,
     },
-    /// A capability came or went on which it depends what this process watches, calls or has promised.
+    /// A capability came or went on which this process's watches, calls or promises depend.
     #[error("the driver came back {how} the capability {capability}{consequence}")]
     Changed {
-        /// "with" or "without" it, or how else.
+        /// "with" or "without", or another wording.
         how: &'static str,
         /// The capability.
         capability: &'static str,
-        /// What follows from that, after a comma or semicolon.
+        /// The consequence, after a comma or semicolon.
         consequence: &'static str,
     },
 }

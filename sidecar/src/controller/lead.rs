@@ -17,7 +17,7 @@ use crate::names::{self, LeaseOwner};
 /// How long a leader may be without its driver while other replicas wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For events that are on their way when the process ends.
+/// How long the end of the process waits for events that are not written yet.
 pub(super) const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// The namespace of the leases.
@@ -31,44 +31,44 @@ pub(super) fn namespace(election: &Election) -> String {
     )
 }
 
-/// Who takes part in an election, and how.
+/// A candidate in a leader election.
 #[derive(Debug)]
 pub struct Candidate<'a> {
-    /// Which program.
+    /// The program that takes part.
     pub owner: LeaseOwner,
-    /// For which driver; empty for a controller without one.
+    /// The driver's name; empty for a controller without one.
     pub driver: &'a str,
-    /// What the flags say.
+    /// Settings from the flags.
     pub election: &'a Election,
-    /// Where to count.
+    /// Counters of the election.
     pub metrics: &'a ElectionMetrics,
-    /// Where health is shown.
+    /// Health check of the leadership.
     pub health: &'a LeaderHealth,
-    /// What guards everything that is done under the lease.
+    /// Gates everything that needs the lease.
     pub fence: &'a Fence,
-    /// In whose company the lease is held, if it is one of several of this process.
+    /// Set if the process holds several leases.
     pub company: Option<&'a Company>,
 }
 
-/// How one of several leases of a process is held.
+/// How a process holds one of several leases.
 #[derive(Clone, Debug)]
 pub struct Company {
     /// Builds the holder identity from the host name; single programs never use this form.
     pub identity: fn(host: &str, head: &str) -> String,
-    /// Under which lease.
+    /// The controller whose lease is the head, which all controllers of the process need.
     pub head: &'static str,
-    /// Holders that have lost the right to work, since this process holds the lease that they need.
+    /// Former holders that may not work any more, because this process holds the head lease that they need.
     pub succeeds: Option<String>,
 }
 
 impl Candidate<'_> {
     /// Campaigns, then works while it leads, and hands the lease over when `work` has ended.
     ///
-    /// `client` is for the lease and what users read about it, which is told with the lease gone, too.
-    /// What ends the campaign is `until`; while leading, `work` looks after that itself.
+    /// `client` writes the lease and its events, the last of them after the lease is lost.
+    /// `until` ends the campaign; while leading, `work` itself must watch for that.
     ///
     /// # Errors
-    /// How the process ends: leadership is lost, or what `until` or `work` say.
+    /// How the process ends: leadership is lost, or `until` or `work` failed.
     pub async fn lead(
         self,
         client: Client,
@@ -86,22 +86,22 @@ impl Candidate<'_> {
             None => tokio::select! {
                 biased;
                 lost = elector.lead() => {
-                    // No goodbye: somebody else leads, or will at any moment.
+                    // No release: another replica leads, or will at any moment.
                     return Err(Exit::failure(1, format_args!("Stopped leading: {lost}")));
                 }
                 result = work() => result,
             },
         };
-        // Nothing is being worked on any more, whatever the reason: somebody else may go on.
+        // Work has stopped, whatever the reason: another replica may take over.
         elector.release().await;
         let _ = timeout(LAST_EVENTS, events).await;
         result
     }
 
-    /// A standby, whose health is shown from now on, and the task that writes its events until it is gone.
+    /// A standby elector, whose health is served from now on, and the task that writes its events until it is dropped.
     ///
     /// # Errors
-    /// The host has no name, or the lease can have none.
+    /// The host has no name, or no lease name can be built.
     pub fn elector(&self, client: Client) -> Result<(Elector, JoinHandle<()>), Exit> {
         let (config, events) = self.config(client.clone())?;
         let lease = config.name.clone();
@@ -128,7 +128,7 @@ impl Candidate<'_> {
             return Err(Exit::failure(1, line));
         }
         let component = match self.owner {
-            // Upstream's resizer alone sanitizes what it passes to the library.
+            // Only upstream's resizer sanitizes the name that it passes to the library.
             LeaseOwner::Resizer => name.clone(),
             LeaseOwner::Attacher
             | LeaseOwner::Provisioner

@@ -1,8 +1,8 @@
-//! The connection to the driver: how it is met, and how it is followed through its restarts. One per
-//! process; what a controller makes of the driver is its [`View`](super::View).
+//! The connection to the driver: the first handshake, and following the driver through restarts. One per
+//! process; each controller has its own [`View`](super::View) of the driver.
 //!
 //! A restart of the driver's container does not end this process: calls wait, the driver is probed
-//! and asked anew, and work goes on. If an incompatible driver returns, the process exits with the reason.
+//! and asked again, and work goes on. If an incompatible driver returns, the process exits with the reason.
 
 mod ask;
 mod handshake;
@@ -33,21 +33,21 @@ use crate::rt::Exit;
 pub use ask::{Calls, Identity, Questions, Settings};
 pub use handshake::DriverHandshake;
 
-/// What a driver says it can do.
+/// The driver's capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Services it offers.
+    /// Services that the plugin offers.
     pub plugin: PluginCapabilities,
-    /// Calls of its controller.
+    /// Capabilities of its controller service.
     pub controller: ControllerCapabilities,
-    /// Calls of its node service; empty if it was not asked.
+    /// Capabilities of its node service; empty if not asked.
     pub node: NodeCapabilities,
-    /// Calls of its group controller; empty if it has none or was not asked.
+    /// Capabilities of its group controller; empty if it has none or was not asked.
     pub group: GroupCapabilities,
 }
 
 impl Capabilities {
-    /// The names of all of them, as the CSI specification has them.
+    /// The names of all capabilities, as in the CSI specification.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let calls = self.controller.names().chain(self.node.names());
         self.plugin.names().chain(calls).chain(self.group.names())
@@ -63,23 +63,23 @@ pub struct Link {
     name: String,
     known: Mutex<Known>,
     away: watch::Sender<bool>,
-    /// Behind the last loss after which the driver was found again. Who follows may be dropped at
-    /// any point, as at the end of a campaign, and the next one goes on from here.
+    /// Position after the last loss from which the driver came back. The following task may be dropped at
+    /// any point, as at the end of a campaign, and the next one continues from here.
     recovered: Mutex<Losses>,
-    /// Held by the one who follows. Once the driver is given up, that is how it ended for all.
+    /// Held by the task that follows. Once it gives the driver up, the outcome for all.
     following: tokio::sync::Mutex<Option<(Lost, Exit)>>,
 }
 
-/// Why a driver is not followed any more.
+/// Why a driver is no longer followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// It did not come back in time.
+    /// The driver did not come back in time.
     StaysAway,
-    /// Another one came back: leases and finalizers have the driver's name.
+    /// Another driver came back: leases and finalizers carry the first one's name.
     Renamed,
 }
 
-/// What the driver said last, and who was told. One lock: nobody is told of the one and not of the next.
+/// The driver's last report and the views informed of it, under one lock, so that no view misses a report.
 #[derive(Default)]
 struct Known {
     capabilities: Capabilities,
@@ -104,16 +104,16 @@ impl Link {
         &self.name
     }
 
-    /// Calls that are counted from now on have the driver's name.
+    /// Counts calls under the driver's name from now on.
     pub fn name_calls(&self) {
         self.operations.set_driver_name(&self.name);
     }
 
-    /// A view of what the driver said last, which hears of it when the driver is back, before calls go
-    /// on.
+    /// Adds a view of the driver's last report. After a restart it learns of the new report before calls
+    /// go on.
     ///
     /// # Errors
-    /// As `make`.
+    /// As returned by `make`.
     pub(super) fn admit<V: Follower + 'static>(
         &self,
         make: impl FnOnce(&Capabilities) -> Result<Arc<V>, Exit>,
@@ -126,12 +126,12 @@ impl Link {
         Ok(view)
     }
 
-    /// How calls to the driver are counted.
+    /// The metrics of calls to the driver.
     pub fn operations(&self) -> &CsiOperations {
         &self.operations
     }
 
-    /// Calls `wake` each time the driver can be asked again.
+    /// Calls `wake` each time the driver is reachable again.
     pub async fn whenever_back(&self, wake: impl Fn()) -> Infallible {
         let mut away = self.away.subscribe();
         while away.changed().await.is_ok() {
@@ -139,14 +139,14 @@ impl Link {
                 wake();
             }
         }
-        // Cannot be: `self` holds the sender.
+        // Unreachable: `self` holds the sender.
         std::future::pending().await
     }
 
-    /// A channel for a call. While the driver restarts this waits, though not longer than `limit`.
+    /// A channel for a call. While the driver restarts, waits up to `limit`.
     ///
     /// # Errors
-    /// The driver is still away.
+    /// The driver is still unreachable.
     pub async fn channel(&self, limit: Duration) -> Result<Channel, RpcError> {
         let mut away = self.away.subscribe();
         let back = timeout(limit, away.wait_for(|away| !away));
@@ -159,16 +159,16 @@ impl Link {
         }
     }
 
-    /// Follows the driver through its restarts; ends when it does not come back. What each controller
-    /// makes of what came back is its view's to say.
+    /// Follows the driver through its restarts; ends when it does not come back. Each controller's view decides
+    /// what a driver that came back means for the controller.
     ///
-    /// If several follow, one of them does it, and the next one when that is dropped. All of them hear
-    /// how it ended.
+    /// If several tasks call this, one of them follows, and another one takes over if that is dropped. All of
+    /// them get the outcome.
     pub async fn follow(&self) -> Exit {
         self.follow_to_the_end().await.1
     }
 
-    /// As [`follow`](Self::follow), for those who look for the driver again.
+    /// As [`follow`](Self::follow), for callers that look for the driver again.
     pub async fn lost(&self) -> (Lost, Exit) {
         self.follow_to_the_end().await
     }
@@ -200,7 +200,7 @@ impl Link {
     async fn keep_up(&self) -> Lost {
         let mut losses = lock(&self.recovered).clone();
         let driver = self.name();
-        // A driver that ends each connection soon is not asked more often than one that is away.
+        // A driver that soon closes each connection is asked no more often than one that is down.
         let mut next = Instant::now();
         loop {
             losses.next().await;
@@ -250,7 +250,7 @@ impl Link {
         }
     }
 
-    /// Tells all views what the driver came back as. Whether anybody goes on with it, or will begin to.
+    /// Reports the driver that came back to all views. Returns whether any view goes on with it, or begins to.
     fn tell(&self, name: &str, capabilities: Capabilities) -> bool {
         let mut known = lock(&self.known);
         let (mut told, mut going_on) = (0_usize, 0_usize);
@@ -266,7 +266,7 @@ impl Link {
         told == 0 || going_on > 0
     }
 
-    /// Each call connects anew if it has to.
+    /// Each call reconnects if it has to.
     async fn ask(&self) -> Result<(Plugin, Capabilities), String> {
         let text = |error: IdentityError| Chain(&error).to_string();
         let channel = self.connection.channel();

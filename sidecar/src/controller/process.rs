@@ -1,5 +1,5 @@
-//! What all controllers of a process share: signals, API clients, metrics, the HTTP server. What one controller
-//! gets of it is a [`Seat`](super::seat::Seat).
+//! What all controllers of a process share: signals, API clients, metrics, the HTTP server. Each controller
+//! uses them through its [`Seat`](super::seat::Seat).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,22 +33,22 @@ use crate::secure::reviews;
 use crate::shutdown::{Shutdown, Signal};
 use crate::trace::{self, Exporter, LAST_SPANS, Tracer};
 
-/// Which program it is.
+/// A program's fixed properties.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its name, as the API server sees it.
+    /// The name that the API server sees.
     pub name: &'static str,
-    /// The upstream program and version that it behaves as, such as `csi-provisioner v6.4.0`.
+    /// The upstream program and version whose behavior it replaces, such as `csi-provisioner v6.4.0`.
     pub replaces: &'static str,
     /// The crates whose info messages appear in the log.
     pub crates: &'static [&'static str],
-    /// Whose lease it takes.
+    /// Owner of the lease.
     pub owner: LeaseOwner,
-    /// The gates that it knows.
+    /// The feature gates it knows.
     pub gates: &'static [Gate],
-    /// Whether the environment may say where the API server is.
+    /// Whether environment variables may point to the API server.
     pub kubeconfig: Variable,
-    /// Exit code where it cannot start: upstream's programs differ in what they call that.
+    /// Exit code if it cannot start; upstream's programs differ in it.
     pub fatal: u8,
 }
 
@@ -61,8 +61,8 @@ impl Program {
 /// Caches that subscribe within this window share one LIST.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// The HTTP server with TLS. Who its clients are is asked over a connection of its own: a flood of strangers must
-/// hold up neither a lease nor work, and is bounded by what lets them in.
+/// The HTTP server with TLS. It authenticates clients over a connection of its own: a flood of strangers must hold
+/// up neither a lease nor work, and the guard itself limits it.
 async fn guarded(
     secure: Secure,
     program: &Program,
@@ -78,13 +78,13 @@ async fn guarded(
     Ok((http, guard, client))
 }
 
-/// What a process stands on.
+/// What all controllers of a process share.
 pub struct Process {
-    /// Whether the process is to end.
+    /// The signals that end the process.
     pub shutdown: Shutdown,
     /// All metrics.
     pub registry: Registry,
-    /// How the API server is reached.
+    /// How to reach the API server.
     options: connect::Options,
     rates: RateMetrics,
     /// Whether the API server answers. Queues depend on it
@@ -92,45 +92,45 @@ pub struct Process {
     pub server: Outage,
     /// For requests that belong to no controller, such as the readiness probe.
     client: Client,
-    /// What the only controller stands on, until its seat takes it.
+    /// The connections of a process's only controller, until its seat takes them.
     first: Tenure,
-    /// The HTTP server with TLS, if there is to be one, and who asks about its clients.
+    /// The HTTP server with TLS, if there is one, and the client that authenticates its clients.
     secure: Option<(Http, TlsGuard, Client)>,
     pub(super) queues: queue::Metrics,
-    /// Permissions that its controllers miss.
+    /// Permissions that the controllers lack.
     pub missing: Findings,
-    /// Where elections are counted.
+    /// Counters of elections.
     pub election: ElectionMetrics,
-    /// Where the health of leadership is shown.
+    /// Health check of the leadership.
     pub health: LeaderHealth,
-    /// What keeps its controllers from some of their work.
+    /// Reasons why controllers cannot do some of their work.
     pub hindrances: Hindrances,
-    /// Which driver it works for.
+    /// The driver's identity.
     pub driver: DriverInfo,
-    /// Where it is measured how long users wait.
+    /// Metrics of how long users wait.
     pub(super) lifecycle: LifecycleMetrics,
-    /// What the API server's clock says.
+    /// Skew against the API server's clock.
     pub(super) skew: ClockSkew,
-    /// What it says when it begins to work.
+    /// The lines that controllers log when they begin to work.
     pub(super) ready: ReadyLines,
-    /// What the command line says, for that line.
+    /// The command line's settings, for those lines.
     pub(super) flags: Arc<FlagSummary>,
-    /// Where traces go, if there are traces.
+    /// Exporter of traces, if they are on.
     traces: Option<Exporter>,
     program: Program,
 }
 
 impl Process {
-    /// Reads who and where the API server is from the flags; sends nothing yet.
+    /// Reads the API server's address and the credentials from the flags; sends nothing yet.
     ///
     /// # Errors
-    /// The flags, or the files they name, do not say how to reach an API server.
+    /// The flags, or the files they name, do not lead to an API server.
     pub async fn new(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
         Self::counting(values, program, program.replaces, RateMetrics::new).await
     }
 
-    /// The same for several controllers, whose requests are counted apart from one another and from what
-    /// is asked on no controller's account. `replaces` names all upstream programs that it stands for.
+    /// As [`new`](Self::new) for several controllers, whose requests are counted separately from each other's
+    /// and from those that belong to no controller. `replaces` names all upstream programs that it stands for.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -192,17 +192,17 @@ impl Process {
         }))
     }
 
-    /// What the only controller of a process stands on: there it is from the start to the end.
+    /// The connections of a process's only controller, which last from the start to the end.
     pub(super) fn sole_tenure(&self) -> Tenure {
         self.first.clone()
     }
 
-    /// What several controllers stand on from now on, as long as the process holds the lease that all of
-    /// them need: with the lease everything ends that was sent under it. Caches that join a feed within a
-    /// second of one another share its list.
+    /// Connections for several controllers, which last as long as the process holds the lease that all of them
+    /// need: with the lease, all requests sent under it end. Caches that subscribe within a second of each
+    /// other share one LIST.
     ///
     /// # Errors
-    /// The credentials cannot be read any more.
+    /// The credentials can no longer be read.
     pub async fn tenure(&self) -> Result<Tenure, Exit> {
         let rates = Some(self.rates.clone());
         let tenure = Tenure::new(&self.options, &self.server, rates, GATHER).await;
@@ -213,18 +213,18 @@ impl Process {
         &self.options
     }
 
-    /// A client for leases, over a connection of its own: what floods the other one must not hold up
-    /// renewals, and what is told of a lease that is lost goes without it.
+    /// A client for leases, over a connection of its own: a flood on the other one must not delay renewals,
+    /// and events about a lost lease need no lease.
     ///
     /// # Errors
-    /// The credentials cannot be read any more.
+    /// The credentials can no longer be read.
     pub async fn lease_client(&self) -> Result<Client, Exit> {
         let client = unguarded(&self.options, &self.server, None).await;
         client.map_err(|error| self.program.fatal(&error))
     }
 
-    /// Says which permissions the server with TLS lacks, whether or not this process leads, and asks for them again
-    /// until there are all.
+    /// Logs which permissions the server with TLS lacks, whether or not this process leads, and checks again until
+    /// none is missing.
     async fn advise(&self, client: &Client) -> std::convert::Infallible {
         let asking = || access::check(client, &reviews::RULES);
         let ask = async || self.missing.ask(secure::FLAG, asking()).await;
@@ -232,10 +232,10 @@ impl Process {
         access::ask_until_granted(ask().await, ask, say).await
     }
 
-    /// What `starting` comes to, unless a signal ends the process before.
+    /// The result of `starting`, unless a signal ends the process first.
     ///
     /// # Errors
-    /// As `starting`; after a signal, that the process ends in good order.
+    /// As `starting`; after a signal, an exit with code 0.
     pub async fn unless_ended<T>(
         &self,
         starting: impl Future<Output = Result<T, Exit>>,
@@ -247,10 +247,10 @@ impl Process {
         }
     }
 
-    /// Answers HTTP while `working`; the address is in use before that begins.
+    /// Serves HTTP while `working` runs; the address is bound before it begins.
     ///
     /// # Errors
-    /// How the process ends: nobody can listen there, or what `working` says.
+    /// How the process ends: the address cannot be bound, or `working` failed.
     pub async fn serve(
         &self,
         http: Option<&Http>,
@@ -262,7 +262,7 @@ impl Process {
         self.serve_also(http, more, working).await
     }
 
-    /// Why the process can do nothing at the moment, or not all it is for.
+    /// Why the process cannot do its work at the moment, or some of it.
     fn reasons(&self) -> impl Fn() -> Vec<String> + Clone + Send + Sync + 'static {
         let (missing, server) = (self.missing.clone(), self.server.clone());
         let (health, hindrances) = (self.health.clone(), self.hindrances.clone());
@@ -282,7 +282,7 @@ impl Process {
         }
     }
 
-    /// The same, with routes that `more` adds.
+    /// As [`serve`](Self::serve), with the routes that `more` adds.
     ///
     /// # Errors
     /// As [`serve`](Self::serve), and a path of `more` is taken by the metrics (code 2).
@@ -335,13 +335,13 @@ impl Process {
         Ok(Some((serve::bind(http, self.program.fatal).await?, routes)))
     }
 
-    /// What makes spans for the controller of this name, if there are traces.
+    /// The tracer of the controller of this name, if traces are on.
     pub(super) fn tracer(&self, scope: &'static str, fence: Fence) -> Option<Tracer> {
         let exporter = self.traces.clone()?;
         Some(Tracer::new(exporter, scope, fence))
     }
 
-    /// Sends the last spans, unless what ran has taken all the time that there was.
+    /// Sends the last spans, unless shutting down has used up all of the time.
     async fn end_traces(&self) {
         if let Some(traces) = &self.traces {
             let left = match self.shutdown.since() {

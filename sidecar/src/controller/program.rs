@@ -1,4 +1,4 @@
-//! From the command line to the start of a program that is one controller.
+//! From the command line to the start of a program that runs one controller.
 
 use std::ffi::OsString;
 
@@ -8,21 +8,21 @@ use crate::build;
 use crate::flags::{self, Exit, Spec, Values};
 use crate::log;
 
-/// What a controller shall do.
+/// What the command line asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command<C> {
     /// Print the version.
     Version,
-    /// Its work, as the flags say.
+    /// Run the controller with these settings.
     Run(Box<C>),
 }
 
-/// Reads the command line, starts the log, and leaves the rest to `start`.
+/// Reads the command line, starts the log, and passes on to `start`.
 ///
-/// `decide` says what the flags ask for, and what to warn about.
+/// `decide` turns the flags into a command, with warnings to log.
 ///
 /// # Errors
-/// How the process ends unless a signal ends it in good order.
+/// How the process ends; without error if a signal ends it in good order.
 pub async fn run<C>(
     program: Program,
     spec: &Spec,

@@ -1,9 +1,9 @@
-//! A controller as a function of values: what it remembers, what an informer's event makes due, the
-//! next request of an attempt, and what the end of an attempt leaves.
+//! A controller as a function of values: its memory, the keys that an informer's event makes due, the
+//! next request of an attempt, and the consequences of an attempt's end.
 //!
-//! Nothing in an implementation awaits, reads a clock, locks or knows a client. The
+//! An implementation never awaits, reads a clock, locks or knows a client. The
 //! [`Engine`](super::engine::Engine) drives it with tasks and queues; a crash simulation drives the
-//! very same object with random numbers, so that what is proven is what ships.
+//! same code with random numbers, so that what is tested is what ships.
 
 use std::time::{Duration, Instant};
 
@@ -14,32 +14,32 @@ use super::request::Ask;
 use crate::queue::{Place, WorkKey};
 use crate::trace::{Over, Subject};
 
-/// A controller without its surroundings.
+/// A controller's decisions, without clients, clocks or tasks.
 ///
 /// An attempt on a key is [`begin`](Self::begin), then [`decide`](Self::decide) and
 /// [`answered`](Self::answered) in turn until there is no further request, then [`end`](Self::end).
-/// Calls about different keys come in any order in between, and so do events; a process that is
-/// stopped makes none of the calls that are left, and nothing may depend on them.
+/// In between come calls about other keys, in any order, and events. When the process is stopped, the
+/// remaining calls are never made; nothing may depend on them.
 pub trait Reactor: Sized + Send + 'static {
-    /// What there is to work on.
+    /// A unit of work.
     type Key: WorkKey;
     /// What decisions may look at: the caches and the driver.
     type Informers: ?Sized;
-    /// What an informer tells.
+    /// An event of an informer.
     type Change<'a>;
-    /// One attempt on a key, and all that it has learnt so far.
+    /// One attempt on a key, with everything that it has learnt so far.
     type Attempt: Send;
-    /// One request, complete in every detail; it says what the reply to it is.
+    /// One request, complete in every detail; its type determines the reply.
     type Request: Ask;
-    /// What the log is to say.
+    /// A message for the log.
     type Notice: Send;
-    /// Why an attempt is to be retried.
+    /// Why an attempt must be retried.
     type Failure: Send;
 
-    /// Something has changed; `informers` show it already.
+    /// Handles a change, which `informers` show already.
     fn observe(&mut self, change: Self::Change<'_>, informers: &Self::Informers) -> DueOf<Self>;
 
-    /// An attempt on `key`, which no other attempt is about.
+    /// Begins an attempt on `key`; no other attempt on it runs.
     fn begin(&mut self, key: &Self::Key, informers: &Self::Informers, now: Now) -> Self::Attempt;
 
     /// The next request; `None` if the attempt is over.
@@ -50,7 +50,7 @@ pub trait Reactor: Sized + Send + 'static {
         now: Now,
     ) -> Option<Self::Request>;
 
-    /// What came of the last request. The informers show what it wrote.
+    /// Handles the reply to the last request. The informers show what it wrote.
     fn answered(
         &mut self,
         attempt: &mut Self::Attempt,
@@ -58,7 +58,7 @@ pub trait Reactor: Sized + Send + 'static {
         informers: &Self::Informers,
     ) -> DueOf<Self>;
 
-    /// The attempt is over: what becomes of its key, and of others.
+    /// Ends the attempt and decides what happens to its key and to others.
     fn end(
         &mut self,
         attempt: Self::Attempt,
@@ -66,51 +66,51 @@ pub trait Reactor: Sized + Send + 'static {
         now: Now,
     ) -> (Verdict<Self::Failure>, DueOf<Self>);
 
-    /// More requests than any attempt on `key` needs.
+    /// Upper bound on the requests of an attempt on `key`.
     fn most_requests(&self, _key: &Self::Key) -> u32 {
         MOST_REQUESTS
     }
 
-    /// What an attempt on `key` is about, for traces; `None` if nobody looks for it in one. Asked before the attempt,
-    /// and after it.
+    /// The object of an attempt on `key`, for traces; `None` if no trace shows it. Called before the attempt and
+    /// after it.
     fn subject(&self, _key: &Self::Key, _informers: &Self::Informers) -> Option<Subject> {
         None
     }
 
-    /// Whose trace is complete with this change, before it is told to [`observe`](Self::observe).
+    /// The trace that this change completes. Called before [`observe`](Self::observe) gets the change.
     fn over(&self, _change: &Self::Change<'_>, _informers: &Self::Informers) -> Option<Over> {
         None
     }
 
-    /// From when on an attempt on `key` hangs, so that others are to have the workers; `None` while
-    /// nobody can say.
+    /// From when on an attempt on `key` counts as hanging, so that others get the workers; `None` while
+    /// unknown.
     fn hangs_after(&self, _key: &Self::Key, _informers: &Self::Informers) -> Option<Duration> {
         None
     }
 }
 
-/// The time, by the two clocks that decisions ask.
+/// The time, by the two clocks that decisions read.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// For what lies between two moments in this process.
+    /// For intervals within this process.
     pub instant: Instant,
-    /// For what is written into objects.
+    /// For timestamps written into objects.
     pub timestamp: Timestamp,
 }
 
-/// What comes of a reactor's requests.
+/// The reply to a reactor's requests.
 pub type ReplyOf<R> = <<R as Reactor>::Request as Ask>::Reply;
 
-/// What a reactor makes due.
+/// The keys and notices that a reactor makes due.
 pub type DueOf<R> = Due<<R as Reactor>::Key, <R as Reactor>::Notice>;
 
-/// What a change, an answer or an end makes due.
+/// The keys and notices that a change, a reply or an attempt's end makes due.
 #[derive(Debug)]
 #[must_use]
 pub struct Due<K, N> {
-    /// Keys that are to be worked on.
+    /// Keys to work on.
     pub wakes: Vec<Wake<K>>,
-    /// What the log is to say.
+    /// Messages for the log.
     pub notices: Vec<N>,
 }
 
@@ -123,36 +123,36 @@ impl<K, N> Default for Due<K, N> {
     }
 }
 
-/// A key that is to be worked on, at once.
+/// A key to work on now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wake<K> {
     /// Index into the engine's queues.
     pub queue: usize,
     /// The key.
     pub key: K,
-    /// Where in the queue it belongs.
+    /// Its place in the queue.
     pub place: Place,
-    /// Whether a back-off that it waits out goes on: for resyncs, which bring no news.
+    /// Keeps a running back-off: for resyncs, which bring no news.
     pub unless_delayed: bool,
 }
 
-/// What becomes of a key after an attempt.
+/// What happens to a key after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<F> {
-    /// It is left alone until something wakes it, and its failures are forgotten.
+    /// Left alone until something wakes it; its failures are forgotten.
     Done,
-    /// It is tried again after its back-off.
+    /// Retried after its back-off.
     Retry {
         /// Why.
         failure: F,
-        /// Whether it hung, however long it took.
+        /// Whether the attempt counts as hanging, however long it took.
         hung: bool,
     },
-    /// It is looked at again after this delay, and its failures are neither counted nor forgotten.
+    /// Attempted again after this delay; its failures are neither counted nor forgotten.
     After {
-        /// How long.
+        /// The delay.
         delay: Duration,
-        /// Why, if that is a failure.
+        /// The reason, if it is a failure.
         failure: Option<F>,
     },
 }

@@ -1,5 +1,5 @@
-//! Logs one line before a controller's first work: its driver, lease, limits and flags. The line is logged again only if
-//! something in it differs.
+//! Logs one line before a controller's first work: its driver, lease, limits and flags. Logs it again only if
+//! something in it changed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::kube::rate::Rate;
 use crate::names::{self, LeaseOwner};
 use crate::visible::shortened;
 
-/// Most bytes of each text in quotes. Together with the names of the fields they have less than 2 KiB.
+/// Most bytes of each quoted text. With the names of the fields they stay below 2 KiB.
 mod longest {
     pub(super) const NAME: usize = 80;
     pub(super) const CAPABILITIES: usize = 352;
@@ -26,7 +26,7 @@ mod longest {
     pub(super) const ENDPOINTS: usize = 160;
 }
 
-/// What the command line of a controller says.
+/// The command line's settings that the line shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlagSummary {
     workers: String,
@@ -38,16 +38,16 @@ pub struct FlagSummary {
     election: Option<Election>,
 }
 
-/// What a controller begins to work with.
+/// What a controller watches and journals when it begins to work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beginning {
-    /// The kinds of objects that it watches.
+    /// Kinds of objects that it watches.
     pub(super) kinds: Vec<&'static str>,
-    /// Whether it notes what it asks the driver for, or why not.
+    /// Where it journals its requests to the driver, or why it does not.
     pub(super) journal: Option<String>,
 }
 
-/// What is said.
+/// The line's fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     driver: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct Line {
 }
 
 impl FlagSummary {
-    /// From the values of the flags; `gates` are those that the program knows.
+    /// From the flags' values; `gates` are those that the program knows.
     #[must_use]
     pub fn new(values: &Values, gates: &'static [Gate]) -> Self {
         let is_timeout = |name: &str| name == "timeout" || name.ends_with("-timeout");
@@ -89,7 +89,7 @@ impl FlagSummary {
             gates: shortened(&list(gates), longest::GATES),
             given: shortened(&list(given), longest::FLAGS),
             endpoints: shortened(&list(endpoints), longest::ENDPOINTS),
-            // What cannot be has ended the process already.
+            // A contradictory election has ended the process already.
             election: election.and_then(Result::ok).flatten(),
         }
     }
@@ -112,7 +112,7 @@ fn rate(values: &Values) -> String {
     }
 }
 
-/// The text without the user and the password of an URL.
+/// The text without user and password if it is a URL.
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
@@ -125,7 +125,7 @@ fn without_password(text: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// What is to be said of a controller. `optional`: how many optional permissions it lacks, if that is known.
+/// The line for a controller. `optional` is the number of optional permissions that it lacks, if known.
 pub(super) fn line(
     flags: &Arc<FlagSummary>,
     owner: LeaseOwner,
@@ -159,12 +159,13 @@ pub(super) fn line(
     }
 }
 
-/// What the controllers of a process have said last.
+/// The last line of each controller of a process.
 #[derive(Debug, Default)]
 pub(super) struct ReadyLines(Mutex<BTreeMap<Option<&'static str>, Line>>);
 
 impl ReadyLines {
-    /// Says it, unless `controller` has said just that; one of several has a name. Whether it was said.
+    /// Logs the line unless `controller` has logged the same before; `None` for a process's only controller. Returns
+    /// whether it was logged.
     pub(super) fn say(&self, controller: Option<&'static str>, line: Line) -> bool {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if said.get(&controller) == Some(&line) {

@@ -1,9 +1,9 @@
 //! Requests to the API server and to the driver, and the replies to them.
 //!
-//! A [`Request`] is complete in every detail; carrying it out makes no choice. Its [`Reply`] has the request in
-//! it, so that a result can only be read together with what it is the result of.
+//! A [`Request`] is complete in every detail; executing it involves no choice. Its [`Reply`] contains the request,
+//! so that a result is always read together with its request.
 //!
-//! Values alone: decisions make requests and read replies, [`execute`](super::execute) carries them out, and
+//! Values alone: decisions make requests and read replies, [`execute`](super::execute) executes them, and
 //! simulations do the same with servers of their own.
 
 use std::borrow::Cow;
@@ -36,9 +36,9 @@ pub trait Requests: Sized + Send + 'static {
     type Found: Send;
     /// Why an object is written.
     type Purpose: Debug + Send + Sync;
-    /// A Secret, and whatever else is to come back with its values.
+    /// A Secret, with any data to return along with its values.
     type Secret: AsRef<SecretRef> + Send + Sync;
-    /// The calls of the driver.
+    /// The calls to the driver.
     type Calls: Calls;
     /// An event for users.
     type Event: Debug + Send + Sync;
@@ -46,24 +46,24 @@ pub trait Requests: Sized + Send + 'static {
 
 /// An object of the API server, or a list of objects that is read with one request.
 pub trait Object: Clone + Hash + Send + Sync {
-    /// `name`, or `namespace/name`; of a list, the namespace, or nothing for all.
+    /// `name`, or `namespace/name`; for a list, the namespace, or an empty text for all namespaces.
     fn key(&self) -> &str;
 
-    /// The parameter and the value that select the objects of a list, such as `labelSelector` and `a=b`; `None` for a
-    /// single object.
+    /// The query parameter and the value that select the objects of a list, such as `labelSelector` and `a=b`; `None`
+    /// for a single object.
     fn selector(&self) -> Option<(&'static str, Cow<'_, str>)> {
         None
     }
 }
 
-/// Of a controller that asks for one kind of objects: the key itself.
+/// For a controller that requests one kind of objects: the key itself.
 impl Object for Text {
     fn key(&self) -> &str {
         self
     }
 }
 
-/// Of a controller without Secrets.
+/// For a controller without Secrets.
 impl AsRef<SecretRef> for Infallible {
     fn as_ref(&self) -> &SecretRef {
         match *self {}
@@ -72,31 +72,31 @@ impl AsRef<SecretRef> for Infallible {
 
 /// One request.
 pub enum Request<R: Requests> {
-    /// GET of an object, which its cache takes in, or of a list, which no cache takes in.
+    /// GET of an object, which updates its cache, or of a list, which updates none.
     Get(R::Object),
-    /// A write of one object; its cache takes in the answer before the watch brings it.
+    /// A write of one object; its cache takes in the answer before the watch delivers the change.
     Write(Write<R>),
     /// GET of a Secret.
     Secret(R::Secret),
-    /// A call of the driver.
+    /// A call to the driver.
     Call(R::Calls),
-    /// An event.
+    /// An event for users.
     Event(R::Event),
 }
 
 /// A write of one object.
 pub struct Write<R: Requests> {
-    /// What it is for.
+    /// Why the object is written.
     pub purpose: R::Purpose,
-    /// The object.
+    /// The object to write.
     pub object: R::Object,
-    /// If there is one, the object is written only if it has this UID: another one may have taken the name.
+    /// Precondition on the object's UID, if set: another object may have taken the name.
     pub uid: Option<Text>,
-    /// What is sent.
+    /// Method and content.
     pub body: Body,
 }
 
-/// What a write sends.
+/// Method and content of a write.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Body {
     /// PATCH.
@@ -105,14 +105,14 @@ pub enum Body {
     Create(Value),
     /// PUT of this JSON.
     Replace(Text),
-    /// GET, and PUT of what is read with this change, if it changes anything.
+    /// GET, then PUT of the object with this change, if it changes anything.
     Edit(Box<Edit>),
-    /// DELETE, of the object with this resource version if there is one.
+    /// DELETE, with a precondition on the resource version if set.
     Delete(Option<Text>),
 }
 
 impl Body {
-    /// The body of a patch; null of anything else.
+    /// The body of a patch; null for other methods.
     #[must_use]
     pub fn patch(&self) -> &Value {
         match self {
@@ -122,17 +122,17 @@ impl Body {
     }
 }
 
-/// A request, and what came of it.
+/// A request with its result.
 pub enum Reply<R: Requests> {
-    /// The object was read, or why not.
+    /// The object as read, or the error.
     Get(R::Object, Result<R::Found, ApiError>),
-    /// It was written, or why not.
+    /// The object as written, or the error.
     Write(Write<R>, Result<R::Found, ApiError>),
-    /// The values of the Secret, or why there are none.
+    /// The values of the Secret, or the error.
     Secret(R::Secret, Result<Secrets, SecretError>),
-    /// The call ended. How long the driver worked on it, without the wait for a driver that restarts.
+    /// The ended call and its duration, not counting the wait for a driver that restarts.
     Call(<R::Calls as Calls>::Called, Duration),
-    /// The event is on its way.
+    /// The event was recorded.
     Event(R::Event),
 }
 
@@ -149,24 +149,24 @@ impl<R: Requests<Purpose: Clone>> Clone for Write<R> {
 
 /// A request as the engine sees it.
 pub trait Ask: Send + Sync {
-    /// The request and what came of it.
+    /// The request with its result.
     type Reply: Send;
 
-    /// What it writes to the API server, with the name of the object: equal for equal writes. `None` for a
-    /// request that writes nothing, or reads first what it changes.
+    /// The content it writes to the API server and the object's name, equal for equal writes. `None` for a
+    /// request that writes nothing, or that first reads the object it changes.
     ///
-    /// An attempt that wants to write once more what the server [has taken](Self::is_written) has not seen the
-    /// effect, and would not see it then: the request is not sent, and answered with [`unsent`](Self::unsent).
+    /// An attempt that repeats a write which the server [accepted](Self::is_written) has not seen its effect, and
+    /// would not see it next time either: the request is not sent but answered with [`unsent`](Self::unsent).
     fn write(&self) -> Option<impl Hash>;
 
-    /// Whether this is the reply to a write that the server has taken.
+    /// Whether this is the reply to a write that the server accepted.
     fn is_written(reply: &Self::Reply) -> bool;
 
-    /// The reply to a request that was not sent, for this reason: the API server refuses it, the call has not
-    /// reached the driver. The attempt should end with a failure.
+    /// The reply to a request that was not sent, for this reason: as if the API server had refused it, or as if the
+    /// call had not reached the driver. The attempt should end with a failure.
     fn unsent(self, why: String) -> Self::Reply;
 
-    /// The request and what came of it, as one line for the log: without the values of a Secret and the messages of
+    /// The request and its result, as one line for the log: without the values of a Secret and the messages of
     /// a call, which are logged where they are sent.
     fn line(reply: &Self::Reply) -> String;
 }
@@ -176,7 +176,7 @@ impl<R: Requests> Ask for Request<R> {
 
     fn write(&self) -> Option<impl Hash> {
         match self {
-            // It is made of the object as it is by then.
+            // Built from the object as it is then.
             Self::Write(Write {
                 body: Body::Edit(_),
                 ..
@@ -225,12 +225,12 @@ impl<R: Requests> Ask for Request<R> {
     }
 }
 
-/// Purposes may carry whole objects.
+/// Cuts the text: purposes may carry whole objects.
 fn short(value: &impl Debug) -> String {
     format!("{:.200}", format!("{value:?}"))
 }
 
-/// A request, and the error that it came to.
+/// One line: the request, and its error or `done`.
 pub fn said<E: Display + ?Sized>(what: String, error: Option<&E>) -> String {
     match error {
         None => format!("{what}: done"),
@@ -239,7 +239,7 @@ pub fn said<E: Display + ?Sized>(what: String, error: Option<&E>) -> String {
 }
 
 impl<R: Requests> Request<R> {
-    /// The reply to it if it comes to this; a call has not reached the driver then.
+    /// The reply if the request fails with this error; a call has not reached the driver then.
     pub fn refused(self, error: ApiError) -> Reply<R> {
         match self {
             Self::Get(object) => Reply::Get(object, Err(error)),

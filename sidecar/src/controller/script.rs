@@ -1,35 +1,35 @@
 //! Attempts as scripts.
 //!
-//! A script is an ordinary function that asks for one thing after the other. It is called from its beginning again
-//! after each reply, with the [`Log`] of all replies so far and with the caches as they are by then. `log.x(…)?` is the
-//! reply, if there is one; otherwise it leaves the function with the request that is to be made. So a script reads like
-//! the specification's list and has no state of its own, and every prefix of a run is a value that a test can make. A
-//! crash drops the log.
+//! A script is an ordinary function that requests one thing after another. After each reply it is called again from
+//! its beginning, with the [`Log`] of all replies so far and with the current caches. `log.x(…)?` is the reply, if
+//! there is one; otherwise it leaves the function with the request to make. So a script reads like the
+//! specification's list and has no state of its own, and a test can construct every prefix of a run. A crash drops
+//! the log.
 //!
-//! What has been done is read where it shows:
+//! A script sees its progress as follows:
 //!
-//! * A write shows in its object, which the caches have from the moment the answer came. The script compares, and asks
-//!   for what is still missing; it is not told of the answer. What must be written once per attempt is found by its
-//!   [purpose](Requests::Purpose). After a conflict the object is read, and the script makes the write anew, or another.
-//! * A call is made once per attempt, since its answer stays true whatever the objects say by then.
-//! * A Secret that is named anew is read anew.
+//! * A write shows in its object, which the caches contain as soon as the answer arrives. The script compares, and
+//!   requests what is still missing; it does not see the answer. Writes to make once per attempt are found by their
+//!   [purpose](Requests::Purpose). After a conflict the object is read, and the script decides on a write again.
+//! * A call is made once per attempt, since its answer stays true whatever the objects say later.
+//! * A Secret is read again if its reference changes.
 //! * An event is sent once per attempt.
 
 use super::call::{CallError, Calls, Makes, OneCall};
 use super::request::{ApiError, Reply, Request, Requests, SecretError, Secrets, Write};
 
-/// How often in one attempt an object may have changed under its write.
+/// Most conflicts that one attempt may have on an object.
 const CONFLICTS: usize = 8;
 
-/// Leaves a script.
+/// Why a script returns early.
 pub enum Leave<R: Requests, E> {
-    /// This is to be asked first.
+    /// This request comes first.
     Ask(Request<R>),
-    /// The attempt is over.
+    /// The attempt has ended.
     End(E),
 }
 
-/// A value, or why the script does not go on.
+/// A value, or why the script cannot continue.
 pub type Flow<T, R, E> = Result<T, Leave<R, E>>;
 
 impl<R: Requests, E> From<E> for Leave<R, E> {
@@ -38,10 +38,10 @@ impl<R: Requests, E> From<E> for Leave<R, E> {
     }
 }
 
-/// What a run of a script has come to: the next request.
+/// The next request of a script.
 ///
 /// # Errors
-/// The attempt is over: says how.
+/// The attempt has ended, with this result.
 pub fn next<R: Requests, E>(script: Flow<E, R, E>) -> Result<Request<R>, E> {
     match script {
         Err(Leave::Ask(request)) => Ok(request),
@@ -49,10 +49,10 @@ pub fn next<R: Requests, E>(script: Flow<E, R, E>) -> Result<Request<R>, E> {
     }
 }
 
-/// Writes this, if there is something to be written.
+/// Makes the write, if there is one.
 ///
 /// # Errors
-/// The request.
+/// The request to make.
 pub fn write<R: Requests, E>(write: Option<Write<R>>) -> Flow<(), R, E> {
     match write {
         Some(write) => Err(Leave::Ask(Request::Write(write))),
@@ -63,15 +63,15 @@ pub fn write<R: Requests, E>(write: Option<Write<R>>) -> Flow<(), R, E> {
 /// Calls the driver. The script finds the result with [`Log::called`].
 ///
 /// # Errors
-/// The request.
+/// The request to make.
 pub fn call<T, R: Requests, E>(call: R::Calls) -> Flow<T, R, E> {
     Err(Leave::Ask(Request::Call(call)))
 }
 
-/// The values of a Secret, or which Secret could not be read, and why.
+/// The values of a Secret, or the Secret that could not be read and the error.
 pub type SecretRead<'a, R> = Result<&'a Secrets, (&'a <R as Requests>::Secret, &'a SecretError)>;
 
-/// The requests of one attempt so far, and what came of them, oldest first.
+/// The requests of one attempt so far, with their results, oldest first.
 pub struct Log<R: Requests>(Vec<Reply<R>>);
 
 impl<R: Requests> Default for Log<R> {
@@ -84,16 +84,16 @@ impl<R> Log<R>
 where
     R: Requests<Object: PartialEq, Purpose: PartialEq, Secret: PartialEq, Event: PartialEq>,
 {
-    /// Adds what came of the last request.
+    /// Appends the last request's result.
     pub fn push(&mut self, reply: Reply<R>) {
         self.0.push(reply);
     }
 
-    /// Reads these objects, once per attempt, and whatever has changed under its write. The inner error is that of a
-    /// read that failed.
+    /// Reads these objects, once per attempt, and every object whose write ended with a conflict. The inner error is
+    /// that of a failed read.
     ///
     /// # Errors
-    /// The request.
+    /// The request to make.
     pub fn read<E>(&self, in_doubt: &[R::Object]) -> Flow<Result<(), &ApiError>, R, E> {
         let is_read = |object: &&R::Object| self.reads().any(|(of, _)| of == *object);
         let unread = in_doubt.iter().find(|object| !is_read(object));
@@ -105,18 +105,18 @@ where
         }
     }
 
-    /// What came of the last read of this object, if there was one.
+    /// The result of the last read of this object, if any.
     pub fn got(&self, object: &R::Object) -> Option<Result<(), &ApiError>> {
         let of = self.reads().filter(|(of, _)| *of == object);
         of.last().map(|(_, result)| result)
     }
 
-    /// Objects that were read, or why not.
+    /// The objects read so far, with the results.
     pub fn reads(&self) -> impl Iterator<Item = (&R::Object, Result<(), &ApiError>)> {
         self.0.iter().filter_map(read)
     }
 
-    /// Writes, and what came of them; but for those that were decided anew because their object had changed.
+    /// Writes with their results, except those that ended with a conflict and that the script may decide on again.
     pub fn writes(&self) -> impl Iterator<Item = (&Write<R>, Result<&R::Found, &ApiError>)> {
         let mut conflicts = 0;
         self.0.iter().filter_map(move |reply| {
@@ -129,39 +129,38 @@ where
         })
     }
 
-    /// What came of the last write for this purpose, if there was one.
+    /// The result of the last write for this purpose, if any.
     pub fn written(&self, purpose: &R::Purpose) -> Option<Result<&R::Found, &ApiError>> {
         let of = self.writes().filter(|(write, _)| write.purpose == *purpose);
         of.last().map(|(_, result)| result)
     }
 
-    /// How often something was written for this purpose.
+    /// Number of successful writes for this purpose.
     pub fn times(&self, purpose: &R::Purpose) -> usize {
         let of = self.writes().filter(|(write, _)| write.purpose == *purpose);
         of.filter(|(_, result)| result.is_ok()).count()
     }
 
-    /// Whether this purpose was tried, whatever came of it.
+    /// Whether a write for this purpose was tried, with any result.
     pub fn tried(&self, purpose: &R::Purpose) -> bool {
         let tried =
             |reply: &Reply<R>| matches!(reply, Reply::Write(write, _) if write.purpose == *purpose);
         self.0.iter().any(tried)
     }
 
-    /// Writes this, if there is something to be written, unless something was written for the same purpose.
+    /// Makes the write, if there is one and none for the same purpose succeeded.
     ///
     /// # Errors
-    /// The request.
+    /// The request to make.
     pub fn once<E>(&self, write: impl Into<Option<Write<R>>>) -> Flow<(), R, E> {
         let is_due = |write: &Write<R>| self.times(&write.purpose) == 0;
         self::write(write.into().filter(is_due))
     }
 
-    /// Writes this, if there is something to be written, to an object that may not keep it: not more than `most`
-    /// times.
+    /// Makes the write, if there is one, to an object that may not keep it: at most `most` times.
     ///
     /// # Errors
-    /// The request; or it was written as often, which ends the attempt with `ignored`.
+    /// The request to make; after `most` writes, `ignored`, which ends the attempt.
     pub fn mark<E>(
         &self,
         write: Option<Write<R>>,
@@ -175,10 +174,10 @@ where
         self::write(write)
     }
 
-    /// The values of the Secret, if one is named. The inner error says of which there are none, and why.
+    /// The values of the Secret, if one is given. The inner error contains the Secret that could not be read.
     ///
     /// # Errors
-    /// The request.
+    /// The request to make.
     pub fn secret<E>(&self, secret: impl Into<Option<R::Secret>>) -> Flow<SecretRead<'_, R>, R, E> {
         static NONE: Secrets = Secrets::new();
         let Some(secret) = secret.into() else {
@@ -194,7 +193,7 @@ where
         Err(Leave::Ask(Request::Secret(secret)))
     }
 
-    /// The call of this type that the attempt has made, and what came of it.
+    /// The attempt's call of this type, with its result.
     pub fn called<C: OneCall>(&self) -> Option<(&C, Result<&C::Response, &CallError>)>
     where
         R::Calls: Makes<C>,
@@ -202,7 +201,7 @@ where
         self.calls().find_map(R::Calls::found)
     }
 
-    /// All calls that the attempt has made.
+    /// All calls of the attempt.
     pub fn calls(&self) -> impl Iterator<Item = &<R::Calls as Calls>::Called> {
         self.0.iter().filter_map(|reply| {
             let Reply::Call(called, _) = reply else {
@@ -215,7 +214,7 @@ where
     /// Sends this event, once per attempt.
     ///
     /// # Errors
-    /// The request.
+    /// The request to make.
     pub fn tell<E>(&self, event: R::Event) -> Flow<(), R, E> {
         let told = |reply: &Reply<R>| matches!(reply, Reply::Event(told) if *told == event);
         if self.0.iter().any(told) {
@@ -224,8 +223,8 @@ where
         Err(Leave::Ask(Request::Event(event)))
     }
 
-    /// The objects that the next attempt must read first: those of which nobody knows whether the last write was
-    /// applied, or that had changed; and those in doubt `before` that could not be read.
+    /// The objects that the next attempt must read first: those whose last write has an unknown outcome or ended
+    /// with a conflict, and those of `before` that could not be read.
     pub fn in_doubt(&self, before: &[R::Object]) -> Vec<R::Object> {
         let mut in_doubt = before.to_vec();
         for reply in &self.0 {
@@ -246,7 +245,7 @@ where
     }
 }
 
-/// The object that was read, and why not.
+/// The object of a GET, with the result.
 fn read<R: Requests>(reply: &Reply<R>) -> Option<(&R::Object, Result<(), &ApiError>)> {
     let Reply::Get(object, result) = reply else {
         return None;
@@ -254,7 +253,7 @@ fn read<R: Requests>(reply: &Reply<R>) -> Option<(&R::Object, Result<(), &ApiErr
     Some((object, result.as_ref().map(drop)))
 }
 
-/// The object that had changed under this write.
+/// The object whose write ended with a conflict.
 fn conflict<R: Requests>(reply: &Reply<R>) -> Option<&R::Object> {
     match reply {
         Reply::Write(write, Err(error)) if error.is_conflict() => Some(&write.object),

@@ -1,4 +1,4 @@
-//! What one controller gets of its process: its way to the API server, its queues' metrics, its
+//! A controller's share of its process: its access to the API server, its queues' metrics, its
 //! lease.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,43 +30,43 @@ use crate::queue;
 use crate::shutdown::Requested;
 use crate::trace::Tracer;
 
-/// For the first answer about permissions, before work begins without it.
+/// How long work waits for the first permission check.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// What one of several controllers has of its own from the start of the process to its end.
+/// Settings of one of several controllers, from the start of the process to its end.
 #[derive(Clone, Debug)]
 pub struct ControllerLimits {
-    /// Its name, as `--controllers` has it.
+    /// Its name, as in `--controllers`.
     pub controller: &'static str,
-    /// How much it may ask the API server.
+    /// Its request rate to the API server.
     pub rate: Rate,
-    /// Where its requests are counted.
+    /// Counters of its requests.
     pub metrics: RateMetrics,
-    /// What its part of the command line says.
+    /// Its settings on the command line.
     pub flags: Arc<FlagSummary>,
 }
 
-/// What one controller gets of its process.
+/// A controller's share of its process.
 pub struct Seat {
-    /// What it stands on, with others.
+    /// The process, shared with other controllers.
     pub process: Arc<Process>,
-    /// For everything but leases.
+    /// Client for everything except leases.
     pub client: Client,
     /// Guards what this controller may do under its own lease.
     pub fence: Fence,
-    /// Whether this controller is to finish what it is at and end.
+    /// Whether this controller must finish its work and end.
     pub ending: Requested,
     tenure: Tenure,
     budget: Budget,
-    /// What it has of its own, as one of several.
+    /// Its own settings; `None` for a process's only controller.
     limits: Option<ControllerLimits>,
     program: Program,
     events: Mutex<Vec<JoinHandle<()>>>,
-    /// Optional permissions that it lacks, once it is known.
+    /// Number of optional permissions that it lacks, once known.
     optional: watch_channel::Sender<Option<usize>>,
-    /// What it began with, once it has.
+    /// What it watches and journals, once it has begun.
     begun: Mutex<Option<Beginning>>,
-    /// What it measures, until it begins.
+    /// Its lifecycle metrics, until it begins.
     lifecycle: Mutex<Option<Lifecycle>>,
 }
 
@@ -76,7 +76,7 @@ impl Seat {
         let tenure = process.sole_tenure();
         Self {
             client: tenure.client.clone(),
-            // One lease: what guards the connections guards this controller.
+            // There is one lease: the fence of the connections is this controller's as well.
             fence: tenure.fence.clone(),
             budget: process.options().budget(None),
             limits: None,
@@ -91,9 +91,9 @@ impl Seat {
         }
     }
 
-    /// One of several seats. Its requests go over the connection of all of them, though with `limits` and
-    /// a name of its own, and no others are held back when the lease that `fence` knows is lost. Under the
-    /// lease that all need that is the fence of the tenure. It ends when `ending` says so.
+    /// One of several seats. Its requests use the shared connection, with `limits` and a name of its own; if it
+    /// loses the lease that `fence` knows, only its own requests stop. A controller that works under the lease
+    /// which all need has the tenure's fence. It ends when `ending` says so.
     pub fn among(
         process: Arc<Process>,
         tenure: &Tenure,
@@ -123,8 +123,7 @@ impl Seat {
         }
     }
 
-    /// One more client of this controller, with a rate of its own, whose requests go over the same
-    /// connection.
+    /// Another client for this controller, with a rate of its own, over the same connection.
     pub fn another_client(&self, rate: Rate) -> Client {
         let budget = Budget {
             rate,
@@ -135,24 +134,24 @@ impl Seat {
         self.tenure.api_server.client(budget, server)
     }
 
-    /// Its name, if it is one of several.
+    /// Its name; `None` for a process's only controller.
     pub fn name_among_others(&self) -> Option<&'static str> {
         { self.limits.as_ref() }.map(|own| own.controller)
     }
 
-    /// For requests about single objects.
+    /// A client for requests about single objects.
     pub fn api(&self) -> Api {
         Api::new(self.client.clone())
     }
 
-    /// What makes spans for this controller, if there are traces.
+    /// The controller's tracer, if traces are on.
     pub fn tracer(&self) -> Option<Tracer> {
         let name = self.name_among_others().unwrap_or(self.program.name);
         self.process.tracer(name, self.fence.clone())
     }
 
-    /// Measures these stages of objects of the driver of this name from now on, as long as it is there; empty for a
-    /// controller that serves several. Until the controller begins, its lists are the first ones.
+    /// Measures these stages for objects of this driver while the result lives; the name is empty for a controller
+    /// that serves several drivers. Until the controller begins, lists count as its first ones.
     pub fn lifecycle(&self, driver: &str, stages: &'static [Stage]) -> Lifecycle {
         let lifecycle = Lifecycle::new(lifecycle::Parts {
             driver: driver.into(),
@@ -169,13 +168,13 @@ impl Seat {
         lifecycle
     }
 
-    /// Where queues count.
+    /// Metrics of queues.
     pub fn queues(&self) -> &queue::Metrics {
         &self.process.queues
     }
 
-    /// Meets the driver at `address`, whose calls are counted from then on. Where other replicas wait
-    /// for the lease, a leader without driver must make room.
+    /// Connects to the driver at `address` and counts calls to it. While other replicas wait for the lease, a
+    /// leader without a driver must give way.
     ///
     /// # Errors
     /// How the process ends.
@@ -203,15 +202,15 @@ impl Seat {
         Box::pin(connecting).await
     }
 
-    /// Writes events from now on, as long as there is the recorder.
+    /// Writes events from now on, as long as the recorder exists.
     pub fn record_events(&self, source: Source) -> Recorder {
         let (recorder, worker) = Recorder::new(self.client.clone(), source);
         self.events().push(tokio::spawn(worker.run()));
         recorder
     }
 
-    /// Waits for events that are on their way. The recorders must be gone by now: so it is known that
-    /// no more will come.
+    /// Waits until all recorded events are written. All recorders must be dropped before, so that no more can
+    /// come.
     pub async fn last_events(&self) {
         let workers = std::mem::take(&mut *self.events());
         let written = async {
@@ -226,18 +225,18 @@ impl Seat {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the caches in step with the API server, for ever.
+    /// Keeps the caches in sync with the API server, for ever.
     pub async fn watch<W>(&self, watches: &[Watch<W>]) -> std::convert::Infallible {
         watch::keep(&self.tenure.feeds, watches).await
     }
 
-    /// Says which permissions are missing, and asks for them again until there are all.
+    /// Logs which permissions are missing, and checks again until none is.
     pub async fn advise(&self, rules: &[Rule]) -> std::convert::Infallible {
         let report = self.missing(rules).await;
         self.advise_after(report, rules).await
     }
 
-    /// The same once it was asked for the first time.
+    /// As [`advise`](Self::advise), after the first check.
     pub async fn advise_after(
         &self,
         report: access::Report,
@@ -249,7 +248,7 @@ impl Seat {
         tokio::join!(asking, self.say_whenever_driver_differs()).0
     }
 
-    /// Asks which permissions are missing; the process shows those that are required.
+    /// Checks permissions; the process's readiness shows the required ones that are missing.
     pub async fn missing(&self, rules: &[Rule]) -> access::Report {
         let name = self.name_among_others().unwrap_or(self.program.name);
         let asking = access::check(&self.client, rules);
@@ -260,8 +259,9 @@ impl Seat {
         report
     }
 
-    /// Says, once more than is known of it differs, with what this controller begins to work: the `kinds` that it
-    /// watches, and where it notes what it asks the driver for. Its first lists are complete. Waits a moment for what is known of permissions.
+    /// Logs what this controller works with, and again whenever more is known: the `kinds` that it watches, and
+    /// where it journals its requests to the driver. Its first lists are complete. Waits a moment for the check of
+    /// permissions.
     pub async fn begin(&self, kinds: impl Iterator<Item = &'static str>, journal: Option<&str>) {
         let first = { self.lifecycle.lock() }
             .unwrap_or_else(PoisonError::into_inner)
@@ -284,7 +284,7 @@ impl Seat {
         while known.changed().await.is_ok() {
             self.say_ready();
         }
-        // Cannot be: the process holds the sender.
+        // Unreachable: the process holds the sender.
         std::future::pending().await
     }
 
@@ -304,14 +304,14 @@ impl Seat {
         self.process.ready.say(self.name_among_others(), line);
     }
 
-    /// What keeps this controller from some of its work from now on, for who asks whether the process is ready;
-    /// `None` if nothing does.
+    /// Reports why this controller cannot do some of its work, for the readiness endpoint; `None` once nothing
+    /// hinders it.
     pub fn hindered(&self, hindrance: Option<String>) {
         let name = self.name_among_others().unwrap_or(self.program.name);
         self.process.hindrances.set(name, hindrance);
     }
 
-    /// Logs which permissions are missing; what several controllers miss is said once.
+    /// Logs which permissions are missing, once for all controllers that lack them.
     async fn say_missing(&self, report: access::Report) {
         match self.limits {
             Some(_) => self.process.missing.log(report).await,
@@ -319,11 +319,11 @@ impl Seat {
         }
     }
 
-    /// Does `work`, at once or, with an election, as soon as and as long as it leads. A controller
-    /// without a driver has none to follow meanwhile.
+    /// Does `work`: at once, or, with an election, while it leads. Follows the driver, if there is one, during
+    /// the campaign.
     ///
     /// # Errors
-    /// How the process ends: as the election, the driver or `work` say.
+    /// How the process ends: because of the election, the driver or `work`.
     pub async fn lead(
         &self,
         election: Option<&Election>,
@@ -355,7 +355,7 @@ impl Seat {
     }
 }
 
-/// Follows the driver through its restarts; without one, for ever.
+/// Follows the driver through its restarts; without a driver, never ends.
 async fn follow(driver: Option<&dyn Followed>) -> Exit {
     match driver {
         Some(driver) => driver.until_lost().await,
@@ -363,7 +363,7 @@ async fn follow(driver: Option<&dyn Followed>) -> Exit {
     }
 }
 
-/// For what a controller does in the background until it is to end, and no longer.
+/// Runs `doing` until the controller must end, then cancels it and never returns.
 pub async fn until_ending<T>(ending: &Requested, doing: impl Future<Output = T>) -> T {
     tokio::select! {
         biased;

@@ -1,4 +1,4 @@
-//! The HTTP server of a process that speaks TLS: it shows the same to those who may see it.
+//! The process's HTTP server with TLS: it serves the same pages, to authorized clients.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -23,21 +23,21 @@ use crate::secure::handshakes::Handshakes;
 use crate::secure::settings::{Tls, Version};
 
 const ENDPOINT: &str = "secure-http-endpoint";
-/// The same with its dashes.
+/// The flag with its dashes.
 pub(super) const FLAG: &str = "--secure-http-endpoint";
 const CERTIFICATE: &str = "tls-cert-file";
 const KEY: &str = "tls-private-key-file";
 const AUTHORITY: &str = "client-ca-file";
 const VERSION: &str = "tls-min-version";
 const OPEN: &str = "authorization-always-allow-paths";
-/// What says something about the endpoint alone.
+/// Flags that have no effect without the endpoint.
 const WITH_ENDPOINT: [&str; 5] = [CERTIFICATE, KEY, AUTHORITY, VERSION, OPEN];
 
-/// Bytes of a client's part of the handshake, and of one that may show certificates: nobody knows yet who it is.
+/// Limits in bytes of a client's side of the handshake, without and with certificates: the client is unknown yet.
 const GREETING: usize = 4 << 10;
 const GREETING_WITH_CERTIFICATES: usize = 12 << 10;
 
-/// What the flags ask for.
+/// Settings of the server with TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secure {
     pub(super) http: Http,
@@ -47,11 +47,11 @@ pub(super) struct Secure {
 }
 
 impl Secure {
-    /// From the flags of [`SECURE_HTTP`](crate::flags::standard::SECURE_HTTP); `None` if there is to be no such
+    /// From the flags of [`SECURE_HTTP`](crate::flags::standard::SECURE_HTTP); `None` without such a
     /// server.
     ///
     /// # Errors
-    /// A line that names the flag at fault.
+    /// A line that names the wrong flag.
     pub(super) fn from_flags(values: &Values) -> Result<Option<Self>, String> {
         if !values.has(ENDPOINT) {
             return Ok(None);
@@ -101,10 +101,10 @@ impl Secure {
         }))
     }
 
-    /// Reads the files; `api` says who clients are.
+    /// Reads the files; `api` authenticates clients.
     ///
     /// # Errors
-    /// A line that names flag and file.
+    /// A line that names the flag and the file.
     pub(super) fn guard(self, api: Api, shown: Shown) -> Result<TlsGuard, String> {
         let greeting = match self.files.authority {
             Some(_) => GREETING_WITH_CERTIFICATES,
@@ -120,10 +120,10 @@ impl Secure {
     }
 }
 
-/// What is shown of the certificate.
+/// Metrics of the certificate.
 ///
 /// # Errors
-/// The registry has it already.
+/// The registry has them already.
 pub(super) fn shown(registry: &Registry) -> Result<Shown, RegisterError> {
     let not_after = IntGauge::new(
         "csi_sidecar_tls_certificate_not_after_seconds",
@@ -142,12 +142,12 @@ pub(super) fn shown(registry: &Registry) -> Result<Shown, RegisterError> {
     })
 }
 
-/// Lets in who may read what it asks for, over TLS; clones are the same.
+/// Admits clients over TLS that may read the path they request; clones share its state.
 #[derive(Clone)]
 pub(super) struct TlsGuard(Arc<State>);
 
 struct State {
-    /// Bytes of a client before its handshake is done.
+    /// Most bytes accepted from a client before its handshake is complete.
     greeting: usize,
     handshakes: Handshakes,
     certificates: Certificates,
@@ -161,13 +161,13 @@ impl fmt::Debug for TlsGuard {
 }
 
 impl TlsGuard {
-    /// Looks at the files now and then, for ever.
+    /// Reloads the files when they change, for ever.
     pub(super) async fn watch(&self) -> std::convert::Infallible {
         self.0.certificates.watch().await
     }
 }
 
-/// A client, and the certificates that it has shown, its own first.
+/// A client with the certificates that it presented, its own first.
 pub(super) struct Greeted {
     client: Client,
     chain: Vec<CertificateDer<'static>>,

@@ -1,4 +1,4 @@
-//! The HTTP server of a process: metrics, and the health of its leadership.
+//! The HTTP server of a process: metrics and leader health.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,30 +11,30 @@ use crate::flags::Exit;
 use crate::http::{Reply, Routes, Server};
 use crate::metrics::Registry;
 
-/// Path of the health check.
+/// Path of the health check of leader election.
 pub const HEALTH: &str = "/healthz/leader-election";
 
-/// Path of the answer whether the process can do its work at all.
+/// Path of the readiness check.
 pub const READY: &str = "/readyz";
 
-/// Where the health of leadership is found once there is an election; clones are the same.
+/// Health of each lease, once there is an election; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct LeaderHealth(Arc<Mutex<BTreeMap<String, Health>>>);
 
 impl LeaderHealth {
-    /// From now on `health` is what counts for this lease.
+    /// Sets the health of this lease.
     pub fn set(&self, lease: &str, health: Health) {
         self.lock().insert(lease.to_owned(), health);
     }
 
-    /// What is wrong with the first of the leases with which something is.
+    /// The problem of the first unhealthy lease.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let now = clock::now();
         self.lock().values().find_map(|health| health.problem(now))
     }
 
-    /// Why leases cannot be asked for, a line each.
+    /// Leases that the API server refuses, with the reason, a line each.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         let all = self.lock();
@@ -51,12 +51,12 @@ impl LeaderHealth {
     }
 }
 
-/// What keeps controllers from their work or some of it, by controller or cause; clones are the same.
+/// Reasons why controllers cannot do some of their work, by controller or cause; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Hindrances(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
 impl Hindrances {
-    /// From now on this hinders, `what` being a controller or a cause; `None` if nothing does.
+    /// Sets the reason for `what`, a controller or a cause; `None` clears it.
     pub fn set(&self, what: &'static str, hindrance: Option<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match hindrance {
@@ -65,14 +65,14 @@ impl Hindrances {
         }
     }
 
-    /// This hinders until the result is dropped.
+    /// Sets the reason until the result is dropped.
     #[must_use]
     pub fn meanwhile(&self, what: &'static str, hindrance: String) -> Hindered {
         self.set(what, Some(hindrance));
         Hindered(self.clone(), what)
     }
 
-    /// All of them, each on a line of its own.
+    /// All reasons, each on its own line.
     #[must_use]
     pub fn problem(&self) -> Option<Arc<str>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl Hindrances {
     }
 }
 
-/// As long as something hinders.
+/// Clears a reason when dropped.
 #[derive(Debug)]
 pub struct Hindered(Hindrances, &'static str);
 
@@ -93,7 +93,7 @@ impl Drop for Hindered {
     }
 }
 
-/// What a controller shows: its metrics, and its health if it may lead.
+/// The routes of a controller: its metrics, and its health if it takes part in an election.
 ///
 /// # Errors
 /// `--metrics-path` is no path (code 2).
@@ -116,10 +116,10 @@ pub fn routes(http: &Http, registry: &Registry, health: &LeaderHealth) -> Result
     Ok(routes)
 }
 
-/// Listens. `refused` is the exit code for an address that cannot be listened on.
+/// Binds the address. `refused` is the exit code if that fails.
 ///
 /// # Errors
-/// Nobody can listen there.
+/// The address cannot be bound.
 pub async fn bind(http: &Http, refused: u8) -> Result<Server, Exit> {
     let server = Server::bind(&http.address).await;
     server.map_err(|error| {

@@ -1,5 +1,5 @@
-//! A controller as it works on whatever process, seat and connection it is given: a program's only one, or
-//! one of several.
+//! A controller that runs on any process, seat and connection: as a program's only one, or as one of
+//! several.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use super::seat::Seat;
 use super::view::{Driver, View};
 use crate::flags::Exit;
 
-/// What a program does for its driver.
+/// A program's work for its driver.
 ///
-/// It is made once for a process and may begin more than once: what it has found out about API server and
-/// driver stays, while caches and books are those of one beginning.
+/// Created once for a process, but may begin more than once: what it has found out about API server and
+/// driver stays; caches and in-memory state belong to one run.
 pub trait Controller: 'static {
-    /// The driver as its decisions see it.
+    /// The driver as the controller's decisions see it.
     type Driver: Driver;
 
-    /// Which program it is.
+    /// Its program.
     const PROGRAM: Program;
 
     /// `--csi-address`
     fn csi_address(&self) -> &str;
 
-    /// Leader election, if there is to be one.
+    /// Leader election, if it is on.
     fn election(&self) -> Option<&Election>;
 
-    /// The HTTP server, if there is to be one.
+    /// The HTTP server, if there is one.
     fn http(&self) -> Option<&Http>;
 
-    /// How it makes calls.
+    /// Settings of its calls to the driver.
     fn calls(&self) -> Calls;
 
     /// Whether volumes of an in-tree plugin were moved to a driver of this name.
     fn is_migrated(driver: &str) -> bool;
 
-    /// What decisions need to know together with the driver.
+    /// Settings that decisions need together with the driver.
     fn settings(&self) -> <Self::Driver as Driver>::Settings;
 
-    /// Finds out what has to be known before the driver is asked what it can do.
+    /// Discovers what must be known before the driver is asked for its capabilities.
     ///
     /// # Errors
     /// How the process ends.
@@ -48,7 +48,7 @@ pub trait Controller: 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Finds out what has to be known before it leads.
+    /// Discovers what must be known before it leads.
     ///
     /// # Errors
     /// How the process ends.
@@ -60,33 +60,33 @@ pub trait Controller: 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Works until it is to end, then finishes what is under way.
+    /// Works until it must end, then finishes running attempts.
     ///
     /// # Errors
-    /// How a process ends that it is alone in.
+    /// How the process ends if this is its only controller.
     fn work(
         &self,
         seat: &Seat,
         driver: &Arc<View<Self::Driver>>,
     ) -> impl Future<Output = Result<(), Exit>>;
 
-    /// Whether it begins with such a driver. What it makes of one that becomes such while it works, its view says.
+    /// Whether it can begin with this driver. Its view decides about later changes of the driver.
     ///
     /// # Errors
-    /// There is nothing that it could do with it.
+    /// It has nothing to do for this driver.
     fn may_begin(&self, _driver: &Self::Driver) -> Result<(), Exit> {
         Ok(())
     }
 
-    /// What the link has to ask the driver for it.
+    /// The capabilities that the link must ask the driver for.
     fn questions(&self) -> Questions {
         Questions::of::<Self::Driver>(&self.settings())
     }
 
-    /// What it makes of the driver behind `link`.
+    /// Its view of the driver behind `link`.
     ///
     /// # Errors
-    /// There is nothing that it could do with such a driver.
+    /// It has nothing to do for such a driver.
     fn view(&self, link: &Arc<Link>, seat: &Seat) -> Result<Arc<View<Self::Driver>>, Exit> {
         let whose = (seat.fence.clone(), seat.name_among_others());
         let view = View::new(Arc::clone(link), self.calls(), self.settings(), whose)?;
@@ -95,12 +95,12 @@ pub trait Controller: 'static {
     }
 }
 
-/// What runs until a controller ends.
+/// A controller's work, until it ends.
 pub type Working<'a> = Pin<Box<dyn Future<Output = Result<(), Exit>> + 'a>>;
 
-/// A [`Controller`], whichever it is.
+/// A [`Controller`] of any type.
 pub trait AnyController {
-    /// Which program it is.
+    /// Its program.
     fn program(&self) -> Program;
 
     /// As [`Controller::csi_address`].
@@ -127,13 +127,13 @@ pub trait AnyController {
     /// As [`Controller::prepare`].
     ///
     /// # Errors
-    /// There is nothing that it could do with such a driver.
+    /// It has nothing to do for such a driver.
     fn prepare<'a>(&'a mut self, seat: &'a Seat, link: &Arc<Link>) -> Result<Working<'a>, Exit>;
 
-    /// As [`Controller::work`], which begins with the first poll.
+    /// As [`Controller::work`]; starts with the first poll.
     ///
     /// # Errors
-    /// There is nothing that it could do with such a driver.
+    /// It has nothing to do for such a driver.
     fn begin(self: Arc<Self>, seat: Seat, link: &Arc<Link>) -> Result<Working<'static>, Exit>;
 }
 

@@ -1,5 +1,5 @@
-//! What a controller does while it leads, and how that ends: nothing is begun any more, and what runs
-//! is given time.
+//! A controller's tasks while it leads, and their end: nothing new starts, and running attempts get
+//! time to finish.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::reactor::Reactor;
 use crate::flags::Exit;
 use crate::shutdown::Requested;
 
-/// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
-/// by default.
+/// How long running attempts may go on after a signal: less than the default termination grace period
+/// of a pod, 30 seconds.
 pub const GRACE: Duration = Duration::from_secs(25);
 
-/// What works until it is told to stop: an engine, or several.
+/// Work that can be shut down: one engine, or several.
 pub trait Drain {
-    /// Nothing is begun from now on.
+    /// Starts nothing any more.
     fn shut_down(&self);
 
     /// Waits until nothing runs.
     fn drained(&self) -> impl Future<Output = ()>;
 
-    /// What runs.
+    /// Number of attempts that are running.
     fn running(&self) -> usize;
 }
 
@@ -71,15 +71,15 @@ impl<T: Drain> Drain for [T] {
     }
 }
 
-/// What a controller does at the same time while it leads.
+/// A controller's concurrent tasks while it leads.
 pub struct Tasks<L, S, B> {
-    /// Resolves when there is nothing to work with any more, such as the driver.
+    /// Resolves when work cannot continue, as without the driver.
     pub lost: L,
-    /// The work. It ends by itself once the engine is shut down.
+    /// The work. Ends by itself once the engine is shut down.
     pub serving: S,
-    /// What goes on beside it until the end, such as watching.
+    /// Tasks that run beside it until the end, such as watches.
     pub background: B,
-    /// For running attempts after a signal; usually [`GRACE`].
+    /// Time for running attempts after a signal; usually [`GRACE`].
     pub grace: Duration,
 }
 
@@ -89,10 +89,10 @@ where
     S: Future<Output = ()>,
     B: Future<Output = Infallible>,
 {
-    /// Works until it is to end, then finishes what is under way.
+    /// Works until it must end, then finishes running attempts.
     ///
     /// # Errors
-    /// How the process ends: as `lost` says.
+    /// How the process ends, from `lost`.
     pub async fn run(self, engine: &(impl Drain + ?Sized), ending: &Requested) -> Result<(), Exit> {
         let (mut lost, mut serving) = (Box::pin(self.lost), Box::pin(self.serving));
         let mut background = Box::pin(self.background);

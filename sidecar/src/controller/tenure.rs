@@ -1,4 +1,4 @@
-//! Connections to the API server that a lease guards, and those that none does.
+//! Connections to the API server, with and without a lease that guards them.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::kube::feed::Feeds;
 use crate::kube::rate::{Rate, RateMetrics};
 use crate::outage::Outage;
 
-/// What the controllers of a process share: connections on which nothing is sent without the lease, and
-/// the lists and watches on them; clones are the same.
+/// The controllers' connections, which send nothing without the lease, and the lists and watches on them;
+/// clones share them.
 #[derive(Clone)]
 pub struct Tenure {
-    /// Guards what this process may do as leader alone: all its requests already, and the driver's calls
-    /// if its connection is told.
+    /// Guards what this process may do only as leader: all its requests already, and calls to the driver
+    /// if given to the link.
     pub fence: Fence,
     pub(super) api_server: ApiServer,
     pub(super) client: Client,
@@ -45,7 +45,7 @@ impl Tenure {
     }
 }
 
-/// A client over a connection of its own, which no lease guards.
+/// A client over a connection of its own, guarded by no lease.
 pub(super) async fn unguarded(
     options: &connect::Options,
     server: &Outage,

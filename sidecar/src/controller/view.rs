@@ -1,5 +1,5 @@
-//! What one controller makes of the driver: which of its capabilities count, how long calls may take,
-//! how they are logged. The connection is the [`Link`]'s.
+//! One controller's view of the driver: the capabilities it uses, its timeout, its name in the log.
+//! The connection is the [`Link`]'s.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,33 +19,33 @@ use crate::election::Fence;
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
 
-/// A driver as a controller's decisions see it.
+/// A driver, as a controller's decisions see it.
 pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Settings that decisions need together with the driver.
     type Settings: Send + Sync + 'static;
 
-    /// What texts call the controller.
+    /// The controller's name in messages.
     const CONTROLLER: &'static str;
 
-    /// Whether the controller is asked for its calls even if the driver offers no such service,
+    /// Whether to ask for the controller's capabilities even if the driver offers no such service,
     /// which then usually fails.
     const ASKS_ANY_CONTROLLER: bool;
 
-    /// Whether the node service is asked for its calls too, in view of the other capabilities.
-    /// Where the socket has no such service, that usually ends the process.
+    /// Whether to ask for the node service's capabilities too, given the other ones. If the socket
+    /// serves no node service, that usually ends the process.
     fn asks_node(_known: &Capabilities) -> bool {
         false
     }
 
-    /// Whether the group controller is asked for its calls.
+    /// Whether to ask for the group controller's capabilities.
     fn asks_group(_with: &Self::Settings) -> bool {
         false
     }
 
-    /// The driver of this name.
+    /// The driver of this name with these capabilities.
     ///
     /// # Errors
-    /// How the process ends if there is nothing that it could do with such a driver.
+    /// How the process ends if it has nothing to do for such a driver.
     fn new(
         name: &str,
         capabilities: &Capabilities,
@@ -57,26 +57,26 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Name from `GetPluginInfo`.
     fn name(&self) -> &str;
 
-    /// Whether the process may go on with the abilities of `now`, what the driver of this name came back as.
+    /// Whether the process may go on with `now`, the driver of the same name after a restart.
     ///
     /// # Errors
-    /// Says why it may not; the process ends with that text.
+    /// Why it may not; the process ends with that text.
     fn accept(&self, _now: &Self) -> Result<(), IncompatibleDriver> {
         Ok(())
     }
 }
 
-/// The driver, as it is known now.
+/// One controller's current view of the driver.
 pub struct View<D: Driver> {
     pub(super) link: Arc<Link>,
     calls: Calls,
     with: D::Settings,
     current: Mutex<Arc<D>>,
-    /// Lets no call out once this controller's lease is another's.
+    /// Holds calls back once another replica may have this controller's lease.
     fence: Fence,
-    /// Whose calls they are, in the log.
+    /// The controller's name in the log.
     controller: Option<&'static str>,
-    /// How it ends once the driver is one with which this controller cannot go on.
+    /// How the controller ends, once the driver is incompatible with it.
     incompatible: watch::Sender<Option<Exit>>,
 }
 
@@ -89,13 +89,12 @@ impl<D: Driver> fmt::Debug for View<D> {
 }
 
 impl<D: Driver> View<D> {
-    /// A view of the driver behind `link`, which is kept up to date. The link must have asked what this
-    /// view needs to know, and lets nothing out on its own account; `fence` holds back what this
-    /// controller alone must not ask for any more. Its calls are logged as those of `controller`, if there
-    /// are several.
+    /// A view of the driver behind `link`, which is kept up to date. The link must have asked for the capabilities
+    /// that this view needs, and lets nothing out on its own account; `fence` holds back what only this
+    /// controller must not send any more. Its calls are logged under `controller`, if there are several.
     ///
     /// # Errors
-    /// How the process ends if there is nothing that it could do with such a driver.
+    /// How the process ends if it has nothing to do for such a driver.
     pub fn new(
         link: Arc<Link>,
         calls: Calls,
@@ -117,12 +116,12 @@ impl<D: Driver> View<D> {
         })
     }
 
-    /// The connection, which other views share.
+    /// The connection, shared with other views.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// What is known of the driver.
+    /// The driver's last report.
     pub fn current(&self) -> Arc<D> {
         Arc::clone(&self.lock())
     }
@@ -132,16 +131,16 @@ impl<D: Driver> View<D> {
         self.calls.timeout
     }
 
-    /// Calls `wake` each time the driver can be asked again.
+    /// Calls `wake` each time the driver is reachable again.
     pub async fn whenever_back(&self, wake: impl Fn()) -> Infallible {
         self.link.whenever_back(wake).await
     }
 
-    /// A channel for a call. While the driver restarts this waits, though not longer than the call
-    /// itself could have taken. Without this controller's lease it waits for ever.
+    /// A channel for a call. While the driver restarts, waits as long as the call itself may take; without
+    /// this controller's lease, for ever.
     ///
     /// # Errors
-    /// The driver is still away, or came back as one with which this controller cannot go on.
+    /// The driver is still away, or came back incompatible with this controller.
     pub async fn channel(&self) -> Result<Channel, RpcError> {
         let channel = self.link.channel(self.calls.timeout).await?;
         poll_fn(|_| self.fence.poll_send()).await;
@@ -155,8 +154,8 @@ impl<D: Driver> View<D> {
         Ok(channel.observed_by(self.observer()))
     }
 
-    /// Follows the driver through its restarts; ends when it does not come back, or as something with
-    /// which this controller cannot go on. Others may.
+    /// Follows the driver through its restarts; ends when it does not come back, or comes back incompatible
+    /// with this controller. Others may go on.
     pub async fn follow(&self) -> Exit {
         self.unless_incompatible(Box::pin(self.link.follow())).await
     }
@@ -167,14 +166,14 @@ impl<D: Driver> View<D> {
             let told = told.wait_for(Option::is_some).await;
             match told.ok().and_then(|exit| exit.clone()) {
                 Some(exit) => exit,
-                // Cannot be: `self` holds the sender.
+                // Unreachable: `self` holds the sender.
                 None => pending().await,
             }
         };
         tokio::select! {
             biased;
             exit = incompatible => exit,
-            // What this controller says of it is more than what is said of the driver.
+            // The view's reason is more precise than the link's.
             exit = lost => self.incompatible.borrow().clone().unwrap_or(exit),
         }
     }
@@ -211,7 +210,7 @@ impl<D: Driver> View<D> {
 
 /// Told the driver's name and capabilities after each restart.
 pub(super) trait Follower: Send + Sync {
-    /// The driver is back. Whether this controller goes on with it.
+    /// Takes in the driver's report. Returns whether this controller goes on with it.
     fn learn(&self, name: &str, capabilities: &Capabilities) -> bool;
 }
 
@@ -226,7 +225,7 @@ impl<D: Driver> Follower for View<D> {
     }
 }
 
-/// A driver that is followed, whatever the controller makes of it.
+/// A driver to follow, whatever the controller's view of it.
 pub trait Followed {
     /// The driver's name.
     fn driver_name(&self) -> &str;

@@ -1,5 +1,5 @@
-//! What a controller watches, as data: which objects, when they are needed, how often they are looked
-//! at again, and what must not begin before they are known.
+//! A controller's watches, as data: which objects, when they are needed, how often to resync them, and
+//! which work waits for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::kube::cache::{Cache, Record, Sink};
 use crate::kube::feed::Feeds;
 use crate::kube::reflect::{Resource, Scope};
 
-/// One kind of objects that a controller watches. `W` tells its sorts of work apart, if it has several
-/// that begin independently.
+/// One kind of objects that a controller watches. `W` distinguishes the sorts of work, if it has several
+/// that start independently.
 pub struct Watch<W = ()> {
     scope: Scope,
     cache: Arc<dyn Sink>,
@@ -23,21 +23,21 @@ pub struct Watch<W = ()> {
     only_for: Option<W>,
 }
 
-/// What work waits for.
+/// The state of the watch that work waits for.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     /// All objects were listed once.
     Listed,
-    /// The same, but no longer than this: then work goes on without, and the text is logged.
+    /// Listed, or this much time has passed: then work goes on without them, and the text is logged.
     ListedWithin(Duration, &'static str),
-    /// The watch stands.
+    /// The watch is open.
     Current,
-    /// Nothing.
+    /// Work does not wait.
     AtOnce,
 }
 
 impl<W> Watch<W> {
-    /// All objects of a kind, whatever their namespace. Work waits until they were listed.
+    /// All objects of a kind, in all namespaces. Work waits until they were listed.
     pub fn all<R: Record>(resource: Resource, cache: &Cache<R>) -> Self {
         Self::of(Scope::all(resource), cache)
     }
@@ -54,29 +54,29 @@ impl<W> Watch<W> {
         }
     }
 
-    /// They are watched only where `needed`.
+    /// Watches them only if `needed`.
     #[must_use]
     pub fn when(mut self, needed: bool) -> Self {
         self.is_needed = needed;
         self
     }
 
-    /// The controller is told about every object once per so long; zero is never.
+    /// Passes every object to the controller once per `period`; zero means never.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Work that can do without does not wait for longer than this, and logs `without` then.
+    /// Optional objects: work waits for them no longer than `patience`, then logs `without` and goes on.
     #[must_use]
     pub fn within(mut self, patience: Duration, without: &'static str) -> Self {
         self.start = Start::ListedWithin(patience, without);
         self
     }
 
-    /// What was missed while there was no watch is listed rather than waited for, and work waits for a
-    /// watch that stands.
+    /// Relists after a gap rather than waiting for missed events, and makes work wait for an open
+    /// watch.
     #[must_use]
     pub fn current(mut self) -> Self {
         self.scope.relist = true;
@@ -98,7 +98,7 @@ impl<W> Watch<W> {
         self
     }
 
-    /// Whether there is no work before they are known.
+    /// Whether work cannot start without them.
     fn is_awaited(&self) -> bool {
         matches!(self.start, Start::Listed | Start::Current)
     }
@@ -118,7 +118,7 @@ impl<W> Watch<W> {
     }
 }
 
-/// Keeps the caches of what is needed in step with the API server, for ever.
+/// Keeps the caches of the needed watches in sync with the API server, for ever.
 pub async fn keep<W>(feeds: &Feeds, watches: &[Watch<W>]) -> Infallible {
     let needed = watches.iter().filter(|watch| watch.is_needed);
     let watching = needed.map(|watch| {
@@ -132,7 +132,7 @@ pub async fn keep<W>(feeds: &Feeds, watches: &[Watch<W>]) -> Infallible {
     std::future::pending().await
 }
 
-/// Tells a cache's handler about every object once per `period`; never without one.
+/// Passes every object to a cache's handler once per `period`; never without one.
 async fn resync_every(period: Option<Duration>, cache: &dyn Sink) -> Infallible {
     let Some(period) = period.filter(|period| !period.is_zero()) else {
         return std::future::pending().await;
@@ -150,12 +150,12 @@ pub fn kinds<W>(watches: &[Watch<W>]) -> impl Iterator<Item = &'static str> {
     needed.map(|watch| watch.scope.resource.plural)
 }
 
-/// Waits, in the order of `watches`, until everything that work needs is known.
+/// Waits, in the order of `watches`, for everything that work needs.
 pub async fn ready(watches: &[Watch]) {
     ready_for(watches, &()).await;
 }
 
-/// Waits, in the order of `watches`, until everything that this sort of work needs is known.
+/// Waits, in the order of `watches`, for everything that this sort of work needs.
 pub async fn ready_for<W: PartialEq>(watches: &[Watch<W>], work: &W) {
     for watch in watches {
         let concerns = watch.only_for.as_ref().is_none_or(|only| only == work);

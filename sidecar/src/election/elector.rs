@@ -353,8 +353,8 @@ impl Drop for Elector {
     }
 }
 
-/// When the lease was renewed last, in seconds since 1970. The holder wrote the time by its own clock; by the API server's
-/// it is in `managedFields`.
+/// The time of the last renewal, in seconds since 1970: by the API server's clock from `managedFields`, otherwise as
+/// the holder wrote it by its own clock.
 fn renewed(lease: &Value, written: &str) -> Option<i64> {
     let seconds = |text: &str| Some(text.parse::<Timestamp>().ok()?.as_second());
     let managers = lease.pointer("/metadata/managedFields");

@@ -23,7 +23,7 @@ pub struct Fence(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     lease: Lease,
-    /// When the leader before renewed it last, in seconds since 1970.
+    /// The previous leader's last renewal of the lease, in seconds since 1970.
     predecessor: Option<i64>,
     /// The elector's waker, called when something was blocked.
     elector: Option<Waker>,
@@ -50,13 +50,13 @@ impl Fence {
         self.state().lease = Lease::Until(end);
     }
 
-    /// The leader before this process renewed the lease at this second since 1970, by the API server's clock if the
-    /// lease says that.
+    /// Records the previous leader's last renewal, in seconds since 1970, by the API server's clock if the lease
+    /// contains that time.
     pub fn follow(&self, renewed: Option<i64>) {
         self.state().predecessor = renewed;
     }
 
-    /// When the leader before this process renewed the lease last, in seconds since 1970, if there was one.
+    /// The previous leader's last renewal of the lease, in seconds since 1970; `None` without a previous leader.
     pub fn predecessor(&self) -> Option<i64> {
         self.state().predecessor
     }

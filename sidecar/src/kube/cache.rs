@@ -42,8 +42,8 @@ pub trait Record: Send + Sync + Sized + 'static {
     /// the cache as if it were deleted.
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
 
-    /// The stages' progress that this state of the object shows. A [`measured`](Cache::measured) cache calls it for each
-    /// state before it reads the record, and for the last state of a deleted object. Must not use the cache.
+    /// The progress of stages that this state of the object shows. A [`measured`](Cache::measured) cache calls it for
+    /// each state before it reads the record, and for the last state of a deleted object. Must not use the cache.
     fn steps<'w>(_wire: &'w Self::Wire<'_>, _look: Look, _measured: &Lifecycle) -> Vec<Step<'w>> {
         Vec::new()
     }
@@ -339,7 +339,7 @@ impl<R: Record> OwnWrite<R> {
         }
         let store = self.cache.lock();
         let look = look(store.get(key.as_str()).is_some());
-        // The object may be gone by now: then no event would end what this answer begins.
+        // If the object is already deleted, no event would end a stage that this answer opens.
         let is_outdated = store.is_outdated(&key, version);
         drop(store);
         if !is_outdated {

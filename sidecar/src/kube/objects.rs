@@ -69,7 +69,7 @@ impl Reference<'_> {
 pub struct Phase<'a> {
     /// `phase`
     pub phase: Option<Text<'a>>,
-    /// `lastPhaseTransitionTime`, of PersistentVolumes alone
+    /// `lastPhaseTransitionTime`, which only PersistentVolumes have
     pub last_phase_transition_time: Option<Text<'a>>,
 }
 

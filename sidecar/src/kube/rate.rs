@@ -1,17 +1,16 @@
 //! Client-side rate limiting of requests to the API server.
 //!
 //! With `--kube-api-qps` or `--kube-api-burst` on the command line both are a hard cap, one token
-//! bucket as in client-go. Without, there is no fixed rate: the number of requests that run at once
-//! follows what the server can take. Either way watches are never held back, pages of lists draw on no
-//! fixed rate, and leader election has a budget of its own; without a fixed rate so have events.
+//! bucket as in client-go. Otherwise there is no fixed rate: the number of concurrent requests adapts
+//! to the server. Either way watches are never held back, pages of lists use up no fixed rate, and
+//! leader election has its own budget, as have events without a fixed rate.
 //!
-//! Every request has a time limit, a watch for its head alone, and a refusal with 429 (or 503 and
-//! `Retry-After`), which the server gives before it does anything, is retried here unless whoever sent
-//! the request has a schedule of its own.
+//! Every request has a time limit, a watch only for its head. A refusal with 429 (or 503 and
+//! `Retry-After`), which the server gives before it does anything, is retried here unless the caller
+//! has its own retry schedule.
 //!
-//! Layout: `bucket` and `adaptive` decide, `lane` says which budget a request draws on,
-//! `gate` lets requests wait, `layer` is the tower service, `metrics` and `requests` count, `clock` learns the server's
-//! time.
+//! Layout: `bucket` and `adaptive` decide, `lane` assigns requests to budgets, `gate` makes them wait,
+//! `layer` is the tower service, `metrics` and `requests` count, `clock` learns the server's time.
 
 mod adaptive;
 pub(super) mod bucket;

@@ -12,7 +12,7 @@ use super::names::Names;
 use super::tracker::Sample;
 use crate::metrics::{RegisterError, Registry};
 
-/// Objects have whole seconds: finer bounds would lie.
+/// Objects' timestamps have whole seconds, so finer bounds would be false precision.
 const BUCKETS: [f64; 12] = [
     1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0,
 ];
@@ -20,12 +20,12 @@ const BUCKETS: [f64; 12] = [
 /// Label value of samples whose driver is no longer known.
 const UNKNOWN_DRIVER: &str = "unknown-driver";
 
-/// The families of a process; clones are the same.
+/// The metric families of a process; clones share them.
 #[derive(Clone)]
 pub struct LifecycleMetrics {
     seconds: HistogramVec,
     unmeasured: IntCounterVec,
-    /// One budget for the process: an alert compares classes over stages.
+    /// One limit for the whole process, since an alert compares classes across stages.
     classes: Arc<Mutex<Names>>,
     open: Unfinished,
 }

@@ -2,18 +2,18 @@
 
 use crate::text::Text;
 
-/// Users name classes, and each name is a set of series for ever.
+/// Maximum number of values: users choose the names of classes, and each name adds series that never go away.
 const MOST: usize = 50;
 
-/// Stands for all names beyond the first ones.
+/// The value for all further names.
 pub(super) const OTHER: &str = "other";
 
-/// The first names that were seen.
+/// The first distinct names.
 #[derive(Debug, Default)]
 pub(super) struct Names(Vec<Text>);
 
 impl Names {
-    /// The number of this name, from 1; 0 for all others.
+    /// The number of this name, from 1; 0 if it is beyond the limit.
     pub(super) fn number(&mut self, name: &str) -> u8 {
         let known = self.0.iter().position(|known| **known == *name);
         let at = known.or_else(|| {
@@ -24,7 +24,7 @@ impl Names {
         at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
     }
 
-    /// The name of this number.
+    /// The name with this number.
     pub(super) fn name(&self, number: u8) -> &str {
         let at = usize::from(number).checked_sub(1);
         at.and_then(|at| self.0.get(at)).map_or(OTHER, |name| name)

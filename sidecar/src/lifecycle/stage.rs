@@ -21,13 +21,13 @@ pub enum Stage {
     Detached,
     /// A claim: until its volume is larger.
     ExpandedStorage,
-    /// A claim: until the node has made use of that.
+    /// A claim: until the node has finished the expansion.
     ExpandedNode,
-    /// A claim: until its volume has other attributes.
+    /// A claim: until its volume has its new attributes.
     Modified,
-    /// A VolumeSnapshot: until its moment.
+    /// A VolumeSnapshot: until it is cut.
     SnapshotCut,
-    /// A VolumeSnapshot: until it can be used.
+    /// A VolumeSnapshot: until it is ready.
     SnapshotReady,
     /// A VolumeSnapshot: until it is gone.
     SnapshotDeleted,
@@ -78,10 +78,11 @@ impl Id {
 pub enum Since {
     /// A timestamp of the object, in seconds since 1970; 0 if it cannot be parsed.
     At(u32),
-    /// The moment at which this process sees the state: no object has a timestamp of it. Unknown for objects of the first list.
+    /// The moment at which this process sees the state, for which no object has a timestamp. Unknown for objects of the
+    /// first lists.
     Seen,
-    /// Like [`Seen`](Self::Seen), for the selection of a node, before which there is nothing to do. The scheduler may take
-    /// it back.
+    /// Like [`Seen`](Self::Seen), for the selection of a node, without which no work can start. The scheduler may undo
+    /// it.
     Chosen,
 }
 
@@ -99,13 +100,13 @@ pub enum End {
 pub enum Progress {
     /// The stage is open.
     Open {
-        /// Its beginning.
+        /// The beginning of the stage.
         since: Since,
         /// Whether this program or its driver has to act; false while users, the scheduler or a node have to.
         moves: bool,
     },
-    /// The object is past the stage, which began at this second since 1970. Another object shows its end, and may be listed
-    /// first or last.
+    /// The object is past the stage, which began at this second since 1970. Another object shows the end, and may be
+    /// listed before or after this one.
     Begun(u32),
     /// The object is past the stage.
     Passed,
@@ -116,7 +117,7 @@ pub enum Progress {
         /// The object that shows it.
         end: End,
     },
-    /// Nobody waits for the stage, or nobody does any more.
+    /// Nobody waits for the stage, or nobody does any longer.
     Dropped,
 }
 
@@ -127,7 +128,7 @@ impl Progress {
         end: End::Own,
     };
 
-    /// A stage that began then, and on which this program or its driver has to act.
+    /// A stage that began at `since`, and on which this program or its driver has to act.
     #[must_use]
     pub const fn open(since: Since) -> Self {
         Self::Open { since, moves: true }
@@ -141,13 +142,13 @@ pub struct Step<'a> {
     pub stage: Stage,
     /// The object.
     pub object: Id,
-    /// Its progress.
+    /// The progress.
     pub progress: Progress,
     /// The StorageClass, empty for stages without the label.
     pub class: &'a str,
     /// The driver, for a controller that serves several, if it is known.
     pub driver: Option<Text>,
-    /// Names of objects that know the driver, in order of preference; empty where there is none.
+    /// Names of objects that know the driver, in order of preference; empty for none.
     pub owners: [&'a str; 2],
 }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::kube::rate::{Limiter, Rate, RequestMetrics};
 use crate::metrics::Registry;
 
-/// What a scrape shows.
+/// The metrics of a process.
 struct Shown {
     registry: Registry,
     metrics: LifecycleMetrics,
@@ -76,7 +76,7 @@ fn o_92_at_most_51_classes_of_15_series() {
     assert_eq!(text.lines().filter(series).count(), 51 * 15);
     let others = r#"csi_sidecar_lifecycle_seconds_count{class="other",driver_name="test.driver",stage="provisioned"} 10"#;
     assert!(text.contains(others), "{text}");
-    // What has no class takes none of the fifty.
+    // Stages without a class use up none of the fifty names.
     let plain = stage.lifecycle(&[Stage::Attached]);
     plain.listed();
     plain.take(vec![open(Stage::Attached, "u2", now())]);
@@ -94,7 +94,7 @@ fn o_86_gauges_are_there_while_somebody_leads() {
     lifecycle.take(vec![
         open(Stage::Attached, "u1", now() - 3600),
         open(Stage::Attached, "u2", now() - 60),
-        // Nobody measures this here.
+        // This controller does not measure the stage.
         open(Stage::Deleted, "u3", now()),
     ]);
     let shown = stage.shown();
@@ -190,7 +190,7 @@ fn o_93_a_scrape_with_50_000_open_takes_little() {
     let begun = Instant::now();
     let all = r#"csi_sidecar_lifecycle_unfinished{stage="bound"} 50000"#;
     assert!(stage.shown().iter().any(|line| line == all));
-    // A millisecond where it ships, and far more room for a busy machine and a build for tests.
+    // About one millisecond in a release; the limit leaves room for a busy machine and a debug build.
     let took = begun.elapsed();
     assert!(took.as_millis() < 500, "{took:?}");
 }
@@ -211,7 +211,7 @@ async fn o_91_samples_are_by_the_api_servers_clock() {
     client.call(request).await.unwrap();
     let lifecycle = shown.lifecycle(&[Stage::Attached]);
     lifecycle.listed();
-    // Created just now, as the API server says.
+    // Created just now by the API server's clock.
     lifecycle.take(vec![open(Stage::Attached, "u1", now() - 90)]);
     lifecycle.take(vec![done(Stage::Attached, "u1")]);
     let text = shown.registry.render();

@@ -1,6 +1,6 @@
-//! Tracks open stages, and computes a sample when one ends. Pure.
+//! Tracks open stages and computes a sample when one ends. Pure.
 //!
-//! The tracker keeps nothing of ended stages. The first lists show stages that ended while no process led: these count if
+//! The tracker forgets ended stages. The first lists show stages that ended while no process led: they count if
 //! an object has a timestamp of the end, later than the previous leader's last renewal of its lease.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::names::Names;
 use super::stage::{End, Id, Progress, Since, Stage, Step};
 use crate::text::Text;
 
-/// How long the other object of a stage may be behind.
+/// Longest delay in seconds between the two objects of a stage.
 const LAG: u32 = 600;
 
 /// The measurement of an ended stage.
@@ -49,13 +49,13 @@ pub(super) struct Tracker {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// In seconds since 1970; 0 if nobody knows.
+    /// In seconds since 1970; 0 if unknown.
     since: u32,
     /// When this process first saw the state, in seconds since 1970.
     met: u32,
     /// The driver's number, if it is known.
     driver: Option<u8>,
-    /// Whether the selection of a node began it.
+    /// Whether the stage began with the selection of a node.
     is_chosen: bool,
     state: State,
 }
@@ -96,7 +96,7 @@ impl Tracker {
         self.is_listed
     }
 
-    /// Takes the progress that an object shows; `now` by the API server's clock.
+    /// Handles the progress that an object shows; `now` is by the API server's clock.
     pub(super) fn take(&mut self, step: Step<'_>, now: Timestamp) -> Option<Sample> {
         let key = (step.stage, step.object);
         match step.progress {
@@ -137,7 +137,7 @@ impl Tracker {
         if let Some(entry) = self.open.get_mut(&key) {
             entry.driver = driver.or(entry.driver);
             if !entry.state.is_counted() {
-                // The scheduler took the selected node back.
+                // The scheduler undid the selection of a node.
                 let waits = entry.is_chosen && !is_chosen;
                 entry.state = State::of(moves && !waits);
             }
@@ -178,7 +178,7 @@ impl Tracker {
             self.open.insert(key, entry);
             return Some(ended.sample(key.0, since));
         }
-        // Every event of the object shows it again.
+        // Every event of the object repeats it.
         if self.begun.len() == self.begun.capacity() {
             self.begun.sort_unstable();
             self.begun
@@ -240,7 +240,8 @@ impl Tracker {
         (is_ours && !entry.state.is_counted()).then(|| ended.sample(step.stage, entry.since))
     }
 
-    /// The end by an object's timestamp. Most have whole seconds: an end seen within that second happened when it was seen.
+    /// The time of the end, by an object's timestamp. Most have whole seconds: an end seen within that second gets the
+    /// time at which it was seen.
     fn end(&self, at: Timestamp, now: Timestamp) -> Timestamp {
         let is_whole = at.subsec_nanosecond() == 0;
         let next = at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at);
@@ -321,7 +322,7 @@ fn second(time: Timestamp) -> u32 {
     u32::try_from(time.as_second()).unwrap_or_default()
 }
 
-/// Never negative: objects have whole seconds, and clocks differ.
+/// Never negative, although objects' timestamps have whole seconds and clocks differ.
 fn elapsed(since: u32, end: Timestamp) -> f64 {
     let since = SignedDuration::from_secs(since.into());
     let elapsed = end.as_duration().saturating_sub(since);

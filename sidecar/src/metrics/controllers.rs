@@ -1,11 +1,11 @@
-//! Which controllers of a process are there.
+//! The metrics of a process's controllers.
 
 use prometheus::{IntGaugeVec, Opts};
 
 use super::{RegisterError, Registry};
 
-/// `csi_sidecar_controller_up`: 1 while the controller of that name is there, be it at work or waiting for
-/// its lease, and 0 while it is to begin anew or stays off.
+/// `csi_sidecar_controller_up`: 1 while the controller of that name runs, whether it works or waits for
+/// its lease, and 0 while it waits for a restart or stays off.
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     up: IntGaugeVec,
@@ -29,7 +29,7 @@ impl ControllerMetrics {
         Ok(Self { up })
     }
 
-    /// The controller of that name is there, or is not.
+    /// Records whether the controller of this name runs.
     pub fn set_up(&self, controller: &str, up: bool) {
         self.up.with_label_values(&[controller]).set(i64::from(up));
     }

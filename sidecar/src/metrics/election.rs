@@ -6,10 +6,10 @@ use super::{RegisterError, Registry};
 
 /// `leader_election_master_status` and `leader_election_slowpath_total`.
 ///
-/// Their label `name` is empty where there is one lease: the Go sidecars never set it.
+/// The label `name` is empty if there is only one lease: the Go sidecars never set it.
 #[derive(Clone, Debug)]
 pub struct ElectionMetrics {
-    /// The lease that is counted for, if there are several.
+    /// The lease's name, if there are several.
     name: String,
     status: IntGaugeVec,
     slowpath: IntCounterVec,
@@ -47,7 +47,7 @@ impl ElectionMetrics {
         })
     }
 
-    /// The same families, for one of several leases.
+    /// The same families for one of several leases.
     #[must_use]
     pub fn named(&self, lease: &str) -> Self {
         Self {
@@ -56,13 +56,13 @@ impl ElectionMetrics {
         }
     }
 
-    /// Election runs and this process does or does not hold the lease.
+    /// Records that the election runs, and whether this process holds the lease.
     pub fn set_leading(&self, leading: bool) {
         let status = self.status.with_label_values(&[&self.name]);
         status.set(i64::from(leading));
     }
 
-    /// A renewal had to read the lease first.
+    /// Counts a renewal that had to read the lease first.
     pub fn slow_path(&self) {
         self.slowpath.with_label_values(&[&self.name]).inc();
     }

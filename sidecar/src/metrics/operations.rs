@@ -1,4 +1,4 @@
-//! How long calls to the driver take: `csi_sidecar_operations_seconds`.
+//! Durations of calls to the driver: `csi_sidecar_operations_seconds`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -15,7 +15,7 @@ const UNKNOWN_DRIVER: &str = "unknown-driver";
 /// The code label of a failure that is not a gRPC status.
 pub const NON_GRPC: &str = "unknown-non-grpc";
 
-/// Who measures.
+/// The program that measures, which determines the metric's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// A sidecar: `csi_sidecar_operations_seconds`.
@@ -23,31 +23,31 @@ pub enum Side {
     Sidecar,
     /// A driver: `csi_plugin_operations_seconds`.
     Plugin,
-    /// csi-snapshot-metadata, its own calls too: `snapshot_metadata_controller_operations_seconds`.
+    /// csi-snapshot-metadata, including its own calls: `snapshot_metadata_controller_operations_seconds`.
     SnapshotMetadata,
 }
 
-/// What the samples look like.
+/// Settings of the histogram.
 #[derive(Clone, Debug, Default)]
 pub struct OperationsConfig {
-    /// Who measures.
+    /// The program that measures.
     pub side: Side,
-    /// Samples carry the label `migrated`.
+    /// Whether samples carry the label `migrated`.
     pub migrated: bool,
     /// Labels with a fixed value.
     pub fixed: BTreeMap<String, String>,
-    /// Names of labels whose values come with each sample.
+    /// Names of labels whose values vary between samples.
     pub varying: Vec<String>,
 }
 
-/// Values of varying labels for one sample; [`CsiOperations::labels`] makes them.
+/// Values of the varying labels for one sample, from [`CsiOperations::labels`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeMap<String, String>);
 
-/// Labels do not fit.
+/// Invalid labels for a sample.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// The configuration names no such label.
+    /// The settings define no such label.
     #[error("label {0:?} is not defined")]
     Undefined(String),
     /// The label has a value already.
@@ -55,7 +55,7 @@ pub enum LabelError {
     Twice(String),
 }
 
-/// The histogram of calls.
+/// The histogram of calls' durations.
 #[derive(Clone, Debug)]
 pub struct CsiOperations {
     histogram: HistogramVec,
@@ -74,7 +74,7 @@ impl CsiOperations {
         Ok(this)
     }
 
-    /// The histogram alone, for samples that come before it is known which labels there will be.
+    /// The histogram without a registry, for samples taken before the labels are known.
     ///
     /// # Errors
     /// A label has no valid name.
@@ -106,7 +106,7 @@ impl CsiOperations {
         })
     }
 
-    /// Adds the histogram with what is in it to `registry`.
+    /// Adds the histogram with its samples to `registry`.
     ///
     /// # Errors
     /// The registry has one already.
@@ -114,17 +114,17 @@ impl CsiOperations {
         registry.register(Box::new(self.histogram.clone()))
     }
 
-    /// Names the driver in samples taken from now on; earlier ones stay as they are.
+    /// Sets the driver's name for further samples; earlier ones keep theirs.
     pub fn set_driver_name(&self, name: &str) {
         if let Ok(mut driver) = self.driver.write() {
             name.clone_into(&mut driver);
         }
     }
 
-    /// Values of varying labels.
+    /// Checks the values of varying labels.
     ///
     /// # Errors
-    /// A label that is not defined, or is named twice.
+    /// A label is not defined, or occurs twice.
     pub fn labels<'a>(
         &self,
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -141,7 +141,7 @@ impl CsiOperations {
         Ok(Labels(labels))
     }
 
-    /// Takes a sample. `method` is the full path, `code` Go's name of the status or [`NON_GRPC`].
+    /// Records a sample. `method` is the full path, `code` Go's name of the status or [`NON_GRPC`].
     pub fn observe(
         &self,
         method: &str,

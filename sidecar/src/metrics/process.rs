@@ -4,7 +4,7 @@ use std::fs;
 
 use prometheus::proto::{Counter, Gauge, Metric, MetricFamily, MetricType};
 
-/// What can be read; a missing file leaves out its metrics.
+/// All families that can be read; a missing file omits its metrics.
 pub(super) fn families() -> Vec<MetricFamily> {
     let mut families = Vec::new();
     if let Some(stat) = Stat::read() {
@@ -26,7 +26,7 @@ pub fn start() -> Option<u64> {
     Some(Stat::read()?.start()? as u64)
 }
 
-/// The metric of that time; empty if the system does not say.
+/// The metric of the start time; empty if the operating system does not provide it.
 pub(super) fn start_time() -> Vec<MetricFamily> {
     Stat::read()
         .and_then(|stat| stat.start_time())
@@ -59,7 +59,7 @@ fn family(name: &str, help: &str, kind: MetricType, metric: Metric) -> MetricFam
     family
 }
 
-/// Fields of `/proc/self/stat`, see proc_pid_stat(5).
+/// Fields of `/proc/self/stat`; see proc_pid_stat(5).
 struct Stat {
     cpu_ticks: f64,
     start_ticks: f64,
@@ -73,7 +73,7 @@ impl Stat {
         // The program's name, in parentheses, may contain spaces and parentheses.
         let (_, rest) = stat.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect();
-        // Numbered from 1 in the manual; the state, the first here, is number 3.
+        // The manual numbers fields from 1; the first one left here, the state, is number 3.
         let field = |number: usize| fields.get(number - 3)?.trim().parse::<f64>().ok();
         Some(Self {
             cpu_ticks: field(14)? + field(15)?,
@@ -83,7 +83,7 @@ impl Stat {
         })
     }
 
-    /// Registered by the CSI metrics of the Go sidecars, hence the stability tag.
+    /// The CSI metrics of the Go sidecars register it, hence the stability tag.
     fn start_time(&self) -> Option<MetricFamily> {
         Some(gauge(
             "process_start_time_seconds",
@@ -171,7 +171,7 @@ fn push_limits(families: &mut Vec<MetricFamily>) {
     }
 }
 
-/// Bytes through the network namespace, from the pair of `IpExt` lines.
+/// Bytes through the network namespace, from the two `IpExt` lines.
 fn push_network(families: &mut Vec<MetricFamily>) {
     let Ok(netstat) = fs::read_to_string("/proc/self/net/netstat") else {
         return;

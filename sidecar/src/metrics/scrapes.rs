@@ -1,10 +1,10 @@
-//! What Go's metrics handler says of itself.
+//! Go's metrics about its metrics handler.
 
 use prometheus::{IntCounterVec, IntGauge, Opts};
 
 use super::RegisterError;
 
-/// Scrapes, answered and under way.
+/// Number of scrapes, answered and in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Scrapes {
     total: IntCounterVec,
@@ -18,7 +18,7 @@ impl Scrapes {
             "Total number of scrapes by HTTP status code.",
         );
         let total = IntCounterVec::new(total, &["code"])?;
-        // Shown before there is one, as in Go.
+        // Series appear before their first scrape, as in Go.
         for code in ["200", "500", "503"] {
             total.with_label_values(&[code]);
         }
@@ -31,7 +31,7 @@ impl Scrapes {
         Ok(Self { total, in_flight })
     }
 
-    /// Makes the text of a scrape, which counts itself as under way.
+    /// Renders the text of a scrape and counts the scrape, as in flight meanwhile.
     pub(super) fn count(&self, render: impl FnOnce() -> String) -> String {
         self.in_flight.inc();
         let text = render();

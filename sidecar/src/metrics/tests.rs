@@ -1,4 +1,4 @@
-//! Rows 36 to 48 of the common specification, as far as the text is concerned.
+//! Rows 36 to 48 of the common specification, as far as they concern the text.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn numbers_are_printed_as_by_go() {
-    // Left: what Go prints for the number on the right with 'g' and -1, taken from Go 1.26.
+    // Go 1.26's output for the number on the right, with the format 'g' and precision -1.
     for (expected, number) in [
         ("0", 0.0),
         ("1", 1.0),
@@ -204,7 +204,7 @@ fn the_process_family_may_be_its_start_time_alone() {
     };
     let value = sample.strip_prefix("process_start_time_seconds ").unwrap();
     let value: f64 = value.parse().unwrap();
-    // The header has whole seconds.
+    // The expected time has whole seconds.
     assert!((0.0..1.0).contains(&(value - process_start().unwrap() as f64)));
 }
 

@@ -11,7 +11,7 @@ pub(super) fn encode(families: &[MetricFamily]) -> String {
             MetricType::COUNTER => "counter",
             MetricType::GAUGE => "gauge",
             MetricType::HISTOGRAM => "histogram",
-            // Nothing here makes these.
+            // No metric here has these types.
             MetricType::SUMMARY | MetricType::UNTYPED => continue,
         };
         let name = family.name();

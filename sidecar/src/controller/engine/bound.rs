@@ -1,8 +1,8 @@
-//! An attempt that makes no headway is stopped, whatever its controller thinks.
+//! Stops an attempt that makes no progress, whatever its controller decides.
 //!
-//! The API server may take a write and show nothing of it: definitions of an older version drop fields
-//! that they do not know, admission webhooks change what they like. A decision that looks at the answer
-//! finds its goal as far away as before, and writes again, thousands of times a minute.
+//! The API server may accept a write without any effect: CRDs of an older version drop unknown fields,
+//! admission webhooks change whatever they like. A decision that looks at the answer finds its goal as
+//! distant as before, and writes again, thousands of times a minute.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::controller::request::Ask;
 /// More requests than an attempt of almost any controller needs.
 pub const MOST_REQUESTS: u32 = 256;
 
-/// A controller is told of so many requests that they were not sent, each of which should end its attempt.
+/// Number of requests refused before the engine ends the attempt; each refusal should end it.
 const UNSENT: u32 = 8;
 
-/// What one attempt has done so far.
+/// The requests of one attempt so far.
 #[derive(Debug)]
 pub struct Bound {
     most: u32,
     sent: u32,
     unsent: u32,
-    /// The write that the attempt waits for.
+    /// Hash of the write that is under way.
     write: Option<u64>,
     written: HashSet<u64>,
 }
@@ -30,9 +30,9 @@ pub struct Bound {
 /// Why a request is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Circle {
-    /// The attempt has written the same to the same object before.
+    /// The attempt has sent an equal write to the same object before.
     EqualWrite,
-    /// The attempt has made this many requests.
+    /// The attempt has sent this many requests.
     Requests(u32),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Circle {
 }
 
 impl Bound {
-    /// For an attempt of `most` requests.
+    /// Bounds an attempt to `most` requests.
     pub fn new(most: u32) -> Self {
         Self {
             most,
@@ -60,10 +60,10 @@ impl Bound {
         }
     }
 
-    /// Whether the attempt may make this request.
+    /// Admits the request, or says why the attempt must not send it.
     ///
     /// # Errors
-    /// It may not: the request is to be answered with [`Ask::unsent`].
+    /// The request must not be sent; answer it with [`Ask::unsent`].
     pub fn admit(&mut self, request: &impl Ask) -> Result<(), Circle> {
         self.write = request.write().map(|write| hash(&write));
         let circle = if self.sent >= self.most {
@@ -81,21 +81,21 @@ impl Bound {
         circle.map_or(Ok(()), Err)
     }
 
-    /// The last request was sent, and had this reply.
+    /// Records the reply to the request that was sent last.
     pub fn answered<Q: Ask>(&mut self, reply: &Q::Reply) {
         self.written
             .extend(self.write.take().filter(|_| Q::is_written(reply)));
     }
 
-    /// Whether the attempt goes on although it was told again and again that its requests are not sent. It is
-    /// ended without being asked.
+    /// Whether the attempt goes on although its requests were refused again and again. The engine then ends
+    /// it without asking its controller.
     pub fn is_exhausted(&self) -> bool {
         self.unsent >= UNSENT
     }
 }
 
 fn hash(write: &impl Hash) -> u64 {
-    // With the same keys in every process: nobody gains by two writes that are taken for equal.
+    // Fixed hash keys are safe: nobody gains anything from two writes whose hashes collide.
     let mut hasher = DefaultHasher::new();
     write.hash(&mut hasher);
     hasher.finish()

@@ -9,7 +9,7 @@ use crate::queue::{Config, Place, exponential};
 
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Counts down: an attempt on a key makes as many requests as its number, and a multiple of ten fails.
+/// Counts down: an attempt on a key makes as many requests as its number; multiples of ten fail.
 #[derive(Default)]
 struct Countdown {
     begun: u32,
@@ -236,7 +236,7 @@ async fn what_runs_makes_no_further_request_once_nobody_serves() {
         () = sleep(Duration::from_millis(1)) => {}
     }
     assert_eq!(engine.shell().requests.load(Ordering::Relaxed), 1);
-    // The first request is over, and the attempt is about to make the next one.
+    // The first request has ended, and the attempt is about to send the next one.
     tokio::time::advance(Duration::from_millis(5)).await;
     drop(serving);
     sleep(BACKOFF).await;

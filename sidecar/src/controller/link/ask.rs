@@ -1,4 +1,4 @@
-//! What the driver is asked first: its name and what it can do.
+//! The first calls to the driver: its name and its capabilities.
 
 use std::time::Duration;
 
@@ -20,28 +20,28 @@ use crate::error::Chain;
 use crate::metrics::CsiOperations;
 use crate::rt::Exit;
 
-/// How long the driver may take to say who it is.
+/// Time limit for the driver's name and capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// So long for its name, and so long for both capability calls together.
+    /// This long for the name, and this long for both capability calls together.
     Together(Duration),
-    /// So long for each call.
+    /// This long for each call.
     Each(Duration),
 }
 
-/// How calls are made.
+/// Settings of calls to the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
     /// `--timeout`
     pub timeout: Duration,
-    /// The calls that are made, for the log.
+    /// The methods that are called, for the log.
     pub methods: &'static [&'static [Method]],
-    /// Longest text of an answer in the log.
+    /// Most bytes of one text of a response in the log.
     pub response_limit: Option<usize>,
 }
 
 impl Calls {
-    /// Of calls on this controller's account, if there are several.
+    /// Observes calls for this controller, if the process has several.
     pub(in crate::controller) fn observer(
         &self,
         controller: Option<&'static str>,
@@ -56,19 +56,19 @@ impl Calls {
     }
 }
 
-/// What a driver is asked about what it can do.
+/// Which capabilities the driver is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
-    /// The controller is asked for its calls even if the driver offers no such service.
+    /// Asks for the controller's capabilities even if the driver offers no such service.
     any_controller: bool,
-    /// The node service is asked for its calls if one of these says so.
+    /// Asks for the node service's capabilities if one of these returns true.
     node: Vec<fn(&Capabilities) -> bool>,
-    /// The group controller is asked for its calls.
+    /// Asks for the group controller's capabilities.
     group: bool,
 }
 
 impl Questions {
-    /// What a view with these settings needs to know.
+    /// The capabilities that a view with these settings needs.
     #[must_use]
     pub fn of<D: Driver>(with: &D::Settings) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Questions {
         }
     }
 
-    /// What either needs to know.
+    /// The capabilities that either of the two needs.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.any_controller |= others.any_controller;
@@ -88,36 +88,36 @@ impl Questions {
     }
 }
 
-/// How a driver is met and followed.
+/// How to connect to a driver and follow it.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `--csi-address`
     pub address: String,
-    /// For calls.
+    /// Settings of calls.
     pub calls: Calls,
-    /// For the first questions.
+    /// Time limit for name and capabilities.
     pub identity: Identity,
-    /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
-    /// lease, a leader without driver must make room.
+    /// How long the driver may be away; `None` means for ever. While other replicas wait for the lease, a
+    /// leader without a driver must give way.
     pub patience: Option<Duration>,
-    /// The process ends with the driver, and leaves a note of it where kubelet reads one. Otherwise it waits for
-    /// the driver however long, from the start, and asks until it gets an answer.
+    /// The process ends with the driver, and writes the reason to the termination log that kubelet reads. Otherwise
+    /// it waits for the driver without limit, from the start, and asks until it gets an answer.
     pub is_last_word: bool,
-    /// Exit code if the driver does not say who it is or what it can do.
+    /// Exit code if the driver does not report name or capabilities.
     pub mute: u8,
-    /// What holds calls back once they are another leader's.
+    /// Holds calls back once another replica may lead.
     pub fence: Fence,
-    /// Where it is shown that the driver is away.
+    /// Shows on the readiness endpoint that the driver is away.
     pub hindrances: Hindrances,
-    /// Where it is shown which driver it is.
+    /// Shows the driver's identity.
     pub info: DriverInfo,
 }
 
 impl Settings {
-    /// What a first question comes to.
+    /// Asks the driver for the first time, as often as the settings allow.
     ///
     /// # Errors
-    /// How a process ends that ends with the driver.
+    /// How the process ends if it ends with the driver.
     pub(super) async fn first<T>(
         &self,
         ask: impl AsyncFn() -> Result<T, IdentityError>,
@@ -187,8 +187,8 @@ impl Settings {
     }
 }
 
-/// What is made of a group controller that does not say what it can do. One that is not there can do
-/// nothing; any other is asked when it is needed, and its answer then says what is wrong.
+/// The capabilities to assume if the group controller does not report any. A missing service has none;
+/// any other one is called when needed, and its answer then shows what is wrong.
 fn assumed(error: &IdentityError) -> GroupCapabilities {
     tracing::error!(err = %Chain(error), "Cannot determine whether the driver supports group snapshots");
     match error {

@@ -1,4 +1,4 @@
-//! How the driver is met: at the start of the process, and again by those who gave it up.
+//! The handshake with the driver: at the start of the process, and again after the driver was given up.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::election::Fence;
 use crate::metrics::{CsiOperations, OperationsConfig, Registry};
 use crate::rt::Exit;
 
-/// A driver that is ready and has told its name, but not yet what it can do.
+/// A driver that is ready and has reported its name, but not yet its capabilities.
 #[derive(Debug)]
 pub struct DriverHandshake {
     connection: Connection,
@@ -22,9 +22,9 @@ pub struct DriverHandshake {
 }
 
 impl DriverHandshake {
-    /// As [`connect`](Self::connect), with calls counted in `registry`, where they have the label
-    /// `migrated` if volumes of an in-tree plugin were moved to a driver of this name: such a driver is
-    /// connected and probed once more, since its name is not known before.
+    /// As [`connect`](Self::connect), with calls counted in `registry`, under the label `migrated` if volumes
+    /// of an in-tree plugin moved to a driver of this name: such a driver is connected and probed a second
+    /// time, because its name is not known before.
     ///
     /// # Errors
     /// How the process ends.
@@ -47,7 +47,7 @@ impl DriverHandshake {
         Ok(this)
     }
 
-    /// Connects, waits until the driver is ready and asks its name.
+    /// Connects, waits until the driver is ready and asks for its name.
     ///
     /// # Errors
     /// How the process ends.
@@ -68,12 +68,12 @@ impl DriverHandshake {
         &self.plugin.name
     }
 
-    /// Calls that are counted from now on have the driver's name.
+    /// Counts calls under the driver's name from now on.
     pub fn name_calls(&self) {
         self.operations.set_driver_name(&self.plugin.name);
     }
 
-    /// Asks what the driver can do.
+    /// Asks for the driver's capabilities.
     ///
     /// # Errors
     /// How the process ends.
@@ -101,7 +101,7 @@ impl DriverHandshake {
         }))
     }
 
-    /// Asks what the driver can do, for the only controller that wants to know.
+    /// Asks for the driver's capabilities, for a process with one controller.
     ///
     /// # Errors
     /// How the process ends.
@@ -130,11 +130,11 @@ async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Conn
 }
 
 impl Link {
-    /// Meets the same driver over another connection, which `fence` guards: what was sent on this one must
-    /// not go out any more. Waits until the driver is there.
+    /// Reaches the same driver over another connection, which `fence` gates: requests queued on this one must
+    /// not go out any more. Waits until the driver is ready.
     ///
     /// # Errors
-    /// It is another driver by now.
+    /// Another driver answers by now.
     pub async fn anew(&self, fence: Fence) -> Result<Arc<Self>, Exit> {
         let settings = Settings {
             fence,

@@ -74,7 +74,7 @@ async fn time_in_which_the_process_stood_still_is_not_the_drivers() {
     let limit = Duration::from_millis(300);
     let driver = FakeDriver::new("test.csi.driver");
     driver.start();
-    // The runtime has one thread: while it sleeps nothing here runs.
+    // The runtime has one thread: nothing in this test runs while it sleeps.
     let stand_still_in = async |method: &str| {
         while driver.calls_to(method).is_empty() {
             tokio::task::yield_now().await;
@@ -195,7 +195,7 @@ async fn a_driver_that_ends_a_connection_in_good_order_is_not_lost() {
     let lines = log.lines();
     let is_told = |line: &String| line.contains("Lost") || line.contains("is back");
     assert!(!lines.iter().any(is_told), "{lines:?}");
-    // One that says goodbye and stays away is.
+    // One that ends the connection and stays away is.
     driver.configure(|model| model.probes.push_back(Probe::NotReady));
     driver.end_connections();
     let told = async {
@@ -264,7 +264,7 @@ async fn a_52_a_driver_that_was_given_up_is_met_again_over_another_connection() 
     let second =
         View::<Named>::new(Arc::clone(&again), calls, (), (Fence::default(), None)).unwrap();
     assert!(second.channel().await.is_ok());
-    // It ends with the lease, and does not outlive its last user.
+    // The connection ends with the lease, and does not outlive its last user.
     fence.close();
     let gone = again.connection.lost();
     drop((again, second));
@@ -277,7 +277,7 @@ async fn a_52_a_driver_that_was_given_up_is_met_again_over_another_connection() 
     assert_eq!(exit.map(|exit| exit.code), Some(1));
 }
 
-/// One of several controllers in a process, which does not end with the driver.
+/// One of several controllers in a process that does not end with the driver.
 fn among_others(driver: &FakeDriver) -> Settings {
     Settings {
         is_last_word: false,
@@ -317,7 +317,7 @@ async fn a_101_a_process_of_several_waits_longer_than_a_single_program() {
     assert!(timeout(hour, single).await.unwrap().is_err());
 }
 
-/// A driver that ends each connection as soon as it was asked everything.
+/// A driver that ends each connection as soon as it has answered all questions.
 #[tokio::test]
 async fn a_102_a_driver_that_ends_each_connection_soon_is_asked_once_a_second() {
     let driver = FakeDriver::new("test.csi.driver");
@@ -345,7 +345,7 @@ async fn a_102_a_driver_that_ends_each_connection_soon_is_asked_once_a_second() 
     assert!((2..=5).contains(&rounds), "{rounds}");
 }
 
-/// Upstream counts that one under the driver's name, which it knows by then.
+/// Upstream counts the second probe under the driver's name, which it knows by then.
 #[tokio::test]
 async fn the_second_probe_of_a_migrated_driver_is_counted_under_its_name() {
     let driver = FakeDriver::new("test.csi.driver");
@@ -371,7 +371,7 @@ async fn views_that_are_gone_are_not_kept() {
     assert!(lock(&view.link.known).views.len() <= 2);
 }
 
-/// Gets on with any driver.
+/// Accepts any driver.
 #[derive(Debug, PartialEq)]
 struct Anything;
 
@@ -446,7 +446,7 @@ async fn all_hear_that_the_driver_is_given_up() {
         timeout(SOON, anything.link().follow_noting(Some(&note))),
     );
     assert_eq!(Ok(one), other.map_err(|_| ()));
-    // Not after another 300 ms each.
+    // Immediately, not after another 300 ms each.
     let at_once = timeout(Duration::from_millis(50), named.follow()).await;
     assert_eq!(at_once.unwrap().error.as_deref(), Some(loss::LAST_WORDS));
 }

@@ -86,7 +86,7 @@ fn o_72_no_user_and_no_password() {
     }
 }
 
-/// What a driver and a command line can be made of must not make the line longer.
+/// No driver and no command line can make the line longer.
 #[test]
 fn o_70_the_line_has_at_most_2_kib() {
     let long = "\"\\\n\u{1f4be}a".repeat(500);
@@ -137,7 +137,7 @@ fn o_70_the_line_has_at_most_2_kib() {
     } = &*line.flags;
     let of_flags = [workers, timeouts, rate, gates, given, endpoints].map(|text| quoted(text));
     let texts: usize = { own.iter().chain(&optional) }.chain(&of_flags).sum();
-    // Names of fields, the message, and in JSON what stands around them.
+    // Field names, the message, and the JSON around them.
     let around = 380;
     assert!(texts + around <= 2048, "{texts}");
 }

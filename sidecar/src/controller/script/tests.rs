@@ -65,7 +65,7 @@ fn log(replies: impl IntoIterator<Item = Reply<Controller>>) -> Attempt {
     Log(replies.into_iter().collect())
 }
 
-/// The object that is to be read next.
+/// The next object to read.
 fn reads(log: &Attempt, in_doubt: &[Text]) -> Option<Text> {
     match log.read::<()>(in_doubt) {
         Err(Leave::Ask(Request::Get(object))) => Some(object),
@@ -74,7 +74,7 @@ fn reads(log: &Attempt, in_doubt: &[Text]) -> Option<Text> {
     }
 }
 
-/// Whether a script has to wait for this.
+/// Whether the script waits for a reply.
 fn asks<T>(flow: Flow<T, Controller, ()>) -> bool {
     matches!(flow, Err(Leave::Ask(_)))
 }
@@ -272,7 +272,7 @@ fn the_end_of_a_script_is_the_end_of_its_attempt() {
     assert!(matches!(next(asks), Ok(Request::Event("a"))));
 }
 
-/// Rows of the log at -v=5.
+/// Lines of the log at `-v=5`.
 #[test]
 fn a_step_is_one_line_without_secrets() {
     let reference = SecretRef {

@@ -24,7 +24,7 @@ const PROGRAM: Program = Program {
     fatal: 1,
 };
 
-/// Without an address or a socket of a driver.
+/// Has no flag for a driver's socket.
 static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[KUBE_API, LEADER_ELECTION, HTTP_ENDPOINT, LOGGING],
@@ -86,7 +86,7 @@ async fn c_12_a_controller_without_a_driver_leads_and_watches() {
     assert_eq!(held(), ("snapshot-controller-leader".to_owned(), false));
 }
 
-/// Two seats of a process, of which the first one is the head's.
+/// Two seats of a process; the first one holds the head lease.
 async fn two_seats(kubeconfig: &std::path::Path) -> [Seat; 2] {
     let (process, _) = process(kubeconfig).await;
     let tenure = process.tenure().await.unwrap();
@@ -130,7 +130,7 @@ async fn a_lost_lease_holds_back_its_own_controller_alone() {
         .fence
         .hold_until(crate::clock::now() + Duration::from_secs(60));
     assert!(ask(other.client.clone()).await);
-    // What the elector of the head is told holds for the connections.
+    // The head lease's fence holds for the connections.
     head.fence.close();
     assert!(
         !ask(other.client.clone()).await,

@@ -113,7 +113,7 @@ fn what_the_flags_ask_for() {
 
 const READER: &str = "prometheus";
 
-/// A server whose reader may get metrics, gone with the value.
+/// A running server whose reader may get metrics; dropping it stops the server.
 struct Served {
     guard: TlsGuard,
     pair: Pair,
@@ -163,7 +163,7 @@ async fn serve(authority: Option<&Authority>) -> Served {
     }
 }
 
-/// The status of the answer to a GET, on a connection that lives on.
+/// The status of the answer to a GET; keeps the connection open.
 async fn get(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str, more: &str) -> u16 {
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{more}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -183,7 +183,7 @@ async fn o_54_what_a_client_sends_before_it_is_known_is_bounded() {
     for authority in [None, Some(Authority::make())] {
         let served = serve(authority.as_ref()).await;
         let mut stream = TcpStream::connect(&served.address).await.unwrap();
-        // A greeting of 65,500 bytes, in records of 16 KiB.
+        // A ClientHello of 65,500 bytes, in records of 16 KiB.
         let mut greeting = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xdc];
         greeting.resize(5 + (16 << 10), 0);
         let begun = Instant::now();
@@ -194,7 +194,7 @@ async fn o_54_what_a_client_sends_before_it_is_known_is_bounded() {
             took < handshakes::LONGEST / 2,
             "nobody waits for the rest: {took:?}"
         );
-        // Requests may come one after the other without end.
+        // Requests may follow one another without limit.
         let client = tls::Client::new(&served.pair);
         let mut stream = client.connect(&served.address).await.unwrap();
         let more = format!("x: {}\r\n", "x".repeat(8 << 10));
@@ -206,7 +206,7 @@ async fn o_54_what_a_client_sends_before_it_is_known_is_bounded() {
     }
 }
 
-/// Waits until a client that was accepted is so no longer.
+/// Waits until a client that was admitted is refused.
 async fn until_refused(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let begun = Instant::now();
     while get(stream, "/metrics", "").await != 401 {
@@ -237,7 +237,7 @@ async fn o_46_o_49_a_certificate_counts_no_longer_than_it_is_accepted() {
         assert_eq!(get(stream, "/metrics", "").await, 200);
     }
     until_refused(&mut soon_over).await;
-    // A token does not help whoever shows a certificate.
+    // A token does not help a client that presents a certificate.
     let token = "authorization: Bearer token\r\n";
     assert_eq!(get(&mut soon_over, "/metrics", token).await, 401);
     assert_eq!(get(&mut soon_over, "/readyz", "").await, 200);
@@ -259,7 +259,7 @@ async fn o_49_sessions_are_resumed_where_no_certificate_of_a_client_counts() {
     }
 }
 
-/// Each read of the key finds the next one; before the second, the certificate is replaced.
+/// Each read of the key finds the next one; the certificate is replaced before the second.
 #[tokio::test]
 async fn o_52_files_that_are_replaced_while_they_are_read_are_read_again() {
     let (old, new) = (Pair::make(), Pair::make());
@@ -288,7 +288,7 @@ async fn o_52_files_that_are_replaced_while_they_are_read_are_read_again() {
             let key = if turn == 0 { &old.key } else { &new.key };
             pipe.write_all(key.as_bytes()).unwrap();
             drop(pipe);
-            // The reader sees the end before there is another writer.
+            // The reader sees end of file before the next writer opens the pipe.
             std::thread::sleep(Duration::from_millis(100));
         }
     });

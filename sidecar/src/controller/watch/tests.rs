@@ -25,7 +25,7 @@ fn cache() -> Cache<Seen> {
     Cache::new(Interner::default(), |_| {})
 }
 
-/// A server on which attachments may not be listed.
+/// A server that forbids listing VolumeAttachments.
 fn feeds() -> (FakeApi, Feeds) {
     let api = FakeApi::new();
     api.insert(csinode("n1"));
@@ -34,7 +34,7 @@ fn feeds() -> (FakeApi, Feeds) {
     (api, feeds)
 }
 
-/// How long it takes until `ready`, while `watches` are kept; at most a minute.
+/// Seconds until `ready`, while `watches` are kept; at most a minute.
 async fn waits<W>(feeds: &Feeds, watches: &[Watch<W>], ready: impl Future<Output = ()>) -> u64 {
     let start = Instant::now();
     tokio::select! {

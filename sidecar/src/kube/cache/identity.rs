@@ -1,4 +1,4 @@
-//! Which object it is, and which version of it.
+//! The identity and version of an object.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::ObjectError;
 use crate::kube::key::Key;
 use crate::kube::lean::{Json, Meta, Text};
 
-/// The key and version of an object of which nothing else can be read.
+/// The key and version of an otherwise unreadable object.
 pub(super) fn identity(json: &Json<'_>) -> Result<(Key, u64), ObjectError> {
     #[derive(Deserialize)]
     struct Named<'a> {

@@ -15,14 +15,14 @@ impl<R> Cache<R> {
 }
 
 impl<R: Record> Cache<R> {
-    /// Looks at an object that is not read through the cache.
+    /// Reports an object that does not go through the cache.
     pub fn look(&self, wire: &R::Wire<'_>, look: Look) {
         if let Some(lifecycle) = self.inner.lifecycle.get() {
             lifecycle.take(R::steps(wire, look, lifecycle));
         }
     }
 
-    /// Of an object that was in the cache when the last list began, and is not in that list.
+    /// Reports an object that was cached when the last list began, and is not in that list.
     pub(super) fn vanished(&self, change: &Change<R>) {
         if let (Some(lifecycle), Change::Deleted { old, .. }) = (self.inner.lifecycle.get(), change)
             && let Some(object) = old.lifecycle_id()
@@ -32,7 +32,7 @@ impl<R: Record> Cache<R> {
     }
 }
 
-/// How an object comes that is in the cache already, or is not.
+/// The look at an object, by whether it is cached already.
 pub(super) fn look(is_known: bool) -> Look {
     if is_known { Look::Again } else { Look::First }
 }

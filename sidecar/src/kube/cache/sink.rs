@@ -110,7 +110,7 @@ impl<R: Record> Sink for Cache<R> {
         let (key, version) = object.identity()?;
         if self.inner.lifecycle.get().is_some() {
             let wire: Result<R::Wire<'_>, _> = object.json.decode();
-            // What cannot be read is gone all the same.
+            // An unreadable object is deleted all the same.
             if let Ok(wire) = wire {
                 self.look(&wire, Look::Gone);
             }

@@ -1,6 +1,6 @@
-//! How far the API server's clock is from this machine's, by the header `Date` of its answers.
+//! Estimates the offset of the API server's clock from this machine's, by the header `Date` of responses.
 //!
-//! Objects bear the API server's times, and how old something is must be told by the same clock.
+//! Objects carry the API server's times, so their age must be computed with the same clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use prometheus::Gauge;
 
 use crate::metrics::{RegisterError, Registry};
 
-/// `Date` is a whole second.
+/// `Date` has a resolution of one second.
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
-/// What takes longer says little: the answer may have been dated at any moment meanwhile.
+/// Slower responses say little about the clock: the server may have dated them at any moment meanwhile.
 const PROMPT: SignedDuration = SignedDuration::from_secs(1);
 
-/// What is known of the API server's clock; clones are the same.
+/// The estimated offset of the API server's clock; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ClockSkew {
     bounds: Arc<Mutex<Option<Bounds>>>,
     shown: Option<Gauge>,
 }
 
-/// The other clock is ahead by at least and at most so much.
+/// Bounds of how far the other clock is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     least: SignedDuration,
@@ -49,7 +49,7 @@ impl ClockSkew {
         })
     }
 
-    /// The time by the API server's clock, as far as that is known.
+    /// The current time by the API server's clock, as far as it is known.
     pub fn now(&self) -> Timestamp {
         let bounds = *self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
         let skew = bounds.map_or(SignedDuration::ZERO, Bounds::skew);
@@ -57,7 +57,7 @@ impl ClockSkew {
         now.checked_add(skew).unwrap_or(now)
     }
 
-    /// An answer with these headers came so long after its request was sent.
+    /// Learns from the headers of a response that arrived `after` this long.
     pub(super) fn answered(&self, headers: &HeaderMap, after: Duration) {
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()) else {
@@ -86,14 +86,14 @@ impl ClockSkew {
 }
 
 impl Bounds {
-    /// What both say; `None` if one of the clocks has been set since.
+    /// The intersection; `None` if one of the clocks was set in between.
     fn and(self, other: Self) -> Option<Self> {
         let least = self.least.max(other.least);
         let most = self.most.min(other.most);
         (least <= most).then_some(Self { least, most })
     }
 
-    /// Clocks that may be alike are.
+    /// The estimated offset, zero if the bounds allow it.
     fn skew(self) -> SignedDuration {
         if !self.least.is_positive() && !self.most.is_negative() {
             return SignedDuration::ZERO;
@@ -118,7 +118,7 @@ mod tests {
         line.unwrap().parse().unwrap()
     }
 
-    /// Answers to requests that took so many milliseconds, from a server whose clock is ahead by `skew`.
+    /// Feeds responses to requests of `took` milliseconds, from a server whose clock is ahead by `skew`.
     fn answers(clock: &ClockSkew, skew: i64, took: i64) {
         for received in (0..40).map(|number| number * 1370) {
             let server = received + skew;
@@ -141,7 +141,7 @@ mod tests {
             answers(&clock, skew, took);
             let shown = shown(&registry);
             assert!((shown - expected).abs() <= 0.35, "{skew}, {took}: {shown}");
-            // The clock is set: what was known before counts no more.
+            // The clock was set: earlier bounds no longer hold.
             answers(&clock, skew + 90_000, took);
             let shown = self::shown(&registry);
             assert!((shown - expected - 90.0).abs() <= 0.35, "{skew}: {shown}");

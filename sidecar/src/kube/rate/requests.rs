@@ -103,7 +103,7 @@ impl RequestMetrics {
         Ok(metrics)
     }
 
-    /// What the answers say of the API server's clock.
+    /// The estimated offset of the API server's clock.
     pub fn skew(&self) -> ClockSkew {
         self.skew.clone()
     }
@@ -147,7 +147,7 @@ impl HostMetrics {
         }
     }
 
-    /// An answer with these headers came so long after its request was sent.
+    /// Learns the server's time from the headers of a response that arrived `after` this long.
     pub(super) fn dated(&self, headers: &HeaderMap, after: Duration) {
         self.metrics.skew.answered(headers, after);
     }

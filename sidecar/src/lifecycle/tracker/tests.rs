@@ -2,7 +2,7 @@ use super::*;
 
 const STAGES: [Stage; 3] = [Stage::Provisioned, Stage::Bound, Stage::Attached];
 
-/// The second at which this process began to lead; its predecessor renewed its lease ten seconds before.
+/// The second at which this process began to lead; the previous leader renewed its lease ten seconds before.
 const BEGAN: i64 = 1_800_000_000;
 
 fn at(second: i64) -> Timestamp {
@@ -13,7 +13,7 @@ fn stamp(second: i64) -> u32 {
     u32::try_from(BEGAN + second).unwrap()
 }
 
-/// At these seconds, of one object, of one stage.
+/// One stage of one object, played second by second.
 struct Played {
     tracker: Tracker,
     stage: Stage,
@@ -27,7 +27,7 @@ impl Played {
         }
     }
 
-    /// A process that has listed everything.
+    /// A process whose first lists are complete.
     fn listed(stage: Stage) -> Self {
         let mut this = Self::new(stage);
         assert_eq!(this.tracker.listed(), []);
@@ -80,7 +80,7 @@ fn o_80_attempts_and_events_in_between_are_one_sample() {
         claim.see(60, done(Some(60), End::Another)),
         Some(Some(40.0))
     );
-    // The claim is bound only later, and its volume changes now and then.
+    // The claim is bound later, and its PersistentVolume changes from time to time.
     assert_eq!(claim.waiting(60), (0, 0.0));
     assert_eq!(claim.see(60, created(20)), None);
     assert_eq!(claim.see(61, done(Some(60), End::Another)), None);
@@ -129,7 +129,7 @@ fn o_82_what_ended_while_nobody_led_is_counted_once() {
         }
         assert_eq!(claim.see(2, bound), None);
         assert!(claim.is_forgotten());
-        // A second leader, whose predecessor had seen it.
+        // A later leader, whose predecessor measured the stage.
         let mut later = Played {
             tracker: Tracker::new(at(0)),
             stage: Stage::Bound,
@@ -178,7 +178,7 @@ fn o_82_a_volume_that_was_bound_before_its_claim_was_told_so() {
     assert_eq!(claim.waiting(2), (0, 0.0));
     assert_eq!(claim.see(3, Progress::Begun(stamp(-34))), None);
     assert!(claim.is_forgotten());
-    // Its predecessor had counted it.
+    // The previous leader measured the stage.
     assert_eq!(claim.see(3, created(-34)), None);
     claim.tracker.is_listed = false;
     assert_eq!(claim.see(3, done(Some(-11), End::Another)), None);
@@ -199,7 +199,7 @@ fn o_83_and_o_93_of_what_is_done_nothing_is_counted_and_nothing_kept() {
     assert_eq!(tracker.listed(), []);
     assert_eq!(tracker.open.capacity() + tracker.ended.capacity(), 0);
     assert_eq!(tracker.begun.capacity(), 0);
-    // While lists are read, sixteen bytes for each.
+    // Sixteen bytes each while the lists are read.
     assert_eq!(size_of::<(Stage, Id, u32)>(), 16);
 }
 
@@ -208,7 +208,7 @@ fn o_84_a_choice_begins_it_and_may_be_taken_back() {
     let mut claim = Played::listed(Stage::Provisioned);
     assert_eq!(claim.see(86_400, open(Since::Chosen)), None);
     assert_eq!(claim.waiting(86_402), (1, 2.0));
-    // The node was full, and another one is to be chosen.
+    // The node was full, and the scheduler must choose another one.
     assert_eq!(claim.see(86_402, created(0)), None);
     assert_eq!(claim.waiting(86_403), (1, 0.0));
     assert_eq!(claim.see(86_404, open(Since::Chosen)), None);
@@ -216,14 +216,14 @@ fn o_84_a_choice_begins_it_and_may_be_taken_back() {
     let saved = done(Some(86_405), End::Another);
     assert_eq!(claim.see(86_405, saved), Some(Some(5.0)));
 
-    // With a restart in between nobody knows when it was chosen.
+    // After a restart in between the time of the selection is unknown.
     let mut claim = Played::new(Stage::Provisioned);
     assert_eq!(claim.see(1, open(Since::Chosen)), None);
     assert_eq!(claim.tracker.listed(), []);
     assert_eq!(claim.waiting(3), (1, 2.0));
     assert_eq!(claim.see(5, done(Some(5), End::Another)), Some(None));
 
-    // What looked like a claim that waits for nobody was between two choices.
+    // The state looked like a claim that needs no node, but lay between two selections.
     let mut claim = Played::listed(Stage::Provisioned);
     assert_eq!(claim.see(10, created(-86_400)), None);
     assert_eq!(claim.see(20, open(Since::Chosen)), None);
@@ -251,7 +251,7 @@ fn o_86_what_does_not_end_is_as_old_as_it_is() {
         moves: false,
     };
     assert_eq!(claim.waiting(3600), (1, 3600.0));
-    // Others are waited for.
+    // Users, the scheduler or a node have to act.
     assert_eq!(claim.see(3600, waits), None);
     assert_eq!(claim.waiting(3601), (1, 0.0));
 }
@@ -284,10 +284,10 @@ fn o_91_nothing_is_negative_and_whole_seconds_are_not_taken_for_less() {
         one.tracker.take(step, now).unwrap().seconds
     };
     let half = SignedDuration::from_millis(500);
-    // A clock that is behind, on whichever side.
+    // One of the two clocks is behind.
     assert_eq!(seen(30, at(0), at(0)), Some(0.0));
     assert_eq!(seen(0, at(5), at(-30)), Some(5.0));
-    // Within the second that the object names, and long after it.
+    // Seen within the second of the timestamp, and long after it.
     assert_eq!(seen(0, at(5), at(5) + half), Some(5.5));
     assert_eq!(seen(0, at(5), at(90)), Some(6.0));
     assert_eq!(seen(0, at(5) + half, at(90)), Some(5.5));

@@ -27,10 +27,10 @@ pub fn missed<M: Copy + Debug, F: Copy>(
     missed.collect()
 }
 
-/// The first of these seeds whose run catches a mutant.
+/// The first of these seeds whose run catches the mutant.
 ///
 /// # Errors
-/// None does: what one violates instead, if any does.
+/// No run catches it: says so, or returns the first violation of another kind.
 pub fn caught<M: Copy + Debug, F: Copy>(
     (mutant, faults, expected): (M, F, &str),
     seeds: impl IntoIterator<Item = u64>,

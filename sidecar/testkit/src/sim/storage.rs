@@ -69,7 +69,7 @@ pub fn plain(handle: &str) -> &str {
 }
 
 impl Storage {
-    /// Another one each time that a snapshot or a call comes or goes.
+    /// A value that changes whenever a snapshot or a call comes or goes.
     #[must_use]
     pub fn stamp(&self) -> (u64, usize, usize) {
         (self.next, self.snapshots.len(), self.running.len())

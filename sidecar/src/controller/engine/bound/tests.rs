@@ -1,4 +1,4 @@
-//! Controllers that never come to an end, and what the engine makes of them.
+//! Controllers whose attempts never end, and how the engine stops them.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::queue::{Config, Place, Queue, exponential};
 
 const S: Duration = Duration::from_secs(1);
 
-/// What keeps an attempt from its end.
+/// Why an attempt never ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// The server answers every write, and the object shows nothing of it.
+    /// The server answers every write, and the object never changes.
     Dropped,
     /// Two writes undo one another.
     Undone,
-    /// Each write is another one.
+    /// Every write differs from the one before, as by a timestamp.
     Stamped,
     /// Reads for ever.
     Reads,
     /// Calls for ever.
     Calls,
-    /// As `Dropped`, and a refused write is no failure.
+    /// As `Dropped`, and the controller does not take an unsent write for a failure.
     Deaf,
-    /// As `Dropped`, and a refused write ends the attempt as if all were well.
+    /// As `Dropped`, and an unsent write ends the attempt as a success.
     Careless,
 }
 
@@ -197,7 +197,7 @@ async fn s_4_every_attempt_has_a_bound_then_a_back_off_and_one_line() {
             Fault::Undone => 2,
             Fault::Stamped | Fault::Reads | Fault::Calls => MOST_REQUESTS as usize,
         };
-        // 1 s, doubled until 300 s.
+        // Back-off: 1 s, doubled up to 300 s.
         assert_eq!(steps.len(), 20 * each, "{fault:?}");
         let first = steps.iter().filter(|at| **at - begun < 2 * S).count();
         assert!(

@@ -106,7 +106,7 @@ impl<R> Store<R> {
         let unknown = matches!(pending.untold, Some(None));
         let slot = self.map.get(key.as_str()).filter(|_| unknown);
         if let Some(slot) = slot.filter(|slot| !self.wanted.has(&slot.record)) {
-            // An older event, brought again, may show it as wanted.
+            // A repeated older event may show the object as wanted.
             self.deletions.add(key, slot.stamp.version(), 0);
             self.map.remove(key.as_str());
             return None;
