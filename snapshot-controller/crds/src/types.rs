@@ -1,4 +1,4 @@
-//! The API's objects, as people see them: `kubectl explain` shows the comments.
+//! The API's objects. `kubectl explain` shows these comments to users.
 
 #![allow(
     unreachable_pub,

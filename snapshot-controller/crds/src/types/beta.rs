@@ -1,6 +1,6 @@
 //! Versions `v1beta1` of both groups: fewer rules, and other fields in places.
 //!
-//! The kinds of snapshots have it for objects that a cluster stored long ago, and serve it to nobody.
+//! For single snapshots this version exists only for objects that a cluster stored long ago; it is not served.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -12,13 +12,13 @@ use super::group::{GroupContentSource, GroupSpec};
 /// A request for a snapshot of a volume, or for one that is in the storage system already.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshot {
-    /// What is wanted.
+    /// The requested snapshot.
     pub spec: SnapshotSpec,
-    /// What there is.
+    /// The observed state.
     pub status: Option<SnapshotStatus>,
 }
 
-/// What is wanted.
+/// The requested snapshot.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotSpec {
@@ -34,36 +34,36 @@ pub struct SnapshotSpec {
 pub struct SnapshotSource {
     /// A claim in the same namespace.
     pub persistent_volume_claim_name: Option<String>,
-    /// A VolumeSnapshotContent for a snapshot which exists.
+    /// A VolumeSnapshotContent for an existing snapshot.
     pub volume_snapshot_content_name: Option<String>,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotStatus {
     /// The content that this snapshot is bound to.
     pub bound_volume_snapshot_content_name: Option<String>,
-    /// The moment that the snapshot shows.
+    /// The point in time of the snapshot.
     pub creation_time: Option<Time>,
     /// Whether a volume can be restored from it.
     pub ready_to_use: Option<bool>,
-    /// A volume restored from it must be at least this large.
+    /// Minimum size of a volume restored from it.
     pub restore_size: Option<Quantity>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
 }
 
 /// A snapshot in the storage system.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshotContent {
-    /// Which snapshot it is, and whose.
+    /// The snapshot, and the VolumeSnapshot that it belongs to.
     pub spec: ContentSpec,
-    /// What the driver said of it.
+    /// The state that the driver reports.
     pub status: Option<ContentStatus>,
 }
 
-/// Which snapshot it is, and whose.
+/// The snapshot, and the VolumeSnapshot that it belongs to.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSpec {
@@ -73,7 +73,7 @@ pub struct ContentSpec {
     pub deletion_policy: DeletionPolicy,
     /// Name of the CSI driver.
     pub driver: String,
-    /// The class that it was made with.
+    /// The class that it was created with.
     pub volume_snapshot_class_name: Option<String>,
     /// Where the snapshot comes from.
     pub source: ContentSource,
@@ -105,60 +105,60 @@ pub struct Reference {
 pub struct ContentSource {
     /// The driver's ID of the volume that a snapshot is taken of.
     pub volume_handle: Option<String>,
-    /// The driver's ID of a snapshot that exists.
+    /// The driver's ID of an existing snapshot.
     pub snapshot_handle: Option<String>,
 }
 
-/// What the driver said of it.
+/// The state that the driver reports.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentStatus {
     /// The driver's ID of the snapshot.
     pub snapshot_handle: Option<String>,
-    /// The moment that the snapshot shows, in nanoseconds since 1970.
+    /// The point in time of the snapshot, in nanoseconds since 1970.
     pub creation_time: Option<i64>,
-    /// A volume restored from it must have at least so many bytes.
+    /// Minimum size of a volume restored from it, in bytes.
     #[schemars(range(min = 0))]
     pub restore_size: Option<i64>,
     /// Whether a volume can be restored from it.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
 }
 
-/// A request for snapshots of several volumes that show one moment.
+/// A request for snapshots of several volumes at one point in time.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshot {
-    /// What is wanted.
+    /// The requested group snapshot.
     pub spec: GroupSpec,
-    /// What there is.
+    /// The observed state.
     pub status: Option<GroupStatus>,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStatus {
     /// The content that this group snapshot is bound to.
     pub bound_volume_group_snapshot_content_name: Option<String>,
-    /// The moment that the snapshots show.
+    /// The point in time of the snapshots.
     pub creation_time: Option<Time>,
     /// Whether volumes can be restored from all of them.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
 }
 
 /// A group snapshot in the storage system.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshotContent {
-    /// Which group snapshot it is, and whose.
+    /// The group snapshot, and the VolumeGroupSnapshot that it belongs to.
     pub spec: GroupContentSpec,
-    /// What the driver said of it.
+    /// The state that the driver reports.
     pub status: Option<GroupContentStatus>,
 }
 
-/// Which group snapshot it is, and whose.
+/// The group snapshot, and the VolumeGroupSnapshot that it belongs to.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupContentSpec {
@@ -169,23 +169,23 @@ pub struct GroupContentSpec {
     pub deletion_policy: DeletionPolicy,
     /// Name of the CSI driver.
     pub driver: String,
-    /// The class that it was made with.
+    /// The class that it was created with.
     pub volume_group_snapshot_class_name: Option<String>,
     /// Where the snapshots come from. It cannot be changed.
     pub source: GroupContentSource,
 }
 
-/// What the driver said of it.
+/// The state that the driver reports.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupContentStatus {
     /// The driver's ID of the group snapshot.
     pub volume_group_snapshot_handle: Option<String>,
-    /// The moment that the snapshots show.
+    /// The point in time of the snapshots.
     pub creation_time: Option<Time>,
     /// Whether volumes can be restored from all of them.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
     /// The snapshots of the group.
     pub volume_snapshot_handle_pair_list: Option<Vec<Pair>>,

@@ -1,4 +1,4 @@
-//! What several kinds have.
+//! Fields that several kinds share.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ pub enum DeletionPolicy {
     Retain,
 }
 
-/// What went wrong last. It is taken away when the operation succeeds.
+/// The last error. It is removed when the operation succeeds.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Failure {
-    /// When it happened.
+    /// When the error occurred.
     pub time: Option<Time>,
-    /// What happened, in words for people. Anybody who may see the object reads them.
+    /// The error message. Everybody who may read the object can see it.
     pub message: Option<String>,
 }
 
@@ -46,13 +46,13 @@ pub struct Condition {
     pub values: Option<Vec<String>>,
 }
 
-/// A class: what the driver is told, and what happens in the end.
+/// A class of snapshots: driver, parameters and deletion policy.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Class {
     /// Name of the CSI driver.
     pub driver: String,
-    /// What the driver is told with each snapshot. Keys that begin with csi.storage.k8s.io/ are for the
+    /// Parameters of each snapshot for the driver. Keys that begin with csi.storage.k8s.io/ are for the
     /// sidecar, for example the name of a Secret; others are the driver's own.
     pub parameters: Option<BTreeMap<String, String>>,
     /// For contents of this class: Delete removes the snapshot from the storage system with the

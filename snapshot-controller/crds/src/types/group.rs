@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use super::field::{DeletionPolicy, Failure, Selector, Time};
 
-/// A request for snapshots of several volumes that show one moment.
+/// A request for snapshots of several volumes at one point in time.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshot {
-    /// What is wanted.
+    /// The requested group snapshot.
     pub spec: GroupSpec,
-    /// What there is. Only a group snapshot whose content points back at it is bound to it.
+    /// The observed state. A group is bound only if its content refers back to it.
     pub status: Option<GroupStatus>,
 }
 
-/// What is wanted.
+/// The requested group snapshot.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupSpec {
@@ -41,36 +41,36 @@ pub struct GroupSource {
     /// Claims in the same namespace, by their labels: a snapshot is taken of each one's volume.
     #[x_kube(merge_strategy = MapMerge::Atomic, validation = Rule::new("self == oldSelf").message("selector is immutable"))]
     pub selector: Option<Selector>,
-    /// A VolumeGroupSnapshotContent that an administrator made for a group snapshot which exists.
+    /// The administrator's VolumeGroupSnapshotContent for an existing group snapshot.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeGroupSnapshotContentName is immutable"))]
     pub volume_group_snapshot_content_name: Option<String>,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStatus {
-    /// The content that this group snapshot is bound to, or going to be.
+    /// The content that this group snapshot is bound to, or will be.
     #[x_kube(validation = Rule::new("self == oldSelf").message("boundVolumeGroupSnapshotContentName is immutable once set"))]
     pub bound_volume_group_snapshot_content_name: Option<String>,
-    /// The moment that the snapshots show, as the storage system tells it.
+    /// The point in time of the snapshots, as the storage system reports it.
     pub creation_time: Option<Time>,
-    /// Whether volumes can be restored from all of them. Absent as long as nobody knows.
+    /// Whether volumes can be restored from all of them. Absent while unknown.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
 }
 
 /// A group snapshot in the storage system.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshotContent {
-    /// Which group snapshot it is, and whose.
+    /// The group snapshot, and the VolumeGroupSnapshot that it belongs to.
     pub spec: GroupContentSpec,
-    /// What the driver said of it.
+    /// The state that the driver reports.
     pub status: Option<GroupContentStatus>,
 }
 
-/// Which group snapshot it is, and whose.
+/// The group snapshot, and the VolumeGroupSnapshot that it belongs to.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupContentSpec {
@@ -83,7 +83,7 @@ pub struct GroupContentSpec {
     /// Name of the CSI driver.
     #[x_kube(validation = Rule::new("self == oldSelf").message("driver is immutable once set"))]
     pub driver: String,
-    /// The class that it was made with.
+    /// The class that it was created with.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeGroupSnapshotClassName is immutable once set"))]
     pub volume_group_snapshot_class_name: Option<String>,
     /// Where the snapshots come from. It cannot be changed.
@@ -105,11 +105,11 @@ pub struct GroupReference {
     pub namespace: Option<String>,
     /// Its name.
     pub name: Option<String>,
-    /// Its UID: another object of the same name is not meant.
+    /// Its UID, which rules out another object of the same name.
     pub uid: Option<String>,
     /// Version of the API.
     pub api_version: Option<String>,
-    /// The object's version when the reference was written. Nobody looks at it.
+    /// The object's version when the reference was written. It is not used.
     pub resource_version: Option<String>,
     /// Not used.
     pub field_path: Option<String>,
@@ -127,7 +127,7 @@ pub struct GroupContentSource {
     /// The driver's IDs of the volumes that snapshots are taken of.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeHandles is immutable"))]
     pub volume_handles: Option<Vec<String>>,
-    /// The driver's IDs of a group snapshot that exists.
+    /// The driver's IDs of an existing group snapshot.
     #[x_kube(validation = Rule::new("self == oldSelf").message("groupSnapshotHandles is immutable"))]
     pub group_snapshot_handles: Option<GroupHandles>,
 }
@@ -136,24 +136,24 @@ pub struct GroupContentSource {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupHandles {
-    /// Of the group.
+    /// The driver's ID of the group snapshot.
     pub volume_group_snapshot_handle: String,
-    /// Of all its snapshots.
+    /// The driver's IDs of all its snapshots.
     pub volume_snapshot_handles: Vec<String>,
 }
 
-/// What the driver said of it.
+/// The state that the driver reports.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupContentStatus {
     /// The driver's ID of the group snapshot.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeGroupSnapshotHandle is immutable once set"))]
     pub volume_group_snapshot_handle: Option<String>,
-    /// The moment that the snapshots show, as the storage system tells it.
+    /// The point in time of the snapshots, as the storage system reports it.
     pub creation_time: Option<Time>,
-    /// Whether volumes can be restored from all of them. Absent as long as nobody knows.
+    /// Whether volumes can be restored from all of them. Absent while unknown.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
     /// The snapshots of the group.
     pub volume_snapshot_info_list: Option<Vec<Member>>,
@@ -167,22 +167,22 @@ pub struct Member {
     pub volume_handle: Option<String>,
     /// The driver's ID of the snapshot.
     pub snapshot_handle: Option<String>,
-    /// The moment that the snapshot shows, in nanoseconds since 1970.
+    /// The point in time of the snapshot, in nanoseconds since 1970.
     pub creation_time: Option<i64>,
     /// Whether a volume can be restored from it.
     pub ready_to_use: Option<bool>,
-    /// A volume restored from it must have at least so many bytes.
+    /// Minimum size of a volume restored from it, in bytes.
     pub restore_size: Option<i64>,
 }
 
-/// A class of group snapshots: what the driver is told, and what happens in the end.
+/// A class of group snapshots: driver, parameters and deletion policy.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeGroupSnapshotClass {
     /// Name of the CSI driver.
     #[x_kube(validation = Rule::new("self == oldSelf").message("driver is immutable once set"))]
     pub driver: String,
-    /// What the driver is told with each group snapshot. Keys that begin with csi.storage.k8s.io/ are
+    /// Parameters of each group snapshot for the driver. Keys that begin with csi.storage.k8s.io/ are
     /// for the sidecar; others are the driver's own.
     #[x_kube(validation = Rule::new("self == oldSelf").message("parameters are immutable once set"))]
     pub parameters: Option<BTreeMap<String, String>>,

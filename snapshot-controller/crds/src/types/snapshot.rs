@@ -9,13 +9,13 @@ use super::field::{DeletionPolicy, Failure, Quantity, Time};
 /// A request for a snapshot of a volume, or for one that is in the storage system already.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshot {
-    /// What is wanted.
+    /// The requested snapshot.
     pub spec: SnapshotSpec,
-    /// What there is. Only a snapshot whose content points back at it is bound to it.
+    /// The observed state. A snapshot is bound only if its content refers back to it.
     pub status: Option<SnapshotStatus>,
 }
 
-/// What is wanted.
+/// The requested snapshot.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotSpec {
@@ -39,25 +39,25 @@ pub struct SnapshotSource {
     /// A claim in the same namespace: a snapshot is taken of its volume.
     #[x_kube(validation = Rule::new("self == oldSelf").message("persistentVolumeClaimName is immutable"))]
     pub persistent_volume_claim_name: Option<String>,
-    /// A VolumeSnapshotContent that an administrator made for a snapshot which exists.
+    /// The administrator's VolumeSnapshotContent for an existing snapshot.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeSnapshotContentName is immutable"))]
     pub volume_snapshot_content_name: Option<String>,
 }
 
-/// What there is.
+/// The observed state.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotStatus {
-    /// The content that this snapshot is bound to, or going to be. Whoever relies on it must see that
+    /// The content that this snapshot is bound to, or will be. Before relying on it, check that
     /// the content names this snapshot in turn.
     pub bound_volume_snapshot_content_name: Option<String>,
-    /// The moment that the snapshot shows, as the storage system tells it.
+    /// The point in time of the snapshot, as the storage system reports it.
     pub creation_time: Option<Time>,
-    /// Whether a volume can be restored from it. Absent as long as nobody knows.
+    /// Whether a volume can be restored from it. Absent while unknown.
     pub ready_to_use: Option<bool>,
-    /// A volume restored from it must be at least this large.
+    /// Minimum size of a volume restored from it.
     pub restore_size: Option<Quantity>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
     /// The VolumeGroupSnapshot that this snapshot was taken with.
     pub volume_group_snapshot_name: Option<String>,
@@ -66,13 +66,13 @@ pub struct SnapshotStatus {
 /// A snapshot in the storage system.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshotContent {
-    /// Which snapshot it is, and whose.
+    /// The snapshot, and the VolumeSnapshot that it belongs to.
     pub spec: ContentSpec,
-    /// What the driver said of it.
+    /// The state that the driver reports.
     pub status: Option<ContentStatus>,
 }
 
-/// Which snapshot it is, and whose.
+/// The snapshot, and the VolumeSnapshot that it belongs to.
 #[derive(Debug, Clone, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(oldSelf.sourceVolumeMode) || has(self.sourceVolumeMode)").message("sourceVolumeMode is required once set"))]
@@ -85,7 +85,7 @@ pub struct ContentSpec {
     pub deletion_policy: DeletionPolicy,
     /// Name of the CSI driver.
     pub driver: String,
-    /// The class that it was made with. Its parameters may have changed since.
+    /// The class that it was created with. Its parameters may have changed since.
     pub volume_snapshot_class_name: Option<String>,
     /// Where the snapshot comes from. It cannot be changed.
     pub source: ContentSource,
@@ -106,11 +106,11 @@ pub struct SnapshotReference {
     pub namespace: Option<String>,
     /// Its name.
     pub name: Option<String>,
-    /// Its UID: another object of the same name is not meant.
+    /// Its UID, which rules out another object of the same name.
     pub uid: Option<String>,
     /// Version of the API.
     pub api_version: Option<String>,
-    /// The object's version when the reference was written. Nobody looks at it.
+    /// The object's version when the reference was written. It is not used.
     pub resource_version: Option<String>,
     /// Not used.
     pub field_path: Option<String>,
@@ -128,25 +128,25 @@ pub struct ContentSource {
     /// The driver's ID of the volume that a snapshot is taken of.
     #[x_kube(validation = Rule::new("self == oldSelf").message("volumeHandle is immutable"))]
     pub volume_handle: Option<String>,
-    /// The driver's ID of a snapshot that exists.
+    /// The driver's ID of an existing snapshot.
     #[x_kube(validation = Rule::new("self == oldSelf").message("snapshotHandle is immutable"))]
     pub snapshot_handle: Option<String>,
 }
 
-/// What the driver said of it.
+/// The state that the driver reports.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentStatus {
     /// The driver's ID of the snapshot.
     pub snapshot_handle: Option<String>,
-    /// The moment that the snapshot shows, in nanoseconds since 1970.
+    /// The point in time of the snapshot, in nanoseconds since 1970.
     pub creation_time: Option<i64>,
-    /// A volume restored from it must have at least so many bytes.
+    /// Minimum size of a volume restored from it, in bytes.
     #[schemars(range(min = 0))]
     pub restore_size: Option<i64>,
-    /// Whether a volume can be restored from it. Absent as long as nobody knows.
+    /// Whether a volume can be restored from it. Absent while unknown.
     pub ready_to_use: Option<bool>,
-    /// What went wrong last.
+    /// The last error.
     pub error: Option<Failure>,
     /// The driver's ID of the group snapshot that it was taken with.
     pub volume_group_snapshot_handle: Option<String>,
